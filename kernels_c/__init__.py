@@ -1,0 +1,28 @@
+"""The C kernels: ``FOLDER`` holds the headers, ``lib`` and ``ffi`` are the cffi binding of all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from twinfer.kernels_c._ffi import ffi, lib
+
+FOLDER = Path(__file__).resolve().parent
+LEVELS = ("base", "v3", "v4")
+
+__all__ = ["FOLDER", "LEVELS", "ffi", "kernel", "level", "lib"]
+
+_INDEX = {ffi.string(lib.tw_names[i]).decode(): i for i in range(lib.tw_count)}
+
+
+def level() -> int:
+    """Instruction-set level in use: the CPU's best, or a lower one named by the environment's TWINFER_ISA."""
+    best: int = lib.tw_level()
+    wanted = os.environ.get("TWINFER_ISA", "")
+    return min(best, LEVELS.index(wanted)) if wanted in LEVELS else best
+
+
+def kernel(name: str, isa_level: int) -> Any:
+    """Function pointer of the shared instance of kernel ``name``; KeyError if no header defines it."""
+    return lib.tw_kernel(isa_level, _INDEX[name])

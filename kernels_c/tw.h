@@ -1,0 +1,76 @@
+/* What every kernel uses: the calling convention, clamping and gemmlowp's fixed-point arithmetic. */
+#ifndef TW_H
+#define TW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+#define TW_RESTRICT __restrict
+#else
+#define TW_RESTRICT restrict
+#endif
+#define TW_INLINE static inline __attribute__((always_inline, unused))
+
+/* Kernels keep the reference's rounding: no fused multiply-add behind our back (gcc: -ffp-contract=off). */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+/* A kernel's body. It is inlined twice over: into the shared instance, which reads its params at run time, and into
+ * a compiled layer, where params is a constant and folds away. in, out and scratch are aligned to 16 bytes. */
+#define TW_KERNEL(name)                                                                                                \
+    TW_INLINE void name##_body(const name##_params *params, const void *const *in, void *const *out, void *scratch)
+
+/* The shared instance of a kernel: one uniform C signature for all. */
+#define TW_SHARED(name, symbol)                                                                                        \
+    void symbol(const void *params, const void *const *in, void *const *out, void *scratch);                           \
+    void symbol(const void *params, const void *const *in, void *const *out, void *scratch) {                          \
+        name##_body((const name##_params *)params, in, out, scratch);                                                  \
+    }
+
+typedef void tw_fn(const void *params, const void *const *in, void *const *out, void *scratch);
+
+/* One step of a plan, ready to run. */
+typedef struct {
+    tw_fn *fn;
+    const void *params;
+    const void *const *in;
+    void *const *out;
+    void *scratch;
+} tw_call;
+
+TW_INLINE int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
+TW_INLINE int32_t tw_max(int32_t a, int32_t b) { return a > b ? a : b; }
+TW_INLINE int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw_min(tw_max(x, low), high); }
+TW_INLINE float tw_clampf(float x, float low, float high) {
+    const float raised = x > low ? x : low;
+    return raised < high ? raised : high;
+}
+
+/* a * b / 2^31 rounded half up, b >= 0 (a multiplier). This is gemmlowp's SaturatingRoundingDoublingHighMul: its
+ * sign-dependent nudge before a truncating division comes to the same as adding 2^30 and shifting, and it saturates
+ * only where both factors are INT32_MIN. */
+TW_INLINE int32_t tw_mul_high(int32_t a, int32_t b) {
+    return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
+}
+
+/* x / 2^exponent rounded half away from zero, exponent 0..31 (gemmlowp RoundingDivideByPOT). */
+TW_INLINE int32_t tw_round_shift(int32_t x, int32_t exponent) {
+    const int32_t mask = (int32_t)(((int64_t)1 << exponent) - 1);
+    const int32_t threshold = (mask >> 1) + (x < 0 ? 1 : 0);
+    return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
+}
+
+/* x << shift without signed overflow: wraps as two's complement does. */
+TW_INLINE int32_t tw_shift_left(int32_t x, int32_t shift) { return (int32_t)((uint32_t)x << shift); }
+
+/* x * mult * 2^(shift - 31), rounded twice as TFLM does (MultiplyByQuantizedMultiplier). mult is in [2^30, 2^31) or 0. */
+TW_INLINE int32_t tw_requantize(int32_t x, int32_t mult, int32_t shift) {
+    const int32_t left = shift > 0 ? shift : 0;
+    const int32_t right = shift > 0 ? 0 : -shift;
+    return tw_round_shift(tw_mul_high(tw_shift_left(x, left), mult), right);
+}
+
+#endif

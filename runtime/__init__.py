@@ -1,0 +1,1 @@
+"""Graph, operators, plan and interpreter: everything both ways of running share."""

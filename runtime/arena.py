@@ -1,0 +1,110 @@
+"""Where every block of the arena lies: ``place`` solves, ``check`` proves, ``lower_bound`` says how good it can get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Block:
+    """``size`` bytes that must keep their value from step ``first`` to step ``last``, both included."""
+
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: Block) -> bool:
+        """Whether both are alive at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def aligned(value: int, alignment: int) -> int:
+    return -(-value // alignment) * alignment
+
+
+def height(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
+    """Bytes of arena that the placement needs."""
+    return max((offset + block.size for block, offset in zip(blocks, offsets, strict=True)), default=0)
+
+
+def lower_bound(blocks: Sequence[Block]) -> int:
+    """The largest sum of live bytes over all steps: no placement can need less."""
+    steps = {block.first for block in blocks}
+    return max((sum(b.size for b in blocks if b.first <= step <= b.last) for step in steps), default=0)
+
+
+def _lowest_fit(blocks: Sequence[Block], order: Sequence[int], alignment: int) -> list[int]:
+    """Place blocks in the given order, each at the lowest aligned offset that is free over its life."""
+    offsets = [0] * len(blocks)
+    placed: list[int] = []
+    for i in order:
+        offset = 0
+        for j in sorted((j for j in placed if blocks[j].meets(blocks[i])), key=lambda j: offsets[j]):
+            if offset + blocks[i].size <= offsets[j]:
+                break
+            offset = max(offset, aligned(offsets[j] + blocks[j].size, alignment))
+        offsets[i] = offset
+        placed.append(i)
+    return offsets
+
+
+#: Orders to try: by size (TFLM's greedy planner), by size times life, by life, by first use.
+_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
+    lambda b: (-b.size, b.first),
+    lambda b: (-b.size * (b.last - b.first + 1), -b.size),
+    lambda b: (b.first - b.last, -b.size),
+    lambda b: (b.first, -b.size),
+    lambda b: (-b.last, -b.size),
+)
+
+
+def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
+    """Offsets of the blocks, multiples of ``alignment``; deterministic.
+
+    Greedy lowest fit over several orders, the best kept; where that misses the lower bound, blocks that end highest
+    are moved to the front of the order, up to 200 times (iterated greedy).
+    """
+    bound = lower_bound(blocks)
+    best: list[int] | None = None
+    best_order: list[int] = []
+    for key in _ORDERS:
+        order = sorted(range(len(blocks)), key=lambda i, key=key: (*key(blocks[i]), i))  # type: ignore[misc]
+        offsets = _lowest_fit(blocks, order, alignment)
+        if best is None or height(blocks, offsets) < height(blocks, best):
+            best, best_order = offsets, order
+        if height(blocks, best) <= bound:
+            return best
+    return _improve(blocks, best or [], best_order, bound, alignment)
+
+
+def _improve(blocks: Sequence[Block], best: list[int], order: list[int], bound: int, alignment: int) -> list[int]:
+    seen = {tuple(order)}
+    offsets = best
+    for _ in range(200):
+        top = max(order, key=lambda i: (offsets[i] + blocks[i].size, i))
+        order = [top, *(i for i in order if i != top)]
+        if tuple(order) in seen:
+            break
+        seen.add(tuple(order))
+        offsets = _lowest_fit(blocks, order, alignment)
+        if height(blocks, offsets) < height(blocks, best):
+            best = offsets
+        if height(blocks, best) <= bound:
+            break
+    return best
+
+
+def check(blocks: Sequence[Block], offsets: Sequence[int], alignment: int = 16) -> list[str]:
+    """What is wrong with a placement, one line a fault; every pair is compared, nothing is shared with ``place``."""
+    faults = []
+    for i, (a, at) in enumerate(zip(blocks, offsets, strict=True)):
+        if at < 0 or at % alignment:
+            faults.append(f"block {i} at {at}: not a multiple of {alignment}")
+        for j in range(i):
+            b, bt = blocks[j], offsets[j]
+            alive_together = not (a.last < b.first or b.last < a.first)
+            apart = at + a.size <= bt or bt + b.size <= at
+            if alive_together and not apart and a.size and b.size:
+                faults.append(f"blocks {j} [{bt}, {bt + b.size}) and {i} [{at}, {at + a.size}) overlap while both live")
+    return faults

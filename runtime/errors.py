@@ -1,0 +1,25 @@
+"""The errors that twinfer raises on purpose; everything else that escapes is a bug."""
+
+
+class TwinferError(Exception):
+    """Base of every error about the user's input: it names what is wrong, where, and what to do."""
+
+
+class ModelError(TwinferError, ValueError):
+    """A model (file or graph) is damaged or contradicts itself; the message gives the place and the reason."""
+
+
+class UnsupportedOperatorError(TwinferError, NotImplementedError):
+    """A valid model uses an operator, or a form of one, that twinfer has no kernel for."""
+
+
+class InvalidArgumentError(TwinferError, ValueError):
+    """An argument of a public function does not fit: wrong shape, dtype, name, index or option."""
+
+
+class ToolError(TwinferError, RuntimeError):
+    """A compiler or other program that the job needs is missing or failed."""
+
+
+class ModelWarning(UserWarning):
+    """A model is out of the ordinary but can be run; the message names the tensor and what was assumed."""

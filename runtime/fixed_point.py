@@ -1,0 +1,52 @@
+"""gemmlowp's fixed-point arithmetic, as TFLM rounds it (twice): the numpy meaning of ``tw_requantize`` in kernels_c/tw.h."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """``real`` as ``(mult, shift)`` with real ~ mult * 2**(shift - 31), mult in [2**30, 2**31) or 0.
+
+    Source: TFLite's QuantizeMultiplier; mantissas round half away from zero, and values below 2**-31 become 0.
+    """
+    if real == 0.0:
+        return 0, 0
+    mantissa, shift = math.frexp(real)
+    mult = math.floor(abs(mantissa) * (1 << 31) + 0.5) * (1 if mantissa > 0 else -1)
+    if abs(mult) == 1 << 31:
+        mult //= 2
+        shift += 1
+    if shift < -31:
+        return 0, 0
+    return (mult, shift) if shift <= 30 else ((1 << 31) - 1, 30)
+
+
+def multiply_high(a: NDArray[Any], b: NDArray[Any] | int) -> NDArray[np.int64]:
+    """a * b / 2**31 rounded half up, for int32 values held in int64."""
+    return (np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 30)) >> 31
+
+
+def round_shift(x: NDArray[Any], exponent: NDArray[Any] | int) -> NDArray[np.int64]:
+    """x / 2**exponent rounded half away from zero, exponent >= 0."""
+    x = np.asarray(x, np.int64)
+    e = np.asarray(exponent, np.int64)
+    mask = (np.int64(1) << e) - 1
+    threshold = (mask >> 1) + (x < 0)
+    return np.asarray((x >> e) + ((x & mask) > threshold), np.int64)
+
+
+def wrap32(x: NDArray[Any]) -> NDArray[np.int64]:
+    """int64 values wrapped to int32's range, as two's complement arithmetic does."""
+    return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
+
+
+def requantize(x: NDArray[Any], mult: NDArray[Any] | int, shift: NDArray[Any] | int) -> NDArray[np.int64]:
+    """x * mult * 2**(shift - 31) with TFLM's double rounding (MultiplyByQuantizedMultiplier); broadcasts."""
+    shift = np.asarray(shift, np.int64)
+    left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
+    return round_shift(multiply_high(wrap32(np.asarray(x, np.int64) << left), mult), right)

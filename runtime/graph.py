@@ -1,0 +1,242 @@
+"""The model as immutable data, in TFLite's terms: ``Graph`` of ``Node`` over ``Tensor``.
+
+Nothing is changed after it was made; a pass is a function ``Graph -> Graph``. Tensors and nodes compare by
+identity, so that they can be keys. Constants are numpy arrays in ``Tensor.data``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.errors import ModelError
+
+#: TFLite tensor type -> numpy dtype that holds one element. Types without one (STRING, RESOURCE, VARIANT) are absent;
+#: the packed types (INT4, UINT4, INT2) are kept as their raw bytes in ``Tensor.data``.
+DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
+    {
+        name: np.dtype(kind)
+        for name, kind in (
+            ("FLOAT32", "<f4"), ("FLOAT16", "<f2"), ("FLOAT64", "<f8"), ("INT8", "i1"), ("INT16", "<i2"),
+            ("INT32", "<i4"), ("INT64", "<i8"), ("UINT8", "u1"), ("UINT16", "<u2"), ("UINT32", "<u4"),
+            ("UINT64", "<u8"), ("BOOL", "?"), ("COMPLEX64", "<c8"), ("COMPLEX128", "<c16"),
+        )
+    }
+)  # fmt: skip
+
+#: Bits of one element of the packed types.
+PACKED_BITS: Mapping[str, int] = MappingProxyType({"INT4": 4, "UINT4": 4, "INT2": 2})
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+def _empty() -> Mapping[str, Any]:
+    return EMPTY
+
+
+@dataclass(frozen=True, eq=False)
+class Quant:
+    """Affine quantisation ``real = scale * (q - zero_point)``; one element: per tensor, more: per channel along ``axis``."""
+
+    scale: NDArray[np.float32]
+    zero_point: NDArray[np.int64]
+    axis: int = 0
+
+    @classmethod
+    def per_tensor(cls, scale: float, zero_point: int = 0) -> Quant:
+        return cls(np.array([scale], np.float32), np.array([zero_point], np.int64))
+
+    @property
+    def per_channel(self) -> bool:
+        return self.scale.size > 1
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Quant)
+            and self.axis == other.axis
+            and np.array_equal(self.scale, other.scale, equal_nan=True)
+            and np.array_equal(self.zero_point, other.zero_point)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """One value of the graph.
+
+    ``shape`` is the static shape; ``shape_signature`` keeps -1 where the file leaves a dimension open (empty: none is).
+    ``data`` is the constant's value with dtype ``DTYPES[type]`` and shape ``shape`` (raw uint8 for packed types and
+    strings), or None. ``variable`` tensors keep their value between runs.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    quant: Quant | None = None
+    data: NDArray[Any] | None = None
+    variable: bool = False
+    shape_signature: tuple[int, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=_empty)  # what only the file format knows (sparsity, quantisation min/max, …)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        try:
+            return DTYPES[self.type]
+        except KeyError:
+            raise ModelError(f"tensor {self.name!r}: type {self.type} has no fixed-size elements") from None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the value; packed types round up to whole bytes."""
+        if self.type in PACKED_BITS:
+            return (self.size * PACKED_BITS[self.type] + 7) // 8
+        return self.size * self.dtype.itemsize
+
+    @property
+    def scale(self) -> float:
+        """Per-tensor scale as float64 (exactly the file's float32); ModelError if there is none."""
+        return float(self._per_tensor().scale[0])
+
+    @property
+    def zero(self) -> int:
+        """Per-tensor zero point; ModelError if there is none."""
+        return int(self._per_tensor().zero_point[0])
+
+    def _per_tensor(self) -> Quant:
+        if self.quant is None or self.quant.per_channel:
+            what = "no quantisation" if self.quant is None else "per-channel quantisation"
+            raise ModelError(f"{self} has {what}, a single scale and zero point are needed here: quantise it per tensor")
+        return self.quant
+
+    def __str__(self) -> str:
+        return f"tensor {self.name!r} {self.type}{list(self.shape)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operator application. ``op`` is TFLite's name (custom operators: ``CUSTOM:name``); absent optional inputs are None."""
+
+    op: str
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor, ...]
+    options: Mapping[str, Any] = field(default_factory=_empty)
+    version: int = 1
+    index: int = 0  # position in its subgraph, for messages
+    extra: Mapping[str, Any] = field(default_factory=_empty)  # what only the file format knows (custom options, intermediates, …)
+
+    def input(self, i: int) -> Tensor:
+        """Input ``i``; ModelError if it is absent."""
+        tensor = self.inputs[i] if i < len(self.inputs) else None
+        if tensor is None:
+            raise ModelError(f"{self}: input {i} is missing")
+        return tensor
+
+    def optional(self, i: int) -> Tensor | None:
+        return self.inputs[i] if i < len(self.inputs) else None
+
+    @property
+    def output(self) -> Tensor:
+        """Output 0."""
+        if not self.outputs:
+            raise ModelError(f"{self}: it has no output")
+        return self.outputs[0]
+
+    def constant(self, i: int) -> NDArray[Any]:
+        """Value of input ``i``, which must be a constant; UnsupportedOperatorError if it is computed at run time."""
+        from twinfer.runtime.errors import UnsupportedOperatorError
+
+        tensor = self.input(i)
+        if tensor.data is None:
+            raise UnsupportedOperatorError(f"{self}: input {i} ({tensor}) must be a constant; fold it before conversion")
+        return tensor.data
+
+    def __str__(self) -> str:
+        out = f" -> {self.outputs[0].name!r}" if self.outputs else ""
+        return f"operator {self.index} {self.op}{out}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A named entry point: argument and result names to tensors of subgraph ``subgraph``."""
+
+    key: str
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+    subgraph: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A model: the main subgraph, and beside it the others that control flow calls (``subgraphs``, from index 1 on).
+
+    ``tensors`` are in the file's order (LiteRT's tensor index is the position); ``nodes`` are in execution order.
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    signatures: tuple[Signature, ...] = ()
+    subgraphs: tuple[Graph, ...] = ()
+    metadata: Mapping[str, bytes] = field(default_factory=_empty)
+    description: str = ""
+    extra: Mapping[str, Any] = field(default_factory=_empty)
+
+
+def consumers(graph: Graph) -> dict[Tensor, list[Node]]:
+    """Which nodes read each tensor, in execution order (a node that reads it twice is listed once)."""
+    found: dict[Tensor, list[Node]] = {}
+    for node in graph.nodes:
+        for tensor in dict.fromkeys(node.inputs):
+            if tensor is not None:
+                found.setdefault(tensor, []).append(node)
+    return found
+
+
+def walk(graph: Graph) -> Iterator[Graph]:
+    """The main subgraph, then the others, in index order."""
+    yield graph
+    yield from graph.subgraphs
+
+
+def check(graph: Graph) -> None:
+    """Raise ModelError unless every node reads only what exists by then and every tensor is made once.
+
+    Passes run it after each step in tests; the reader runs it once on every subgraph.
+    """
+    known = set(graph.tensors)
+    ready = {t for t in graph.tensors if t.data is not None or t.variable} | set(graph.inputs)
+    made: set[Tensor] = set()
+    for node in graph.nodes:
+        for tensor in node.inputs:
+            if tensor is None:
+                continue
+            if tensor not in known:
+                raise ModelError(f"{node}: reads {tensor}, which is not in the graph")
+            if tensor not in ready:
+                raise ModelError(f"{node}: reads {tensor} before any operator has written it; sort the operators")
+        for tensor in node.outputs:
+            if tensor not in known:
+                raise ModelError(f"{node}: writes {tensor}, which is not in the graph")
+            if tensor in made:
+                raise ModelError(f"{node}: writes {tensor}, which another operator has written already")
+            if tensor.data is not None and tensor.size:
+                raise ModelError(f"{node}: writes {tensor}, which is a constant")
+            made.add(tensor)
+            ready.add(tensor)
+    for tensor in graph.outputs:
+        if tensor not in ready:
+            raise ModelError(f"graph {graph.name!r}: output {tensor} is never written")

@@ -1,0 +1,109 @@
+"""What an operator is (``Op``) and what it becomes (``Call``): one kernel call, the hinge of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.target import Target
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+Param = int | float | Sequence[int] | Sequence[float]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call: ``kernel(params, inputs, outputs, scratch)``.
+
+    ``params`` fills the struct ``<kernel>_params`` of the C header. An input is a tensor, a constant array that
+    ``lower`` made (packed weights, multipliers, tables) or None (a null pointer). ``scratch`` is in bytes.
+    ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the kernel must then be right
+    when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
+    """
+
+    kernel: str
+    params: Mapping[str, Param]
+    inputs: tuple[Tensor | Array | None, ...]
+    outputs: tuple[Tensor, ...]
+    scratch: int = 0
+    inplace: tuple[int, ...] = ()
+    macs: int = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small node that tries an operator. Inputs without data are fed at run time.
+
+    ``inputs`` gives the values to feed (None: random over the type's whole range, floats normal with sigma 3);
+    ``oracle`` is the runtime that is right: "tflm", "litert" (its reference kernels) or "none" with ``why``.
+    ``tolerance`` is the largest absolute difference of float outputs to the reference and the oracle (0: the same bits);
+    integers are always compared with ``==``. Interpreter and compiled code always give the same bits.
+    """
+
+    node: Node
+    inputs: tuple[Array, ...] | None = None
+    oracle: str = "tflm"
+    why: str = ""
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Op:
+    """One TFLite operator.
+
+    ``infer(node)`` checks the node (ranks, shapes, types, options; ModelError or UnsupportedOperatorError) and returns
+    the shape of every output; it needs only the inputs' shapes and constants. ``reference(node, inputs)`` is the
+    meaning in plain numpy. ``lower(node, target)`` is called after ``infer`` has agreed with the outputs' shapes.
+    """
+
+    name: str
+    infer: Callable[[Node], list[Shape]]
+    reference: Callable[[Node, list[Any]], list[Array]]
+    lower: Callable[[Node, Target], Call]
+    cases: Callable[[np.random.Generator], Iterator[Case]]
+
+
+def tensor(
+    shape: Shape,
+    type: str = "FLOAT32",
+    scale: float | Sequence[float] | None = None,
+    zero: int | Sequence[int] = 0,
+    axis: int = 0,
+    data: Array | None = None,
+    name: str = "t",
+) -> Tensor:
+    """A tensor in one line, for ``cases`` and tests; scale and zero may be sequences (per channel)."""
+    from twinfer.runtime.graph import DTYPES, Quant
+
+    quant = None
+    if scale is not None:
+        scales = np.atleast_1d(np.asarray(scale, np.float32))
+        quant = Quant(scales, np.broadcast_to(np.asarray(zero, np.int64), scales.shape).copy(), axis)
+    if data is not None:
+        data = np.ascontiguousarray(data, DTYPES[type]).reshape(shape)
+    return Tensor(name, type, tuple(shape), quant, data)
+
+
+def need(condition: bool, node: Node, message: str) -> None:
+    """Raise ModelError naming the node unless ``condition`` holds."""
+    if not condition:
+        raise ModelError(f"{node}: {message}")
+
+
+def need_type(node: Node, tensor: Tensor, *types: str) -> None:
+    """Raise UnsupportedOperatorError unless the tensor's type is one of ``types``."""
+    if tensor.type not in types:
+        raise UnsupportedOperatorError(
+            f"{node}: {tensor} has a type that twinfer has no kernel for here; supported: {', '.join(types)}"
+        )
+
+
+def unsupported(node: Node, message: str) -> UnsupportedOperatorError:
+    return UnsupportedOperatorError(f"{node}: {message}")

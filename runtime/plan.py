@@ -1,0 +1,215 @@
+"""Graph -> Plan: which kernels run, with what, and where every byte lies. Interpreter and emitter only read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinfer.runtime import arena
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import check as check_graph
+from twinfer.runtime.op import Array, Call
+from twinfer.runtime.registry import operator
+from twinfer.runtime.target import HOST, Target
+
+#: The kernel of a call that only passes a value on; it is dropped where input and output share their memory.
+COPY = "tw_copy"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call in execution order, the node it came from, and the arena offset of its scratch block."""
+
+    call: Call
+    node: Node
+    scratch: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that running needs.
+
+    ``offsets`` gives the arena offset in bytes of every tensor that is not a constant; ``steps`` are the calls.
+    ``arena_bytes`` is what the caller must provide, aligned to 16; ``lower_bound_bytes`` the least any placement of these
+    blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that planned.
+    Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay until the next run.
+    """
+
+    graph: Graph
+    target: Target
+    steps: tuple[Step, ...]
+    offsets: dict[Tensor, int]
+    arena_bytes: int
+    lower_bound_bytes: int
+    scratch_bytes: int
+    variables: tuple[Tensor, ...]
+
+    @property
+    def macs(self) -> int:
+        return sum(step.call.macs for step in self.steps)
+
+    @property
+    def constants(self) -> tuple[Array, ...]:
+        """The constant arrays that the calls read, each once, in the order of first use."""
+        found: dict[int, Array] = {}
+        for step in self.steps:
+            for arg in step.call.inputs:
+                array = arg.data if isinstance(arg, Tensor) else arg
+                if array is not None:
+                    found.setdefault(id(array), array)
+        return tuple(found.values())
+
+    @property
+    def constant_bytes(self) -> int:
+        return sum(array.nbytes for array in self.constants)
+
+    def life(self, tensor: Tensor) -> tuple[int, int]:
+        """First and last step at which an arena tensor must hold its value (inputs from -1, outputs up to len(steps))."""
+        return _lives(self.graph, self.variables, [s.call for s in self.steps], keep=False)[tensor]
+
+
+def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False) -> Plan:
+    """Lower every node for ``target`` and place all tensors in one arena.
+
+    ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. Raises ModelError for
+    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for, before anything runs.
+    """
+    check_graph(graph)
+    _refuse_unsupported(graph)
+    calls = [_lower(node, target) for node in graph.nodes]
+    variables = tuple(t for t in graph.tensors if t.variable)
+    lives = _lives(graph, variables, calls, keep=preserve_all)
+    owner = {t: t for t in lives} if preserve_all else _share(graph, calls, lives, variables)
+    blocks, members = _blocks(lives, owner)
+    scratch = [arena.Block(call.scratch, i, i) for i, call in enumerate(calls)]
+    everything = [*blocks, *(block for block in scratch if block.size)]
+    places = arena.place(everything, target.alignment)
+    if faults := arena.check(everything, places, target.alignment):
+        raise RuntimeError(f"the arena planner is wrong: {faults[0]}")
+    offsets = {t: places[i] for i, group in enumerate(members) for t in group}
+    rest = iter(places[len(blocks) :])
+    steps = [Step(c, n, next(rest) if c.scratch else 0) for c, n in zip(calls, graph.nodes, strict=True)]
+    return Plan(
+        graph,
+        target,
+        tuple(step for step in steps if not _dropped(step.call, offsets)),
+        offsets,
+        arena.height(everything, places),
+        arena.lower_bound(everything),
+        max((call.scratch for call in calls), default=0),
+        variables,
+    )
+
+
+def _refuse_unsupported(graph: Graph) -> None:
+    """One error that lists all operators that are missing, by name with counts; the first is described in full."""
+    from twinfer.runtime.registry import missing
+
+    nodes = missing(graph)
+    if not nodes:
+        return
+    try:
+        operator(nodes[0])
+    except UnsupportedOperatorError as error:
+        names = [node.op for node in nodes]
+        others = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
+        raise UnsupportedOperatorError(f"{error}; unsupported in this model: {others}") from None
+
+
+def _lower(node: Node, target: Target) -> Call:
+    op = operator(node)
+    try:
+        shapes = op.infer(node)
+        if len(shapes) != len(node.outputs):
+            raise ModelError(f"{node}: it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
+        for tensor, shape in zip(node.outputs, shapes, strict=True):
+            if tuple(shape) != tensor.shape:
+                raise ModelError(f"{node}: the model says {tensor}, but the inputs give shape {list(shape)}")
+        return op.lower(node, target)
+    except TwinferError:
+        raise
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
+        raise ModelError(f"{node}: its shapes, types or options do not fit together ({error!r})") from error
+
+
+def _arena_tensors(call: Call) -> Iterator[Tensor]:
+    for arg in (*call.inputs, *call.outputs):
+        if isinstance(arg, Tensor) and arg.data is None:
+            yield arg
+
+
+def _lives(
+    graph: Graph, variables: Sequence[Tensor], calls: Sequence[Call], *, keep: bool
+) -> dict[Tensor, tuple[int, int]]:
+    """First and last step of every tensor that needs memory; an output that a constant feeds is in the arena, too."""
+    end = len(calls)
+    lives: dict[Tensor, tuple[int, int]] = {t: (-1, -1) for t in graph.inputs if t.data is None}
+    for i, call in enumerate(calls):
+        for tensor in _arena_tensors(call):
+            first, _ = lives.get(tensor, (i, i))
+            lives[tensor] = (first, i)
+    for tensor in graph.outputs:
+        if tensor.data is None:
+            lives[tensor] = (lives.get(tensor, (end, end))[0], end)
+    for tensor in variables:
+        lives[tensor] = (-1, end)
+    return {t: (-1, end) for t in lives} if keep else lives
+
+
+def _share(
+    graph: Graph, calls: Sequence[Call], lives: dict[Tensor, tuple[int, int]], variables: Sequence[Tensor]
+) -> dict[Tensor, Tensor]:
+    """Which tensor's block each tensor uses: outputs take over the memory of an input that dies in the same call."""
+    owner = {t: t for t in lives}
+    kept = {*variables, *graph.outputs}
+    for i, call in enumerate(calls):
+        out = call.outputs[0] if call.outputs else None
+        if out is None or out not in lives or out in kept and out in variables:
+            continue
+        for position in call.inplace:
+            source = call.inputs[position]
+            if not isinstance(source, Tensor) or source not in lives or source in kept:
+                continue
+            if lives[source][1] == i and source.nbytes == out.nbytes and call.inputs.count(source) == 1:
+                owner[out] = owner[source]
+                break
+    return owner
+
+
+def _blocks(
+    lives: dict[Tensor, tuple[int, int]], owner: dict[Tensor, Tensor]
+) -> tuple[list[arena.Block], list[list[Tensor]]]:
+    groups: dict[Tensor, list[Tensor]] = {}
+    for tensor in lives:
+        groups.setdefault(owner[tensor], []).append(tensor)
+    blocks = [
+        arena.Block(max(t.nbytes for t in group), min(lives[t][0] for t in group), max(lives[t][1] for t in group))
+        for group in groups.values()
+    ]
+    return blocks, list(groups.values())
+
+
+def _dropped(call: Call, offsets: dict[Tensor, int]) -> bool:
+    """Whether a call passes on a value that is in place already, or makes nothing at all."""
+    if all(out.size == 0 for out in call.outputs):
+        return True
+    source = call.inputs[0] if call.kernel == COPY else None
+    return isinstance(source, Tensor) and source in offsets and offsets[source] == offsets[call.outputs[0]]
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
+    """One seeded value per graph input: integers over the whole range of their type, floats normal with sigma 1."""
+    rng = np.random.default_rng(seed)
+    values: list[Array] = []
+    for t in graph.inputs:
+        if t.dtype.kind == "f":
+            values.append(rng.standard_normal(t.shape).astype(t.dtype))
+        elif t.dtype.kind == "b":
+            values.append(rng.integers(0, 2, t.shape).astype(bool))
+        else:
+            info = np.iinfo(t.dtype)
+            values.append(rng.integers(info.min, info.max, t.shape, dtype=t.dtype, endpoint=True))
+    return values
