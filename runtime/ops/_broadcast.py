@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Param, Shape, need, need_type, unsupported
+from twinfer.runtime.op import Array, Case, Param, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._quantized import need_quant
 
 MAX_OUTER = 5
@@ -78,3 +80,28 @@ def walk(a: Shape, b: Shape) -> dict[str, Param]:
 def commuted(a: Shape, b: Shape) -> bool:
     """Whether a commutative kernel should take the operands the other way round: ``a`` has one value a row."""
     return not _collapse(a, b)[-1][1]
+
+
+#: Shapes of two operands that try every kind of walk, for ``cases``.
+SHAPES: tuple[tuple[Shape, Shape], ...] = (
+    ((), ()), ((1,), (1,)), ((67,), (67,)), ((2, 5, 7, 3), (2, 5, 7, 3)), ((2, 5, 7, 3), (3,)), ((3,), (2, 5, 7, 3)),
+    ((4, 33), ()), ((1, 1), (4, 33)), ((3, 4, 1), (3, 1, 5)), ((1, 5, 1, 7), (3, 1, 6, 1)), ((2, 1, 33), (2, 4, 33)),
+)  # fmt: skip
+
+
+def binary_case(
+    op: str,
+    type: str,
+    a: Shape,
+    b: Shape,
+    quant: Sequence[float] = (),
+    *,
+    values: tuple[Array, ...] | None = None,
+    oracle: str = "tflm",
+    **options: Any,
+) -> Case:
+    """One node of two operands; ``quant`` is scale and zero point of a, b and the output in turn."""
+    pairs = [(quant[i], int(quant[i + 1])) for i in range(0, len(quant), 2)] or [(), (), ()]
+    shapes = (a, b, tuple(np.broadcast_shapes(a, b)))
+    x, z, y = (tensor(s, type, *pair, name=name) for s, pair, name in zip(shapes, pairs, "abc", strict=True))
+    return Case(Node(op, (x, z), (y,), options), values, oracle)

@@ -11,7 +11,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, tensor, unsupported
 from twinfer.runtime.ops._activation import float_range, integer_range, quantized_range
-from twinfer.runtime.ops._broadcast import infer_quantized, walk
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, infer_quantized, walk
 from twinfer.runtime.target import Target
 
 LEFT_SHIFT = 20
@@ -76,38 +76,28 @@ def lower(node: Node, target: Target) -> Call:
     return Call(kernel, params | {"low": low, "high": high}, (a, b), (y,), inplace=(0, 1))
 
 
-SHAPES: tuple[tuple[Shape, Shape], ...] = (
-    ((), ()), ((1,), (1,)), ((67,), (67,)), ((2, 5, 7, 3), (2, 5, 7, 3)), ((2, 5, 7, 3), (3,)), ((3,), (2, 5, 7, 3)),
-    ((4, 33), ()), ((1, 1), (4, 33)), ((3, 4, 1), (3, 1, 5)), ((1, 5, 1, 7), (3, 1, 6, 1)), ((2, 1, 33), (2, 4, 33)),
-)  # fmt: skip
 SCALES = (
     (0.5, 3, 0.25, -5, 0.7, 1), (0.013, -128, 0.013, -128, 0.026, -128), (1.0, 127, 1e-4, -128, 0.9, 127),
     (1e-6, 0, 3e-6, 0, 1e-6, 0), (0.1, 4, 0.1, 4, 30.0, -3), (1e-7, 0, 3.0, 9, 1e-3, 0),
 )  # fmt: skip
 
 
-def _case(op: str, type: str, a: Shape, b: Shape, act: str, scales: tuple[float, ...] = (), **more: Any) -> Case:
-    quant = [(scales[i], int(scales[i + 1])) for i in (0, 2, 4)] if scales else [(), (), ()]
-    x, z = tensor(a, type, *quant[0], name="a"), tensor(b, type, *quant[1], name="b")
-    y = tensor(np.broadcast_shapes(a, b), type, *quant[2], name="y")
-    return Case(Node(op, (x, z), (y,), {"fused_activation_function": act}), **more)
-
-
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     acts = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
     for i, (a, b) in enumerate(SHAPES):
-        yield _case(op, "INT8", a, b, "NONE", SCALES[i % len(SCALES)])
-        yield _case(op, "FLOAT32", a, b, acts[i % 4])
-        yield _case(op, "INT32", a, b, "NONE")
+        yield binary_case(op, "INT8", a, b, SCALES[i % len(SCALES)], fused_activation_function="NONE")
+        yield binary_case(op, "FLOAT32", a, b, fused_activation_function=acts[i % 4])
+        yield binary_case(op, "INT32", a, b, fused_activation_function="NONE")
     for scales in SCALES:
         for act in acts:
-            yield _case(op, "INT8", (333,), (333,), act, scales)
-    for act in acts[1:]:
+            yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function=act)
+    for act in acts[1:]:  # TFLM's ADD does not clamp int32
         values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
-        yield _case(op, "INT32", (99,), (99,), act, inputs=values, oracle="litert")
+        yield binary_case(op, "INT32", (99,), (99,), values=values, oracle="litert", fused_activation_function=act)
     huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
-    yield _case(op, "FLOAT32", (7,), (7,), "NONE", inputs=(huge, huge[[0, 1, 2, 3, 5, 4, 6]]))
-    yield _case(op, "INT8", (2, 1, 2, 1, 3), (1, 2, 1, 2, 1), "NONE", SCALES[0])
+    swapped = huge[[0, 1, 2, 3, 5, 4, 6]]
+    yield binary_case(op, "FLOAT32", (7,), (7,), values=(huge, swapped), fused_activation_function="NONE")
+    yield binary_case(op, "INT8", (2, 1, 2, 1, 3), (1, 2, 1, 2, 1), SCALES[0], fused_activation_function="NONE")
     constant = tensor((5,), "INT8", 0.2, 7, data=rng.integers(-128, 128, 5), name="c")
     y = tensor((3, 5), "INT8", 0.4, -9, name="y")
     yield Case(Node(op, (constant, tensor((3, 5), "INT8", 0.3, -8)), (y,), {"fused_activation_function": "RELU"}))
