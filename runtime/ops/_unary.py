@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor
-from twinfer.runtime.ops._activation import need_quantized
+from twinfer.runtime.ops._quantized import need_quantized
 
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)

@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._activation import need_quantized
+from twinfer.runtime.ops._quantized import need_quantized
 from twinfer.runtime.target import Target
 
 _MOST = 1 << 22  # int8 values whose centred sum is sure to fit int32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,14 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op
-from twinfer.runtime.ops._activation import RANGES, quantized_range
+from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._unary import elementwise, float_cases, infer, int8_case, lookup
 from twinfer.runtime.target import Target
+
+
+def _as_fused(node: Node) -> Node:
+    """The node with itself for a fused activation, whose range it shares."""
+    return replace(node, options={"fused_activation_function": node.op})
 
 
 def _int8(node: Node, q: Array) -> Array:
@@ -21,22 +27,22 @@ def _int8(node: Node, q: Array) -> Array:
     x, y = node.input(0), node.output
     mult, shift = quantize_multiplier(x.scale / y.scale)
     steps = requantize(q.astype(np.int64) - x.zero, mult, shift)
-    return np.clip(steps + y.zero, *quantized_range(y, *RANGES[node.op])).astype(np.int8)
+    return np.clip(steps + y.zero, *quantized_range(_as_fused(node), y)).astype(np.int8)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
-    return [_int8(node, x) if x.dtype == np.int8 else np.clip(x, *np.float32(RANGES[node.op]))]
+    return [_int8(node, x) if x.dtype == np.int8 else np.clip(x, *np.float32(float_range(_as_fused(node))))]
 
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    low, high = RANGES[node.op]
     if x.type == "FLOAT32":
+        low, high = float_range(_as_fused(node))
         return elementwise(node, "tw_relu_f32", low=low, high=high)
     if (x.scale, x.zero) != (y.scale, y.zero):
         return lookup(node, lambda q: _int8(node, q))
-    least, most = quantized_range(y, low, high)
+    least, most = quantized_range(_as_fused(node), y)
     return elementwise(node, "tw_relu_s8", low=least, high=most)
 
 

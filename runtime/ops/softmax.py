@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._activation import need_quantized
+from twinfer.runtime.ops._quantized import need_quantized
 from twinfer.runtime.ops._gemmlowp import exp_of_negative, input_radius, one_over_one_plus
 from twinfer.runtime.target import Target
 
