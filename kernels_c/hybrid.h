@@ -55,8 +55,11 @@ TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float
         q = tw_hybrid_asymmetric(low, high);
         inverse = 1.0F / q.scale;
     }
-    for (int32_t i = 0; i < count; ++i)
-        to[i] = (int8_t)tw_clampf(roundf((float)q.zero + x[i] * inverse), symmetric ? -127.0F : -128.0F, 127.0F);
+    const float least = symmetric ? -127.0F : -128.0F;
+    for (int32_t i = 0; i < count; ++i) {
+        const float rounded = roundf((float)q.zero + x[i] * inverse);
+        to[i] = (int8_t)(rounded > least ? (rounded < 127.0F ? rounded : 127.0F) : least); /* not a number: least */
+    }
     return q;
 }
 

@@ -15,6 +15,7 @@ RANGES: dict[str, tuple[float | None, float | None]] = {
     "RELU": (0.0, None),
     "RELU6": (0.0, 6.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
 }
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
