@@ -10,20 +10,36 @@ TW_INLINE void tw_move_sized(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8
         memcpy(y + (ptrdiff_t)i * y_step, x + (ptrdiff_t)i * x_step, (size_t)size);
 }
 
-/* Copies count elements of size bytes; they start y_step and x_step bytes apart (steps may be negative). The sizes
- * named here become loads and stores: words, and what three or four channels of them make. */
+/* The same for sizes of more than one word up to two: the first and the last, which may overlap. */
+TW_INLINE void tw_move_pair(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
+                            int32_t count, int32_t size, int32_t word) {
+    tw_move_sized(y, y_step, x, x_step, count, word);
+    tw_move_sized(y + size - word, y_step, x + size - word, x_step, count, word);
+}
+
+/* Copies count elements of size bytes; they start y_step and x_step bytes apart (steps may be negative). There is a
+ * call of memcpy per element only where elements are long. */
 TW_INLINE void tw_move(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
                        int32_t count, int32_t size) {
     switch (size) {
-    case 1: tw_move_sized(y, y_step, x, x_step, count, 1); break;
-    case 2: tw_move_sized(y, y_step, x, x_step, count, 2); break;
-    case 3: tw_move_sized(y, y_step, x, x_step, count, 3); break;
-    case 4: tw_move_sized(y, y_step, x, x_step, count, 4); break;
-    case 8: tw_move_sized(y, y_step, x, x_step, count, 8); break;
-    case 12: tw_move_sized(y, y_step, x, x_step, count, 12); break;
-    case 16: tw_move_sized(y, y_step, x, x_step, count, 16); break;
-    default: tw_move_sized(y, y_step, x, x_step, count, size); break;
+    case 1: tw_move_sized(y, y_step, x, x_step, count, 1); return;
+    case 2: tw_move_sized(y, y_step, x, x_step, count, 2); return;
+    case 3: tw_move_sized(y, y_step, x, x_step, count, 3); return;
+    case 4: tw_move_sized(y, y_step, x, x_step, count, 4); return;
+    case 8: tw_move_sized(y, y_step, x, x_step, count, 8); return;
+    case 16: tw_move_sized(y, y_step, x, x_step, count, 16); return;
+    case 32: tw_move_sized(y, y_step, x, x_step, count, 32); return;
+    case 64: tw_move_sized(y, y_step, x, x_step, count, 64); return;
+    default: break;
     }
+    if (size > 4 && size < 8)
+        tw_move_pair(y, y_step, x, x_step, count, size, 4);
+    else if (size > 8 && size < 16)
+        tw_move_pair(y, y_step, x, x_step, count, size, 8);
+    else if (size > 16 && size < 32)
+        tw_move_pair(y, y_step, x, x_step, count, size, 16);
+    else
+        tw_move_sized(y, y_step, x, x_step, count, size);
 }
 
 TW_INLINE void tw_fill_sized(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_t *TW_RESTRICT value, int32_t size) {

@@ -47,7 +47,7 @@ def axis_in(node: Node, axis: int, rank: int) -> int:
 def same_meaning(a: Tensor, b: Tensor) -> bool:
     """Whether integers may pass from ``a`` to ``b`` unchanged: converting them would round every one to itself.
 
-    Values lie at most 2**bits - 1 steps from the zero point, so a ratio of scales within 0.5 / 2**bits of 1 does not show.
+    Values are less than 2**bits steps from the zero point: a ratio of scales within 0.5 / 2**bits of 1 does not show.
     """
     if a.quant is None or b.quant is None or a.dtype.kind not in "iu" or a.quant == b.quant:
         return True
@@ -93,8 +93,8 @@ def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:
     if len(merged) > MAX_AXES:
         raise unsupported(node, f"{x} needs {len(merged)} loops, {MAX_AXES} are the limit; use fewer dimensions")
     whole = [(1, 0)] * (MAX_AXES - len(merged)) + merged
-    params = {"start": start, "size": size, "n": [n for n, _ in whole], "step": [step for _, step in whole]}
-    return Call("tw_slice", params, (x,), (y,))
+    extents, distances = [n for n, _ in whole], [step for _, step in whole]
+    return Call("tw_slice", {"start": start, "size": size, "n": extents, "step": distances}, (x,), (y,))
 
 
 def index(values: Sequence[int], type: str = "INT32", shape: Shape | None = None) -> Tensor:

@@ -1,6 +1,6 @@
 """PAD and PADV2: a tensor surrounded with one value: the zero point, or the value given.
 
-Source of the rules: LiteRT kernels/pad.cc, TFLM kernels/pad_common.cc (neither compares the scales of input and output).
+Source of the rules: LiteRT kernels/pad.cc, TFLM kernels/pad_common.cc. Neither compares the scales of input and output.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, tensor, unsupported
 from twinfer.runtime.ops._move import (
-    case, check_arity, check_moved, copy_call, example, index, indices, same_meaning, steps,
-)  # fmt: skip
+    case,
+    check_arity,
+    check_moved,
+    copy_call,
+    example,
+    index,
+    indices,
+    same_meaning,
+    steps,
+)
 from twinfer.runtime.target import Target
 
 #: Loops of tw_pad around its run (TW_MAX_PAD in kernels_c/pad.h).
@@ -85,7 +93,7 @@ def lower(node: Node, target: Target) -> Call:
         raise unsupported(node, f"{len(axes)} axes with padding, {OUTER + 1} are the limit")
     step = steps(tuple(sum(axis) for axis in axes), size)
     missing = OUTER + 1 - len(axes)
-    params = {
+    params: dict[str, Param] = {
         "start": sum(before * s for (_, before, _), s in zip(axes, step, strict=True)),
         "run": axes[-1][0] * size, "size": size, "total": y.nbytes,
         "n": [1] * missing + [n for n, _, _ in axes[:-1]], "step": [0] * missing + step[:-1],
@@ -99,8 +107,7 @@ def _case(type: str, shape: Shape, paddings: tuple[int, ...], value: float | Non
     out = [n + b + a for n, b, a in zip(shape, paddings[::2], paddings[1::2], strict=True)]
     inputs = [x, index(paddings, shape=(len(shape), 2))]
     if value is not None:
-        quant = () if x.quant is None else (x.scale, x.zero)
-        inputs.append(tensor((1,), type, *quant, data=np.array([value])))
+        inputs.append(Tensor("value", type, (1,), x.quant, np.array([value], x.dtype)))
     return case("PAD" if value is None else "PADV2", inputs, [tuple(out)], oracle)
 
 

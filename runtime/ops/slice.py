@@ -23,7 +23,7 @@ def infer(node: Node) -> list[Shape]:
     check_moved(node, x)
     sizes = indices(node, 2, len(x.shape))
     shape = tuple(n - at if size == -1 else size for n, at, size in zip(x.shape, begin, sizes, strict=True))
-    fits = all(0 <= at and 0 <= size and at + size <= n for n, at, size in zip(x.shape, begin, shape, strict=True))
+    fits = all(at >= 0 <= size and at + size <= n for n, at, size in zip(x.shape, begin, shape, strict=True))
     need(fits, node, f"begin {begin}, size {sizes} is not inside {x}")
     return [shape]
 

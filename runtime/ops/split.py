@@ -1,4 +1,7 @@
-"""SPLIT, SPLIT_V and UNPACK: a tensor taken apart along an axis. Source of the rules: LiteRT split.cc, split_v.cc, unpack.cc."""
+"""SPLIT, SPLIT_V and UNPACK: a tensor taken apart along an axis.
+
+Source of the rules: LiteRT kernels/split.cc, split_v.cc, unpack.cc.
+"""
 
 from __future__ import annotations
 

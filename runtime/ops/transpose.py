@@ -8,17 +8,27 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need
 from twinfer.runtime.ops._move import (
-    Axis, case, check_arity, check_moved, collapse, example, index, indices, slice_call, steps,
-)  # fmt: skip
+    Axis,
+    case,
+    check_arity,
+    check_moved,
+    collapse,
+    example,
+    index,
+    indices,
+    slice_call,
+    steps,
+)
 from twinfer.runtime.target import Target
 
 #: Outer loops of tw_transpose (TW_MAX_TRANSPOSE in kernels_c/transpose.h).
 OUTER = 4
 
-#: Edge of tw_transpose's square tiles by element size.
-EDGES = {1: 16, 2: 8, 4: 8, 8: 8}
+#: Bytes in a row of tw_transpose's square tiles, and the element sizes that it takes.
+TILE_ROW = 16
+SIZES = (1, 2, 4, 8)
 
 
 def infer(node: Node) -> list[Shape]:
@@ -37,9 +47,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def tiled(axes: list[Axis], size: int, target: Target) -> int | None:
     """Which of the collapsed axes is contiguous in the input, if square tiles pay; None: copy row by row."""
-    edge = EDGES.get(size)
+    edge = TILE_ROW // size
     unit = next((i for i, (_, step) in enumerate(axes) if step == size), None)
-    if not target.wide or edge is None or unit is None or len(axes) > OUTER + 2:
+    if not target.wide or size not in SIZES or unit is None or len(axes) > OUTER + 2:
         return None
     return unit if axes[unit][0] >= edge and axes[-1][0] >= edge else None
 
@@ -57,7 +67,7 @@ def _tiles(node: Node, axes: list[Axis], size: int, unit: int) -> Call:
     y_step = steps(tuple(n for n, _ in axes), size)
     outer = [i for i in range(len(axes) - 1) if i != unit]
     ones = [1] * (OUTER - len(outer))
-    params = {
+    params: dict[str, Param] = {
         "size": size, "rows": axes[-1][0], "cols": axes[unit][0], "x_step": axes[-1][1], "y_step": y_step[unit],
         "n": ones + [axes[i][0] for i in outer],
         "x_steps": ones + [axes[i][1] for i in outer],
