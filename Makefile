@@ -18,9 +18,10 @@ help:  ## this list
 demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
 	$(BIN)/twinfer bench
 
-setup: $(DEVELOP) $(KERNELS)  ## the environment in .venv, with everything the tests need
+setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
+	@$(MAKE) $(KERNELS)  # a second look: installing has built them
 
-build: $(KERNELS)  ## the C kernels, after a header was changed
+build: setup  ## the C kernels, after a header was changed
 
 test: setup lint  ## what CI runs
 	$(BIN)/python -m pytest -n $(JOBS)
@@ -32,9 +33,10 @@ lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy --no-error-summary
 
-format: $(DEVELOP)  ## formats Python and sorts its imports
+format: $(DEVELOP)  ## formats Python and C, and sorts imports
 	$(BIN)/ruff check -q --select I --fix .
 	$(BIN)/ruff format -q .
+	clang-format -i kernels_c/*.h
 
 bench: setup  ## the benchmark suites
 	$(BIN)/python -m pytest bench --benchmark-only
@@ -55,6 +57,6 @@ $(DEVELOP): pyproject.toml setup.py | $(BIN)/python
 	$(PIP) -e '.[dev,peers]'
 	touch $@ $(INSTALLED)
 
-$(KERNELS): $(SOURCES) | $(DEVELOP)
+$(KERNELS): $(SOURCES)
 	$(BIN)/python setup.py -q build_ext --inplace
 	touch $@ $(INSTALLED)
