@@ -61,7 +61,9 @@ def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) ->
     return [session.view(t).copy() for t in graph.outputs]
 
 
-def assert_equal(got: Sequence[Any], want: Sequence[Any], tensors: Sequence[Tensor], tolerance: float, who: str) -> None:
+def assert_equal(
+    got: Sequence[Any], want: Sequence[Any], tensors: Sequence[Tensor], tolerance: float, who: str
+) -> None:
     for g, w, tensor in zip(got, want, tensors, strict=True):
         w = np.asarray(w).reshape(tensor.shape)
         if tensor.dtype.kind == "f":
