@@ -1,8 +1,8 @@
 """Trains the ``digits`` model of bench/models.py in plain numpy and writes bench/data/digits.npz.
 
-``python -m twinfer.bench.train_digits`` takes ten seconds. scikit-learn supplies the data: 1,797 pictures of 8x8 pixels;
-every fifth is held out. The file holds the parameters (p0, p1, … in the order of the layers, TFLite's layouts), the range
-of every activation over the training set, and how many held-out pictures each kind of the model names rightly.
+``python -m twinfer.bench.train_digits`` takes ten seconds. scikit-learn supplies the data: 1,797 pictures of 8x8
+pixels; every fifth is held out. The file holds the parameters (p0, p1, … in the order of the layers, TFLite's layouts),
+the range of every activation over the training set, and how many held-out pictures each kind of the model names rightly.
 """
 
 from __future__ import annotations
