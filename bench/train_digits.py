@@ -2,7 +2,7 @@
 
 ``python -m twinfer.bench.train_digits`` takes ten seconds. scikit-learn supplies the data: 1,797 pictures of 8x8
 pixels; every fifth is held out. The file holds the parameters (p0, p1, … in the order of the layers, TFLite's layouts),
-the range of every activation over the training set, and how many held-out pictures each kind of the model names rightly.
+the range of every activation over the training set, and how many held-out pictures each kind of model names rightly.
 """
 
 from __future__ import annotations
