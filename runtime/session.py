@@ -35,47 +35,21 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
-class Session:
-    """The interpreter's engine: one arena and one table of calls for a plan.
+def initial_value(tensor: Tensor) -> int:
+    """What every element of a variable starts as: zero, which for int8 is the zero point (TFLM's ResetVariableTensors)."""
+    return tensor.zero if tensor.type == "INT8" and tensor.quant is not None and not tensor.quant.per_channel else 0
 
-    ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
-    """
 
-    def __init__(self, plan: Plan, level: int | None = None) -> None:
+class Engine:
+    """An arena for a plan and one ``tw_call`` for each step, which a subclass fills in: all that running has in common."""
+
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._keep: list[Any] = []
-        self._level = kernels_c.level() if level is None else level
         self.arena = aligned_bytes(plan.arena_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.arena))
-        self._constants: dict[int, Any] = {}
         self._calls = ffi.new("tw_call[]", max(1, len(plan.steps)))
-        for i, step in enumerate(plan.steps):
-            self._fill(self._calls[i], step)
         self._pointers = [ffi.addressof(self._calls, i) for i in range(len(plan.steps))]
         self.reset_variables()
-
-    def _fill(self, call: Any, step: Step) -> None:
-        params = ffi.new(f"{step.call.kernel}_params *", dict(step.call.params))
-        inputs = ffi.new("void *[]", [self._pointer(arg) for arg in step.call.inputs])
-        outputs = ffi.new("void *[]", [self._pointer(arg) for arg in step.call.outputs])
-        self._keep += [params, inputs, outputs]
-        call.fn = kernels_c.kernel(step.call.kernel, self._level)
-        call.params, call.out = params, outputs
-        call.__setattr__("in", ffi.cast("const void *const *", inputs))
-        call.scratch = self._base + step.scratch
-
-    def _pointer(self, arg: Tensor | Array | None) -> Any:
-        if isinstance(arg, Tensor):
-            if arg.data is None:
-                return self._base + self.plan.offsets[arg]
-            arg = arg.data
-        if arg is None:
-            return ffi.NULL
-        if id(arg) not in self._constants:
-            array = aligned_copy(arg)
-            self._keep += [arg, array]
-            self._constants[id(arg)] = ffi.cast("void *", ffi.from_buffer(array)) if array.size else self._base
-        return self._constants[id(arg)]
 
     def view(self, tensor: Tensor) -> Array:
         """The tensor's memory in the arena (a constant: its value) as an array of its dtype and shape."""
@@ -100,7 +74,44 @@ class Session:
             on_call(i, step)
 
     def reset_variables(self) -> None:
-        """Variables to their initial value: zero, which for int8 is the zero point (TFLM's ResetVariableTensors)."""
+        """Variables to their initial value."""
         for tensor in self.plan.variables:
-            zero = tensor.quant is not None and tensor.type == "INT8" and not tensor.quant.per_channel
-            self.view(tensor)[...] = tensor.zero if zero else 0
+            self.view(tensor)[...] = initial_value(tensor)
+
+
+class Session(Engine):
+    """The interpreter's engine: the shared instance of every kernel, with params read at run time.
+
+    ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
+    """
+
+    def __init__(self, plan: Plan, level: int | None = None) -> None:
+        super().__init__(plan)
+        self._keep: list[Any] = []
+        self._level = kernels_c.level() if level is None else level
+        self._constants: dict[int, Any] = {}
+        for i, step in enumerate(plan.steps):
+            self._fill(self._calls[i], step)
+
+    def _fill(self, call: Any, step: Step) -> None:
+        params = ffi.new(f"{step.call.kernel}_params *", dict(step.call.params))
+        inputs = ffi.new("void *[]", [self._pointer(arg) for arg in step.call.inputs])
+        outputs = ffi.new("void *[]", [self._pointer(arg) for arg in step.call.outputs])
+        self._keep += [params, inputs, outputs]
+        call.fn = kernels_c.kernel(step.call.kernel, self._level)
+        call.params, call.out = params, outputs
+        call.__setattr__("in", ffi.cast("const void *const *", inputs))
+        call.scratch = self._base + step.scratch
+
+    def _pointer(self, arg: Tensor | Array | None) -> Any:
+        if isinstance(arg, Tensor):
+            if arg.data is None:
+                return self._base + self.plan.offsets[arg]
+            arg = arg.data
+        if arg is None:
+            return ffi.NULL
+        if id(arg) not in self._constants:
+            array = aligned_copy(arg)
+            self._keep += [arg, array]
+            self._constants[id(arg)] = ffi.cast("void *", ffi.from_buffer(array)) if array.size else self._base
+        return self._constants[id(arg)]
