@@ -68,10 +68,13 @@ def _uses(plan: Plan, name: str) -> Iterator[tuple[str, Array, str]]:
 def _origin(node: Node, array: Array) -> str:
     """The tensor that the array is, or the operator that it was made for."""
     for tensor in node.inputs:
-        if tensor is not None and tensor.data is not None and tensor.nbytes == array.nbytes:
-            if tensor.dtype == array.dtype and tensor.data.tobytes() == array.tobytes():
-                return f'"{comment(tensor.name)}"'
+        if tensor is not None and tensor.data is not None and _same(tensor.data, array):
+            return f'"{comment(tensor.name)}"'
     return f"packed for operator {node.index} {comment(node.op)}"
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a is b or (a.dtype == b.dtype and a.nbytes == b.nbytes and a.tobytes() == b.tobytes())
 
 
 def data_header(constants: Constants, name: str, banner: str) -> str:

@@ -68,7 +68,8 @@ def emit(plan: Plan, name: str, *, sha256: str = "", policy: Policy = specialise
 
 def _source(plan: Plan, name: str, constants: Constants, layers: Layers, banner: str) -> str:
     functions = list(layers)
-    includes = [f"{name}.h", f"{name}_data.h", "kernels/tw.h", *(f"kernels/{h}" for h in headers_of(kernel_counts(plan)))]
+    kernels = ["kernels/tw.h", *(f"kernels/{h}" for h in headers_of(kernel_counts(plan)))]
+    includes = [f"{name}.h", f"{name}_data.h", *kernels]
     parts = [
         banner,
         "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),

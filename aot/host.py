@@ -46,7 +46,7 @@ class CompiledSession(Engine):
         self._fill(self._whole, f"{name}_whole", ffi.NULL)
 
     def _fill(self, call: Any, symbol: str, params: Any) -> None:
-        address = ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value
+        address = ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0
         call.fn, call.params, call.scratch = ffi.cast("tw_fn *", address), params, self._base
 
     def run(self) -> None:
@@ -159,7 +159,8 @@ def _cpu() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
     except OSError:
         lines = [platform.processor()]
-    return "\n".join([platform.machine(), *(x for x in lines if x.split("\t")[0] in ("model name", "flags", "Features"))])
+    told = [line for line in lines if line.split("\t")[0] in ("model name", "flags", "Features")]
+    return "\n".join([platform.machine(), *told])
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
@@ -171,7 +172,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def run_tool(command: list[str], folder: Path | None = None, patience: float = PATIENCE) -> str:
-    """Run a program and return what it printed; ToolError with its messages if it fails, is missing or takes too long."""
+    """Run a program and return what it printed; ToolError with its messages if it fails, is missing or hangs."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

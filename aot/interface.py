@@ -54,14 +54,15 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 
 def _functions(plan: Plan, name: str) -> Iterator[str]:
     up = name.upper()
-    yield f"""/* One inference. arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's. inputs and outputs point
- * to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values of any alignment. A value that is NULL, or that is the arena plus its _OFFSET, is
- * in place: an input was written there beforehand, an output stays there until the next run; inputs or outputs as a
- * whole may be NULL for that, too. Returns 0; 1 if arena is NULL, 2 if it is misaligned. */
+    yield f"""/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
+ * arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's.
+ * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
 """
     if plan.variables:
-        yield f"""/* Sets the variables in the arena to their first values: call it once before the first run, and to start anew. */
+        yield f"""/* Sets the variables in the arena to their first values: before the first run, and to start anew. */
 void {name}_reset(void *arena);
 """
     yield f"""/* The same over an arena of {name}_static.c; only a program that uses them pays for it. Not reentrant. */

@@ -77,8 +77,10 @@ class Layers:
     def preamble(self) -> str:
         """Instances of the shared kernels."""
         used = dict.fromkeys(s.call.kernel for s in self._plan.steps if s.call.kernel in self._shared)
+        if not used:
+            return ""
         lines = [f"static __attribute__((noinline)) TW_SHARED({k}, {self._name}_{k})" for k in used]
-        return "\n".join(["/* Kernels that several layers share, params read at run time. */", *lines, "", ""]) if lines else ""
+        return "\n".join(["/* Kernels that several layers share, params read at run time. */", *lines, "", ""])
 
     def __iter__(self) -> Iterator[Layer]:
         for i, step in enumerate(self._plan.steps):

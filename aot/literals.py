@@ -22,8 +22,12 @@ _C_TYPES = {
 _PARTS = {"b1": "u1", "f2": "u2", "c8": "f4", "c16": "f8"}
 
 _KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main tw".split()
+    re.findall(
+        r"\w+",
+        """auto break case char const continue default do double else enum extern float for goto if inline int long
+        main register restrict return short signed sizeof static struct switch tw typedef union unsigned void volatile
+        while""",
+    )
 )
 
 

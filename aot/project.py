@@ -38,8 +38,8 @@ def write_project(
 ) -> Project:
     """Write the project of a plan to ``folder``: all of it or, after an error, nothing.
 
-    ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier run is
-    replaced; InvalidArgumentError if it holds anything that twinfer did not write.
+    ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
+    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write.
     """
     target = Path(folder)
     check_replaceable(target)
@@ -69,7 +69,7 @@ def check_replaceable(target: Path) -> None:
     present = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or not p.is_dir()}
     foreign = sorted(p for p in present - _written(target) if not p.startswith(f"{BUILD}/"))
     if foreign:
-        raise InvalidArgumentError(f"{target} holds {foreign[0]!r}, which twinfer did not write: name another folder or move it")
+        raise InvalidArgumentError(f"{target} holds {foreign[0]!r}, which is not twinfer's: name another folder or move it")
 
 
 def _written(target: Path) -> set[str]:
@@ -130,5 +130,6 @@ def _table(tensors: Sequence[Tensor]) -> str:
     rows = []
     for i, t in enumerate(tensors):
         quant = f"{t.scale:.9g}, {t.zero}" if t.quant is not None and t.quant.scale.size == 1 else "-"
-        rows.append(f"| {i} | `{comment(t.name).replace('`', chr(39)).replace('|', '/')}` | {t.type} | {list(t.shape)} | {quant} |")
+        label = comment(t.name).replace("`", "'").replace("|", "/")
+        rows.append(f"| {i} | `{label}` | {t.type} | {list(t.shape)} | {quant} |")
     return "\n".join(rows)

@@ -36,12 +36,12 @@ def aligned_copy(array: Array) -> Array:
 
 
 def initial_value(tensor: Tensor) -> int:
-    """What every element of a variable starts as: zero, which for int8 is the zero point (TFLM's ResetVariableTensors)."""
+    """What every element of a variable starts as: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
     return tensor.zero if tensor.type == "INT8" and tensor.quant is not None and not tensor.quant.per_channel else 0
 
 
 class Engine:
-    """An arena for a plan and one ``tw_call`` for each step, which a subclass fills in: all that running has in common."""
+    """An arena for a plan and one ``tw_call`` a step, which a subclass fills in: what the two ways of running share."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
