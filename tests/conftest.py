@@ -1,0 +1,97 @@
+"""The corpus of real models for tests: where it is, and one test a model.
+
+A test that names the argument ``corpus_model`` runs once for every model of the groups that its mark lists::
+
+    @pytest.mark.corpus("app")                # every model of the group
+    @pytest.mark.corpus("op", sample=40)      # 40 of them, others each day; every one with --all-models
+    def test_it(corpus_model): ...            # .path, .entry (its row of index.json), .golden(), .layers()
+
+The corpus is not part of the project: it lies in $TWINFER_SHARED, else in ../shared. Without it these tests are
+skipped, but fail where the environment says CI.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+SHARED = Path(os.environ.get("TWINFER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
+CORPUS = SHARED / "corpus"
+ROTATION = "TWINFER_ROTATION"
+
+
+@dataclass(frozen=True)
+class CorpusModel:
+    """One model of the corpus and what is known of it."""
+
+    entry: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        return CORPUS / self.entry["file"]
+
+    def golden(self) -> dict[str, Any]:
+        """The arrays of its golden file: s{i}_in{j}, s{i}_out{j}, … (see the corpus README)."""
+        with np.load(CORPUS / self.entry["golden"]) as arrays:
+            return dict(arrays)
+
+    def layers(self) -> Any:
+        return json.loads((CORPUS / self.entry["layers"]).read_text())
+
+
+def entries() -> list[dict[str, Any]]:
+    index = CORPUS / "index.json"
+    return json.loads(index.read_text()) if index.exists() else []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-models", action="store_true", help="take every corpus model where a test takes a sample")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "corpus(*groups, sample=None): which corpus models corpus_model runs over")
+    config.addinivalue_line("markers", "slow: takes more than a few seconds")
+    os.environ.setdefault(ROTATION, time.strftime("%Y-%m-%d"))  # xdist's workers inherit it
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"corpus: {len(entries())} models in {CORPUS}, sample {ROTATION}={os.environ[ROTATION]}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "corpus_model" not in metafunc.fixturenames:
+        return
+    mark = metafunc.definition.get_closest_marker("corpus")
+    groups = mark.args if mark else ()
+    sample = mark.kwargs.get("sample") if mark else None
+    models = [CorpusModel(e) for e in entries() if not groups or e["group"] in groups]
+    if sample and sample < len(models) and not metafunc.config.getoption("all_models"):
+        chosen = random.Random(os.environ[ROTATION]).sample(range(len(models)), sample)
+        models = [models[i] for i in sorted(chosen)]
+    metafunc.parametrize("corpus_model", models or [None], ids=lambda m: m.path.stem if m else "absent", indirect=True)
+
+
+@pytest.fixture
+def corpus_model(request: pytest.FixtureRequest, corpus: Path) -> CorpusModel:
+    model: CorpusModel = request.param
+    return model
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The corpus folder; skips where it is absent, fails in CI."""
+    if not (CORPUS / "index.json").exists():
+        message = f"no corpus at {CORPUS}: set TWINFER_SHARED"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return CORPUS
