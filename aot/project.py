@@ -69,7 +69,7 @@ def check_replaceable(target: Path) -> None:
     present = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or not p.is_dir()}
     foreign = sorted(p for p in present - _written(target) if not p.startswith(f"{BUILD}/"))
     if foreign:
-        raise InvalidArgumentError(f"{target} holds {foreign[0]!r}, which is not twinfer's: name another folder or move it")
+        raise InvalidArgumentError(f"{target} holds {foreign[0]!r}, not made by twinfer: name another folder")
 
 
 def _written(target: Path) -> set[str]:
