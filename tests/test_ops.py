@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, values_of
-from twinfer.converter.write import write
 
 from twinfer import kernels_c
 from twinfer.bench.peers import open_peer
+from twinfer.converter.write import write
 from twinfer.runtime.op import Case
 from twinfer.runtime.registry import operators
 from twinfer.runtime.target import GENERIC, HOST
