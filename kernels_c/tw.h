@@ -63,6 +63,9 @@ TW_INLINE int32_t tw_round_shift(int32_t x, int32_t exponent) {
     return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
 }
 
+/* a + b without signed overflow: wraps as two's complement does. */
+TW_INLINE int32_t tw_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+
 /* x << shift without signed overflow: wraps as two's complement does. */
 TW_INLINE int32_t tw_shift_left(int32_t x, int32_t shift) { return (int32_t)((uint32_t)x << shift); }
 

@@ -1,0 +1,210 @@
+/* CONV_2D, NHWC, weights [out_c][k_h][k_w][in_c / groups]. pad_h, pad_w: rows and columns of padding before the first. */
+#ifndef TW_CONV2D_H
+#define TW_CONV2D_H
+
+#include "wide.h"
+
+/* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c], mult int32 [out_c], shift int8 [out_c].
+ * out: y [batches, out_h, out_w, out_c]. depth: in_c / groups. */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, depth;
+    int32_t in_zero, out_zero, act_min, act_max;
+} tw_conv2d_s8_params;
+
+/* The sum of one output: x at the image, (y0, x0) the window's corner, w the channel's weights. */
+TW_INLINE int32_t tw_conv2d_sum_s8(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w, int32_t acc, int32_t y0,
+                                   int32_t x0, const tw_conv2d_s8_params *p) {
+    for (int32_t ky = 0; ky < p->k_h; ++ky) {
+        const int32_t iy = y0 + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) continue;
+        for (int32_t kx = 0; kx < p->k_w; ++kx) {
+            const int32_t ix = x0 + kx * p->dilation_w;
+            if (ix < 0 || ix >= p->in_w) continue;
+            const int8_t *TW_RESTRICT from = x + (iy * p->in_w + ix) * p->in_c;
+            const int8_t *TW_RESTRICT tap = w + (ky * p->k_w + kx) * p->depth;
+            for (int32_t c = 0; c < p->depth; ++c) acc = tw_add(acc, (from[c] - p->in_zero) * tap[c]);
+        }
+    }
+    return acc;
+}
+
+TW_KERNEL(tw_conv2d_s8) {
+    const tw_conv2d_s8_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    const int8_t *TW_RESTRICT w = (const int8_t *)in[1];
+    const int32_t *TW_RESTRICT bias = (const int32_t *)in[2];
+    const int32_t *TW_RESTRICT mult = (const int32_t *)in[3];
+    const int8_t *TW_RESTRICT shift = (const int8_t *)in[4];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    const int32_t group = p.out_c / (p.in_c / p.depth);
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
+        for (int32_t oy = 0; oy < p.out_h; ++oy)
+            for (int32_t ox = 0; ox < p.out_w; ++ox)
+                for (int32_t c = 0; c < p.out_c; ++c) {
+                    const int32_t acc =
+                        tw_conv2d_sum_s8(x + c / group * p.depth, w + c * p.k_h * p.k_w * p.depth, bias[c],
+                                         oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                    const int32_t q = tw_add(tw_requantize(acc, mult[c], shift[c]), p.out_zero);
+                    *y++ = (int8_t)tw_clamp(q, p.act_min, p.act_max);
+                }
+}
+
+/* int8 over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias, mult, left and right int32 [out_c
+ * padded to 16]. k4: k rounded up to 4. in_zero fills the padding. out: y. scratch: uint8 [panel, k4], panel a multiple
+ * of 8. direct: the windows are the input's pixels, one after another (1x1, stride 1, no padding, k == k4). */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4, panel, direct;
+    int32_t in_zero, out_zero, act_min, act_max;
+} tw_conv2d_wide_s8_params;
+
+/* One row of taps as uint8, with padding where ix leaves the image. */
+TW_INLINE void tw_conv2d_taps_s8(uint8_t *TW_RESTRICT to, const int8_t *TW_RESTRICT row, int32_t x0,
+                                 const tw_conv2d_wide_s8_params *p) {
+    if (p->dilation_w == 1 && x0 >= 0 && x0 + p->k_w <= p->in_w) {
+        tw_bias128(to, row + x0 * p->in_c, p->k_w * p->in_c);
+        return;
+    }
+    for (int32_t kx = 0; kx < p->k_w; ++kx, to += p->in_c) {
+        const int32_t ix = x0 + kx * p->dilation_w;
+        if (ix < 0 || ix >= p->in_w)
+            memset(to, p->in_zero + 128, (size_t)p->in_c);
+        else
+            tw_bias128(to, row + ix * p->in_c, p->in_c);
+    }
+}
+
+/* The window at (y0, x0) of image x, as one row of the panel. */
+TW_INLINE void tw_conv2d_window_s8(uint8_t *TW_RESTRICT to, const int8_t *TW_RESTRICT x, int32_t y0, int32_t x0,
+                                   const tw_conv2d_wide_s8_params *p) {
+    const int32_t taps = p->k_w * p->in_c;
+    for (int32_t ky = 0; ky < p->k_h; ++ky, to += taps) {
+        const int32_t iy = y0 + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h)
+            memset(to, p->in_zero + 128, (size_t)taps);
+        else
+            tw_conv2d_taps_s8(to, x + iy * p->in_w * p->in_c, x0, p);
+    }
+}
+
+TW_KERNEL(tw_conv2d_wide_s8) {
+    const tw_conv2d_wide_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    const int8_t *w = (const int8_t *)in[1];
+    int8_t *y = (int8_t *)out[0];
+    const tw_epilogue e = {(const int32_t *)in[2], (const int32_t *)in[3], (const int32_t *)in[4],
+                           (const int32_t *)in[5], p.out_zero, p.act_min, p.act_max};
+    uint8_t *panel = (uint8_t *)scratch;
+    const int32_t pixels = p.batches * p.out_h * p.out_w, image = p.in_h * p.in_w * p.in_c;
+    int32_t oy = 0, ox = 0;
+    for (int32_t first = 0; first < pixels; first += p.panel) {
+        const int32_t rows = tw_min(pixels - first, p.panel);
+        if (p.direct)
+            tw_bias128(panel, x + first * p.k4, rows * p.k4);
+        else
+            for (int32_t r = 0; r < rows; ++r) {
+                tw_conv2d_window_s8(panel + r * p.k4, x, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                if (++ox < p.out_w) continue;
+                ox = 0;
+                if (++oy < p.out_h) continue;
+                oy = 0;
+                x += image;
+            }
+        tw_panel_s8(panel, rows, p.k4, w, y + first * p.out_c, p.out_c, &e);
+    }
+}
+
+/* float32, plain C. in: x, w, bias [out_c]. out: y. depth: in_c / groups. */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, depth;
+    float act_min, act_max;
+} tw_conv2d_f32_params;
+
+TW_INLINE float tw_conv2d_sum_f32(const float *TW_RESTRICT x, const float *TW_RESTRICT w, int32_t y0, int32_t x0,
+                                  const tw_conv2d_f32_params *p) {
+    float acc = 0.0F;
+    for (int32_t ky = 0; ky < p->k_h; ++ky) {
+        const int32_t iy = y0 + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) continue;
+        for (int32_t kx = 0; kx < p->k_w; ++kx) {
+            const int32_t ix = x0 + kx * p->dilation_w;
+            if (ix < 0 || ix >= p->in_w) continue;
+            const float *TW_RESTRICT from = x + (iy * p->in_w + ix) * p->in_c;
+            const float *TW_RESTRICT tap = w + (ky * p->k_w + kx) * p->depth;
+            for (int32_t c = 0; c < p->depth; ++c) acc += from[c] * tap[c];
+        }
+    }
+    return acc;
+}
+
+TW_KERNEL(tw_conv2d_f32) {
+    const tw_conv2d_f32_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    const float *TW_RESTRICT w = (const float *)in[1];
+    const float *TW_RESTRICT bias = (const float *)in[2];
+    float *TW_RESTRICT y = (float *)out[0];
+    const int32_t group = p.out_c / (p.in_c / p.depth);
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
+        for (int32_t oy = 0; oy < p.out_h; ++oy)
+            for (int32_t ox = 0; ox < p.out_w; ++ox)
+                for (int32_t c = 0; c < p.out_c; ++c) {
+                    const float acc = tw_conv2d_sum_f32(x + c / group * p.depth, w + c * p.k_h * p.k_w * p.depth,
+                                                        oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                    *y++ = tw_clampf(acc + bias[c], p.act_min, p.act_max);
+                }
+}
+
+/* float32 over 16 lanes. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y.
+ * scratch: float [panel, k_h * k_w * in_c], panel a multiple of 8. Padding is added as zeros, which leaves the sums'
+ * bits alone as long as the weights are finite. */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, panel, direct;
+    float act_min, act_max;
+} tw_conv2d_wide_f32_params;
+
+TW_INLINE void tw_conv2d_window_f32(float *TW_RESTRICT to, const float *TW_RESTRICT x, int32_t y0, int32_t x0,
+                                    const tw_conv2d_wide_f32_params *p) {
+    for (int32_t ky = 0; ky < p->k_h; ++ky) {
+        const int32_t iy = y0 + ky * p->dilation_h;
+        for (int32_t kx = 0; kx < p->k_w; ++kx, to += p->in_c) {
+            const int32_t ix = x0 + kx * p->dilation_w;
+            if (iy < 0 || iy >= p->in_h || ix < 0 || ix >= p->in_w)
+                memset(to, 0, (size_t)p->in_c * sizeof(float));
+            else
+                memcpy(to, x + (iy * p->in_w + ix) * p->in_c, (size_t)p->in_c * sizeof(float));
+        }
+    }
+}
+
+TW_KERNEL(tw_conv2d_wide_f32) {
+    const tw_conv2d_wide_f32_params p = *params;
+    const float *x = (const float *)in[0];
+    const float *w = (const float *)in[1];
+    const float *bias = (const float *)in[2];
+    float *y = (float *)out[0];
+    float *panel = (float *)scratch;
+    const int32_t pixels = p.batches * p.out_h * p.out_w, k = p.k_h * p.k_w * p.in_c;
+    int32_t oy = 0, ox = 0;
+    for (int32_t first = 0; first < pixels; first += p.panel) {
+        const int32_t rows = tw_min(pixels - first, p.panel);
+        if (p.direct)
+            memcpy(panel, x + first * k, (size_t)(rows * k) * sizeof(float));
+        else
+            for (int32_t r = 0; r < rows; ++r) {
+                tw_conv2d_window_f32(panel + r * k, x, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                if (++ox < p.out_w) continue;
+                ox = 0;
+                if (++oy < p.out_h) continue;
+                oy = 0;
+                x += p.in_h * p.in_w * p.in_c;
+            }
+        tw_panel_f32(panel, rows, k, w, bias, y + first * p.out_c, p.out_c, p.act_min, p.act_max);
+    }
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* DEPTHWISE_CONV_2D, NHWC, weights [k_h][k_w][out_c], out_c = in_c * multiplier. pad_h, pad_w: padding before the first. */
+#ifndef TW_DEPTHWISE_CONV2D_H
+#define TW_DEPTHWISE_CONV2D_H
+
+#include "wide.h"
+
+/* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c], mult int32 [out_c], shift int8 [out_c].
+ * out: y [batches, out_h, out_w, out_c]. */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, multiplier;
+    int32_t in_zero, out_zero, act_min, act_max;
+} tw_depthwise_conv2d_s8_params;
+
+/* The sum of output channel c; x at the image's channel c / multiplier, (y0, x0) the window's corner. */
+TW_INLINE int32_t tw_depthwise_conv2d_sum_s8(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w, int32_t acc,
+                                             int32_t y0, int32_t x0, const tw_depthwise_conv2d_s8_params *p) {
+    for (int32_t ky = 0; ky < p->k_h; ++ky) {
+        const int32_t iy = y0 + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) continue;
+        for (int32_t kx = 0; kx < p->k_w; ++kx) {
+            const int32_t ix = x0 + kx * p->dilation_w;
+            if (ix < 0 || ix >= p->in_w) continue;
+            acc = tw_add(acc, (x[(iy * p->in_w + ix) * p->in_c] - p->in_zero) * w[(ky * p->k_w + kx) * p->out_c]);
+        }
+    }
+    return acc;
+}
+
+TW_KERNEL(tw_depthwise_conv2d_s8) {
+    const tw_depthwise_conv2d_s8_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    const int8_t *TW_RESTRICT w = (const int8_t *)in[1];
+    const int32_t *TW_RESTRICT bias = (const int32_t *)in[2];
+    const int32_t *TW_RESTRICT mult = (const int32_t *)in[3];
+    const int8_t *TW_RESTRICT shift = (const int8_t *)in[4];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
+        for (int32_t oy = 0; oy < p.out_h; ++oy)
+            for (int32_t ox = 0; ox < p.out_w; ++ox)
+                for (int32_t c = 0; c < p.out_c; ++c) {
+                    const int32_t acc = tw_depthwise_conv2d_sum_s8(x + c / p.multiplier, w + c, bias[c],
+                                                                   oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                    const int32_t q = tw_add(tw_requantize(acc, mult[c], shift[c]), p.out_zero);
+                    *y++ = (int8_t)tw_clamp(q, p.act_min, p.act_max);
+                }
+}
+
+/* int8 over 16 channels at a time, multiplier 1. in: x, w int32 [k_h][k_w][padded] (int16 values, zeros above), bias
+ * int32 [classes][padded] with the input zero point folded in for the taps inside the image, mult, left, right int32
+ * [padded], rows int32 [out_h][3], columns int32 [out_w][3]: first tap inside, end of the taps inside, border class. The
+ * bias of an output is that of class row_class * column_classes + column_class. padded: in_c rounded up to 16. out: y. */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, padded, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, column_classes;
+    int32_t out_zero, act_min, act_max;
+} tw_depthwise_conv2d_wide_s8_params;
+
+/* pixels (1 or TW_DEPTHWISE_PIXELS) outputs side by side, 16 channels from c on. x: the image; base: the index of the
+ * first window's corner (negative where padding begins there; only taps inside are read). row, column: as above. */
+#define TW_DEPTHWISE_PIXELS 4
+
+TW_INLINE void tw_depthwise_conv2d_lanes(tw_acc *TW_RESTRICT acc, int pixels, const int8_t *x, int32_t base,
+                                         const int32_t *w, const int32_t *row, int32_t kx0, int32_t kx1, int32_t lanes,
+                                         const tw_depthwise_conv2d_wide_s8_params *p) {
+    for (int32_t ky = row[0]; ky < row[1]; ++ky)
+        for (int32_t kx = kx0; kx < kx1; ++kx) {
+            const int32_t at = base + (ky * p->dilation_h * p->in_w + kx * p->dilation_w) * p->in_c;
+            const int32_t *tap = w + (ky * p->k_w + kx) * p->padded;
+            for (int i = 0; i < pixels; ++i)
+                acc[i] = tw_acc_mul(acc[i], x + (at + i * p->stride_w * p->in_c), tap, lanes);
+        }
+}
+
+/* One row of outputs, 16 channels from c on. */
+TW_INLINE void tw_depthwise_conv2d_row(const int8_t *x, int32_t base, const int32_t *w, const int32_t *bias,
+                                       const int32_t *row, const int32_t *columns, int8_t *y, int32_t c,
+                                       const tw_epilogue *e, const tw_depthwise_conv2d_wide_s8_params *p) {
+    const int32_t lanes = tw_min(p->in_c - c, TW_LANES);
+    for (int32_t ox = 0; ox < p->out_w;) {
+        tw_acc acc[TW_DEPTHWISE_PIXELS];
+        const int32_t *column = columns + 3 * ox, *last = column + 3 * (TW_DEPTHWISE_PIXELS - 1);
+        const int32_t inside = ox + TW_DEPTHWISE_PIXELS <= p->out_w && column[0] == 0 && column[1] == p->k_w &&
+                               last[0] == 0 && last[1] == p->k_w;
+        const int32_t at = base + ox * p->stride_w * p->in_c, count = inside ? TW_DEPTHWISE_PIXELS : 1;
+        const tw_acc start = tw_acc_load(bias + (row[2] * p->column_classes + column[2]) * p->padded + c);
+        for (int i = 0; i < TW_DEPTHWISE_PIXELS; ++i) acc[i] = start;
+        if (inside)
+            tw_depthwise_conv2d_lanes(acc, TW_DEPTHWISE_PIXELS, x + c, at, w + c, row, 0, p->k_w, lanes, p);
+        else
+            tw_depthwise_conv2d_lanes(acc, 1, x + c, at, w + c, row, column[0], column[1], lanes, p);
+        for (int32_t i = 0; i < count; ++i) {
+            const tw_acc q = tw_acc_requantize(acc[i], e->mult + c, e->left + c, e->right + c);
+            tw_acc_store(y + (ox + i) * p->in_c + c, q, e->zero, e->low, e->high, lanes);
+        }
+        ox += count;
+    }
+}
+
+TW_KERNEL(tw_depthwise_conv2d_wide_s8) {
+    const tw_depthwise_conv2d_wide_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    const int32_t *w = (const int32_t *)in[1];
+    const int32_t *bias = (const int32_t *)in[2];
+    const int32_t *rows = (const int32_t *)in[6];
+    const int32_t *columns = (const int32_t *)in[7];
+    int8_t *y = (int8_t *)out[0];
+    const tw_epilogue e = {bias, (const int32_t *)in[3], (const int32_t *)in[4], (const int32_t *)in[5],
+                           p.out_zero, p.act_min, p.act_max};
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
+        for (int32_t oy = 0; oy < p.out_h; ++oy, y += p.out_w * p.in_c) {
+            const int32_t base = ((oy * p.stride_h - p.pad_h) * p.in_w - p.pad_w) * p.in_c;
+            for (int32_t c = 0; c < p.in_c; c += TW_LANES)
+                tw_depthwise_conv2d_row(x, base, w, bias, rows + 3 * oy, columns, y, c, &e, &p);
+        }
+}
+
+/* float32. in: x, w, bias [out_c]. out: y. The sum runs over the taps inside the image, in order, for every channel. */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, multiplier;
+    float act_min, act_max;
+} tw_depthwise_conv2d_f32_params;
+
+/* All channels of one output: y collects the sums. x: the image, (y0, x0) the window's corner. */
+TW_INLINE void tw_depthwise_conv2d_pixel_f32(const float *TW_RESTRICT x, const float *TW_RESTRICT w, float *TW_RESTRICT y,
+                                             int32_t y0, int32_t x0, const tw_depthwise_conv2d_f32_params *p) {
+    for (int32_t c = 0; c < p->out_c; ++c) y[c] = 0.0F;
+    for (int32_t ky = 0; ky < p->k_h; ++ky) {
+        const int32_t iy = y0 + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) continue;
+        for (int32_t kx = 0; kx < p->k_w; ++kx) {
+            const int32_t ix = x0 + kx * p->dilation_w;
+            if (ix < 0 || ix >= p->in_w) continue;
+            const float *TW_RESTRICT from = x + (iy * p->in_w + ix) * p->in_c;
+            const float *TW_RESTRICT tap = w + (ky * p->k_w + kx) * p->out_c;
+            if (p->multiplier == 1)
+                for (int32_t c = 0; c < p->out_c; ++c) y[c] += from[c] * tap[c];
+            else
+                for (int32_t c = 0; c < p->in_c; ++c)
+                    for (int32_t m = 0; m < p->multiplier; ++m)
+                        y[c * p->multiplier + m] += from[c] * tap[c * p->multiplier + m];
+        }
+    }
+}
+
+TW_KERNEL(tw_depthwise_conv2d_f32) {
+    const tw_depthwise_conv2d_f32_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    const float *TW_RESTRICT w = (const float *)in[1];
+    const float *TW_RESTRICT bias = (const float *)in[2];
+    float *TW_RESTRICT y = (float *)out[0];
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
+        for (int32_t oy = 0; oy < p.out_h; ++oy)
+            for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
+                tw_depthwise_conv2d_pixel_f32(x, w, y, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                for (int32_t c = 0; c < p.out_c; ++c) y[c] = tw_clampf(y[c] + bias[c], p.act_min, p.act_max);
+            }
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* FULLY_CONNECTED: y = x . w^T + bias. */
+#ifndef TW_FULLY_CONNECTED_H
+#define TW_FULLY_CONNECTED_H
+
+#include "wide.h"
+
+/* int8, plain C. in: x [batches, depth], w [out, depth], bias int32 [out], mult int32 [mults], shift int8 [mults].
+ * mults: 1 (per tensor) or out (per channel). out: y [batches, out]. Requantized twice-rounded, as TFLM does. */
+typedef struct {
+    int32_t batches, depth, out, mults;
+    int32_t in_zero, w_zero, out_zero, act_min, act_max;
+} tw_fully_connected_s8_params;
+
+TW_KERNEL(tw_fully_connected_s8) {
+    const tw_fully_connected_s8_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    const int32_t *TW_RESTRICT bias = (const int32_t *)in[2];
+    const int32_t *TW_RESTRICT mult = (const int32_t *)in[3];
+    const int8_t *TW_RESTRICT shift = (const int8_t *)in[4];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth) {
+        const int8_t *TW_RESTRICT w = (const int8_t *)in[1];
+        for (int32_t c = 0; c < p.out; ++c, w += p.depth) {
+            int32_t acc = bias[c];
+            for (int32_t i = 0; i < p.depth; ++i) acc = tw_add(acc, (x[i] - p.in_zero) * (w[i] - p.w_zero));
+            const int32_t m = p.mults > 1 ? c : 0;
+            *y++ = (int8_t)tw_clamp(tw_add(tw_requantize(acc, mult[m], shift[m]), p.out_zero), p.act_min, p.act_max);
+        }
+    }
+}
+
+/* int8 over 16 lanes. in: x [batches, depth], w packed (wide.h), bias, mult, left, right int32 [out padded to 16].
+ * depth4: depth rounded up to 4. out: y [batches, out]. scratch: uint8 [batches padded to 8, depth4] (one row for one
+ * batch). */
+typedef struct {
+    int32_t batches, depth, depth4, out;
+    int32_t out_zero, act_min, act_max;
+} tw_fully_connected_wide_s8_params;
+
+TW_KERNEL(tw_fully_connected_wide_s8) {
+    const tw_fully_connected_wide_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    const int8_t *w = (const int8_t *)in[1];
+    const tw_epilogue e = {(const int32_t *)in[2], (const int32_t *)in[3], (const int32_t *)in[4],
+                           (const int32_t *)in[5], p.out_zero, p.act_min, p.act_max};
+    uint8_t *panel = (uint8_t *)scratch;
+    for (int32_t b = 0; b < p.batches; ++b) tw_bias128(panel + b * p.depth4, x + b * p.depth, p.depth);
+    if (p.batches == 1)
+        tw_row_s8(panel, p.depth4, w, (int8_t *)out[0], p.out, &e);
+    else
+        tw_panel_s8(panel, p.batches, p.depth4, w, (int8_t *)out[0], p.out, &e);
+}
+
+/* float32, plain C. in: x [batches, depth], w [out, depth], bias [out] or null. out: y [batches, out]. */
+typedef struct {
+    int32_t batches, depth, out;
+    float act_min, act_max;
+} tw_fully_connected_f32_params;
+
+TW_KERNEL(tw_fully_connected_f32) {
+    const tw_fully_connected_f32_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    const float *TW_RESTRICT bias = (const float *)in[2];
+    float *TW_RESTRICT y = (float *)out[0];
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth) {
+        const float *TW_RESTRICT w = (const float *)in[1];
+        for (int32_t c = 0; c < p.out; ++c, w += p.depth) {
+            float acc = 0.0F;
+            for (int32_t i = 0; i < p.depth; ++i) acc += x[i] * w[i];
+            *y++ = tw_clampf(acc + bias[c], p.act_min, p.act_max);
+        }
+    }
+}
+
+/* float32 over 16 lanes. in: x [batches, depth], w packed [out / 16][depth][16], bias [out padded to 16].
+ * out: y [batches, out]. */
+typedef tw_fully_connected_f32_params tw_fully_connected_wide_f32_params;
+
+TW_KERNEL(tw_fully_connected_wide_f32) {
+    const tw_fully_connected_f32_params p = *params;
+    const float *x = (const float *)in[0];
+    const float *w = (const float *)in[1];
+    const float *bias = (const float *)in[2];
+    float *y = (float *)out[0];
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b)
+        tw_row_f32(x + b * p.depth, p.depth, w, bias, y + b * p.out, p.out, p.act_min, p.act_max);
+}
+
+#endif

@@ -1,0 +1,52 @@
+"""The range that a fused activation leaves of an output."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import unsupported
+
+#: Fused activation -> real range; None: unlimited on that side.
+RANGES: dict[str, tuple[float | None, float | None]] = {
+    "NONE": (None, None),
+    "RELU": (0.0, None),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+}
+
+FLOAT_MAX = float(np.finfo(np.float32).max)
+
+
+def _range(node: Node) -> tuple[float | None, float | None]:
+    name = str(node.options.get("fused_activation_function", "NONE"))
+    if name not in RANGES:
+        raise unsupported(node, f"fused activation {name} has no kernel; supported: {', '.join(RANGES)}")
+    return RANGES[name]
+
+
+def float_range(node: Node) -> tuple[float, float]:
+    """Least and greatest output of a float node; without an activation those of float32 (infinite sums saturate)."""
+    low, high = _range(node)
+    return (-math.inf if low is None else low, math.inf if high is None else high)
+
+
+def quantized_range(node: Node, output: Tensor) -> tuple[int, int]:
+    """Least and greatest stored value of a quantised node.
+
+    Source: TFLite's CalculateActivationRangeQuantized; the bound divided by the scale in float32, half away from zero.
+    """
+    info = np.iinfo(output.dtype)
+    low, high = _range(node)
+    scale, zero = np.float32(output.scale), output.zero
+
+    def quantize(real: float) -> int:
+        value = float(np.float32(real) / scale)
+        return zero + int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+    return (
+        info.min if low is None else max(int(info.min), quantize(low)),
+        info.max if high is None else min(int(info.max), quantize(high)),
+    )

@@ -1,0 +1,159 @@
+"""What CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED share: quantisation of sums, and packing for 16 lanes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, need, need_type
+from twinfer.runtime.ops._activation import quantized_range
+from twinfer.runtime.ops._window import window
+
+LANES = 16
+
+
+@dataclass(frozen=True)
+class Window:
+    """Geometry of a 2-D convolution or pooling node, with the field names of the kernels' params."""
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    k_h: int
+    k_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_h: int
+    pad_w: int
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return (self.batches, self.out_h, self.out_w, self.out_c)
+
+    @property
+    def pixels(self) -> int:
+        return self.batches * self.out_h * self.out_w
+
+    def taps(self) -> Iterator[tuple[int, int]]:
+        return ((ky, kx) for ky in range(self.k_h) for kx in range(self.k_w))
+
+
+def window_of(node: Node, k_h: int, k_w: int, out_c: int) -> Window:
+    """Geometry of a node with TFLite's stride, dilation and padding options; ModelError where nothing fits."""
+    x = node.input(0)
+    need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
+    need(x.shape[0] > 0 and x.shape[3] > 0, node, f"{x} is empty")
+    o = node.options
+    stride_h, stride_w = int(o["stride_h"]), int(o["stride_w"])
+    dilation_h, dilation_w = int(o.get("dilation_h_factor", 1)), int(o.get("dilation_w_factor", 1))
+    out_h, pad_h = window(node, x.shape[1], k_h, stride_h, dilation_h, o["padding"])
+    out_w, pad_w = window(node, x.shape[2], k_w, stride_w, dilation_w, o["padding"])
+    b, h, w, c = x.shape
+    return Window(
+        b, h, w, c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w
+    )  # fmt: skip
+
+
+def shifted(x: Array, g: Window, ky: int, kx: int, fill: int | float) -> Array:
+    """x as tap (ky, kx) of every window sees it: [batches, out_h, out_w, in_c], ``fill`` in the padding."""
+    y = np.arange(g.out_h) * g.stride_h - g.pad_h + ky * g.dilation_h
+    z = np.arange(g.out_w) * g.stride_w - g.pad_w + kx * g.dilation_w
+    inside = ((y >= 0) & (y < g.in_h))[:, None] & ((z >= 0) & (z < g.in_w))[None, :]
+    seen = x[:, y.clip(0, g.in_h - 1)][:, :, z.clip(0, g.in_w - 1)]
+    return np.where(inside[None, :, :, None], seen, np.asarray(fill, x.dtype))
+
+
+def check_types(node: Node, channels: int) -> None:
+    """Types, bias shape and quantisation of input 0, weights (input 1), bias (input 2, optional) and output 0."""
+    x, w, bias, y = node.input(0), node.input(1), node.optional(2), node.output
+    need_type(node, x, "INT8", "FLOAT32")
+    need_type(node, w, x.type)
+    need_type(node, y, x.type)
+    if bias is not None:
+        need_type(node, bias, "INT32" if x.type == "INT8" else "FLOAT32")
+        need(bias.size == channels, node, f"{bias} must have {channels} elements, one an output channel")
+    if x.type == "INT8":
+        weight_scales(node, channels)
+        multipliers(node, channels)
+        quantized_range(node, y)
+
+
+def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
+    """Scale of every output channel, [channels]; ModelError if there is no such quantisation."""
+    w = node.input(1)
+    need(w.quant is not None, node, f"{w} has no quantisation")
+    scales = w.quant.scale.astype(np.float64) if w.quant is not None else np.zeros(0)
+    need(scales.size in (1, channels), node, f"{w} has {scales.size} scales for {channels} output channels")
+    return np.broadcast_to(scales, (channels,)) if scales.size == 1 else scales
+
+
+def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Fixed-point multiplier and shift of every output channel: in_scale * w_scale / out_scale in float64."""
+    x, y = node.input(0), node.output
+    scales = weight_scales(node, channels)
+    need(math.isfinite(x.scale) and x.scale > 0, node, f"{x} has the scale {x.scale}")
+    need(math.isfinite(y.scale) and y.scale > 0, node, f"{y} has the scale {y.scale}")
+    need(bool(np.isfinite(scales).all() and (scales >= 0).all()), node, f"{node.input(1)} has a scale that is no number")
+    pairs = [quantize_multiplier(x.scale * float(s) / y.scale) for s in scales]
+    return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
+
+
+def bias_of(node: Node, channels: int) -> Tensor | Array:
+    """The bias input, or zeros where there is none."""
+    bias = node.optional(2)
+    if bias is not None:
+        return bias
+    return np.zeros(channels, np.int32 if node.input(0).type == "INT8" else np.float32)
+
+
+def finish(node: Node, acc: Array) -> list[Array]:
+    """The numpy meaning of the end of an int8 sum [..., channels]: requantise, add the zero point, clamp."""
+    y = node.output
+    mult, shift = multipliers(node, acc.shape[-1])
+    low, high = quantized_range(node, y)
+    out = wrap32(requantize(wrap32(acc), mult, shift) + y.zero)
+    return [out.clip(low, high).astype(np.int8).reshape(y.shape)]
+
+
+def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
+    """``values`` with zeros behind, so that ``axis`` becomes a multiple."""
+    pads = [(0, 0)] * values.ndim
+    pads[axis] = (0, -values.shape[axis] % multiple)
+    return np.pad(values, pads)
+
+
+def pack_s8(w: Array) -> Array:
+    """int8 weights [out, k] as kernels_c/wide.h reads them: [out / 16][k / 4][16][4]."""
+    blocks = padded(padded(w, LANES, 0), 4, 1)
+    out, k = blocks.shape
+    return np.ascontiguousarray(blocks.reshape(out // LANES, LANES, k // 4, 4).transpose(0, 2, 1, 3))
+
+
+def pack_f32(w: Array) -> Array:
+    """float32 weights [out, k] as [out / 16][k][16]."""
+    blocks = padded(w, LANES, 0)
+    return np.ascontiguousarray(blocks.reshape(-1, LANES, w.shape[1]).transpose(0, 2, 1))
+
+
+def fold_zero(node: Node, w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
+    """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
+    return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
+
+
+def lane_epilogue(node: Node, channels: int) -> tuple[Array, Array, Array]:
+    """mult, left and right shift of every channel as int32, padded to whole blocks of 16 lanes."""
+    mult, shift = multipliers(node, channels)
+    wide = shift.astype(np.int32)
+    return padded(mult), padded(np.maximum(wide, 0)), padded(np.maximum(-wide, 0))

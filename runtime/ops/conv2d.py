@@ -1,0 +1,154 @@
+"""CONV_2D, NHWC with weights [out_c, k_h, k_w, in_c / groups]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.ops import _conv
+from twinfer.runtime.ops._activation import float_range, quantized_range
+from twinfer.runtime.ops._conv import Window, window_of
+from twinfer.runtime.target import Target
+
+
+def geometry(node: Node) -> Window:
+    out_c, k_h, k_w, _ = node.input(1).shape
+    return window_of(node, k_h, k_w, out_c)
+
+
+def infer(node: Node) -> list[Shape]:
+    x, w = node.input(0), node.input(1)
+    need(len(w.shape) == 4 and w.size > 0, node, f"{w} must have 4 dimensions [out_c, k_h, k_w, in_c / groups]")
+    g = geometry(node)
+    need(g.in_c % w.shape[3] == 0, node, f"{x} has {g.in_c} channels, no multiple of the {w.shape[3]} of {w}")
+    groups = g.in_c // w.shape[3]
+    need(g.out_c % groups == 0, node, f"{g.out_c} output channels do not divide into {groups} groups")
+    _conv.check_types(node, g.out_c)
+    if x.type == "INT8" and w.quant is not None:
+        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
+    return [g.shape]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """Source: TFLM reference ConvPerChannel and Conv (float sums in order of row, column, channel)."""
+    x, w = inputs[0], inputs[1]
+    g = geometry(node)
+    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(g.out_c, np.int32)
+    integer = x.dtype == np.int8
+    x = x.astype(np.float64) - node.input(0).zero if integer else x
+    depth = w.shape[3]
+    group = g.out_c // (g.in_c // depth)
+    acc = np.zeros(g.shape, x.dtype)
+    for ky, kx in g.taps():
+        seen = _conv.shifted(x, g, ky, kx, 0)
+        for first in range(0, g.out_c, group):
+            part = seen[..., first // group * depth :][..., :depth]
+            tap = w[first : first + group, ky, kx].astype(x.dtype)
+            if integer:
+                acc[..., first : first + group] += part @ tap.T
+                continue
+            for c in range(depth):
+                acc[..., first : first + group] += part[..., c, None] * tap[:, c]
+    if integer:
+        return _conv.finish(node, acc.astype(np.int64) + bias)
+    low, high = float_range(node)
+    return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+
+
+def lower(node: Node, target: Target) -> Call:
+    g, w = geometry(node), node.input(1)
+    macs = g.pixels * w.size
+    bias = _conv.bias_of(node, g.out_c)
+    constant = w.data is not None and (isinstance(bias, np.ndarray) or bias.data is not None)
+    if target.wide and constant and w.shape[3] == g.in_c:
+        weights, start = w.data, bias if isinstance(bias, np.ndarray) else bias.data
+        return lower_wide(node, g, weights.reshape(g.out_c, -1), start, macs)  # type: ignore[union-attr, arg-type]
+    params = {**asdict(g), "depth": w.shape[3]}
+    if node.input(0).type == "FLOAT32":
+        low, high = float_range(node)
+        floats = {**params, "act_min": low, "act_max": high}
+        return Call("tw_conv2d_f32", floats, (node.input(0), w, bias), (node.output,), macs=macs)
+    low, high = quantized_range(node, node.output)
+    ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
+    inputs = (node.input(0), w, bias, *_conv.multipliers(node, g.out_c))
+    return Call("tw_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
+
+
+def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
+    """The call over 16 lanes for constant weights [out_c, k_h * k_w * in_c]; also depthwise with one input channel."""
+    x, y = node.input(0), node.output
+    k4 = -(-w.shape[1] // 4) * 4
+    panel = min(-(-g.pixels // 8) * 8, max(8, 16384 // k4 // 8 * 8), 64)
+    plain = (g.k_h, g.k_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w) == (1, 1, 1, 1, 0, 0)
+    if x.type == "FLOAT32":
+        low, high = float_range(node)
+        floats = {**asdict(g), "panel": panel, "direct": int(plain), "act_min": low, "act_max": high}
+        inputs = (x, _conv.pack_f32(w), _conv.padded(bias))
+        return Call("tw_conv2d_wide_f32", floats, inputs, (y,), 4 * panel * w.shape[1], macs=macs)
+    low, high = quantized_range(node, y)
+    params = {**asdict(g), "k4": k4, "panel": panel, "direct": int(plain and k4 == w.shape[1])}
+    ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
+    folded = _conv.padded(_conv.fold_zero(node, w, bias, 128 + x.zero))
+    packed = (x, _conv.pack_s8(w), folded, *_conv.lane_epilogue(node, g.out_c))
+    return Call("tw_conv2d_wide_s8", {**params, **ends}, packed, (y,), panel * k4, macs=macs)
+
+
+DEFAULTS = {
+    "padding": "SAME", "stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1,
+    "fused_activation_function": "NONE",
+}  # fmt: skip
+
+
+def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, **o: Any) -> Case:
+    kind, zero, out_zero = o.pop("kind", "INT8"), o.pop("zero", 3), o.pop("out_zero", -4)
+    out_scale, bias = o.pop("out_scale", None), o.pop("bias", True)
+    options = {**DEFAULTS, **o}
+    out_c = w_shape[0]
+    if kind == "FLOAT32":
+        x, b = tensor(x_shape), tensor((out_c,), data=rng.standard_normal(out_c), name="b")
+        w = tensor(w_shape, data=rng.standard_normal(w_shape), name="w")
+        y_args: tuple[Any, ...] = ("FLOAT32",)
+    else:
+        scales = rng.uniform(0.002, 0.02, out_c)
+        x = tensor(x_shape, "INT8", 0.05, zero)
+        w = tensor(w_shape, "INT8", scales, data=rng.integers(-127, 128, w_shape), name="w")
+        b = tensor((out_c,), "INT32", scales * np.float32(0.05), data=rng.integers(-9000, 9000, out_c), name="b")
+        y_args = ("INT8", out_scale or 0.03 * (w.size / out_c) ** 0.5, out_zero)
+    probe = Node("CONV_2D", (x, w, None), (), options)
+    y = tensor(geometry(probe).shape, *y_args, name="y")
+    return Case(Node("CONV_2D", (x, w, b) if bias else (x, w), (y,), options))
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for kind in ("INT8", "FLOAT32"):
+        for padding in ("SAME", "VALID"):
+            for x_shape, w_shape, stride in (
+                ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)),
+                ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
+                ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)),
+                ((1, 8, 8, 5), (16, 1, 1, 5), (2, 2)),
+                ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)),
+                ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
+            ):
+                h, w = stride
+                yield _case(rng, x_shape, w_shape, kind=kind, padding=padding, stride_h=h, stride_w=w)
+        yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), kind=kind, dilation_h_factor=2, dilation_w_factor=3)
+        yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), kind=kind, padding="VALID", dilation_w_factor=2)
+        yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), kind=kind)  # two groups
+        yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), kind=kind)  # a window larger than the image
+        yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), kind=kind)
+        yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), kind=kind, bias=False)
+        for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+            yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), kind=kind, fused_activation_function=act)
+    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=-128, out_zero=127)
+    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=127, out_zero=-128)
+    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), out_scale=0.0001)  # multiplier above 1: a left shift
+    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), out_scale=1000.0)
+
+
+OP = Op("CONV_2D", infer, reference, lower, cases)

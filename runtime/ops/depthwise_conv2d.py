@@ -1,0 +1,151 @@
+"""DEPTHWISE_CONV_2D, NHWC with weights [1, k_h, k_w, out_c], out_c = in_c * depth multiplier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import wrap32
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.ops import _conv, conv2d
+from twinfer.runtime.ops._activation import float_range, quantized_range
+from twinfer.runtime.ops._conv import Window, window_of
+from twinfer.runtime.target import Target
+
+
+def geometry(node: Node) -> Window:
+    _, k_h, k_w, out_c = node.input(1).shape
+    return window_of(node, k_h, k_w, out_c)
+
+
+def infer(node: Node) -> list[Shape]:
+    x, w = node.input(0), node.input(1)
+    need(len(w.shape) == 4 and w.shape[0] == 1 and w.size > 0, node, f"{w} must have the shape [1, k_h, k_w, out_c]")
+    g = geometry(node)
+    need(g.out_c % g.in_c == 0, node, f"{w} has {g.out_c} channels, no multiple of the {g.in_c} of {x}")
+    said = int(node.options.get("depth_multiplier", 0))
+    need(said in (0, g.out_c // g.in_c), node, f"depth multiplier {said} with {g.in_c} channels in and {g.out_c} out")
+    _conv.check_types(node, g.out_c)
+    if x.type == "INT8" and w.quant is not None:
+        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
+    return [g.shape]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
+    x, w = inputs[0], inputs[1]
+    g = geometry(node)
+    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(g.out_c, np.int32)
+    integer = x.dtype == np.int8
+    x = x.astype(np.int64) - node.input(0).zero if integer else x
+    acc = np.zeros(g.shape, x.dtype)
+    for ky, kx in g.taps():
+        acc += np.repeat(_conv.shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx]
+    if integer:
+        return _conv.finish(node, acc + bias)
+    low, high = float_range(node)
+    return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+
+
+def lower(node: Node, target: Target) -> Call:
+    g, x, w = geometry(node), node.input(0), node.input(1)
+    macs = g.pixels * w.size
+    bias = _conv.bias_of(node, g.out_c)
+    start = bias if isinstance(bias, np.ndarray) else bias.data
+    if target.wide and w.data is not None and start is not None:
+        if g.in_c == 1:  # one input channel: the same as CONV_2D
+            return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, start, macs)
+        if g.in_c == g.out_c and x.type == "INT8":
+            return _lower_wide(node, g, w.data, start, macs)
+    params = {**asdict(g), "multiplier": g.out_c // g.in_c}
+    if x.type == "FLOAT32":
+        low, high = float_range(node)
+        floats = {**params, "act_min": low, "act_max": high}
+        return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias), (node.output,), macs=macs)
+    low, high = quantized_range(node, node.output)
+    ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
+    inputs = (x, w, bias, *_conv.multipliers(node, g.out_c))
+    return Call("tw_depthwise_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
+
+
+def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent: int) -> list[tuple[int, int]]:
+    """For every output along one axis: the first tap inside the image and the end of those inside."""
+    found = []
+    for o in range(out):
+        taps = [k for k in range(kernel) if 0 <= o * stride - pad + k * dilation < extent]
+        found.append((taps[0], taps[-1] + 1) if taps else (0, 0))
+    return found
+
+
+def _classes(inside: list[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]]]:
+    """The taps inside with their border class [out][3], and the distinct classes."""
+    distinct = list(dict.fromkeys(inside))
+    return np.array([(*pair, distinct.index(pair)) for pair in inside], np.int32), distinct
+
+
+def _lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
+    x, y = node.input(0), node.output
+    rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
+    columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))
+    taps = w[0].astype(np.int64)
+    sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in column_classes] for r0, r1 in row_classes])
+    folded = wrap32(bias.astype(np.int64) - x.zero * sums.reshape(-1, g.out_c)).astype(np.int32)
+    lanes = _conv.padded(w[0].astype(np.int32) & 0xFFFF, axis=2)
+    low, high = quantized_range(node, y)
+    shape = {k: v for k, v in asdict(g).items() if k != "out_c"}
+    params = {**shape, "padded": lanes.shape[2], "column_classes": len(column_classes)}
+    ends = {"out_zero": y.zero, "act_min": low, "act_max": high}
+    inputs = (x, lanes, _conv.padded(folded, axis=1), *_conv.lane_epilogue(node, g.out_c), rows, columns)
+    return Call("tw_depthwise_conv2d_wide_s8", {**params, **ends}, inputs, (y,), macs=macs)
+
+
+def _case(rng: np.random.Generator, x_shape: Shape, k: tuple[int, int], multiplier: int = 1, **o: Any) -> Case:
+    kind, zero, out_zero = o.pop("kind", "INT8"), o.pop("zero", 3), o.pop("out_zero", -4)
+    out_scale, bias = o.pop("out_scale", None), o.pop("bias", True)
+    out_c = x_shape[3] * multiplier
+    options = {**conv2d.DEFAULTS, "depth_multiplier": multiplier, **o}
+    w_shape = (1, *k, out_c)
+    if kind == "FLOAT32":
+        x, b = tensor(x_shape), tensor((out_c,), data=rng.standard_normal(out_c), name="b")
+        w = tensor(w_shape, data=rng.standard_normal(w_shape), name="w")
+        y_args: tuple[Any, ...] = ("FLOAT32",)
+    else:
+        scales = rng.uniform(0.002, 0.02, out_c)
+        x = tensor(x_shape, "INT8", 0.05, zero)
+        w = tensor(w_shape, "INT8", scales, axis=3, data=rng.integers(-127, 128, w_shape), name="w")
+        b = tensor((out_c,), "INT32", scales * np.float32(0.05), data=rng.integers(-900, 900, out_c), name="b")
+        y_args = ("INT8", out_scale or 0.03 * (k[0] * k[1]) ** 0.5, out_zero)
+    y = tensor(geometry(Node("", (x, w), (), options)).shape, *y_args, name="y")
+    return Case(Node("DEPTHWISE_CONV_2D", (x, w, b) if bias else (x, w), (y,), options))
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for kind in ("INT8", "FLOAT32"):
+        for padding in ("SAME", "VALID"):
+            for x_shape, k, m, stride in (
+                ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
+                ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
+                ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
+                ((1, 12, 9, 1), (10, 8), 8, (2, 2)),
+                ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
+                ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
+            ):
+                h, w = stride
+                yield _case(rng, x_shape, k, m, kind=kind, padding=padding, stride_h=h, stride_w=w)
+        yield _case(rng, (1, 11, 12, 6), (3, 3), kind=kind, dilation_h_factor=3, dilation_w_factor=2)
+        yield _case(rng, (1, 2, 2, 20), (5, 5), kind=kind)  # a window larger than the image
+        yield _case(rng, (1, 1, 1, 1), (1, 1), kind=kind)
+        yield _case(rng, (1, 4, 4, 3), (2, 2), kind=kind, bias=False)
+        for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+            yield _case(rng, (1, 4, 6, 17), (3, 3), kind=kind, fused_activation_function=act)
+    yield _case(rng, (1, 6, 5, 8), (3, 3), zero=-128, out_zero=127)
+    yield _case(rng, (1, 6, 5, 8), (3, 3), zero=127, out_zero=-128)
+    yield _case(rng, (1, 6, 5, 8), (3, 3), out_scale=0.0001)  # multiplier above 1: a left shift
+    yield _case(rng, (1, 6, 5, 8), (3, 3), out_scale=1000.0)
+
+
+OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases)
