@@ -23,8 +23,9 @@ from twinfer.aot.emit import Project, emit
 from twinfer.aot.layers import Policy, specialise
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import Plan
-from twinfer.runtime.session import Engine
+from twinfer.runtime.session import Session
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC")
 
@@ -32,25 +33,30 @@ FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-f
 PATIENCE = 1800
 
 
-class CompiledSession(Engine):
+class CompiledSession(Session):
     """The compiled engine: a model's own functions out of a library that ``build`` made."""
 
     def __init__(self, plan: Plan, name: str, library: ctypes.CDLL) -> None:
+        self._library, self._name = library, name
+        self._indices = ffi.new("int32_t[]", range(len(plan.steps)))
         super().__init__(plan)
-        self._library = library
-        self._indices = ffi.new("int32_t[]", max(1, len(plan.steps)))
-        for i in range(len(plan.steps)):
-            self._indices[i] = i
-            self._fill(self._calls[i], f"{name}_step", ffi.addressof(self._indices, i))
+        self._given = ffi.new("void *[]", [self._input(tensor) for tensor in plan.graph.inputs])
         self._whole = ffi.new("tw_call *")
-        self._fill(self._whole, f"{name}_whole", ffi.NULL)
+        self._enter(self._whole, f"{name}_whole", ffi.NULL)
+        setattr(self._whole, "in", ffi.cast("const void *const *", self._given))
 
-    def _fill(self, call: Any, symbol: str, params: Any) -> None:
+    def _fill_step(self, slot: Any, i: int) -> None:
+        self._enter(slot, f"{self._name}_step", ffi.addressof(self._indices, i))
+
+    def _enter(self, slot: Any, symbol: str, params: Any) -> None:
         address = ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0
-        call.fn, call.params, call.scratch = ffi.cast("tw_fn *", address), params, self._base
+        slot.fn, slot.params, slot.scratch = ffi.cast("tw_fn *", address), params, self._base
+
+    def _input(self, tensor: Tensor) -> Any:
+        return self._pointer(self._inputs[tensor]) if tensor in self._inputs else ffi.NULL
 
     def run(self) -> None:
-        """One inference: inputs are in the arena, outputs stay there."""
+        """One inference in one C call; outputs stay in the arena."""
         lib.tw_run(self._whole, 1)
 
 

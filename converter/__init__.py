@@ -1,0 +1,1 @@
+"""Models come in here, are quantised and rewritten, and go out as .tflite."""

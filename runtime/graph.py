@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from twinfer.runtime.errors import ModelError
 
 #: TFLite tensor type -> numpy dtype that holds one element. Types without one (STRING, RESOURCE, VARIANT) are absent;
-#: the packed types (INT4, UINT4, INT2) are kept as their raw bytes in ``Tensor.data``.
+#: the types of ``PACKED_BITS`` are kept as their raw bytes in ``Tensor.data``.
 DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {
         name: np.dtype(kind)
@@ -30,8 +30,10 @@ DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     }
 )  # fmt: skip
 
-#: Bits of one element of the packed types.
-PACKED_BITS: Mapping[str, int] = MappingProxyType({"INT4": 4, "UINT4": 4, "INT2": 2})
+#: Bits of one element of the types that numpy lacks.
+PACKED_BITS: Mapping[str, int] = MappingProxyType(
+    {"INT4": 4, "UINT4": 4, "INT2": 2, "BFLOAT16": 16, "FLOAT8_E4M3FN": 8, "FLOAT8_E5M2": 8}
+)
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -72,8 +74,8 @@ class Tensor:
     """One value of the graph.
 
     ``shape`` is the static shape; ``shape_signature`` keeps -1 where the file leaves a dimension open (empty: none is).
-    ``data`` is the constant's value with dtype ``DTYPES[type]`` and shape ``shape`` (raw uint8 for packed types and
-    strings), or None. ``variable`` tensors keep their value between runs.
+    ``data`` is the constant's value with dtype ``DTYPES[type]`` and shape ``shape`` (raw uint8 for packed types,
+    strings and sparse tensors), or None. ``variable`` tensors keep their value between runs.
     """
 
     name: str
@@ -83,7 +85,9 @@ class Tensor:
     data: NDArray[Any] | None = None
     variable: bool = False
     shape_signature: tuple[int, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=_empty)  # what only the file format knows (sparsity, quantisation min/max, …)
+    extra: Mapping[str, Any] = field(
+        default_factory=_empty
+    )  # what only the file format knows (sparsity, quantisation min/max, …)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -117,7 +121,9 @@ class Tensor:
     def _per_tensor(self) -> Quant:
         if self.quant is None or self.quant.per_channel:
             what = "no quantisation" if self.quant is None else "per-channel quantisation"
-            raise ModelError(f"{self} has {what}, a single scale and zero point are needed here: quantise it per tensor")
+            raise ModelError(
+                f"{self} has {what}, a single scale and zero point are needed here: quantise it per tensor"
+            )
         return self.quant
 
     def __str__(self) -> str:
@@ -134,7 +140,9 @@ class Node:
     options: Mapping[str, Any] = field(default_factory=_empty)
     version: int = 1
     index: int = 0  # position in its subgraph, for messages
-    extra: Mapping[str, Any] = field(default_factory=_empty)  # what only the file format knows (custom options, intermediates, …)
+    extra: Mapping[str, Any] = field(
+        default_factory=_empty
+    )  # what only the file format knows (custom options, intermediates, …)
 
     def input(self, i: int) -> Tensor:
         """Input ``i``; ModelError if it is absent."""
@@ -159,7 +167,9 @@ class Node:
 
         tensor = self.input(i)
         if tensor.data is None:
-            raise UnsupportedOperatorError(f"{self}: input {i} ({tensor}) must be a constant; fold it before conversion")
+            raise UnsupportedOperatorError(
+                f"{self}: input {i} ({tensor}) must be a constant; fold it before conversion"
+            )
         return tensor.data
 
     def __str__(self) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
-from twinfer.runtime.plan import Plan, Step
+from twinfer.runtime.op import Array, Call
+from twinfer.runtime.plan import COPY, Plan, Step
 
 #: Called around every step of an observed run: ``hook(position, step)``.
 Hook = Callable[[int, Step], None]
@@ -40,68 +40,43 @@ def initial_value(tensor: Tensor) -> int:
     return tensor.zero if tensor.type == "INT8" and tensor.quant is not None and not tensor.quant.per_channel else 0
 
 
-class Engine:
-    """An arena for a plan and one ``tw_call`` a step, which a subclass fills in: what the two ways of running share."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.arena = aligned_bytes(plan.arena_bytes)
-        self._base = ffi.cast("char *", ffi.from_buffer(self.arena))
-        self._calls = ffi.new("tw_call[]", max(1, len(plan.steps)))
-        self._pointers = [ffi.addressof(self._calls, i) for i in range(len(plan.steps))]
-        self.reset_variables()
-
-    def view(self, tensor: Tensor) -> Array:
-        """The tensor's memory in the arena (a constant: its value) as an array of its dtype and shape."""
-        if tensor.data is not None:
-            return tensor.data
-        at = self.plan.offsets[tensor]
-        return self.arena[at : at + tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
-
-    def run(self) -> None:
-        """All steps in one C call."""
-        lib.tw_run(self._calls, len(self._pointers))
-
-    def run_observed(self, on_call: Hook | None) -> None:
-        """Step by step from Python; ``on_call`` is called after every step, when its outputs can be looked at."""
-        run = lib.tw_run
-        if on_call is None:
-            for pointer in self._pointers:
-                run(pointer, 1)
-            return
-        for i, (pointer, step) in enumerate(zip(self._pointers, self.plan.steps, strict=True)):
-            run(pointer, 1)
-            on_call(i, step)
-
-    def reset_variables(self) -> None:
-        """Variables to their initial value."""
-        for tensor in self.plan.variables:
-            self.view(tensor)[...] = initial_value(tensor)
-
-
-class Session(Engine):
-    """The interpreter's engine: the shared instance of every kernel, with params read at run time.
+class Session:
+    """The interpreter's engine: one arena and one table of calls for a plan.
 
     ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
     """
 
     def __init__(self, plan: Plan, level: int | None = None) -> None:
-        super().__init__(plan)
+        self.plan = plan
         self._keep: list[Any] = []
         self._level = kernels_c.level() if level is None else level
+        self.arena = aligned_bytes(plan.arena_bytes)
+        self._base = ffi.cast("char *", ffi.from_buffer(self.arena))
         self._constants: dict[int, Any] = {}
-        for i, step in enumerate(plan.steps):
-            self._fill(self._calls[i], step)
+        self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.graph.inputs if t.data is None}
+        self._loads, count = len(self._inputs), len(self._inputs) + len(plan.steps)
+        self._calls = ffi.new("tw_call[]", max(1, count))
+        for call, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
+            self._fill(call, Call(COPY, {"size": tensor.nbytes}, (memory,), (tensor,)), 0)
+        for i in range(len(plan.steps)):
+            self._fill_step(self._calls[self._loads + i], i)
+        self._pointers = [ffi.addressof(self._calls, self._loads + i) for i in range(len(plan.steps))]
+        self.reset_variables()
 
-    def _fill(self, call: Any, step: Step) -> None:
-        params = ffi.new(f"{step.call.kernel}_params *", dict(step.call.params))
-        inputs = ffi.new("void *[]", [self._pointer(arg) for arg in step.call.inputs])
-        outputs = ffi.new("void *[]", [self._pointer(arg) for arg in step.call.outputs])
+    def _fill_step(self, slot: Any, i: int) -> None:
+        """Make step ``i`` ready; the compiled twin puts the model's own function here."""
+        step = self.plan.steps[i]
+        self._fill(slot, step.call, step.scratch)
+
+    def _fill(self, slot: Any, call: Call, scratch: int) -> None:
+        params = ffi.new(f"{call.kernel}_params *", dict(call.params))
+        inputs = ffi.new("void *[]", [self._pointer(arg) for arg in call.inputs])
+        outputs = ffi.new("void *[]", [self._pointer(arg) for arg in call.outputs])
         self._keep += [params, inputs, outputs]
-        call.fn = kernels_c.kernel(step.call.kernel, self._level)
-        call.params, call.out = params, outputs
-        call.__setattr__("in", ffi.cast("const void *const *", inputs))
-        call.scratch = self._base + step.scratch
+        slot.fn = kernels_c.kernel(call.kernel, self._level)
+        slot.params, slot.out = params, outputs
+        setattr(slot, "in", ffi.cast("const void *const *", inputs))
+        slot.scratch = self._base + scratch
 
     def _pointer(self, arg: Tensor | Array | None) -> Any:
         if isinstance(arg, Tensor):
@@ -115,3 +90,36 @@ class Session(Engine):
             self._keep += [arg, array]
             self._constants[id(arg)] = ffi.cast("void *", ffi.from_buffer(array)) if array.size else self._base
         return self._constants[id(arg)]
+
+    def view(self, tensor: Tensor) -> Array:
+        """The tensor's memory as an array of its dtype and shape.
+
+        A graph input has memory of its own, which every run copies into the arena: it may be set once and run often.
+        """
+        if tensor.data is not None:
+            return tensor.data
+        if tensor in self._inputs:
+            return self._inputs[tensor].view(tensor.dtype).reshape(tensor.shape)
+        at = self.plan.offsets[tensor]
+        return self.arena[at : at + tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
+
+    def run(self) -> None:
+        """All steps in one C call."""
+        lib.tw_run(self._calls, self._loads + len(self._pointers))
+
+    def run_observed(self, on_call: Hook | None) -> None:
+        """Step by step from Python; ``on_call`` is called after every step, when its outputs can be looked at."""
+        run = lib.tw_run
+        run(self._calls, self._loads)
+        if on_call is None:
+            for pointer in self._pointers:
+                run(pointer, 1)
+            return
+        for i, (pointer, step) in enumerate(zip(self._pointers, self.plan.steps, strict=True)):
+            run(pointer, 1)
+            on_call(i, step)
+
+    def reset_variables(self) -> None:
+        """Variables to their initial value."""
+        for tensor in self.plan.variables:
+            self.view(tensor)[...] = initial_value(tensor)

@@ -11,7 +11,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operators
-from twinfer.runtime.session import Engine, Session
+from twinfer.runtime.session import Session
 
 SEED = 20261121
 
@@ -45,7 +45,7 @@ def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
     return outputs
 
 
-def outputs_of(engine: Engine, values: Sequence[Any]) -> list[Any]:
+def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
     """The outputs of one run."""
     graph = engine.plan.graph
     engine.arena[:] = 0xA5  # nothing may lean on zeroed memory

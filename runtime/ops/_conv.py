@@ -105,7 +105,9 @@ def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[n
     scales = weight_scales(node, channels)
     need(math.isfinite(x.scale) and x.scale > 0, node, f"{x} has the scale {x.scale}")
     need(math.isfinite(y.scale) and y.scale > 0, node, f"{y} has the scale {y.scale}")
-    need(bool(np.isfinite(scales).all() and (scales >= 0).all()), node, f"{node.input(1)} has a scale that is no number")
+    need(
+        bool(np.isfinite(scales).all() and (scales >= 0).all()), node, f"{node.input(1)} has a scale that is no number"
+    )
     pairs = [quantize_multiplier(x.scale * float(s) / y.scale) for s in scales]
     return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
 
