@@ -38,7 +38,7 @@ class CompiledSession(Session):
 
     def __init__(self, plan: Plan, name: str, library: ctypes.CDLL) -> None:
         self._library, self._name = library, name
-        self._indices = ffi.new("int32_t[]", range(len(plan.steps)))
+        self._indices = ffi.new("int32_t[]", list(range(len(plan.steps))))
         super().__init__(plan)
         self._given = ffi.new("void *[]", [self._input(tensor) for tensor in plan.graph.inputs])
         self._whole = ffi.new("tw_call *")
