@@ -94,7 +94,8 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
     low, high = float_range(node)
     k4, panel = -(-w.shape[1] // 4) * 4, 8
-    params = {**asdict(g), "k4": k4, "panel": panel, "act_min": low, "act_max": high}
+    symmetric = int(_conv.symmetric_hybrid(node, g.out_c))
+    params = {**asdict(g), "k4": k4, "panel": panel, "symmetric": symmetric, "act_min": low, "act_max": high}
     inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
     image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
     scratch = image + panel * k4 + panel * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
@@ -129,13 +130,12 @@ DEFAULTS = {
 def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, **o: Any) -> Case:
     kind, zero, out_zero = o.pop("kind", "INT8"), o.pop("zero", 3), o.pop("out_zero", -4)
     out_scale, bias = o.pop("out_scale", None), o.pop("bias", True)
-    options = {**DEFAULTS, **o}
     out_c = w_shape[0]
     if kind in ("FLOAT32", "HYBRID"):
         x, b = tensor(x_shape), tensor((out_c,), data=rng.standard_normal(out_c), name="b")
         w = tensor(w_shape, data=rng.standard_normal(w_shape), name="w")
         if kind == "HYBRID":
-            scales = rng.uniform(0.002, 0.02, out_c)
+            scales = 0.01 if o.pop("per_tensor", False) else rng.uniform(0.002, 0.02, out_c)
             w = tensor(w_shape, "INT8", scales, data=rng.integers(-127, 128, w_shape), name="w")
         y_args: tuple[Any, ...] = ("FLOAT32",)
     else:
@@ -144,10 +144,11 @@ def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, **o: Any) ->
         w = tensor(w_shape, "INT8", scales, data=rng.integers(-127, 128, w_shape), name="w")
         b = tensor((out_c,), "INT32", scales * np.float32(0.05), data=rng.integers(-9000, 9000, out_c), name="b")
         y_args = ("INT8", out_scale or 0.03 * (w.size / out_c) ** 0.5, out_zero)
+    options = {**DEFAULTS, **o}
     probe = Node("CONV_2D", (x, w, None), (), options)
     y = tensor(geometry(probe).shape, *y_args, name="y")
     node = Node("CONV_2D", (x, w, b) if bias else (x, w), (y,), options)
-    return Case(node, oracle="litert", tolerance=1e-4) if kind == "HYBRID" else Case(node)
+    return Case(node, oracle="litert") if kind == "HYBRID" else Case(node)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -174,6 +175,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), kind="HYBRID", padding=padding)
         yield _case(rng, (1, 9, 5, 4), (17, 1, 2, 4), kind="HYBRID", padding=padding, stride_h=2)
+        yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), kind="HYBRID", padding=padding, per_tensor=True)
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=-128, out_zero=127)
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=127, out_zero=-128)
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), out_scale=0.0001)  # multiplier above 1: a left shift
