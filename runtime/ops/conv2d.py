@@ -148,7 +148,7 @@ def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, **o: Any) ->
     probe = Node("CONV_2D", (x, w, None), (), options)
     y = tensor(geometry(probe).shape, *y_args, name="y")
     node = Node("CONV_2D", (x, w, b) if bias else (x, w), (y,), options)
-    return Case(node, oracle="litert") if kind == "HYBRID" else Case(node)
+    return Case(node, oracle="litert", tolerance=1e-5) if kind == "HYBRID" else Case(node)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

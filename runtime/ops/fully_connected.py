@@ -142,7 +142,7 @@ def _case(rng: np.random.Generator, rows: int, depth: int, out: int, **o: Any) -
         b = tensor((out,), "INT32", scales * np.float32(0.05), data=rng.integers(-9000, 9000, out), name="b")
         y = tensor(y_shape, "INT8", scale, out_zero, name="y")
     node = Node("FULLY_CONNECTED", (x, w, b) if bias else (x, w, None), (y,), options)
-    return Case(node, oracle="litert") if kind == "HYBRID" else Case(node)
+    return Case(node, oracle="litert", tolerance=1e-5) if kind == "HYBRID" else Case(node)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
