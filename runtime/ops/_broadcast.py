@@ -130,7 +130,7 @@ def binary_case(
     **options: Any,
 ) -> Case:
     """One node of two operands; ``quant`` is scale and zero point of a, b and the output in turn."""
-    pairs: list[Any] = [(quant[i], int(quant[i + 1])) for i in range(0, len(quant), 2)] or [()] * 3
+    scales, zeros = quant[::2] or (None,) * 3, quant[1::2] or (0,) * 3
     shapes = (a, b, tuple(np.broadcast_shapes(a, b)))
-    x, z, y = (tensor(s, type, *pair, name=name) for s, pair, name in zip(shapes, pairs, "abc", strict=True))
+    x, z, y = (tensor(shapes[i], type, scales[i], int(zeros[i]), name="abc"[i]) for i in range(3))
     return Case(Node(op, (x, z), (y,), options), values, oracle)
