@@ -100,7 +100,9 @@ def lower(node: Node, target: Target) -> Call:
     return Call(_KERNELS[node.op, x.type], {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
 
 
-def _case(op: str, shape: Shape, size: tuple[int, int], stride: tuple[int, int], padding: str, act: str) -> Iterator[Case]:
+def _case(
+    op: str, shape: Shape, size: tuple[int, int], stride: tuple[int, int], padding: str, act: str
+) -> Iterator[Case]:
     options = {
         "filter_height": size[0], "filter_width": size[1], "stride_h": stride[0], "stride_w": stride[1],
         "padding": padding, "fused_activation_function": act,

@@ -1,4 +1,4 @@
-"""RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR: images [batches, height, width, channels] to another height and width."""
+"""RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR: images [batches, height, width, channels] to a new height and width."""
 
 from __future__ import annotations
 
@@ -65,7 +65,13 @@ def lower_nearest(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     pixel = x.shape[3] * x.dtype.itemsize
     row = x.shape[2] * pixel
-    params = {"batches": x.shape[0], "image": x.shape[1] * row, "out_h": y.shape[1], "out_w": y.shape[2], "pixel": pixel}
+    params = {
+        "batches": x.shape[0],
+        "image": x.shape[1] * row,
+        "out_h": y.shape[1],
+        "out_w": y.shape[2],
+        "pixel": pixel,
+    }
     offsets = [(_nearest(node, 1) * row).astype(np.int32), (_nearest(node, 2) * pixel).astype(np.int32)]
     return Call("tw_resize_nearest_neighbor", params, (x, *offsets), (y,))
 
@@ -147,7 +153,9 @@ def _cases(op: str, types: dict[str, tuple[float, ...]]) -> Iterator[Case]:
 
 
 def nearest_cases(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _cases("RESIZE_NEAREST_NEIGHBOR", {"INT8": (0.1, 3), "FLOAT32": (), "INT16": (0.1, 0), "UINT8": (0.1, 3)})
+    yield from _cases(
+        "RESIZE_NEAREST_NEIGHBOR", {"INT8": (0.1, 3), "FLOAT32": (), "INT16": (0.1, 0), "UINT8": (0.1, 3)}
+    )
 
 
 def bilinear_cases(rng: np.random.Generator) -> Iterator[Case]:
