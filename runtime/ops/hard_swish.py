@@ -38,7 +38,7 @@ def _saturate(x: Array) -> Array:
 
 
 def _round_shift(x: Array, exponent: int) -> Array:
-    """gemmlowp's RoundingDivideByPOT on int16: its mask does not hold more than 15 bits, beyond it rounds away from zero."""
+    """gemmlowp's RoundingDivideByPOT on int16: its mask holds no more than 15 bits, and it rounds away from zero beyond."""
     return round_shift(x, exponent) if exponent < 16 else np.where(x < 0, -1, 1)
 
 
