@@ -6,8 +6,8 @@
 
 #define TW_MEAN_BLOCK 64
 
-/* shape: kept, reduced, kept, reduced, kept, reduced; count is the product of the reduced ones. zero is the input's zero
- * point times count; mult and shift include 1 / count. in: x [shape]. out: y [kept]. */
+/* shape: kept, reduced, kept, reduced, kept, reduced; count is the product of the reduced ones, at most 2^22. zero is
+ * the input's zero point times count; mult and shift include 1 / count. in: x [shape]. out: y [kept]. */
 typedef struct { int32_t shape[6], zero, mult, shift, out_zero; } tw_mean_s8_params;
 
 /* in: x [shape]. out: y [kept]; divisor is the count. */

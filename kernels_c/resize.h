@@ -30,8 +30,8 @@ TW_KERNEL(tw_resize_nearest_neighbor) {
     }
 }
 
-/* Positions have 10 fractional bits: output i lies at i * scale + offset of the input, cut to it. Dimensions are at most
- * 2^20. in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. */
+/* Positions have 10 fractional bits: output i lies at i * scale + offset of the input, cut to it. Dimensions are at
+ * most 2^20. in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. */
 typedef struct {
     int32_t batches, in_h, in_w, channels, out_h, out_w;
     int32_t scale_h, offset_h, scale_w, offset_w;
@@ -75,35 +75,44 @@ typedef struct {
     float scale_h, scale_w, centre;
 } tw_resize_bilinear_f32_params;
 
-/* Between elements low and high; part is the distance from low, outside of 0..1 only where both are one element. */
-typedef struct { int32_t low, high; float part; } tw_bilinear_place;
+/* Between the elements at offsets low and high; part is the distance from low, outside of 0..1 only where both are one
+ * element. */
+typedef struct { ptrdiff_t low, high; float part; } tw_bilinear_place;
 
-TW_INLINE tw_bilinear_place tw_bilinear_at(int32_t i, float scale, float centre, int32_t size) {
-    const float at = ((float)i + centre) * scale - centre;
+/* The place at of size elements that lie step apart. */
+TW_INLINE tw_bilinear_place tw_bilinear_at(float at, int32_t size, ptrdiff_t step) {
+    const int32_t low = tw_clamp((int32_t)floorf(at), 0, size - 1);
     tw_bilinear_place place;
-    place.low = tw_clamp((int32_t)floorf(at), 0, size - 1);
-    place.high = tw_min((int32_t)ceilf(at), size - 1);
-    place.part = at - (float)place.low;
+    place.low = low * step;
+    place.high = tw_min((int32_t)ceilf(at), size - 1) * step;
+    place.part = at - (float)low;
     return place;
+}
+
+TW_INLINE void tw_bilinear_pixel_f32(const float *TW_RESTRICT x, float *TW_RESTRICT y, int32_t channels,
+                                     tw_bilinear_place h, tw_bilinear_place w) {
+    const float above = 1.0f - h.part, before = 1.0f - w.part;
+    const float *x00 = x + h.low + w.low, *x10 = x + h.high + w.low;
+    const float *x01 = x + h.low + w.high, *x11 = x + h.high + w.high;
+    for (int32_t c = 0; c < channels; ++c) {
+        y[c] = x00[c] * above * before + x10[c] * h.part * before + x01[c] * above * w.part + x11[c] * h.part * w.part +
+               0.0f; /* as the reference's rounding offset: no negative zero */
+    }
 }
 
 TW_KERNEL(tw_resize_bilinear_f32) {
     const tw_resize_bilinear_f32_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    float *TW_RESTRICT y = (float *)out[0];
+    const float *x = (const float *)in[0];
+    float *y = (float *)out[0];
     const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {
         for (int32_t i = 0; i < p.out_h; ++i) {
-            const tw_bilinear_place h = tw_bilinear_at(i, p.scale_h, p.centre, p.in_h);
+            const float at_h = ((float)i + p.centre) * p.scale_h - p.centre;
+            const tw_bilinear_place h = tw_bilinear_at(at_h, p.in_h, row);
             for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
-                const tw_bilinear_place w = tw_bilinear_at(j, p.scale_w, p.centre, p.in_w);
-                const float *top = x + h.low * row, *bottom = x + h.high * row;
-                const ptrdiff_t left = (ptrdiff_t)w.low * p.channels, right = (ptrdiff_t)w.high * p.channels;
-                for (int32_t c = 0; c < p.channels; ++c) {
-                    y[c] = top[left + c] * (1.0f - h.part) * (1.0f - w.part) + bottom[left + c] * h.part * (1.0f - w.part) +
-                           top[right + c] * (1.0f - h.part) * w.part + bottom[right + c] * h.part * w.part + 0.0f;
-                }
+                const float at_w = ((float)j + p.centre) * p.scale_w - p.centre;
+                tw_bilinear_pixel_f32(x, y, p.channels, h, tw_bilinear_at(at_w, p.in_w, p.channels));
             }
         }
     }

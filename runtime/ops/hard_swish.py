@@ -38,7 +38,7 @@ def _saturate(x: Array) -> Array:
 
 
 def _round_shift(x: Array, exponent: int) -> Array:
-    """gemmlowp's RoundingDivideByPOT on int16: its mask holds no more than 15 bits, and it rounds away from zero beyond."""
+    """gemmlowp's RoundingDivideByPOT on int16: its mask holds no more than 15 bits, beyond it rounds away from zero."""
     return round_shift(x, exponent) if exponent < 16 else np.where(x < 0, -1, 1)
 
 
@@ -54,7 +54,7 @@ def _fixed_point(node: Node, q: Array) -> Array:
     mult, exponent = _multiplier(to_output)
     product = gate * _high_mul(fine, mult)
     truncated = np.sign(product) * (np.abs(product) >> 15)
-    return np.clip(_round_shift(truncated, -exponent) + node.output.zero, -128, 127).astype(np.int8)
+    return np.asarray(np.clip(_round_shift(truncated, -exponent) + node.output.zero, -128, 127), np.int8)
 
 
 def _real(x: float) -> float:

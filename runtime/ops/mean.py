@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._quantized import need_quantized
 from twinfer.runtime.target import Target
 
@@ -90,7 +90,13 @@ def lower(node: Node, target: Target) -> Call:
     if x.type == "INT32":
         return Call("tw_mean_s32", {"shape": shape, "divisor": count}, (x,), (y,))
     mult, shift = _multiplier(node)
-    params = {"shape": shape, "zero": x.zero * count, "mult": mult, "shift": shift, "out_zero": y.zero}
+    params: dict[str, Param] = {
+        "shape": shape,
+        "zero": x.zero * count,
+        "mult": mult,
+        "shift": shift,
+        "out_zero": y.zero,
+    }
     return Call("tw_mean_s8", params, (x,), (y,))
 
 
@@ -98,7 +104,8 @@ def _case(x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] |
     rank = len(x.shape)
     reduced = {a % rank for a in axes}
     shape = tuple(1 if d in reduced else n for d, n in enumerate(x.shape) if keep or d not in reduced)
-    y = tensor(shape, x.type, *(quant or ()), name="y")
+    scale, zero = quant or (None, 0)
+    y = tensor(shape, x.type, scale, zero, name="y")
     at = tensor((len(axes),), "INT32", data=np.array(axes), name="axis")
     oracle = "litert" if x.type == "INT32" or len(reduced) > 2 else "tflm"  # TFLM has room for two axes
     tolerance = 2e-6 if x.type == "FLOAT32" else 0.0

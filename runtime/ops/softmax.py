@@ -55,7 +55,7 @@ def _reference_int8(node: Node, x: Array) -> Array:
     headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
     scale = one_over_one_plus((total << np.maximum(headroom, 0)) - (1 << 31))
     q = np.where(headroom < 4, 0, round_shift(multiply_high(scale, exps), np.minimum(35 - headroom, 31)))
-    return np.clip(q - 128, -128, 127).astype(np.int8).reshape(x.shape)
+    return np.asarray(np.clip(q - 128, -128, 127), np.int8).reshape(x.shape)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
