@@ -61,7 +61,7 @@ TW_KERNEL(tw_mean_s8) {
                 tw_mean_add_s8(x + tw_mean_offset(p.shape, k, r) + c * p.shape[5], sums, count, p.shape[5]);
             }
             for (int32_t i = 0; i < count; ++i) {
-                const int32_t q = tw_requantize(sums[i] - p.zero, p.mult, p.shift) + p.out_zero;
+                const int32_t q = tw_add(tw_requantize(sums[i] - p.zero, p.mult, p.shift), p.out_zero);
                 *y++ = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
             }
         }

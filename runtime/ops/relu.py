@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.fixed_point import quantize_multiplier, requantize
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op
 from twinfer.runtime.ops._activation import float_range, quantized_range
@@ -28,7 +28,7 @@ def _int8(node: Node, q: Array) -> Array:
     mult, shift = quantize_multiplier(x.scale / y.scale)
     steps = requantize(q.astype(np.int64) - x.zero, mult, shift)
     low, high = quantized_range(_as_fused(node), y)
-    return np.clip(steps + y.zero, low, high).astype(np.int8)
+    return np.clip(wrap32(steps + y.zero), low, high).astype(np.int8)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
