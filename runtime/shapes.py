@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Node, Signature, Tensor
+from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor
 from twinfer.runtime.op import Array, Shape, need
 from twinfer.runtime.registry import operator, operators
 
@@ -20,17 +21,19 @@ SHAPE_TYPES = frozenset({"INT32", "INT64", "BOOL"})
 MAX_FOLDED = 1024
 
 
-def is_open(graph: Graph) -> bool:
-    """Whether the file leaves a dimension open, so that its shapes are only a proposal."""
-    return any(d < 0 for tensor in graph.tensors for d in tensor.shape_signature)
+def is_open(tensor: Tensor) -> bool:
+    """Whether the file leaves a dimension open, or even the rank: then the shape is only a proposal."""
+    unranked = not tensor.shape and not tensor.extra.get("has_rank") and tensor.data is None
+    return unranked or any(d < 0 for d in tensor.shape_signature)
 
 
 def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = None) -> Graph:
-    """The graph with every shape inferred anew from the shapes of its inputs.
+    """The graph with shapes inferred anew: behind inputs that are resized, and behind what the file leaves open.
 
     ``input_shapes`` gives some of ``graph.inputs`` another shape, of any rank. What operators compute from SHAPE and
     constants alone becomes a constant, so that shape arguments are known when planning; those operators are dropped.
-    A graph that is resized nowhere and leaves nothing open keeps the shapes that it has. Tensors keep their positions.
+    Other tensors keep the shapes that they have, and all keep their positions. Where nothing is to be done, the graph
+    itself comes back.
 
     Raises InvalidArgumentError for a shape that no input can have, ModelError where the operators do not fit the new
     shapes, and UnsupportedOperatorError where a shape changes and twinfer does not know what the operator makes of it.
@@ -38,10 +41,8 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
     shapes = dict(input_shapes or {})
     for tensor, shape in shapes.items():
         _check_request(graph, tensor, shape)
-    resize = bool(shapes) or is_open(graph)
-    if not resize and not any(node.op in SHAPE_OPS for node in graph.nodes):
-        return graph
-    return _Inference(graph, shapes, resize).graph()
+    inference = _Inference(graph, shapes)
+    return inference.graph() if inference.changed else graph
 
 
 def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
@@ -49,7 +50,7 @@ def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
         raise InvalidArgumentError(f"{tensor} is no input of the graph; only inputs can be resized")
     if any(d < 0 for d in shape):
         raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: extents must not be negative")
-    if replace(tensor, shape=tuple(shape)).nbytes >= 1 << 31:
+    if tensor.type in DTYPES and math.prod(shape) * tensor.dtype.itemsize >= 1 << 31:
         raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: 2 GiB or more")
 
 
@@ -66,23 +67,31 @@ def infer_node(node: Node) -> list[Shape]:
 
 
 class _Inference:
-    """One walk through the nodes. ``new``: what stands for a tensor; ``known``: the constant that its readers see."""
+    """One walk through the nodes.
 
-    def __init__(self, graph: Graph, shapes: Mapping[Tensor, Shape], resize: bool) -> None:
+    ``new``: what stands for a tensor now; ``known``: the constant that its readers see; ``unsure``: tensors whose
+    shape in the file counts for nothing.
+    """
+
+    def __init__(self, graph: Graph, shapes: Mapping[Tensor, Shape]) -> None:
         self.source = graph
-        self.resize = resize
         self.new = {tensor: _reshaped(tensor, shape) for tensor, shape in shapes.items()}
         self.known: dict[Tensor, Tensor] = {}
+        self.unsure = {*shapes, *(t for t in graph.tensors if is_open(t))}
         self.nodes: list[Node] = []
         for node in graph.nodes:
             self._add(node)
 
+    @property
+    def changed(self) -> bool:
+        return bool(self.known) or any(old is not new for old, new in self.new.items())
+
     def _add(self, node: Node) -> None:
         inputs = tuple(None if t is None else self.known.get(t, self.new.get(t, t)) for t in node.inputs)
-        changed = inputs != node.inputs
-        now = replace(node, inputs=inputs) if changed else node
-        if self.resize:
-            now = _inferred(now, changed)
+        now = node if inputs == node.inputs else replace(node, inputs=inputs)
+        if any(t in self.unsure for t in (*node.inputs, *node.outputs)):
+            self.unsure.update(node.outputs)
+            now = _inferred(now, strict=now is not node)
         self.new.update(zip(node.outputs, now.outputs, strict=True))
         values = _fold(now) if self._computes_shapes(node, now) else None
         if values is None:
@@ -130,12 +139,12 @@ def _reshaped(tensor: Tensor, shape: Shape) -> Tensor:
     return replace(tensor, shape=tuple(shape), shape_signature=signature)
 
 
-def _inferred(node: Node, changed: bool) -> Node:
-    """The node with its outputs' shapes inferred; as it is if its inputs are and twinfer does not know the operator."""
+def _inferred(node: Node, strict: bool) -> Node:
+    """The node with its outputs' shapes inferred; unless ``strict``, as it is where the operator is not known."""
     try:
         shapes = infer_node(node)
     except UnsupportedOperatorError:
-        if changed:
+        if strict:
             raise
         return node
     outputs = tuple(_reshaped(t, shape) for t, shape in zip(node.outputs, shapes, strict=True))
