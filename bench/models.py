@@ -130,7 +130,7 @@ def float_model(name: str) -> Graph:
     if name != "digits":
         return assemble(name, seeded(name))
     with np.load(DIGITS) as stored:
-        return assemble(name, given([stored[f"p{i}"] for i in range(sum(key[0] == "p" for key in stored))]))
+        return assemble(name, given([stored[key] for key in stored.files if key[0] == "p"]))
 
 
 def int8_model(name: str) -> Graph:
@@ -176,7 +176,7 @@ def given(parameters: Iterable[Array]) -> Weights:
     return lambda shape, axis: (next(rest).reshape(shape), next(rest))
 
 
-def samples(name: str, count: int = 4) -> list[Array]:
+def samples(name: str, count: int = 12) -> list[Array]:
     """Seeded inputs, uniform over the input's range."""
     _, shape, (low, high) = NETS[name]
     rng = np.random.default_rng(len(name))
@@ -184,7 +184,7 @@ def samples(name: str, count: int = 4) -> list[Array]:
 
 
 def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
-    """Least and greatest value of every node's output over these inputs, widened to two digits (0 is always within)."""
+    """Least and greatest value of every node's output over these inputs, a tenth wider and rounded (0 is always within)."""
     session = Session(make_plan(graph, preserve_all=True))
     seen = dict.fromkeys(graph.nodes, (0.0, 0.0))
     for value in inputs:
@@ -197,9 +197,8 @@ def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
 
 
 def _widen(value: float) -> float:
-    """Away from zero to two significant digits."""
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
-    return math.copysign(math.ceil(abs(value) / unit - 1e-6) * unit, value)
+    """Room for inputs that were not seen; two digits, so that no rounding of the arithmetic before shows."""
+    return float(f"{1.1 * value:.2g}")
 
 
 def quantized(graph: Graph, seen: Mapping[Node, Range], limits: Range) -> Graph:
