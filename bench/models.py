@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,11 @@ class Net:
         return self._window("DEPTHWISE_CONV_2D", x, weights, bias, stride, "RELU", depth_multiplier=1)
 
     def _window(
-        self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: int
+        self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: Any
     ) -> Tensor:
-        how = {"padding": "SAME", "stride_h": stride, "stride_w": stride, "fused_activation_function": activation}
-        return self.builder.op(op, [x, weights, bias], **how, **more)
+        strides = {"stride_h": stride, "stride_w": stride}
+        more |= {"padding": "SAME", "fused_activation_function": activation, **strides}
+        return self.builder.op(op, [x, weights, bias], **more)
 
     def dense(self, x: Tensor, units: int, activation: str = "RELU") -> Tensor:
         weights, bias = self._weights((units, x.shape[-1]), 0)
@@ -62,7 +64,7 @@ class Net:
     def classify(self, x: Tensor, classes: int) -> Tensor:
         """Average over all positions, then one dense layer and softmax."""
         _, height, width, channels = x.shape
-        window = {"filter_height": height, "filter_width": width, "stride_h": height, "stride_w": width}
+        window: dict[str, Any] = {"filter_height": height, "filter_width": width, "stride_h": height, "stride_w": width}
         x = self.builder.op("AVERAGE_POOL_2D", [x], padding="VALID", **window)
         x = self.builder.op("RESHAPE", [x, np.array([1, channels], np.int32)], new_shape=(1, channels))
         return self.builder.op("SOFTMAX", [self.dense(x, classes, "NONE")], beta=1.0)
@@ -165,9 +167,13 @@ def seeded(name: str) -> Weights:
         weights -= weights.mean(axis=others, keepdims=True)
         weights *= math.sqrt(3 / math.prod(shape[a] for a in others))
         bias = rng.normal(0, 0.1, shape[axis])
-        return tuple((np.round(p * 4096) / 4096).astype(np.float32) for p in (weights, bias))  # type: ignore[return-value]
+        return _even(weights), _even(bias)
 
     return draw
+
+
+def _even(values: Array) -> Array:
+    return (np.round(values * 4096) / 4096).astype(np.float32)
 
 
 def given(parameters: Iterable[Array]) -> Weights:
@@ -184,7 +190,7 @@ def samples(name: str, count: int = 12) -> list[Array]:
 
 
 def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
-    """Least and greatest value of every node's output over these inputs, a tenth wider and rounded (0 is always within)."""
+    """Least and greatest value of every node's output over these inputs and 0, a tenth wider and rounded."""
     session = Session(make_plan(graph, preserve_all=True))
     seen = dict.fromkeys(graph.nodes, (0.0, 0.0))
     for value in inputs:
