@@ -50,9 +50,8 @@ class Net:
     def _window(
         self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: Any
     ) -> Tensor:
-        strides = {"stride_h": stride, "stride_w": stride}
-        more |= {"padding": "SAME", "fused_activation_function": activation, **strides}
-        return self.builder.op(op, [x, weights, bias], **more)
+        more |= {"padding": "SAME", "stride_h": stride, "stride_w": stride}
+        return self.builder.op(op, [x, weights, bias], fused_activation_function=activation, **more)
 
     def dense(self, x: Tensor, units: int, activation: str = "RELU") -> Tensor:
         weights, bias = self._weights((units, x.shape[-1]), 0)
