@@ -120,7 +120,7 @@ def _facts(project: Project) -> Mapping[str, str]:
         "arena": grouped(plan.arena_bytes),
         "align": str(plan.target.alignment),
         "bound": grouped(plan.lower_bound_bytes),
-        "constants": grouped(project.constant_bytes),
+        "constants": grouped(project.constants.nbytes),
         "macs": grouped(plan.macs),
         "layers": str(len(plan.steps)),
         "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",

@@ -92,7 +92,9 @@ def test_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_project(tiny.dense(), "m", tmp_path / "made")
     before = {p: p.read_text() for p in (tmp_path / "made").rglob("*.*")}
-    monkeypatch.setattr(project_module.Path, "write_text", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(
+        project_module.Path, "write_bytes", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full"))
+    )
     for folder in ("made", "fresh"):
         with pytest.raises(OSError, match="disk full"):
             write_project(tiny.passing(), "m", tmp_path / folder)
