@@ -173,7 +173,7 @@ def _share(
             source = call.inputs[position]
             if not isinstance(source, Tensor) or source not in lives or source in kept:
                 continue
-            if lives[source][1] == i and source.nbytes == out.nbytes and call.inputs.count(source) == 1:
+            if lives[source][1] == i and source.nbytes == out.nbytes and sum(arg is source for arg in call.inputs) == 1:
                 owner[out] = owner[source]
                 break
     return owner

@@ -15,6 +15,7 @@ RANGES: dict[str, tuple[float | None, float | None]] = {
     "RELU": (0.0, None),
     "RELU6": (0.0, 6.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
 }
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -30,7 +31,13 @@ def _range(node: Node) -> tuple[float | None, float | None]:
 def float_range(node: Node) -> tuple[float, float]:
     """Least and greatest output of a float node; without an activation those of float32 (infinite sums saturate)."""
     low, high = _range(node)
-    return (-math.inf if low is None else low, math.inf if high is None else high)
+    return (-FLOAT_MAX if low is None else low, FLOAT_MAX if high is None else high)
+
+
+def integer_range(node: Node) -> tuple[int, int]:
+    """Least and greatest output of an int32 node without quantisation."""
+    low, high = _range(node)
+    return (-(2**31) if low is None else int(low), 2**31 - 1 if high is None else int(high))
 
 
 def quantized_range(node: Node, output: Tensor) -> tuple[int, int]:

@@ -1,0 +1,104 @@
+/* MEAN over any dimensions. lower has merged neighbours, so that kept and reduced dimensions alternate. */
+#ifndef TW_MEAN_H
+#define TW_MEAN_H
+
+#include "tw.h"
+
+#define TW_MEAN_BLOCK 64
+
+/* shape: kept, reduced, kept, reduced, kept, reduced; count is the product of the reduced ones. zero is the input's zero
+ * point times count; mult and shift include 1 / count. in: x [shape]. out: y [kept]. */
+typedef struct { int32_t shape[6], zero, mult, shift, out_zero; } tw_mean_s8_params;
+
+/* in: x [shape]. out: y [kept]; divisor is the count. */
+typedef struct { int32_t shape[6]; float divisor; } tw_mean_f32_params;
+
+/* in: x [shape]. out: y [kept], rounded towards zero; divisor is the count. */
+typedef struct { int32_t shape[6], divisor; } tw_mean_s32_params;
+
+/* Offset of row r (of all shape[1] * shape[3] reduced ones) of kept row k (of shape[0] * shape[2]). */
+TW_INLINE ptrdiff_t tw_mean_offset(const int32_t *shape, int32_t k, int32_t r) {
+    const int32_t outer = k / shape[2] * shape[1] + r / shape[3];
+    const int32_t inner = k % shape[2] * shape[3] + r % shape[3];
+    return ((ptrdiff_t)outer * shape[2] * shape[3] + inner) * shape[4] * shape[5];
+}
+
+/* sums[c] += the n values of each of the rows x [count, n]. */
+TW_INLINE void tw_mean_add_s8(const int8_t *x, int32_t *sums, int32_t count, int32_t n) {
+    if (n == 1) {
+        for (int32_t c = 0; c < count; ++c) sums[c] += x[c];
+        return;
+    }
+    for (int32_t c = 0; c < count; ++c, x += n) {
+        int32_t sum = 0;
+        for (int32_t i = 0; i < n; ++i) sum += x[i];
+        sums[c] += sum;
+    }
+}
+
+TW_INLINE void tw_mean_add_f32(const float *x, float *sums, int32_t count, int32_t n) {
+    if (n == 1) {
+        for (int32_t c = 0; c < count; ++c) sums[c] += x[c];
+        return;
+    }
+    for (int32_t c = 0; c < count; ++c, x += n) {
+        for (int32_t i = 0; i < n; ++i) sums[c] += x[i];
+    }
+}
+
+TW_KERNEL(tw_mean_s8) {
+    const tw_mean_s8_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
+    int32_t sums[TW_MEAN_BLOCK];
+    (void)scratch;
+    for (int32_t k = 0; k < kept; ++k) {
+        for (int32_t c = 0; c < depth; c += TW_MEAN_BLOCK) {
+            const int32_t count = tw_min(depth - c, TW_MEAN_BLOCK);
+            memset(sums, 0, sizeof sums);
+            for (int32_t r = 0; r < reduced; ++r) {
+                tw_mean_add_s8(x + tw_mean_offset(p.shape, k, r) + c * p.shape[5], sums, count, p.shape[5]);
+            }
+            for (int32_t i = 0; i < count; ++i) {
+                const int32_t q = tw_requantize(sums[i] - p.zero, p.mult, p.shift) + p.out_zero;
+                *y++ = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
+            }
+        }
+    }
+}
+
+TW_KERNEL(tw_mean_f32) {
+    const tw_mean_f32_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    float *TW_RESTRICT y = (float *)out[0];
+    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
+    (void)scratch;
+    for (int32_t k = 0; k < kept; ++k, y += depth) {
+        memset(y, 0, (size_t)depth * sizeof *y);
+        for (int32_t r = 0; r < reduced; ++r) {
+            tw_mean_add_f32(x + tw_mean_offset(p.shape, k, r), y, depth, p.shape[5]);
+        }
+        for (int32_t c = 0; c < depth; ++c) y[c] /= p.divisor;
+    }
+}
+
+TW_KERNEL(tw_mean_s32) {
+    const tw_mean_s32_params p = *params;
+    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
+    int32_t *TW_RESTRICT y = (int32_t *)out[0];
+    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
+    (void)scratch;
+    for (int32_t k = 0; k < kept; ++k) {
+        for (int32_t c = 0; c < depth; ++c) {
+            int64_t sum = 0;
+            for (int32_t r = 0; r < reduced; ++r) {
+                const int32_t *row = x + tw_mean_offset(p.shape, k, r) + c * p.shape[5];
+                for (int32_t i = 0; i < p.shape[5]; ++i) sum += row[i];
+            }
+            *y++ = (int32_t)(sum / p.divisor);
+        }
+    }
+}
+
+#endif

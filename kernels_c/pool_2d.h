@@ -1,0 +1,140 @@
+/* AVERAGE_POOL_2D and MAX_POOL_2D. Windows are cut to the input first, so padding costs nothing and is never counted;
+ * the inner loops run over channels. */
+#ifndef TW_POOL_2D_H
+#define TW_POOL_2D_H
+
+#include <float.h>
+
+#include "tw.h"
+
+#define TW_POOL_BLOCK 64
+
+/* in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. Every window meets the input.
+ * Results are clamped to act_min .. act_max (int8) or low .. high (float). */
+typedef struct {
+    int32_t batches, in_h, in_w, channels, out_h, out_w;
+    int32_t filter_h, filter_w, stride_h, stride_w, pad_h, pad_w;
+    int32_t act_min, act_max;
+    float low, high;
+} tw_pool_2d_params;
+
+typedef tw_pool_2d_params tw_average_pool_2d_s8_params;
+typedef tw_pool_2d_params tw_average_pool_2d_f32_params;
+typedef tw_pool_2d_params tw_max_pool_2d_s8_params;
+typedef tw_pool_2d_params tw_max_pool_2d_f32_params;
+
+/* The part of a window that lies in the input: index of its first element, rows and columns. */
+typedef struct { ptrdiff_t at; int32_t rows, cols; } tw_pool_window;
+
+/* The window of output position i, counted over batches, rows and columns. */
+TW_INLINE tw_pool_window tw_pool_cut(const tw_pool_2d_params *p, int32_t i) {
+    const int32_t row = i / p->out_w, batch = row / p->out_h;
+    const int32_t y = row % p->out_h * p->stride_h - p->pad_h, x = i % p->out_w * p->stride_w - p->pad_w;
+    const int32_t top = tw_max(y, 0), left = tw_max(x, 0);
+    tw_pool_window window;
+    window.at = (((ptrdiff_t)batch * p->in_h + top) * p->in_w + left) * p->channels;
+    window.rows = tw_min(y + p->filter_h, p->in_h) - top;
+    window.cols = tw_min(x + p->filter_w, p->in_w) - left;
+    return window;
+}
+
+/* sum / count rounded half away from zero, for the sum of count int8 values. reciprocal is 2^31 / count + 1, with which
+ * the product is exact up to 4087 values (128.5 count^2 < 2^31). */
+TW_INLINE int32_t tw_pool_average(int32_t sum, int32_t count, uint32_t reciprocal) {
+    const uint32_t n = (uint32_t)(sum < 0 ? -sum : sum) + (uint32_t)count / 2;
+    const uint32_t q = count <= 4087 ? (uint32_t)(((uint64_t)n * reciprocal) >> 31) : n / (uint32_t)count;
+    return sum < 0 ? -(int32_t)q : (int32_t)q;
+}
+
+/* y [n] = the average of x [rows, cols, n], n at most TW_POOL_BLOCK; step is from row to row, channels to column. */
+TW_INLINE void tw_average_block_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
+                                   int8_t *TW_RESTRICT y, int32_t n) {
+    const int32_t count = w.rows * w.cols;
+    const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
+    int32_t sums[TW_POOL_BLOCK];
+    memset(sums, 0, sizeof sums);
+    for (int32_t r = 0; r < w.rows; ++r) {
+        for (int32_t k = 0; k < w.cols; ++k) {
+            const int8_t *tap = x + ((ptrdiff_t)r * p->in_w + k) * p->channels;
+            for (int32_t c = 0; c < n; ++c) sums[c] += tap[c];
+        }
+    }
+    for (int32_t c = 0; c < n; ++c) {
+        y[c] = (int8_t)tw_clamp(tw_pool_average(sums[c], count, reciprocal), p->act_min, p->act_max);
+    }
+}
+
+TW_KERNEL(tw_average_pool_2d_s8) {
+    const tw_pool_2d_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    const int32_t positions = p.batches * p.out_h * p.out_w;
+    (void)scratch;
+    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
+        const tw_pool_window w = tw_pool_cut(&p, i);
+        for (int32_t c = 0; c < p.channels; c += TW_POOL_BLOCK) {
+            tw_average_block_s8(&p, w, x + w.at + c, y + c, tw_min(p.channels - c, TW_POOL_BLOCK));
+        }
+    }
+}
+
+TW_KERNEL(tw_average_pool_2d_f32) {
+    const tw_pool_2d_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    float *TW_RESTRICT y = (float *)out[0];
+    const int32_t positions = p.batches * p.out_h * p.out_w;
+    (void)scratch;
+    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
+        const tw_pool_window w = tw_pool_cut(&p, i);
+        const float count = (float)(w.rows * w.cols);
+        memset(y, 0, (size_t)p.channels * sizeof *y);
+        for (int32_t r = 0; r < w.rows; ++r) {
+            for (int32_t k = 0; k < w.cols; ++k) {
+                const float *tap = x + w.at + ((ptrdiff_t)r * p.in_w + k) * p.channels;
+                for (int32_t c = 0; c < p.channels; ++c) y[c] += tap[c];
+            }
+        }
+        for (int32_t c = 0; c < p.channels; ++c) y[c] = tw_clampf(y[c] / count, p.low, p.high);
+    }
+}
+
+TW_KERNEL(tw_max_pool_2d_s8) {
+    const tw_pool_2d_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    const int32_t positions = p.batches * p.out_h * p.out_w;
+    const int8_t least = (int8_t)p.act_min, most = (int8_t)p.act_max;
+    (void)scratch;
+    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
+        const tw_pool_window w = tw_pool_cut(&p, i);
+        memset(y, least, (size_t)p.channels);
+        for (int32_t r = 0; r < w.rows; ++r) {
+            for (int32_t k = 0; k < w.cols; ++k) {
+                const int8_t *tap = x + w.at + ((ptrdiff_t)r * p.in_w + k) * p.channels;
+                for (int32_t c = 0; c < p.channels; ++c) y[c] = y[c] < tap[c] ? tap[c] : y[c];
+            }
+        }
+        for (int32_t c = 0; c < p.channels; ++c) y[c] = y[c] < most ? y[c] : most;
+    }
+}
+
+TW_KERNEL(tw_max_pool_2d_f32) {
+    const tw_pool_2d_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    float *TW_RESTRICT y = (float *)out[0];
+    const int32_t positions = p.batches * p.out_h * p.out_w;
+    (void)scratch;
+    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
+        const tw_pool_window w = tw_pool_cut(&p, i);
+        for (int32_t c = 0; c < p.channels; ++c) y[c] = -FLT_MAX;
+        for (int32_t r = 0; r < w.rows; ++r) {
+            for (int32_t k = 0; k < w.cols; ++k) {
+                const float *tap = x + w.at + ((ptrdiff_t)r * p.in_w + k) * p.channels;
+                for (int32_t c = 0; c < p.channels; ++c) y[c] = y[c] < tap[c] ? tap[c] : y[c];
+            }
+        }
+        for (int32_t c = 0; c < p.channels; ++c) y[c] = tw_clampf(y[c], p.low, p.high);
+    }
+}
+
+#endif

@@ -1,0 +1,96 @@
+"""gemmlowp's transcendental functions in fixed point, for int64 arrays that hold int32 raw values.
+
+``Qm`` below means a raw int32 with m integer bits: real = raw / 2**(31 - m). Source: gemmlowp fixedpoint.h.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift
+
+Raw = NDArray[np.int64]
+
+ONE = (1 << 31) - 1  # one in Q0, which cannot hold it exactly
+_LOW = -(1 << 31)
+_EXP_MINUS_EIGHTH = 1895147668
+_THIRD = 715827883
+_EXP_OF_MINUS_POWER = ((-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401))
+_EXP_MINUS_16 = 242
+_48_OVER_17 = 1515870810
+_MINUS_32_OVER_17 = -1010580540
+
+
+def _exp_of_last_quarter(a: Raw) -> Raw:
+    """exp(a) in Q0 for a in Q0, -1/4 <= a < 0: a Taylor series around -1/8."""
+    x = a + (1 << 28)
+    x2 = multiply_high(x, x)
+    x3, x4 = multiply_high(x2, x), multiply_high(x2, x2)
+    tail = round_shift(multiply_high(round_shift(x4, 2) + x3, _THIRD) + x2, 1)
+    return _EXP_MINUS_EIGHTH + multiply_high(x + tail, _EXP_MINUS_EIGHTH)
+
+
+def exp_of_negative(a: NDArray[Any], bits: int) -> Raw:
+    """exp(a) in Q0 for a <= 0 in Q``bits``, ``bits`` at most 5."""
+    a = np.asarray(a, np.int64)
+    fraction = 31 - bits
+    quarter = 1 << (fraction - 2)
+    last = (a & (quarter - 1)) - quarter
+    result = _exp_of_last_quarter(last << bits)
+    for power, factor in (*_EXP_OF_MINUS_POWER, (4, _EXP_MINUS_16)):
+        if power < bits:
+            result = np.where((last - a) & (1 << (fraction + power)), multiply_high(result, factor), result)
+    return np.where(a == 0, ONE, result)
+
+
+def _inverse(a: Raw) -> Raw:
+    """2 / (1 + a) in Q2 for a in Q0, 0 <= a <= 1: three Newton steps."""
+    half = (a + ONE + 1) >> 1
+    x = _48_OVER_17 + multiply_high(half, _MINUS_32_OVER_17)
+    for _ in range(3):
+        x = x + (multiply_high(x, (1 << 29) - multiply_high(half, x)) << 2)
+    return x
+
+
+def one_over_one_plus(a: Raw) -> Raw:
+    """1 / (1 + a) in Q0 for a in Q0, 0 <= a <= 1."""
+    return np.minimum(_inverse(a) << 1, ONE)
+
+
+def logistic(a: NDArray[Any], bits: int) -> Raw:
+    """1 / (1 + exp(-a)) in Q0 for a in Q``bits``."""
+    a = np.asarray(a, np.int64)
+    positive = one_over_one_plus(exp_of_negative(-np.abs(a), bits))
+    return np.where(a == 0, 1 << 30, np.where(a > 0, positive, ONE - positive))
+
+
+def tanh(a: NDArray[Any], bits: int) -> Raw:
+    """tanh(a) in Q0 for a in Q``bits``, ``bits`` at most 4."""
+    a = np.asarray(a, np.int64)
+    positive = np.clip((_inverse(exp_of_negative(-np.abs(a), bits + 1)) - (1 << 29)) << 2, _LOW, ONE)
+    return np.sign(a) * positive
+
+
+def input_radius(bits: int, shift: int) -> int:
+    """Largest magnitude that stays below 2**bits after a left shift by ``shift`` and a multiplication by less than one.
+
+    Source: TFLM quantization_util.cc, CalculateInputRadius.
+    """
+    return math.floor(math.ldexp(((1 << bits) - 1) * float(1 << (31 - bits)), -shift))
+
+
+def to_q4(x: Raw, scale: float) -> tuple[Raw, Raw]:
+    """``x * scale`` in Q4, and the sign of what lies outside of it (0 inside, where alone the first is right).
+
+    Source: the range radius of TFLM's int8 Logistic and Tanh. A scale above 15 leaves nothing inside, not even 0.
+    """
+    real = scale * (1 << 27)
+    radius = input_radius(4, math.frexp(real)[1])
+    mult, shift = quantize_multiplier(real)
+    outside = np.where(x >= radius, 1, 0)
+    outside = np.where(x <= -radius, -1, outside)
+    return np.where(outside, 0, requantize(np.where(outside, 0, x), mult, shift)), outside

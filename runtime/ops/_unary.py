@@ -1,0 +1,74 @@
+"""Functions of one element, float32 or int8; int8 goes through a table of 256 entries that is made when planning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor
+from twinfer.runtime.ops._quantized import need_quant
+
+#: All int8 values, in order.
+INT8 = np.arange(-128, 128)
+
+
+def infer(node: Node) -> list[Shape]:
+    """One input, one output of its shape and type; int8 needs a quantisation per tensor on both."""
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, "FLOAT32", "INT8")
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    if x.type == "INT8":
+        need_quant(node, x, y)
+    return [x.shape]
+
+
+def lookup(node: Node, function: Callable[[Array], Array]) -> Call:
+    """The call that maps every byte of input 0 through ``function``, which maps int8 values (held in int64) to int8."""
+    table = np.roll(function(INT8).astype(np.int8), 128)  # indexed by the byte as unsigned
+    return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
+
+
+def elementwise(node: Node, kernel: str, **params: float) -> Call:
+    """The call of a float kernel over all elements."""
+    return Call(kernel, {"size": node.output.size, **params}, (node.input(0),), (node.output,), inplace=(0,))
+
+
+def through_float(node: Node, q: Array, function: Callable[[float], float]) -> Array:
+    """int8 values through a real function: dequantised, mapped and requantised in float32.
+
+    Source: LiteRT's LUTPopulate. Halves round away from zero.
+    """
+    x, y = node.input(0), node.output
+    real = np.float32(x.scale) * (q.astype(np.int64) - x.zero).astype(np.float32)
+    inverse = np.float32(1) / np.float32(y.scale)
+    with np.errstate(over="ignore"):
+        steps = np.array([function(float(v)) for v in real.ravel()], np.float32).reshape(q.shape) * inverse
+    whole = np.copysign(np.floor(np.minimum(np.abs(steps), 1e6).astype(np.float64) + 0.5), steps)
+    return np.clip(whole + y.zero, -128, 127).astype(np.int8)
+
+
+def expf(x: float) -> float:
+    """exp(x), infinite where it overflows float32."""
+    return math.exp(x) if x < 89.0 else math.inf
+
+
+def int8_case(op: str, x: tuple[float, int], y: tuple[float, int], oracle: str = "tflm", why: str = "") -> Case:
+    """All 256 values through the operator; ``x`` and ``y`` are (scale, zero point)."""
+    node = Node(op, (tensor((2, 128), "INT8", *x),), (tensor((2, 128), "INT8", *y, name="y"),))
+    return Case(node, (INT8.astype(np.int8).reshape(2, 128),), oracle, why)
+
+
+#: Values where float kernels branch or overflow.
+FLOATS = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 9.0, -9.0, -9.000001, 16.619047, 16.62, 88.0, -104.0, 1e30, -1e30)
+
+
+def float_cases(op: str, tolerance: float, shapes: Sequence[Shape] = ((1,), (3, 5), (2, 3, 4, 7))) -> list[Case]:
+    """Random values in a few shapes, and the values where kernels branch."""
+    cases = [Case(Node(op, (tensor(s),), (tensor(s, name="y"),)), tolerance=tolerance) for s in shapes]
+    edges = np.array(FLOATS, np.float32)
+    node = Node(op, (tensor(edges.shape),), (tensor(edges.shape, name="y"),))
+    return [*cases, Case(node, (edges,), tolerance=tolerance)]

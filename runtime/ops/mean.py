@@ -1,0 +1,133 @@
+"""MEAN over any dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.target import Target
+
+_MOST = 1 << 22  # int8 values whose centred sum is sure to fit int32
+
+
+def _axes(node: Node) -> tuple[int, ...]:
+    """The reduced dimensions, in order, each once."""
+    rank = len(node.input(0).shape)
+    given = [int(a) for a in node.constant(1).reshape(-1)]
+    need(all(-rank <= a < rank for a in given), node, f"axis {given} is outside the rank of {node.input(0)}")
+    return tuple(sorted({a % rank for a in given}))
+
+
+def _count(node: Node) -> int:
+    return math.prod(node.input(0).shape[a] for a in _axes(node))
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
+    x, y, axes = node.input(0), node.output, _axes(node)
+    need_type(node, x, "FLOAT32", "INT8", "INT32")
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    need_type(node, node.input(1), "INT32", "INT64")
+    need(_count(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
+    if x.type == "INT8":
+        need_quant(node, x, y)
+        if _count(node) > _MOST:
+            raise unsupported(node, f"the sum of {_count(node)} int8 values may not fit int32: split the reduction")
+    _alternating(node)
+    keep = bool(node.options.get("keep_dims", False))
+    return [tuple(1 if d in axes else n for d, n in enumerate(x.shape) if keep or d not in axes)]
+
+
+def _alternating(node: Node) -> list[int]:
+    """The input's shape as kept, reduced, kept, reduced, kept, reduced: neighbours merged, ones put in front."""
+    dims, axes = [1], _axes(node)
+    for d, n in enumerate(node.input(0).shape):
+        if n == 1:
+            continue
+        if (d in axes) == (len(dims) % 2 == 0):
+            dims[-1] *= n
+        else:
+            dims.append(n)
+    dims += [1] * (len(dims) % 2)
+    if len(dims) > 6:
+        raise unsupported(node, "kept and reduced dimensions alternate more than three times: transpose the input")
+    return [1] * (6 - len(dims)) + dims
+
+
+def _multiplier(node: Node) -> tuple[int, int]:
+    """The rescaling with 1 / count in it. Source: TFLM reference_ops::QuantizedMeanOrSum."""
+    count = _count(node)
+    mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
+    more = min(count.bit_length() - 1, 31 + shift)
+    return (mult << more) // count, shift - more
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    x, axes = inputs[0], _axes(node)
+    if x.dtype == np.int8:
+        total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * _count(node)
+        mean = np.clip(requantize(total, *_multiplier(node)) + node.output.zero, -128, 127)
+    elif x.dtype == np.int32:
+        total = x.astype(np.int64).sum(axis=axes)
+        mean = np.sign(total) * (np.abs(total) // _count(node))
+    else:
+        mean = x.astype(np.float64).sum(axis=axes) / _count(node)
+    return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y, count = node.input(0), node.output, _count(node)
+    shape = _alternating(node)
+    if x.type == "FLOAT32":
+        return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
+    if x.type == "INT32":
+        return Call("tw_mean_s32", {"shape": shape, "divisor": count}, (x,), (y,))
+    mult, shift = _multiplier(node)
+    params = {"shape": shape, "zero": x.zero * count, "mult": mult, "shift": shift, "out_zero": y.zero}
+    return Call("tw_mean_s8", params, (x,), (y,))
+
+
+def _case(x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Case:
+    rank = len(x.shape)
+    reduced = {a % rank for a in axes}
+    shape = tuple(1 if d in reduced else n for d, n in enumerate(x.shape) if keep or d not in reduced)
+    y = tensor(shape, x.type, *(quant or ()), name="y")
+    at = tensor((len(axes),), "INT32", data=np.array(axes), name="axis")
+    oracle = "litert" if x.type == "INT32" or len(reduced) > 2 else "tflm"  # TFLM has room for two axes
+    tolerance = 2e-6 if x.type == "FLOAT32" else 0.0
+    return Case(Node("MEAN", (x, at), (y,), {"keep_dims": keep}), None, oracle, tolerance=tolerance)
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    forms: list[tuple[Shape, Sequence[int]]] = [
+        ((2, 5, 3, 70), (1, 2)),
+        ((2, 5, 3, 7), (2, 1)),
+        ((2, 5, 3, 7), (-1,)),
+        ((2, 5, 3, 7), (0,)),
+        ((2, 5, 3, 7), (1, 3)),
+        ((2, 5, 3, 7), (0, 2)),
+        ((2, 5, 3, 7), (-3, 1, -4)),
+        ((2, 5, 3, 7), (0, 1, 2, 3)),
+        ((11, 130), (0,)),
+        ((11, 13), (1,)),
+        ((9,), (0,)),
+        ((1, 1, 1, 8), (1, 2)),
+    ]
+    for shape, axes in forms:
+        for keep in (True, False):
+            yield _case(tensor(shape), axes, keep)
+            yield _case(tensor(shape, "INT8", 0.05, 3), axes, keep, (0.05, 3))
+            yield _case(tensor(shape, "INT8", 0.05, -128), axes, keep, (0.011, 127))
+        yield _case(tensor(shape, "INT32"), axes, True)
+    for ratio in (1e-9, 0.001, 0.9, 1.9, 100.0):
+        yield _case(tensor((1, 7, 3, 5), "INT8", 0.05 * ratio, 40), (1, 2), True, (0.05, -100))
+
+
+OP = Op("MEAN", infer, reference, lower, cases)

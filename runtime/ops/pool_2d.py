@@ -1,0 +1,137 @@
+"""AVERAGE_POOL_2D and MAX_POOL_2D: windows over height and width; padding takes no part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops._activation import FLOAT_MAX, float_range, quantized_range
+from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._window import window
+from twinfer.runtime.target import Target
+
+_KERNELS = {
+    ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
+    ("AVERAGE_POOL_2D", "FLOAT32"): "tw_average_pool_2d_f32",
+    ("MAX_POOL_2D", "INT8"): "tw_max_pool_2d_s8",
+    ("MAX_POOL_2D", "FLOAT32"): "tw_max_pool_2d_f32",
+}
+
+
+def _axis(node: Node, axis: str) -> tuple[int, int, int, int]:
+    """Filter, stride, output extent and padding in front along height ("h") or width ("w")."""
+    extent = node.input(0).shape[1 if axis == "h" else 2]
+    size = int(node.options["filter_height" if axis == "h" else "filter_width"])
+    stride = int(node.options[f"stride_{axis}"])
+    out, pad = window(node, extent, size, stride, 1, node.options["padding"])
+    return size, stride, out, pad
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, "INT8", "FLOAT32")
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
+    float_range(node)
+    if x.type == "INT8":
+        need_quant(node, x, y)
+        if abs(x.scale - y.scale) > 1e-6 or x.zero != y.zero:  # TFLM's bound, too
+            raise unsupported(node, f"{x} and {y} must have the same quantisation: requantise after pooling")
+        quantized_range(node, y)
+    return [(x.shape[0], _axis(node, "h")[2], _axis(node, "w")[2], x.shape[3])]
+
+
+def _windows(node: Node, x: Array) -> Iterator[tuple[int, int, Array]]:
+    """Every output position and what its window sees of the input: [batches, elements, channels]."""
+    (f_h, s_h, out_h, pad_h), (f_w, s_w, out_w, pad_w) = _axis(node, "h"), _axis(node, "w")
+    for i in range(out_h):
+        for j in range(out_w):
+            top, left = i * s_h - pad_h, j * s_w - pad_w
+            seen = x[:, max(top, 0) : top + f_h, max(left, 0) : left + f_w]
+            yield i, j, seen.reshape(x.shape[0], -1, x.shape[3])
+
+
+def _float(node: Node) -> tuple[float, float]:
+    low, high = float_range(node)
+    return max(low, -FLOAT_MAX), min(high, FLOAT_MAX)
+
+
+def _average_int8(x: Array) -> Array:
+    """Rounded half away from zero. Source: TFLM reference_integer_ops::AveragePool."""
+    total, count = x.astype(np.int64).sum(axis=1), x.shape[1]
+    return np.sign(total) * ((np.abs(total) + count // 2) // count)
+
+
+def _average_float(x: Array) -> Array:
+    """The sum in the order of the elements, in float32."""
+    return np.add.accumulate(np.insert(x, 0, 0, axis=1), axis=1)[:, -1] / np.float32(x.shape[1])
+
+
+def _largest(x: Array) -> Array:
+    return np.max(x, axis=1, initial=np.finfo(x.dtype).min) if x.dtype.kind == "f" else x.max(axis=1)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    (x,) = inputs
+    int8 = x.dtype == np.int8
+    reduce = _largest if node.op == "MAX_POOL_2D" else _average_int8 if int8 else _average_float
+    limits = quantized_range(node, node.output) if int8 else np.float32(_float(node))
+    y = np.empty(node.output.shape, x.dtype)
+    for i, j, seen in _windows(node, x):
+        y[:, i, j] = np.clip(reduce(seen), *limits)
+    return [y]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y = node.input(0), node.output
+    (f_h, s_h, out_h, pad_h), (f_w, s_w, out_w, pad_w) = _axis(node, "h"), _axis(node, "w")
+    params = {
+        "batches": x.shape[0], "in_h": x.shape[1], "in_w": x.shape[2], "channels": x.shape[3],
+        "out_h": out_h, "out_w": out_w, "filter_h": f_h, "filter_w": f_w,
+        "stride_h": s_h, "stride_w": s_w, "pad_h": pad_h, "pad_w": pad_w,
+    }  # fmt: skip
+    names = ("act_min", "act_max") if x.type == "INT8" else ("low", "high")
+    limits = quantized_range(node, y) if x.type == "INT8" else _float(node)
+    return Call(_KERNELS[node.op, x.type], {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
+
+
+def _case(op: str, shape: Shape, size: tuple[int, int], stride: tuple[int, int], padding: str, act: str) -> Iterator[Case]:
+    options = {
+        "filter_height": size[0], "filter_width": size[1], "stride_h": stride[0], "stride_w": stride[1],
+        "padding": padding, "fused_activation_function": act,
+    }  # fmt: skip
+    for type, quant in (("INT8", (0.05, 7)), ("FLOAT32", ())):
+        x = tensor(shape, type, *quant)
+        out = (shape[0], *(_axis(Node(op, (x,), (), options), a)[2] for a in "hw"), shape[3])
+        yield Case(Node(op, (x,), (tensor(out, type, *quant, name="y"),), options))
+
+
+def _cases(op: str) -> Iterator[Case]:
+    for padding in ("SAME", "VALID"):
+        yield from _case(op, (1, 8, 8, 16), (2, 2), (2, 2), padding, "NONE")
+        yield from _case(op, (2, 7, 5, 3), (3, 3), (1, 1), padding, "RELU")
+        yield from _case(op, (2, 7, 5, 65), (3, 2), (2, 3), padding, "RELU6")
+        yield from _case(op, (1, 6, 9, 1), (1, 4), (4, 1), padding, "RELU_N1_TO_1")
+        yield from _case(op, (1, 6, 7, 130), (6, 7), (1, 1), padding, "NONE")
+        yield from _case(op, (1, 5, 5, 4), (1, 1), (3, 2), padding, "NONE")
+        yield from _case(op, (1, 1, 1, 1), (1, 1), (1, 1), padding, "NONE")
+    yield from _case(op, (1, 3, 4, 5), (7, 9), (1, 1), "SAME", "NONE")  # filter larger than the input
+    yield from _case(op, (1, 3, 4, 5), (7, 9), (2, 2), "SAME", "RELU")
+    yield from _case(op, (1, 66, 66, 1), (64, 64), (1, 1), "VALID", "NONE")  # 4096 values to average
+    for value in (-128, 127):
+        for case in _case(op, (1, 9, 9, 2), (9, 9), (1, 1), "SAME", "NONE"):
+            x = case.node.input(0)
+            yield Case(case.node, (np.full(x.shape, value, x.dtype),))
+
+
+def _op(name: str) -> Op:
+    cases: Callable[[np.random.Generator], Iterator[Case]] = lambda rng: _cases(name)  # noqa: E731
+    return Op(name, infer, reference, lower, cases)
+
+
+OPS = (_op("AVERAGE_POOL_2D"), _op("MAX_POOL_2D"))

@@ -1,0 +1,99 @@
+"""SOFTMAX: exp(beta * x) over its sum, along the last dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._gemmlowp import exp_of_negative, input_radius, one_over_one_plus
+from twinfer.runtime.target import Target
+
+
+def _beta(node: Node) -> float:
+    return float(node.options.get("beta", 1.0))
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, "FLOAT32", "INT8")
+    need_type(node, y, x.type)
+    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    need(0 <= _beta(node) < math.inf, node, f"beta {_beta(node)} must be finite and not negative")
+    if x.type == "INT8":
+        need_quant(node, x, y)
+        if (y.scale, y.zero) != (1 / 256, -128):
+            raise unsupported(node, f"{y} must have scale 1/256 and zero point -128, as TFLite defines it: requantise it")
+    return [x.shape]
+
+
+def _exp(node: Node, steps: Array) -> Array:
+    """exp(beta * scale * steps) with 31 fractional bits for steps <= 0; 0 below what TFLM looks at.
+
+    Source: TFLM softmax_common.cc and PreprocessSoftmaxScaling; the exponent is in Q5.
+    """
+    real = min(_beta(node) * node.input(0).scale * (1 << 26), (1 << 31) - 1.0)
+    mult, shift = quantize_multiplier(real)
+    seen = steps >= -input_radius(5, shift)
+    return np.where(seen, exp_of_negative(requantize(np.where(seen, steps, 0), mult, shift), 5), 0)
+
+
+def _reference_int8(node: Node, x: Array) -> Array:
+    """Source: TFLM reference_ops::Softmax."""
+    rows = x.reshape(-1, x.shape[-1]).astype(np.int64)
+    exps = _exp(node, rows - rows.max(axis=1, keepdims=True))
+    total = round_shift(exps, 12).sum(axis=1, keepdims=True)  # 19 fractional bits
+    headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
+    scale = one_over_one_plus((total << np.maximum(headroom, 0)) - (1 << 31))
+    q = np.where(headroom < 4, 0, round_shift(multiply_high(scale, exps), np.minimum(35 - headroom, 31)))
+    return np.clip(q - 128, -128, 127).astype(np.int8).reshape(x.shape)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    (x,) = inputs
+    if x.dtype == np.int8:
+        return [_reference_int8(node, x)]
+    exps = np.exp((x - x.max(axis=-1, keepdims=True)) * np.float32(_beta(node)))
+    return [exps / exps.sum(axis=-1, keepdims=True)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y = node.input(0), node.output
+    shape = {"rows": math.prod(x.shape[:-1]), "depth": x.shape[-1]}
+    if x.type == "FLOAT32":
+        return Call("tw_softmax_f32", {**shape, "beta": _beta(node)}, (x,), (y,), inplace=(0,))
+    exps = _exp(node, -np.arange(256)).astype(np.int32)
+    return Call("tw_softmax_s8", shape, (x, exps), (y,), inplace=(0,))
+
+
+def _int8_case(shape: Shape, scale: float, beta: float = 1.0, values: Array | None = None, oracle: str = "tflm") -> Case:
+    y = tensor(shape, "INT8", 1 / 256, -128, name="y")
+    node = Node("SOFTMAX", (tensor(shape, "INT8", scale, 3),), (y,), {"beta": beta})
+    why = "" if oracle != "none" else "TFLM aborts where the sum reaches 512"
+    return Case(node, None if values is None else (values,), oracle, why)
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for shape in ((1,), (7,), (2, 10), (3, 2, 33), (2, 3, 4, 5), (1, 1, 1, 300)):
+        yield _int8_case(shape, 0.1)
+        yield Case(Node("SOFTMAX", (tensor(shape),), (tensor(shape, name="y"),), {"beta": 1.0}), tolerance=3e-7)
+    for scale in (1e-6, 0.001, 0.0235, 0.5, 3.0, 31.0, 300.0):
+        yield _int8_case((4, 12), scale)
+        yield _int8_case((4, 12), scale, 0.37)
+    near = rng.integers(-3, 3, (5, 400)).astype(np.int8)
+    yield _int8_case((5, 400), 0.001, values=near)
+    yield _int8_case((2, 511), 0.1, values=np.full((2, 511), -7, np.int8))
+    yield _int8_case((2, 512), 0.1, values=np.full((2, 512), -7, np.int8), oracle="none")
+    yield _int8_case((1, 4100), 0.1, values=np.full((1, 4100), 127, np.int8), oracle="none")
+    x, y = tensor((3, 9)), tensor((3, 9), name="y")
+    yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 2.5}), tolerance=3e-7)
+
+
+OP = Op("SOFTMAX", infer, reference, lower, cases)
