@@ -22,17 +22,27 @@ from twinfer.runtime.session import initial_value
 
 @dataclass(frozen=True)
 class Project:
-    """Emitted sources: ``files`` maps a path in the project's folder to its text.
+    """Emitted sources: ``code`` maps a path in the project's folder to its text, for all but the constants' values.
 
-    ``layers`` are the C functions of ``plan.steps``; ``constant_bytes`` counts equal constants once.
+    ``layers`` are the C functions of ``plan.steps``.
     """
 
     name: str
     plan: Plan
-    files: Mapping[str, str]
+    code: Mapping[str, str]
     layers: tuple[str, ...]
-    constant_bytes: int
+    constants: Constants
     banner: str
+
+    @property
+    def alignment(self) -> int:
+        """Of every constant, in bytes."""
+        return 64 if self.plan.target.wide else 16
+
+    @property
+    def files(self) -> dict[str, str]:
+        """All sources."""
+        return {**self.code, f"{self.name}_data.c": data_source(self.constants, self.name, self.banner, self.alignment)}
 
 
 def version() -> str:
@@ -55,15 +65,14 @@ def emit(plan: Plan, name: str, *, sha256: str = "", policy: Policy = specialise
     source = f", model SHA-256 {sha256}" if sha256 else ""
     banner = f"/* {name}: made by twinfer {version()} for target {plan.target.name}{source}. Do not edit. */"
     kernels = headers_of(kernel_counts(plan))
-    files = {
+    code = {
         f"{name}.h": header(plan, name, constants, banner),
         f"{name}.c": _source(plan, name, constants, layers, banner),
         f"{name}_data.h": data_header(constants, name, banner),
-        f"{name}_data.c": data_source(constants, name, banner, 64 if plan.target.wide else 16),
         f"{name}_static.c": static_source(plan, name, banner),
         **{f"kernels/{file}": text for file, text in closure(kernels).items()},
     }
-    return Project(name, plan, files, tuple(f.symbol for f in functions), constants.nbytes, banner)
+    return Project(name, plan, code, tuple(f.symbol for f in functions), constants, banner)
 
 
 def _source(plan: Plan, name: str, constants: Constants, layers: Layers, banner: str) -> str:

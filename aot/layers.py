@@ -15,7 +15,8 @@ from twinfer.runtime.plan import Plan, Step
 #: Which kernels all their layers call through one instance that reads its params at run time.
 Policy = Callable[[Plan], frozenset[str]]
 
-#: Distinct specialised bodies of one kernel beyond which they share one instance.
+#: Distinct specialised bodies of one kernel beyond which they share one instance. Measured on mlp_vww_int8 (27 layers):
+#: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time a body.
 MOST_BODIES = 64
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from twinfer.aot.emit import Project, emit, version
+from twinfer.aot.host import write_files
 from twinfer.aot.layers import Policy, kernel_counts, specialise
 from twinfer.aot.literals import comment, grouped
 from twinfer.aot.selftest import golden, test_source
@@ -36,38 +36,46 @@ def write_project(
     inputs: Sequence[Array] | None = None,
     policy: Policy = specialise,
 ) -> Project:
-    """Write the project of a plan to ``folder``: all of it or, after an error, nothing.
+    """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
 
     ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
     run is replaced; InvalidArgumentError if it holds anything that twinfer did not write.
     """
-    target = Path(folder)
+    target = Path(folder).resolve()
     check_replaceable(target)
     project = emit(plan, name, sha256=sha256, policy=policy)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, sha256)
-    target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
-    try:
-        new = work / "new"
-        for path, text in files.items():
-            (new / path).parent.mkdir(parents=True, exist_ok=True)
-            (new / path).write_text(text, encoding="utf-8")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
+        new = Path(work) / target.name
+        write_files(new, files)
         if target.exists():
-            os.rename(target, work / "old")
-        os.rename(new, target)
-    finally:
-        shutil.rmtree(work)
+            _move_into(target, new, files)
+        else:
+            os.rename(new, target)
     return project
+
+
+def _move_into(target: Path, new: Path, files: Iterable[str]) -> None:
+    """Replace what an earlier run wrote; the folder itself stays, for it may be somebody's working directory."""
+    for path in _present(target):
+        (target / path).unlink()
+    for path in files:
+        (target / path).parent.mkdir(exist_ok=True)
+        os.replace(new / path, target / path)
+
+
+def _present(target: Path) -> set[str]:
+    return {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or not p.is_dir()}
 
 
 def check_replaceable(target: Path) -> None:
     """Raise InvalidArgumentError unless ``target`` is absent, empty, or as this tool left it."""
     if not target.exists():
         return
-    if target.is_symlink() or not target.is_dir():
+    if not target.is_dir():
         raise InvalidArgumentError(f"{target} is not a folder: name another place for the C project")
-    present = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or not p.is_dir()}
-    foreign = sorted(p for p in present - _written(target) if not p.startswith(f"{BUILD}/"))
+    foreign = sorted(p for p in _present(target) - _written(target) if not p.startswith(f"{BUILD}/"))
     if foreign:
         raise InvalidArgumentError(f"{target} holds {foreign[0]!r}, not made by twinfer: name another folder")
 
@@ -112,7 +120,7 @@ def _facts(project: Project) -> Mapping[str, str]:
         "arena": grouped(plan.arena_bytes),
         "align": str(plan.target.alignment),
         "bound": grouped(plan.lower_bound_bytes),
-        "constants": grouped(project.constant_bytes),
+        "constants": grouped(project.constants.nbytes),
         "macs": grouped(plan.macs),
         "layers": str(len(plan.steps)),
         "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,15 @@ from twinfer.runtime.registry import operators
 from twinfer.runtime.session import Session
 
 SEED = 20261121
+
+#: All that emitted code may take from outside: string.h, math.h, and what compilers add by themselves.
+ALLOWED_SYMBOLS = frozenset(
+    re.findall(
+        r"\w+",
+        """memcpy memmove memset memcmp expf tanhf logf log1pf sqrtf floorf ceilf roundf rintf nearbyintf sinf cosf powf
+        fmodf fmaxf fminf truncf _GLOBAL_OFFSET_TABLE_ __stack_chk_fail""",
+    )
+)
 
 
 def cases_of(op: str) -> dict[str, Case]:

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import cases_of, graph_of, interpreted, outputs_of, values_of
+from cases import ALLOWED_SYMBOLS, SEED, cases_of, graph_of, interpreted, outputs_of, values_of
 
 from twinfer import kernels_c
 from twinfer.aot.emit import emit
-from twinfer.aot.host import compile_plans, find_compiler, run_tool, write_files
+from twinfer.aot.host import CompiledSession, compile_plans, find_compiler, run_tool, write_files
 from twinfer.aot.layers import share_all
 from twinfer.aot.project import project_files
-from twinfer.runtime.errors import ToolError
+from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan import Plan, make_plan
+from twinfer.runtime.plan import Plan, make_plan, random_inputs
 from twinfer.runtime.registry import operators
+from twinfer.runtime.session import Session
 from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.tflite import read_file
 
 SANITIZE = ("-std=c11", "-O1", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -44,12 +46,19 @@ def need(compiler: str) -> None:
         pytest.skip(str(error))
 
 
+def taken_from_outside(engine: CompiledSession) -> set[str]:
+    """The functions that the engine's library needs from others, but for the C start-up code's."""
+    listed = run_tool(["nm", "--dynamic", "--undefined-only", engine._library._name])
+    return {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()[-2] == "U"}
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("op", operators())
 def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     need(compiler)
     found = list(models(op, HOST))
     engines = compile_plans({name: plan for name, _, _, plan in found}, compiler=compiler)
+    assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
     wrong = []
     for name, graph, values, _ in found:
         want = interpreted(graph, values, HOST, kernels_c.level())
@@ -77,3 +86,17 @@ def test_no_fault_under_sanitizers(op: str, target: Target, tmp_path: Path) -> N
     run_tool(["gcc", *SANITIZE, "all.c", "-o", "all", "-lm"], tmp_path)
     done = subprocess.run([tmp_path / "all"], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+@pytest.mark.corpus("app", "op", "derived", sample=40)
+def test_corpus(corpus_model: Any) -> None:
+    """Real models, whole: a sample; ``--all-models`` takes every one."""
+    try:
+        graph = read_file(corpus_model.path)
+        plan = make_plan(graph)
+    except UnsupportedOperatorError as error:
+        pytest.skip(str(error))
+    values = random_inputs(graph, SEED)
+    want = outputs_of(Session(plan), values)
+    got = outputs_of(compile_plans({"model": plan})["model"], values)
+    assert [g.tobytes() for g in got] == [w.tobytes() for w in want]
