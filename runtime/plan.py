@@ -33,8 +33,8 @@ class Plan:
     """Everything that running needs.
 
     ``offsets`` gives the arena offset in bytes of every tensor that is not a constant; ``steps`` are the calls.
-    ``arena_bytes`` is what the caller must provide, aligned to 16; ``lower_bound_bytes`` the least any placement of these
-    blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that planned.
+    ``arena_bytes`` is what the caller must provide, aligned to 16; ``lower_bound_bytes`` the least any placement of
+    these blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that planned.
     Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay until the next run.
     """
 
@@ -67,7 +67,7 @@ class Plan:
         return sum(array.nbytes for array in self.constants)
 
     def life(self, tensor: Tensor) -> tuple[int, int]:
-        """First and last step at which an arena tensor must hold its value (inputs from -1, outputs up to len(steps))."""
+        """First and last node at which an arena tensor must hold its value (inputs from -1, outputs to the end)."""
         return _lives(self.graph, self.variables, [s.call for s in self.steps], keep=False)[tensor]
 
 
@@ -75,7 +75,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     """Lower every node for ``target`` and place all tensors in one arena.
 
     ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. Raises ModelError for
-    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for, before anything runs.
+    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for.
     """
     check_graph(graph)
     _refuse_unsupported(graph)
@@ -156,7 +156,7 @@ def _lives(
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
     for tensor in variables:
         lives[tensor] = (-1, end)
-    return {t: (-1, end) for t in lives} if keep else lives
+    return dict.fromkeys(lives, (-1, end)) if keep else lives
 
 
 def _share(
@@ -167,7 +167,7 @@ def _share(
     kept = {*variables, *graph.outputs}
     for i, call in enumerate(calls):
         out = call.outputs[0] if call.outputs else None
-        if out is None or out not in lives or out in kept and out in variables:
+        if out is None or out not in lives or out in variables:
             continue
         for position in call.inplace:
             source = call.inputs[position]
