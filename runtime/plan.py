@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,14 +34,16 @@ class Plan:
 
     ``offsets`` gives the arena offset in bytes of every tensor that is not a constant; ``steps`` are the calls.
     ``arena_bytes`` is what the caller must provide, aligned to 16; ``lower_bound_bytes`` the least any placement of
-    these blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that planned.
-    Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay until the next run.
+    these blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that
+    planned. ``lives`` gives the first and last node over which a tensor keeps its value: -1 for an input, the number of
+    nodes for an output. Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay until the next run.
     """
 
     graph: Graph
     target: Target
     steps: tuple[Step, ...]
-    offsets: dict[Tensor, int]
+    offsets: Mapping[Tensor, int]
+    lives: Mapping[Tensor, tuple[int, int]]
     arena_bytes: int
     lower_bound_bytes: int
     scratch_bytes: int
@@ -65,10 +67,6 @@ class Plan:
     @property
     def constant_bytes(self) -> int:
         return sum(array.nbytes for array in self.constants)
-
-    def life(self, tensor: Tensor) -> tuple[int, int]:
-        """First and last node at which an arena tensor must hold its value (inputs from -1, outputs to the end)."""
-        return _lives(self.graph, self.variables, [s.call for s in self.steps], keep=False)[tensor]
 
 
 def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False) -> Plan:
@@ -97,6 +95,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
         target,
         tuple(step for step in steps if not _dropped(step.call, offsets)),
         offsets,
+        lives,
         arena.height(everything, places),
         arena.lower_bound(everything),
         max((call.scratch for call in calls), default=0),

@@ -16,7 +16,7 @@ X_SCALE = np.float32(0.05)
 
 @dataclass(frozen=True)
 class Layer:
-    """What a case varies; ``kind``: INT8, FLOAT32 or HYBRID (float activations, int8 weights), ``bound``: of the bias."""
+    """What a case varies; ``kind``: INT8, FLOAT32 or HYBRID (float x, int8 w), ``bound``: of the bias."""
 
     kind: str = "INT8"
     zero: int = 3
