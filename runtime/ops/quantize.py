@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
-from twinfer.runtime.ops._quantized import byte_table, need_quant
+from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._unary import lookup
 from twinfer.runtime.target import Target
 
 #: Input type -> output type -> kernel. TFLM has all of them but float32 to uint8, which LiteRT has.
 KERNELS = {
     "FLOAT32": {"INT8": "tw_quantize_f32_8", "UINT8": "tw_quantize_f32_8", "INT16": "tw_quantize_f32_s16"},
     "INT8": {
-        "INT8": "tw_table_8", "UINT8": "tw_table_8", "INT16": "tw_quantize_s8_s16", "INT32": "tw_quantize_s8_s32",
+        "INT8": "tw_lut", "UINT8": "tw_lut", "INT16": "tw_quantize_s8_s16", "INT32": "tw_quantize_s8_s32",
     },
-    "UINT8": {"INT8": "tw_table_8"},
+    "UINT8": {"INT8": "tw_lut"},
     "INT16": {"INT8": "tw_quantize_s16_s8", "INT16": "tw_quantize_s16_s16", "INT32": "tw_quantize_s16_s32"},
     "INT32": {"INT8": "tw_quantize_s32_s8", "INT16": "tw_quantize_s32_s16"},
 }  # fmt: skip
@@ -63,9 +64,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     kernel, (low, high) = KERNELS[x.type][y.type], _range(y)
-    if kernel == "tw_table_8":
-        table = byte_table(x.type, lambda values: _requantized(node, values))
-        return Call(kernel, {"size": y.size}, (x, table), (y,), inplace=(0,))
+    if kernel == "tw_lut":
+        return lookup(node, lambda q: _requantized(node, q & 255 if x.type == "UINT8" else q))
     if x.type == "FLOAT32":
         limits = {"low": low - y.zero, "high": high - y.zero}
         return Call(kernel, {"size": y.size, "zero": y.zero, "scale": y.scale, **limits}, (x,), (y,))
