@@ -82,12 +82,12 @@ def _case(source: Tensor, type: str, scale: float, zero: int, values: Array | No
 def _float_cases() -> Iterator[Case]:
     ties = (np.arange(-600, 600) / 4).astype(np.float32)
     near = np.nextafter(np.float32(0.5) + np.arange(-9, 9, dtype=np.float32), np.float32(0))
+    values = np.concatenate([ties, near])
     for type, zero in (("INT8", -128), ("INT8", 127), ("INT8", 3), ("INT16", 0), ("INT16", -777), ("UINT8", 128)):
         oracle = "litert" if type == "UINT8" else "tflm"
-        for scale in (1.0, 0.5, 0.3, 1e-3, 40.0):
-            yield _case(tensor((1200,)), type, scale, zero, ties, oracle=oracle)
-        yield _case(tensor((1,)), type, 0.1, zero, oracle=oracle)
-        yield _case(tensor((18,)), type, 1.0, zero, near, oracle=oracle)
+        for scale in (1.0, 0.3, 1e-3):
+            yield _case(tensor(values.shape), type, scale, zero, values, oracle=oracle)
+    yield _case(tensor((1,)), "INT8", 40.0, 0)
     odd = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e10, -1e10], np.float32)
     why = "the reference converts values beyond int32, which C++ leaves undefined"
     yield _case(tensor((7,)), "INT8", 1e-3, 5, odd, oracle="none", why=why)
@@ -99,7 +99,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         if source == "FLOAT32":
             continue
         wide = source in ("INT16", "INT32")
-        for scale, out_scale in ((0.5, 0.5), (0.1, 0.07), (0.02, 1.3), (0.9, 1e-3), (1e-4, 1.0), (3e-5, 0.01)):
+        for scale, out_scale in ((0.1, 0.07), (0.02, 1.3), (0.9, 1e-3)):
             zero = 128 if source == "UINT8" else 0 if wide else int(rng.integers(-128, 128))
             for type in kernels:
                 out_zero = 128 if type == "UINT8" else 0 if type in ("INT16", "INT32") else zero % 256 - 128
