@@ -41,7 +41,7 @@ def _open_tflm(model: bytes, outputs: int) -> Runner:
 
     def run(inputs: Sequence[Array]) -> list[Array]:
         for i, value in enumerate(inputs):
-            interpreter.set_input(np.ascontiguousarray(value), i)
+            interpreter.set_input(np.asarray(value, order="C"), i)
         interpreter.invoke()
         return [np.array(interpreter.get_output(i)) for i in range(outputs)]
 

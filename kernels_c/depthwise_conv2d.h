@@ -2,7 +2,7 @@
 #ifndef TW_DEPTHWISE_CONV2D_H
 #define TW_DEPTHWISE_CONV2D_H
 
-#include "wide.h"
+#include "hybrid.h"
 
 /* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c], mult int32 [out_c], shift int8 [out_c].
  * out: y [batches, out_h, out_w, out_c]. */
@@ -159,6 +159,53 @@ TW_KERNEL(tw_depthwise_conv2d_f32) {
                 tw_depthwise_conv2d_pixel_f32(x, w, y, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
                 for (int32_t c = 0; c < p.out_c; ++c) y[c] = tw_clampf(y[c] + bias[c], p.act_min, p.act_max);
             }
+}
+
+/* float32 activations, int8 weights, quantised as they come, one scale an image. in: x float, w int8, w_scale float
+ * [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16, int32 [out_c].
+ * Source: LiteRT's DepthwiseConvHybridPerChannel. */
+typedef tw_depthwise_conv2d_f32_params tw_depthwise_conv2d_hybrid_params;
+
+TW_INLINE void tw_depthwise_conv2d_pixel_hybrid(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w,
+                                                int32_t *TW_RESTRICT sums, int32_t y0, int32_t x0, int32_t zero,
+                                                const tw_depthwise_conv2d_hybrid_params *p) {
+    for (int32_t c = 0; c < p->out_c; ++c) sums[c] = 0;
+    for (int32_t ky = 0; ky < p->k_h; ++ky) {
+        const int32_t iy = y0 + ky * p->dilation_h;
+        if (iy < 0 || iy >= p->in_h) continue;
+        for (int32_t kx = 0; kx < p->k_w; ++kx) {
+            const int32_t ix = x0 + kx * p->dilation_w;
+            if (ix < 0 || ix >= p->in_w) continue;
+            const int8_t *TW_RESTRICT from = x + (iy * p->in_w + ix) * p->in_c;
+            const int8_t *TW_RESTRICT tap = w + (ky * p->k_w + kx) * p->out_c;
+            if (p->multiplier == 1)
+                for (int32_t c = 0; c < p->out_c; ++c) sums[c] += (from[c] - zero) * tap[c];
+            else
+                for (int32_t c = 0; c < p->out_c; ++c) sums[c] += (from[c / p->multiplier] - zero) * tap[c];
+        }
+    }
+}
+
+TW_KERNEL(tw_depthwise_conv2d_hybrid) {
+    const tw_depthwise_conv2d_hybrid_params p = *params;
+    const float *x = (const float *)in[0];
+    const int8_t *w = (const int8_t *)in[1];
+    const float *TW_RESTRICT w_scale = (const float *)in[2];
+    const float *TW_RESTRICT bias = (const float *)in[3];
+    float *TW_RESTRICT y = (float *)out[0];
+    const int32_t image = p.in_h * p.in_w * p.in_c;
+    int8_t *quantized = (int8_t *)scratch;
+    int32_t *TW_RESTRICT sums = (int32_t *)(void *)((int8_t *)scratch + (image + 15) / 16 * 16);
+    for (int32_t b = 0; b < p.batches; ++b, x += image) {
+        const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, image, 0);
+        for (int32_t oy = 0; oy < p.out_h; ++oy)
+            for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
+                tw_depthwise_conv2d_pixel_hybrid(quantized, w, sums, oy * p.stride_h - p.pad_h,
+                                                 ox * p.stride_w - p.pad_w, q.zero, &p);
+                for (int32_t c = 0; c < p.out_c; ++c)
+                    y[c] = tw_clampf((float)sums[c] * w_scale[c] * q.scale + bias[c], p.act_min, p.act_max);
+            }
+    }
 }
 
 #endif

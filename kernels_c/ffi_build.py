@@ -16,7 +16,7 @@ from cffi import FFI
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
 GENERATED = ROOT / "build" / "kernels"
-FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Wconversion"]
+FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-Wall", "-Wextra", "-Wconversion"]
 
 #: Level names, in rising order, and the gcc target that each is compiled for.
 LEVELS = {

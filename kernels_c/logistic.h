@@ -1,4 +1,4 @@
-/* LOGISTIC, float; int8 goes through a table (lut.h). */
+/* LOGISTIC, float; int8 goes through a table (table.h). */
 #ifndef TW_LOGISTIC_H
 #define TW_LOGISTIC_H
 

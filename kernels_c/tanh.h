@@ -1,4 +1,4 @@
-/* TANH, float; int8 goes through a table (lut.h). */
+/* TANH, float; int8 goes through a table (table.h). */
 #ifndef TW_TANH_H
 #define TW_TANH_H
 

@@ -54,7 +54,7 @@ TW_INLINE float tw_clampf(float x, float low, float high) {
  * sign-dependent nudge before a truncating division comes to the same as adding 2^30 and shifting, and it saturates
  * only where both factors are INT32_MIN. */
 TW_INLINE int32_t tw_mul_high(int32_t a, int32_t b) {
-    return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
+    return (int32_t)(((uint64_t)((int64_t)a * b) + (1u << 30)) >> 31); /* bits 31..62; logical shifts vectorise */
 }
 
 /* x / 2^exponent rounded half away from zero, exponent 0..31 (gemmlowp RoundingDivideByPOT). */
@@ -66,6 +66,12 @@ TW_INLINE int32_t tw_round_shift(int32_t x, int32_t exponent) {
 
 /* a + b without signed overflow: wraps as two's complement does. */
 TW_INLINE int32_t tw_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+
+/* The same in fewer steps, where |x| < 2^30 or exponent is 0: the usual case after tw_mul_high. */
+TW_INLINE int32_t tw_round_shift_small(int32_t x, int32_t exponent) {
+    const int32_t half = (int32_t)((1u << exponent) >> 1);
+    return (x + half + ((x >> 31) & -(exponent > 0))) >> exponent;
+}
 
 /* x << shift without signed overflow: wraps as two's complement does. */
 TW_INLINE int32_t tw_shift_left(int32_t x, int32_t shift) { return (int32_t)((uint32_t)x << shift); }

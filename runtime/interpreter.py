@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -107,7 +107,7 @@ class Interpreter:
         self._setup(graph, experimental_preserve_all_tensors, on_call)
 
     @classmethod
-    def from_graph(cls, graph: Graph, *, preserve_all: bool = False, on_call: Hook | None = None) -> Interpreter:
+    def from_graph(cls, graph: Graph, *, preserve_all: bool = False, on_call: Hook | None = None) -> Self:
         """The same over a Graph that is in memory already."""
         self = cls.__new__(cls)
         self._setup(graph, preserve_all, on_call)

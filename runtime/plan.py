@@ -173,7 +173,8 @@ def _share(
             source = call.inputs[position]
             if not isinstance(source, Tensor) or source not in lives or source in kept:
                 continue
-            if lives[source][1] == i and source.nbytes == out.nbytes and sum(arg is source for arg in call.inputs) == 1:
+            once = sum(arg is source for arg in call.inputs) == 1  # count() would compare arrays
+            if lives[source][1] == i and source.nbytes == out.nbytes and once:
                 owner[out] = owner[source]
                 break
     return owner

@@ -35,6 +35,11 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
+def initial_value(tensor: Tensor) -> int:
+    """What every element of a variable starts as: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
+    return tensor.zero if tensor.type == "INT8" and tensor.quant is not None and not tensor.quant.per_channel else 0
+
+
 class Session:
     """The interpreter's engine: one arena and one table of calls for a plan.
 
@@ -53,10 +58,15 @@ class Session:
         self._calls = ffi.new("tw_call[]", max(1, count))
         for call, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
             self._fill(call, Call(COPY, {"size": tensor.nbytes}, (memory,), (tensor,)), 0)
-        for i, step in enumerate(plan.steps):
-            self._fill(self._calls[self._loads + i], step.call, step.scratch)
+        for i in range(len(plan.steps)):
+            self._fill_step(self._calls[self._loads + i], i)
         self._pointers = [ffi.addressof(self._calls, self._loads + i) for i in range(len(plan.steps))]
         self.reset_variables()
+
+    def _fill_step(self, slot: Any, i: int) -> None:
+        """Make step ``i`` ready; the compiled twin puts the model's own function here."""
+        step = self.plan.steps[i]
+        self._fill(slot, step.call, step.scratch)
 
     def _fill(self, slot: Any, call: Call, scratch: int) -> None:
         params = ffi.new(f"{call.kernel}_params *", dict(call.params))
@@ -110,7 +120,6 @@ class Session:
             on_call(i, step)
 
     def reset_variables(self) -> None:
-        """Variables to their initial value: zero, which for int8 is the zero point (TFLM's ResetVariableTensors)."""
+        """Variables to their initial value."""
         for tensor in self.plan.variables:
-            zero = tensor.quant is not None and tensor.type == "INT8" and not tensor.quant.per_channel
-            self.view(tensor)[...] = tensor.zero if zero else 0
+            self.view(tensor)[...] = initial_value(tensor)

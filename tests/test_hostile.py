@@ -51,7 +51,7 @@ def victim() -> bytes:
     w = b.constant(np.arange(18, dtype=np.int8).reshape(2, 3, 3, 1), scale=[0.1, 0.2], name="conv/weights")
     bias = b.constant(np.array([1, -2], np.int32), scale=[0.05, 0.1], name="conv/bias")
     mask = b.constant(np.array([True, False]), name="mask")
-    conv = {"padding": "VALID", "fused_activation_function": "RELU", "stride_h": 2, "stride_w": 2}
+    conv: dict[str, Any] = {"padding": "VALID", "fused_activation_function": "RELU", "stride_h": 2, "stride_w": 2}
     y = b.op("CONV_2D", [x, w, bias], shape=(1, 2, 2, 2), scale=0.25, **conv)
     branches = {"then_subgraph_index": 1, "else_subgraph_index": 2}
     (z,) = b.node("IF", [flag, y], [op.tensor((1, 2, 2, 2), "INT8", 0.25)], branches)

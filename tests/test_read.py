@@ -132,7 +132,7 @@ def check_reference(table: str, field: schema.Field) -> None:
     """A field that refers to tables: the empty table of every kind that may stand there arrives as that kind."""
     code = generated()
     for kind in schema.UNIONS[field.kind][1:] if field.kind in schema.UNIONS else [field.kind]:
-        value = (kind, {}) if field.kind in schema.UNIONS else ({},) if field.vector else {}
+        value: Any = (kind, {}) if field.kind in schema.UNIONS else ({},) if field.vector else {}
         data = encode(table, {field.name: value})
         theirs = getattr(getattr(code, f"{table}T").InitFromPackedBuf(data), camel(field.name))
         assert type(theirs[0] if field.vector else theirs).__name__ == f"{kind}T"
@@ -146,7 +146,7 @@ def small() -> bytes:
     x = b.input("x", "INT8", (1, 4, 4, 3), scale=0.5, zero=3)
     w = b.constant(np.arange(54, dtype=np.int8).reshape(2, 3, 3, 3), scale=[0.1, 0.2], name="w")
     bias = b.constant(np.array([1, -2], np.int32), scale=[0.05, 0.1], name="bias")
-    options = {"padding": "SAME", "stride_h": 1, "stride_w": 2, "fused_activation_function": "RELU6"}
+    options: dict[str, Any] = {"padding": "SAME", "stride_h": 1, "stride_w": 2, "fused_activation_function": "RELU6"}
     y = b.op("CONV_2D", [x, w, bias], shape=(1, 4, 2, 2), scale=0.25, zero=-1, **options)
     return write(b.graph([y], signature="serving_default"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,21 @@ def _range(node: Node) -> tuple[float | None, float | None]:
 def float_range(node: Node) -> tuple[float, float]:
     """Least and greatest output of a float node; without an activation those of float32 (infinite sums saturate)."""
     low, high = _range(node)
-    return (-math.inf if low is None else low, math.inf if high is None else high)
+    return (-FLOAT_MAX if low is None else low, FLOAT_MAX if high is None else high)
+
+
+def output_range(node: Node) -> dict[str, Any]:
+    """The params ``low`` and ``high`` of an int8, float32 or int32 node: what it clamps its output to."""
+    by_type = {"FLOAT32": float_range, "INT32": integer_range}
+    output = node.output
+    low, high = by_type[output.type](node) if output.type in by_type else quantized_range(node, output)
+    return {"low": low, "high": high}
+
+
+def integer_range(node: Node) -> tuple[int, int]:
+    """Least and greatest output of an int32 node without quantisation."""
+    low, high = _range(node)
+    return (-(2**31) if low is None else int(low), 2**31 - 1 if high is None else int(high))
 
 
 def quantized_range(node: Node, output: Tensor) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, need, need_type
-from twinfer.runtime.ops._activation import quantized_range
+from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._window import window
 
 LANES = 16
@@ -79,15 +79,25 @@ def check_types(node: Node, channels: int) -> None:
     """Types, bias shape and quantisation of input 0, weights (input 1), bias (input 2, optional) and output 0."""
     x, w, bias, y = node.input(0), node.input(1), node.optional(2), node.output
     need_type(node, x, "INT8", "FLOAT32")
-    need_type(node, w, x.type)
+    if not is_hybrid(node):
+        need_type(node, w, x.type)
     need_type(node, y, x.type)
     if bias is not None:
         need_type(node, bias, "INT32" if x.type == "INT8" else "FLOAT32")
         need(bias.size == channels, node, f"{bias} must have {channels} elements, one an output channel")
+    if is_hybrid(node):
+        weight_scales(node, channels)
+        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")  # type: ignore[union-attr]
+        need(all(t is None or t.data is not None for t in node.inputs[1:]), node, "weights and bias must be constants")
     if x.type == "INT8":
         weight_scales(node, channels)
         multipliers(node, channels)
         quantized_range(node, y)
+
+
+def is_hybrid(node: Node) -> bool:
+    """Whether float activations meet int8 weights: LiteRT's dynamic-range ("hybrid") operators."""
+    return node.input(0).type == "FLOAT32" and node.input(1).type == "INT8"
 
 
 def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
@@ -152,6 +162,55 @@ def pack_f32(w: Array) -> Array:
 def fold_zero(node: Node, w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
     """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
     return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
+
+
+def hybrid_ends(node: Node, channels: int) -> tuple[Array, Array]:
+    """Scales of the weights and the bias of a hybrid node, float32 [channels]."""
+    bias = node.optional(2)
+    start = np.zeros(channels, np.float32) if bias is None or bias.data is None else bias.data
+    return weight_scales(node, channels).astype(np.float32), start
+
+
+def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]:
+    """Float values as int8 with their scale and zero point, by their own range.
+
+    Source: LiteRT's SymmetricQuantizeFloats and AsymmetricQuantizeFloats.
+    """
+    low, high = np.float32(min(x.min(), 0)), np.float32(max(x.max(), 0))
+    if low >= high:
+        return np.zeros(x.shape, np.int8), np.float32(1), 0
+    if symmetric:
+        span = max(-low, high)
+        scale, zero, inverse = span / np.float32(127), 0, np.float32(127) / span
+    else:
+        step = (float(high) - float(low)) / 255.0
+        at_low, at_high = float(low) / step, float(high) / step
+        nudged = -128.0 - at_low if 128.0 + abs(at_low) < 127.0 + abs(at_high) else 127.0 - at_high
+        zero = int(np.clip(math.copysign(math.floor(abs(nudged) + 0.5), nudged), -128, 127))
+        scale, inverse = np.float32(step), np.float32(1) / np.float32(step)
+    real = np.float32(zero) + x * inverse
+    rounded = np.copysign(np.floor(np.abs(real.astype(np.float64)) + 0.5), real)
+    return rounded.clip(-127 if symmetric else -128, 127).astype(np.int8), scale, zero
+
+
+def symmetric_hybrid(node: Node, channels: int) -> bool:
+    """Whether a hybrid CONV_2D quantises its images symmetrically: LiteRT does where the weights have a single scale."""
+    quant = node.input(1).quant
+    return quant is not None and quant.scale.size != channels
+
+
+def hybrid_reference(node: Node, x: Array, sums: Callable[[Array], Array]) -> list[Array]:
+    """The numpy meaning of a hybrid convolution; ``sums`` convolves one image [1, h, w, c] of float64 integers."""
+    scales, bias = hybrid_ends(node, node.output.shape[-1])
+    low, high = float_range(node)
+    symmetric = symmetric_hybrid(node, scales.size)
+    made = []
+    for image in x:
+        q, scale, zero = quantize_dynamic(image, symmetric)
+        acc = sums(q[None].astype(np.float64) - zero)[0].astype(np.float32)
+        real = acc * (scale * scales) if symmetric else acc * scales * scale
+        made.append((real + bias).clip(np.float32(low), np.float32(high)))
+    return [np.array(made, np.float32)]
 
 
 def lane_epilogue(node: Node, channels: int) -> tuple[Array, Array, Array]:

@@ -1,18 +1,30 @@
-"""What operators with int8 tensors check alike."""
+"""What quantised operators check and compute alike: per-tensor quantisation, tables of one 8-bit value."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import need
+from twinfer.runtime.op import Array, need
 
-_LEAST, _MOST = 2.0**-100, 2.0**100  # scales whose products and quotients float32 can hold
+_LEAST, _MOST = 2.0**-100, 2.0**100  # scales whose quotients float32 can hold
 
 
-def need_quantized(node: Node, *tensors: Tensor) -> None:
-    """Raise ModelError unless each tensor has one usable scale and a zero point that its type can hold."""
+def need_quant(node: Node, *tensors: Tensor) -> None:
+    """ModelError unless every tensor has one usable scale and a zero point within its type."""
     for tensor in tensors:
         info = np.iinfo(tensor.dtype)
-        need(_LEAST < tensor.scale < _MOST, node, f"{tensor} has scale {tensor.scale}: it must be positive and finite")
-        need(info.min <= tensor.zero <= info.max, node, f"{tensor} has zero point {tensor.zero}, outside its type")
+        need(_LEAST < tensor.scale < _MOST, node, f"{tensor}: scale {tensor.scale} is not a usable positive number")
+        need(info.min <= tensor.zero <= info.max, node, f"{tensor}: zero point {tensor.zero} is outside its type")
+
+
+def byte_table(source: str, function: Callable[[NDArray[np.int64]], Array]) -> Array:
+    """``function`` of every value of the 8-bit type ``source``, for ``tw_table_8``: by unsigned byte."""
+    values: NDArray[Any] = np.arange(256, dtype=np.uint8)
+    if source == "INT8":
+        values = values.view(np.int8)
+    return np.ascontiguousarray(function(values.astype(np.int64)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor
-from twinfer.runtime.ops._quantized import need_quantized
+from twinfer.runtime.ops._quantized import byte_table, need_quant
 
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)
@@ -22,14 +22,14 @@ def infer(node: Node) -> list[Shape]:
     need_type(node, x, "FLOAT32", "INT8")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     if x.type == "INT8":
-        need_quantized(node, x, y)
+        need_quant(node, x, y)
     return [x.shape]
 
 
 def lookup(node: Node, function: Callable[[Array], Array]) -> Call:
-    """The call that maps every byte of input 0 through ``function``, which maps int8 values (held in int64) to int8."""
-    table = np.roll(function(INT8).astype(np.int8), 128)  # indexed by the byte as unsigned
-    return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
+    """The call that maps every int8 of input 0 through ``function`` (of int8 values held in int64)."""
+    x, y = node.input(0), node.output
+    return Call("tw_table_8", {"size": y.size}, (x, byte_table("INT8", function)), (y,), inplace=(0,))
 
 
 def elementwise(node: Node, kernel: str, **params: float) -> Call:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
@@ -39,30 +39,41 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x, w = inputs[0], inputs[1]
     g = geometry(node)
     bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(g.out_c, np.int32)
+    if _conv.is_hybrid(node):
+        return _conv.hybrid_reference(node, x, lambda image: _sums(image, w, g))
     integer = x.dtype == np.int8
-    x = x.astype(np.float64) - node.input(0).zero if integer else x
-    depth = w.shape[3]
-    group = g.out_c // (g.in_c // depth)
-    acc = np.zeros(g.shape, x.dtype)
-    for ky, kx in g.taps():
-        seen = _conv.shifted(x, g, ky, kx, 0)
-        for first in range(0, g.out_c, group):
-            part = seen[..., first // group * depth :][..., :depth]
-            tap = w[first : first + group, ky, kx].astype(x.dtype)
-            if integer:
-                acc[..., first : first + group] += part @ tap.T
-                continue
-            for c in range(depth):
-                acc[..., first : first + group] += part[..., c, None] * tap[:, c]
+    acc = _sums(x.astype(np.float64) - node.input(0).zero if integer else x, w, g)
     if integer:
         return _conv.finish(node, acc.astype(np.int64) + bias)
     low, high = float_range(node)
     return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
 
 
+def _sums(x: Array, w: Array, g: Window) -> Array:
+    """The sums of every output, [batches, out_h, out_w, out_c]: float64 (exact for integers) or float32 in order."""
+    depth = w.shape[3]
+    group = g.out_c // (g.in_c // depth)
+    acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
+    for ky, kx in g.taps():
+        seen = _conv.shifted(x, g, ky, kx, 0)
+        for first in range(0, g.out_c, group):
+            part = seen[..., first // group * depth :][..., :depth]
+            tap = w[first : first + group, ky, kx].astype(x.dtype)
+            if x.dtype == np.float64:
+                acc[..., first : first + group] += part @ tap.T
+                continue
+            for c in range(depth):
+                acc[..., first : first + group] += part[..., c, None] * tap[:, c]
+    return acc
+
+
 def lower(node: Node, target: Target) -> Call:
     g, w = geometry(node), node.input(1)
     macs = g.pixels * w.size
+    if _conv.is_hybrid(node):
+        if w.shape[3] != g.in_c:
+            raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
+        return lower_hybrid(node, g, node.constant(1).reshape(g.out_c, -1), macs)
     bias = _conv.bias_of(node, g.out_c)
     constant = w.data is not None and (isinstance(bias, np.ndarray) or bias.data is not None)
     if target.wide and constant and w.shape[3] == g.in_c:
@@ -77,6 +88,18 @@ def lower(node: Node, target: Target) -> Call:
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     inputs = (node.input(0), w, bias, *_conv.multipliers(node, g.out_c))
     return Call("tw_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
+
+
+def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
+    """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
+    low, high = float_range(node)
+    k4, panel = -(-w.shape[1] // 4) * 4, 8
+    symmetric = int(_conv.symmetric_hybrid(node, g.out_c))
+    params = {**asdict(g), "k4": k4, "panel": panel, "symmetric": symmetric, "act_min": low, "act_max": high}
+    inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
+    image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
+    scratch = image + panel * k4 + panel * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
+    return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs)
 
 
 def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
@@ -107,11 +130,13 @@ DEFAULTS = {
 def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, **o: Any) -> Case:
     kind, zero, out_zero = o.pop("kind", "INT8"), o.pop("zero", 3), o.pop("out_zero", -4)
     out_scale, bias = o.pop("out_scale", None), o.pop("bias", True)
-    options = {**DEFAULTS, **o}
     out_c = w_shape[0]
-    if kind == "FLOAT32":
+    if kind in ("FLOAT32", "HYBRID"):
         x, b = tensor(x_shape), tensor((out_c,), data=rng.standard_normal(out_c), name="b")
         w = tensor(w_shape, data=rng.standard_normal(w_shape), name="w")
+        if kind == "HYBRID":
+            scales = 0.01 if o.pop("per_tensor", False) else rng.uniform(0.002, 0.02, out_c)
+            w = tensor(w_shape, "INT8", scales, data=rng.integers(-127, 128, w_shape), name="w")
         y_args: tuple[Any, ...] = ("FLOAT32",)
     else:
         scales = rng.uniform(0.002, 0.02, out_c)
@@ -119,9 +144,11 @@ def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, **o: Any) ->
         w = tensor(w_shape, "INT8", scales, data=rng.integers(-127, 128, w_shape), name="w")
         b = tensor((out_c,), "INT32", scales * np.float32(0.05), data=rng.integers(-9000, 9000, out_c), name="b")
         y_args = ("INT8", out_scale or 0.03 * (w.size / out_c) ** 0.5, out_zero)
+    options = {**DEFAULTS, **o}
     probe = Node("CONV_2D", (x, w, None), (), options)
     y = tensor(geometry(probe).shape, *y_args, name="y")
-    return Case(Node("CONV_2D", (x, w, b) if bias else (x, w), (y,), options))
+    node = Node("CONV_2D", (x, w, b) if bias else (x, w), (y,), options)
+    return Case(node, oracle="litert", tolerance=1e-5) if kind == "HYBRID" else Case(node)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -145,6 +172,10 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), kind=kind, bias=False)
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), kind=kind, fused_activation_function=act)
+    for padding in ("SAME", "VALID"):
+        yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), kind="HYBRID", padding=padding)
+        yield _case(rng, (1, 9, 5, 4), (17, 1, 2, 4), kind="HYBRID", padding=padding, stride_h=2)
+        yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), kind="HYBRID", padding=padding, per_tensor=True)
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=-128, out_zero=127)
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=127, out_zero=-128)
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), out_scale=0.0001)  # multiplier above 1: a left shift

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops import _conv, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
@@ -40,20 +40,28 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x, w = inputs[0], inputs[1]
     g = geometry(node)
     bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(g.out_c, np.int32)
+    if _conv.is_hybrid(node):
+        return _conv.hybrid_reference(node, x, lambda image: _sums(image, w, g))
     integer = x.dtype == np.int8
-    x = x.astype(np.int64) - node.input(0).zero if integer else x
-    acc = np.zeros(g.shape, x.dtype)
-    for ky, kx in g.taps():
-        acc += np.repeat(_conv.shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx]
+    acc = _sums(x.astype(np.float64) - node.input(0).zero if integer else x, w, g)
     if integer:
-        return _conv.finish(node, acc + bias)
+        return _conv.finish(node, acc.astype(np.int64) + bias)
     low, high = float_range(node)
     return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+
+
+def _sums(x: Array, w: Array, g: Window) -> Array:
+    acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
+    for ky, kx in g.taps():
+        acc += np.repeat(_conv.shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
+    return acc
 
 
 def lower(node: Node, target: Target) -> Call:
     g, x, w = geometry(node), node.input(0), node.input(1)
     macs = g.pixels * w.size
+    if _conv.is_hybrid(node):
+        return _lower_hybrid(node, g, macs)
     bias = _conv.bias_of(node, g.out_c)
     start = bias if isinstance(bias, np.ndarray) else bias.data
     if target.wide and w.data is not None and start is not None:
@@ -70,6 +78,16 @@ def lower(node: Node, target: Target) -> Call:
     ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     inputs = (x, w, bias, *_conv.multipliers(node, g.out_c))
     return Call("tw_depthwise_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
+
+
+def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
+    if _conv.symmetric_hybrid(node, g.out_c):
+        raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
+    low, high = float_range(node)
+    params = {**asdict(g), "multiplier": g.out_c // g.in_c, "act_min": low, "act_max": high}
+    inputs = (node.input(0), node.input(1), *_conv.hybrid_ends(node, g.out_c))
+    scratch = -(-g.in_h * g.in_w * g.in_c // 16) * 16 + 4 * g.out_c
+    return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs)
 
 
 def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent: int) -> list[tuple[int, int]]:
@@ -109,9 +127,12 @@ def _case(rng: np.random.Generator, x_shape: Shape, k: tuple[int, int], multipli
     out_c = x_shape[3] * multiplier
     options = {**conv2d.DEFAULTS, "depth_multiplier": multiplier, **o}
     w_shape = (1, *k, out_c)
-    if kind == "FLOAT32":
+    if kind in ("FLOAT32", "HYBRID"):
         x, b = tensor(x_shape), tensor((out_c,), data=rng.standard_normal(out_c), name="b")
         w = tensor(w_shape, data=rng.standard_normal(w_shape), name="w")
+        if kind == "HYBRID":
+            scales = rng.uniform(0.002, 0.02, out_c)
+            w = tensor(w_shape, "INT8", scales, axis=3, data=rng.integers(-127, 128, w_shape), name="w")
         y_args: tuple[Any, ...] = ("FLOAT32",)
     else:
         scales = rng.uniform(0.002, 0.02, out_c)
@@ -120,7 +141,8 @@ def _case(rng: np.random.Generator, x_shape: Shape, k: tuple[int, int], multipli
         b = tensor((out_c,), "INT32", scales * np.float32(0.05), data=rng.integers(-900, 900, out_c), name="b")
         y_args = ("INT8", out_scale or 0.03 * (k[0] * k[1]) ** 0.5, out_zero)
     y = tensor(geometry(Node("", (x, w), (), options)).shape, *y_args, name="y")
-    return Case(Node("DEPTHWISE_CONV_2D", (x, w, b) if bias else (x, w), (y,), options))
+    node = Node("DEPTHWISE_CONV_2D", (x, w, b) if bias else (x, w), (y,), options)
+    return Case(node, oracle="litert", tolerance=1e-5) if kind == "HYBRID" else Case(node)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -142,6 +164,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 4, 4, 3), (2, 2), kind=kind, bias=False)
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 6, 17), (3, 3), kind=kind, fused_activation_function=act)
+    for padding in ("SAME", "VALID"):
+        yield _case(rng, (2, 5, 6, 17), (3, 3), kind="HYBRID", padding=padding)
+        yield _case(rng, (1, 5, 7, 3), (3, 2), 2, kind="HYBRID", padding=padding, stride_h=2, stride_w=2)
     yield _case(rng, (1, 6, 5, 8), (3, 3), zero=-128, out_zero=127)
     yield _case(rng, (1, 6, 5, 8), (3, 3), zero=127, out_zero=-128)
     yield _case(rng, (1, 6, 5, 8), (3, 3), out_scale=0.0001)  # multiplier above 1: a left shift

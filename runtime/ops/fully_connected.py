@@ -37,6 +37,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         w_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
         sums = (rows.astype(np.float64) - node.input(0).zero) @ (w.astype(np.float64) - w_zero).T
         return _conv.finish(node, sums.astype(np.int64) + bias.astype(np.int64))
+    if _conv.is_hybrid(node):
+        return [_hybrid_reference(node, rows, w).reshape(node.output.shape)]
     acc = np.zeros((len(rows), len(w)), np.float32)
     for k in range(w.shape[1]):
         acc += rows[:, k, None] * w[None, :, k]
@@ -44,11 +46,39 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high)).reshape(node.output.shape)]
 
 
+def _symmetric(node: Node) -> bool:
+    return not node.options.get("asymmetric_quantize_inputs", False)
+
+
+def _hybrid_reference(node: Node, rows: Array, w: Array) -> Array:
+    scales, bias = _conv.hybrid_ends(node, w.shape[0])
+    low, high = float_range(node)
+    made = []
+    for row in rows:
+        q, scale, zero = _conv.quantize_dynamic(row, _symmetric(node))
+        sums = w.astype(np.int64) @ (q.astype(np.int64) - zero)
+        made.append((bias + sums.astype(np.float32) * (scale * scales)).clip(np.float32(low), np.float32(high)))
+    return np.array(made, np.float32)
+
+
+def _lower_hybrid(node: Node, shape: dict[str, int], macs: int) -> Call:
+    w = node.constant(1)
+    out, depth = w.shape
+    low, high = float_range(node)
+    depth4 = -(-depth // 4) * 4
+    params = {**shape, "depth4": depth4, "symmetric": int(_symmetric(node)), "act_min": low, "act_max": high}
+    inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, out))
+    scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // _conv.LANES) * _conv.LANES
+    return Call("tw_fully_connected_hybrid", params, inputs, (node.output,), scratch, macs=macs)
+
+
 def lower(node: Node, target: Target) -> Call:
     x, w, y = node.input(0), node.input(1), node.output
     out, depth = w.shape
     shape = {"batches": x.size // depth, "depth": depth, "out": out}
     macs = x.size * out
+    if _conv.is_hybrid(node):
+        return _lower_hybrid(node, shape, macs)
     if x.type == "FLOAT32":
         low, high = float_range(node)
         params = {**shape, "act_min": low, "act_max": high}
@@ -97,9 +127,12 @@ def _case(rng: np.random.Generator, rows: int, depth: int, out: int, **o: Any) -
     options = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False, **o}
     bias = options.pop("bias", True)
     zero, out_zero, out_scale = options.pop("zero", -5), options.pop("out_zero", 7), options.pop("out_scale", None)
-    if kind == "FLOAT32":
+    if kind in ("FLOAT32", "HYBRID"):
         x, y = tensor(x_shape), tensor(y_shape, name="y")
         w = tensor((out, depth), data=rng.standard_normal((out, depth)), name="w")
+        if kind == "HYBRID":
+            scales = rng.uniform(0.002, 0.02, out) if per_channel else 0.01
+            w = tensor((out, depth), "INT8", scales, data=rng.integers(-127, 128, (out, depth)), name="w")
         b = tensor((out,), data=rng.standard_normal(out), name="b")
     else:
         scales = rng.uniform(0.002, 0.02, out) if per_channel else 0.01
@@ -108,7 +141,8 @@ def _case(rng: np.random.Generator, rows: int, depth: int, out: int, **o: Any) -
         scale = out_scale or 0.02 * depth**0.5
         b = tensor((out,), "INT32", scales * np.float32(0.05), data=rng.integers(-9000, 9000, out), name="b")
         y = tensor(y_shape, "INT8", scale, out_zero, name="y")
-    return Case(Node("FULLY_CONNECTED", (x, w, b) if bias else (x, w, None), (y,), options))
+    node = Node("FULLY_CONNECTED", (x, w, b) if bias else (x, w, None), (y,), options)
+    return Case(node, oracle="litert", tolerance=1e-5) if kind == "HYBRID" else Case(node)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -128,6 +162,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 6, 10, 4, x_shape=(2, 3, 10), keep_num_dims=True)
     yield _case(rng, 6, 10, 4, x_shape=(2, 3, 10))
     yield _case(rng, 1, 12, 4, x_shape=(1, 2, 3, 2), kind="FLOAT32")
+    for asymmetric in (False, True):
+        yield _case(rng, 3, 20, 18, kind="HYBRID", asymmetric_quantize_inputs=asymmetric)
+        yield _case(rng, 1, 33, 5, kind="HYBRID", asymmetric_quantize_inputs=asymmetric, bias=False)
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)

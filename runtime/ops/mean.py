@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._quantized import need_quantized
+from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.target import Target
 
 _MOST = 1 << 22  # int8 values whose centred sum is sure to fit int32
@@ -37,7 +37,7 @@ def infer(node: Node) -> list[Shape]:
     need_type(node, node.input(1), "INT32", "INT64")
     need(_count(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
     if x.type == "INT8":
-        need_quantized(node, x, y)
+        need_quant(node, x, y)
         if _count(node) > _MOST:
             raise unsupported(node, f"the sum of {_count(node)} int8 values may not fit int32: split the reduction")
     _alternating(node)

@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._activation import FLOAT_MAX, float_range, quantized_range
-from twinfer.runtime.ops._quantized import need_quantized
+from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.ops._window import window
 from twinfer.runtime.target import Target
 
@@ -41,7 +41,7 @@ def infer(node: Node) -> list[Shape]:
     need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
     float_range(node)
     if x.type == "INT8":
-        need_quantized(node, x, y)
+        need_quant(node, x, y)
         if abs(x.scale - y.scale) > 1e-6 or x.zero != y.zero:  # TFLM's bound, too
             raise unsupported(node, f"{x} and {y} must have the same quantisation: requantise after pooling")
         quantized_range(node, y)

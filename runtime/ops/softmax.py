@@ -12,7 +12,7 @@ from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requ
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._gemmlowp import exp_of_negative, input_radius, one_over_one_plus
-from twinfer.runtime.ops._quantized import need_quantized
+from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.target import Target
 
 
@@ -28,7 +28,7 @@ def infer(node: Node) -> list[Shape]:
     need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
     need(0 <= _beta(node) < math.inf, node, f"beta {_beta(node)} must be finite and not negative")
     if x.type == "INT8":
-        need_quantized(node, x, y)
+        need_quant(node, x, y)
         if (y.scale, y.zero) != (1 / 256, -128):
             raise unsupported(
                 node, f"{y} must have scale 1/256 and zero point -128, as TFLite defines it: requantise it"

@@ -1,0 +1,97 @@
+"""The constants of a plan as C arrays: weights, biases, multipliers, tables; equal ones are kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinfer.aot.literals import block_comment, c_type, comment, elements, grouped, wrapped
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import Plan
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant array, its C symbol, and where it came from (for a comment)."""
+
+    symbol: str
+    array: Array
+    origin: str
+
+    @property
+    def declaration(self) -> str:
+        parts = self.array.nbytes // np.dtype(_item(self.array)).itemsize
+        return f"const {c_type(self.array.dtype)} {self.symbol}[{parts}]"
+
+
+def _item(array: Array) -> str:
+    return {"c8": "f4", "c16": "f8"}.get(array.dtype.str[1:], array.dtype.str)
+
+
+class Constants:
+    """All constant arrays of a plan in the order of first use, each content once; ``symbol(array)`` finds its name."""
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        self._by_id: dict[int, Constant] = {}
+        by_content: dict[tuple[str, bytes], Constant] = {}
+        for symbol, array, origin in _uses(plan, name):
+            if id(array) in self._by_id or array.size == 0:
+                continue
+            content = (c_type(array.dtype), array.tobytes())
+            self._by_id[id(array)] = by_content.setdefault(content, Constant(symbol, array, origin))
+        self.all = tuple(by_content.values())
+
+    def symbol(self, array: Array) -> str | None:
+        """C name of the array; None for one without elements, which has none."""
+        return self._by_id[id(array)].symbol if array.size else None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(c.array.nbytes for c in self.all)
+
+
+def _uses(plan: Plan, name: str) -> Iterator[tuple[str, Array, str]]:
+    """Every place that reads a constant: a symbol named after the place, the array, its origin."""
+    for i, step in enumerate(plan.steps):
+        for j, arg in enumerate(step.call.inputs):
+            array = arg.data if isinstance(arg, Tensor) else arg
+            if array is not None:
+                yield f"{name}_{i}_in{j}", array, _origin(step.node, array)
+    for i, tensor in enumerate(plan.graph.outputs):
+        if tensor.data is not None:
+            yield f"{name}_output_{i}", tensor.data, f'"{comment(tensor.name)}", output {i} of the model'
+
+
+def _origin(node: Node, array: Array) -> str:
+    """The tensor that the array is, or the operator that it was made for."""
+    for tensor in node.inputs:
+        if tensor is not None and tensor.data is not None and _same(tensor.data, array):
+            return f'"{comment(tensor.name)}"'
+    return f"packed for operator {node.index} {comment(node.op)}"
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a is b or (a.dtype == b.dtype and a.nbytes == b.nbytes and a.tobytes() == b.tobytes())
+
+
+def data_header(constants: Constants, name: str, banner: str) -> str:
+    """``<name>_data.h``: declarations of the constants."""
+    guard = f"{name.upper()}_DATA_H"
+    lines = [banner, f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
+    lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
+    lines += [f"extern {c.declaration};" for c in constants.all]
+    lines += ["", "#ifdef __cplusplus", "}", "#endif", "#endif", ""]
+    return "\n".join(lines)
+
+
+def data_source(constants: Constants, name: str, banner: str, alignment: int) -> str:
+    """``<name>_data.c``: the constants themselves, each aligned to ``alignment`` bytes."""
+    lines = [banner, f'#include "{name}_data.h"', "", "#include <stdalign.h>"]
+    for c in constants.all:
+        shape = f"{c.array.dtype.name}{list(c.array.shape)}"
+        lines += ["", block_comment([f"{c.origin}: {shape}, {grouped(c.array.nbytes)} bytes"])]
+        lines += [f"alignas({alignment}) {c.declaration} = {{", wrapped(elements(c.array)), "};"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,90 @@
+"""``<name>.h``, what an integrator reads, and ``<name>_static.c``, the variant that owns its arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from twinfer.aot.data import Constants
+from twinfer.aot.layers import span
+from twinfer.aot.literals import block_comment, c_type, comment, scalar, wrapped
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan import Plan
+
+
+def header(plan: Plan, name: str, constants: Constants, banner: str) -> str:
+    """The public header: sizes, offsets, shapes, types and quantisation as macros, then the functions."""
+    up = name.upper()
+    lines = [banner, f"#ifndef {up}_H", f"#define {up}_H", "", "#include <stdint.h>", ""]
+    lines += [f"#define {up}_{key} {value}" for key, value in _sizes(plan, constants)]
+    for kind, tensors in (("INPUT", plan.graph.inputs), ("OUTPUT", plan.graph.outputs)):
+        for i, tensor in enumerate(tensors):
+            place = span(plan, tensor) if tensor.data is None else "a constant, not in the arena"
+            lines += ["", block_comment([f'{kind.capitalize()} {i}: "{comment(tensor.name)}" {tensor.type}, {place}'])]
+            lines += [f"#define {up}_{kind}_{i}_{key} {value}" for key, value in _tensor(plan, tensor)]
+    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *_functions(plan, name)]
+    lines += ["#ifdef __cplusplus", "}", "#endif", "#endif", ""]
+    return "\n".join(lines)
+
+
+def _sizes(plan: Plan, constants: Constants) -> Iterator[tuple[str, object]]:
+    yield "ARENA_BYTES", plan.arena_bytes
+    yield "ARENA_ALIGN", plan.target.alignment
+    yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
+    yield "CONSTANT_BYTES", constants.nbytes
+    yield "MACS", plan.macs
+    yield "INPUT_COUNT", len(plan.graph.inputs)
+    yield "OUTPUT_COUNT", len(plan.graph.outputs)
+
+
+def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
+    if tensor.data is None:
+        yield "OFFSET", plan.offsets[tensor]
+    yield "BYTES", tensor.nbytes
+    yield "TYPE", c_type(tensor.dtype)
+    yield "SIZE", tensor.size
+    yield "RANK", len(tensor.shape)
+    if tensor.shape:
+        yield "SHAPE", "{" + wrapped([str(d) for d in tensor.shape], "") + "}"
+    if tensor.quant is not None and not tensor.quant.per_channel and tensor.quant.scale.size:
+        yield "SCALE", scalar(float(np.float32(tensor.scale)), "float")
+        yield "ZERO_POINT", tensor.zero
+
+
+def _functions(plan: Plan, name: str) -> Iterator[str]:
+    up = name.upper()
+    yield f"""/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
+ * arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's.
+ * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
+"""
+    if plan.variables:
+        yield f"""/* Sets the variables in the arena to their first values: before the first run, and to start anew. */
+void {name}_reset(void *arena);
+"""
+    yield f"""/* The same over an arena of {name}_static.c; only a program that uses them pays for it. Not reentrant. */
+int {name}_run_static(const void *const *inputs, void *const *outputs);
+void *{name}_arena(void);
+"""
+
+
+def static_source(plan: Plan, name: str, banner: str) -> str:
+    """``<name>_static.c``: a static arena and the functions over it."""
+    up = name.upper()
+    size = f"{up}_ARENA_BYTES" if plan.arena_bytes else "1"
+    return f"""{banner}
+#include "{name}.h"
+
+#include <stdalign.h>
+
+alignas({up}_ARENA_ALIGN) static unsigned char {name}_static_arena[{size}];
+
+void *{name}_arena(void) {{ return {name}_static_arena; }}
+
+int {name}_run_static(const void *const *inputs, void *const *outputs) {{
+    return {name}_run({name}_static_arena, inputs, outputs);
+}}
+"""

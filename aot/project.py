@@ -1,0 +1,143 @@
+"""A folder that builds on its own: the emitted sources, the kernels they use, a Makefile, a README, a self-test."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from twinfer.aot.emit import Project, emit, version
+from twinfer.aot.host import write_files
+from twinfer.aot.layers import Policy, kernel_counts, specialise
+from twinfer.aot.literals import comment, grouped
+from twinfer.aot.selftest import golden, test_source
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import Plan, random_inputs
+
+#: Lists what this tool wrote, so that a folder of somebody else's is never overwritten.
+MANIFEST = "twinfer.json"
+
+#: What the Makefile makes; may be removed.
+BUILD = "build"
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+def write_project(
+    plan: Plan,
+    name: str,
+    folder: str | os.PathLike[str],
+    *,
+    sha256: str = "",
+    inputs: Sequence[Array] | None = None,
+    policy: Policy = specialise,
+) -> Project:
+    """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
+
+    ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
+    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write.
+    """
+    target = Path(folder).resolve()
+    check_replaceable(target)
+    project = emit(plan, name, sha256=sha256, policy=policy)
+    files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, sha256)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
+        new = Path(work) / target.name
+        write_files(new, files)
+        if target.exists():
+            _move_into(target, new, files)
+        else:
+            os.rename(new, target)
+    return project
+
+
+def _move_into(target: Path, new: Path, files: Iterable[str]) -> None:
+    """Replace what an earlier run wrote; the folder itself stays, for it may be somebody's working directory."""
+    for path in _present(target):
+        (target / path).unlink()
+    for path in files:
+        (target / path).parent.mkdir(exist_ok=True)
+        os.replace(new / path, target / path)
+
+
+def _present(target: Path) -> set[str]:
+    return {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or not p.is_dir()}
+
+
+def check_replaceable(target: Path) -> None:
+    """Raise InvalidArgumentError unless ``target`` is absent, empty, or as this tool left it."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise InvalidArgumentError(f"{target} is not a folder: name another place for the C project")
+    foreign = sorted(p for p in _present(target) - _written(target) if not p.startswith(f"{BUILD}/"))
+    if foreign:
+        raise InvalidArgumentError(f"{target} holds {foreign[0]!r}, not made by twinfer: name another folder")
+
+
+def _written(target: Path) -> set[str]:
+    try:
+        listed = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"]
+        return {MANIFEST, *(str(name) for name in listed)}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def project_files(project: Project, inputs: Sequence[Array], sha256: str = "") -> dict[str, str]:
+    """Everything that goes into the folder, by path."""
+    test = test_source(project, inputs, golden(project.plan, inputs))
+    files = {
+        **project.files,
+        f"{project.name}_test.c": test,
+        "Makefile": _filled("Makefile", project),
+        "README.md": _filled("README.md", project),
+    }
+    described = {"tool": version(), "target": project.plan.target.name, "model_sha256": sha256, "files": sorted(files)}
+    files[MANIFEST] = json.dumps(described, indent=1) + "\n"
+    return files
+
+
+def _filled(template: str, project: Project) -> str:
+    text = (_TEMPLATES / template).read_text(encoding="utf-8")
+    for key, value in _facts(project).items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _facts(project: Project) -> Mapping[str, str]:
+    plan = project.plan
+    kernels = kernel_counts(plan)
+    return {
+        "banner": project.banner.removeprefix("/* ").removesuffix(" */"),
+        "name": project.name,
+        "NAME": project.name.upper(),
+        "headers": " ".join(f"kernels/{path.removeprefix('kernels/')}" for path in _headers(project)),
+        "arena": grouped(plan.arena_bytes),
+        "align": str(plan.target.alignment),
+        "bound": grouped(plan.lower_bound_bytes),
+        "constants": grouped(project.constants.nbytes),
+        "macs": grouped(plan.macs),
+        "layers": str(len(plan.steps)),
+        "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",
+        "inputs": _table(plan.graph.inputs),
+        "outputs": _table(plan.graph.outputs),
+        "arch": "-march=native" if plan.target.wide else "",
+    }
+
+
+def _headers(project: Project) -> list[str]:
+    return [path for path in project.files if path.startswith("kernels/")]
+
+
+def _table(tensors: Sequence[Tensor]) -> str:
+    rows = []
+    for i, t in enumerate(tensors):
+        quant = f"{t.scale:.9g}, {t.zero}" if t.quant is not None and t.quant.scale.size == 1 else "-"
+        label = comment(t.name).replace("`", "'").replace("|", "/")
+        rows.append(f"| {i} | `{label}` | {t.type} | {list(t.shape)} | {quant} |")
+    return "\n".join(rows)

@@ -1,0 +1,53 @@
+#!/bin/sh
+# What a bare Debian or Ubuntu lacks, by apt where missing and possible, then make: ./do demo, ./do test, ./do TARGET.
+set -eu
+cd "$(dirname "$0")"
+target=${1:-demo}
+
+fits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+python=
+for name in python3 python3.14 python3.13 python3.12 python3.11; do
+    if [ -z "$python" ] && fits "$name"; then python=$name; fi
+done
+if [ -z "$python" ]; then
+    echo "./do: Python 3.11 or newer is needed and no python3 here is" >&2
+    exit 1
+fi
+
+has() { command -v "$1" >/dev/null 2>&1; }
+sanitizes() { echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c -o /dev/null - 2>/dev/null; }
+header='import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+
+needed=
+has make || needed="$needed make"
+has cc || needed="$needed gcc libc6-dev"
+"$python" -c 'import ensurepip, venv' 2>/dev/null || needed="$needed $python-venv"
+"$python" -c "$header" || needed="$needed $python-dev"
+
+tools=
+case $target in
+demo | setup) ;;
+*)
+    has c++ || tools="$tools g++"
+    has clang-format || tools="$tools clang-format"
+    has clang || tools="$tools clang"
+    has clang && sanitizes || tools="$tools libclang-rt-dev"
+    ;;
+esac
+
+if [ -n "$needed$tools" ]; then
+    echo "./do: apt-get install$needed$tools" >&2
+    apt="env DEBIAN_FRONTEND=noninteractive apt-get -qq"
+    [ "$(id -u)" = 0 ] || apt="sudo $apt"
+    $apt update >/dev/null || true
+    # shellcheck disable=SC2086 # words
+    if [ -n "$needed" ] && ! $apt install -y --no-install-recommends $needed >/dev/null; then
+        echo "./do: cannot install$needed; install them by hand, then ./do $target" >&2
+        exit 1
+    fi
+    for package in $tools; do # the tests that want one of these are skipped without it
+        $apt install -y --no-install-recommends "$package" >/dev/null || echo "./do: no $package" >&2
+    done
+fi
+
+exec make --no-print-directory PYTHON="$python" "${@:-demo}"

@@ -1,0 +1,105 @@
+/* ADD and SUB (the second operand with sign -1), with broadcasting and a fused clamp. */
+#ifndef TW_ADD_H
+#define TW_ADD_H
+
+#include "broadcast.h"
+
+/* One operand brought to the common scale, rounded as TFLM does: t * 2^20 * mult / 2^31, then a rounding right shift.
+ * t is the value less its zero point, -255..255, so that two 32-bit products hold t * mult (20 and 11 bits of mult). */
+TW_INLINE int32_t tw_add_scaled(int32_t t, int32_t mult, int32_t shift) {
+    const int32_t high = t * (mult >> 11);
+    const int32_t low = (t * (mult & 2047) + 1024) >> 11;
+    return tw_round_shift_small(high + low, shift);
+}
+
+/* int8, y = a + b_sign * b. in: a, b (either may be planned in place if it has the output's shape).
+ * out: y [rows * size]. Zero points -128..127; multipliers 2^30..2^31-1 or 0; right shifts 0..31;
+ * -128 <= low <= high <= 127. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t a_zero, a_mult, a_shift, b_zero, b_mult, b_shift, b_sign, out_zero, mult, shift, low, high;
+} tw_add_s8_params;
+
+TW_INLINE void tw_add_s8_row(const tw_add_s8_params *p, const int8_t *a, int32_t a_step, const int8_t *b,
+                             int32_t b_step, int8_t *y) {
+    const int32_t flip = p->b_sign < 0 ? -1 : 0; /* (x ^ flip) - flip is x or -x */
+    for (int32_t i = 0; i < p->size; ++i) {
+        const int32_t left = tw_add_scaled(a[i * a_step] - p->a_zero, p->a_mult, p->a_shift);
+        const int32_t right = tw_add_scaled(b[i * b_step] - p->b_zero, p->b_mult, p->b_shift);
+        const int32_t sum = tw_mul_high(left + (right ^ flip) - flip, p->mult);
+        y[i] = (int8_t)tw_clamp(tw_round_shift_small(sum, p->shift) + p->out_zero, p->low, p->high);
+    }
+}
+
+TW_KERNEL(tw_add_s8) {
+    const tw_add_s8_params p = *params;
+    const int8_t *a = (const int8_t *)in[0];
+    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int8_t *y = (int8_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.a_step == 0) tw_add_s8_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0) tw_add_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else tw_add_s8_row(&p, a + at.a, 1, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+/* float32, y = a + b_sign * b. in: a, b (either may be planned in place if it has the output's shape).
+ * out: y [rows * size]. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    float b_sign, low, high;
+} tw_add_f32_params;
+
+TW_INLINE void tw_add_f32_row(const tw_add_f32_params *p, const float *a, int32_t a_step, const float *b,
+                              int32_t b_step, float *y) {
+    for (int32_t i = 0; i < p->size; ++i) {
+        y[i] = tw_clampf(a[i * a_step] + p->b_sign * b[i * b_step], p->low, p->high);
+    }
+}
+
+TW_KERNEL(tw_add_f32) {
+    const tw_add_f32_params p = *params;
+    const float *a = (const float *)in[0];
+    const float *b = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    float *y = (float *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.a_step == 0) tw_add_f32_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0) tw_add_f32_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else tw_add_f32_row(&p, a + at.a, 1, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+/* int32, y = a + b_sign * b, wrapping on overflow. in: a, b (either may be planned in place if it has the output's
+ * shape). out: y [rows * size]. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t b_sign, low, high;
+} tw_add_s32_params;
+
+TW_INLINE void tw_add_s32_row(const tw_add_s32_params *p, const int32_t *a, int32_t a_step, const int32_t *b,
+                              int32_t b_step, int32_t *y) {
+    for (int32_t i = 0; i < p->size; ++i) {
+        const int32_t right = (int32_t)((uint32_t)p->b_sign * (uint32_t)b[i * b_step]);
+        y[i] = tw_clamp(tw_add(a[i * a_step], right), p->low, p->high);
+    }
+}
+
+TW_KERNEL(tw_add_s32) {
+    const tw_add_s32_params p = *params;
+    const int32_t *a = (const int32_t *)in[0];
+    const int32_t *b = (const int32_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int32_t *y = (int32_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.a_step == 0) tw_add_s32_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0) tw_add_s32_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else tw_add_s32_row(&p, a + at.a, 1, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* MUL, with broadcasting and a fused clamp. It is commutative: the operand with one value a row comes second. */
+#ifndef TW_MUL_H
+#define TW_MUL_H
+
+#include "broadcast.h"
+
+/* int8. in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. a_step is 1.
+ * Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (left where positive);
+ * -128 <= low <= high <= 127. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
+} tw_mul_s8_params;
+
+TW_INLINE void tw_mul_s8_row(const tw_mul_s8_params *p, const int8_t *a, const int8_t *b, int32_t b_step, int8_t *y) {
+    const int32_t left = p->shift > 0 ? p->shift : 0;
+    const int32_t right = p->shift > 0 ? 0 : -p->shift;
+    for (int32_t i = 0; i < p->size; ++i) {
+        const int32_t product = (a[i] - p->a_zero) * (b[i * b_step] - p->b_zero); /* |product| < 2^16 */
+        const int32_t scaled = tw_mul_high(tw_shift_left(product, left), p->mult);
+        y[i] = (int8_t)tw_clamp(tw_add(tw_round_shift_small(scaled, right), p->out_zero), p->low, p->high);
+    }
+}
+
+TW_KERNEL(tw_mul_s8) {
+    const tw_mul_s8_params p = *params;
+    const int8_t *a = (const int8_t *)in[0];
+    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int8_t *y = (int8_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.b_step == 0) tw_mul_s8_row(&p, a + at.a, b + at.b, 0, y);
+        else tw_mul_s8_row(&p, a + at.a, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+/* float32. in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. a_step is 1. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    float low, high;
+} tw_mul_f32_params;
+
+TW_INLINE void tw_mul_f32_row(const tw_mul_f32_params *p, const float *a, const float *b, int32_t b_step, float *y) {
+    for (int32_t i = 0; i < p->size; ++i) y[i] = tw_clampf(a[i] * b[i * b_step], p->low, p->high);
+}
+
+TW_KERNEL(tw_mul_f32) {
+    const tw_mul_f32_params p = *params;
+    const float *a = (const float *)in[0];
+    const float *b = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    float *y = (float *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.b_step == 0) tw_mul_f32_row(&p, a + at.a, b + at.b, 0, y);
+        else tw_mul_f32_row(&p, a + at.a, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+/* int32, wrapping on overflow. in: a, b (either may be planned in place if it has the output's shape).
+ * out: y [rows * size]. a_step is 1. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t low, high;
+} tw_mul_s32_params;
+
+TW_INLINE void tw_mul_s32_row(const tw_mul_s32_params *p, const int32_t *a, const int32_t *b, int32_t b_step,
+                              int32_t *y) {
+    for (int32_t i = 0; i < p->size; ++i) {
+        y[i] = tw_clamp((int32_t)((uint32_t)a[i] * (uint32_t)b[i * b_step]), p->low, p->high);
+    }
+}
+
+TW_KERNEL(tw_mul_s32) {
+    const tw_mul_s32_params p = *params;
+    const int32_t *a = (const int32_t *)in[0];
+    const int32_t *b = (const int32_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int32_t *y = (int32_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.b_step == 0) tw_mul_s32_row(&p, a + at.a, b + at.b, 0, y);
+        else tw_mul_s32_row(&p, a + at.a, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* QUANTIZE: float32 to integers, and integers of one scale to integers of another. 8 bits to 8 bits go through table.h. */
+#ifndef TW_QUANTIZE_H
+#define TW_QUANTIZE_H
+
+#include "tw.h"
+
+/* x / scale rounded half away from zero, kept within low..high (|low|, |high| < 2^17). A NaN gives low, as the least
+ * value does: what the reference makes of it depends on the machine. */
+TW_INLINE int32_t tw_quantized(float x, float scale, float low, float high) {
+    const float real = x / scale;
+    const float raised = real > low ? real : low;
+    const float bounded = raised < high ? raised : high;
+    const int32_t whole = (int32_t)bounded;
+    const float rest = bounded - (float)whole;
+    return whole + (rest >= 0.5f) - (rest <= -0.5f);
+}
+
+/* in: x float32 [size]. out: y [size], 8 bits, signed or not as low and high say, or int16.
+ * low and high are the range of the type less zero. */
+typedef struct {
+    int32_t size, zero;
+    float scale, low, high;
+} tw_quantize_f32_8_params;
+typedef tw_quantize_f32_8_params tw_quantize_f32_s16_params;
+
+TW_KERNEL(tw_quantize_f32_8) {
+    const tw_quantize_f32_8_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (uint8_t)(tw_quantized(x[i], p.scale, p.low, p.high) + p.zero);
+}
+
+TW_KERNEL(tw_quantize_f32_s16) {
+    const tw_quantize_f32_s16_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    int16_t *TW_RESTRICT y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)(tw_quantized(x[i], p.scale, p.low, p.high) + p.zero);
+}
+
+/* in: x [size] (may be planned in place where both types are one). out: y [size]. mult 2^30..2^31-1 or 0, shift -31..30
+ * (left where positive), zero points and low..high in the range of their types. Overflow wraps, as in TFLM. */
+typedef struct { int32_t size, zero, mult, shift, out_zero, low, high; } tw_quantize_s8_s16_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s8_s32_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s16_s8_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s16_s16_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s16_s32_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s32_s8_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s32_s16_params;
+
+TW_INLINE int32_t tw_requantized(const tw_quantize_s8_s16_params *p, int32_t x) {
+    const int32_t scaled = tw_requantize((int32_t)((uint32_t)x - (uint32_t)p->zero), p->mult, p->shift);
+    return tw_clamp(tw_add(scaled, p->out_zero), p->low, p->high);
+}
+
+TW_KERNEL(tw_quantize_s8_s16) {
+    const tw_quantize_s8_s16_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    int16_t *TW_RESTRICT y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s8_s32) {
+    const tw_quantize_s8_s32_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    int32_t *TW_RESTRICT y = (int32_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s16_s8) {
+    const tw_quantize_s16_s8_params p = *params;
+    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int8_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s16_s16) {
+    const tw_quantize_s16_s16_params p = *params;
+    const int16_t *x = (const int16_t *)in[0];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s16_s32) {
+    const tw_quantize_s16_s32_params p = *params;
+    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
+    int32_t *TW_RESTRICT y = (int32_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s32_s8) {
+    const tw_quantize_s32_s8_params p = *params;
+    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int8_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s32_s16) {
+    const tw_quantize_s32_s16_params p = *params;
+    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
+    int16_t *TW_RESTRICT y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
+}
+
+#endif

@@ -1,0 +1,101 @@
+"""ADD and SUB, with broadcasting and fused activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, tensor, unsupported
+from twinfer.runtime.ops._activation import output_range
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.target import Target
+
+LEFT_SHIFT = 20
+
+
+def infer(node: Node) -> list[Shape]:
+    shapes = infer_quantized(node, "INT8", "FLOAT32", "INT32")
+    output_range(node)
+    a, b, y = node.input(0), node.input(1), node.output
+    if y.type == "INT8" and _multipliers(a, b, y)[2][1] > 0:
+        raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
+    return shapes
+
+
+def _multipliers(a: Tensor, b: Tensor, y: Tensor) -> list[tuple[int, int]]:
+    """Multiplier and shift of both inputs and the output. Source: TFLM's CalculateOpDataAdd."""
+    common = 2 * max(a.scale, b.scale)
+    reals = (a.scale / common, b.scale / common, common / ((1 << LEFT_SHIFT) * y.scale))
+    return [quantize_multiplier(real) for real in reals]
+
+
+def _sign(node: Node) -> int:
+    return -1 if node.op == "SUB" else 1
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """TFLM reference_integer_ops::Add and reference_ops::Sub: both operands in 20 more bits, then one rescaling."""
+    a, b = inputs
+    low, high = output_range(node).values()
+    if node.output.type == "FLOAT32":
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = a + b if _sign(node) > 0 else a - b
+        return [total.clip(low, high)]
+    a, b = a.astype(np.int64), b.astype(np.int64)
+    if node.output.type == "INT32":
+        return [(a + _sign(node) * b).astype(np.int32).clip(low, high)]
+    by_a, by_b, by_y = _multipliers(node.input(0), node.input(1), node.output)
+    scaled_a = requantize((a - node.input(0).zero) << LEFT_SHIFT, *by_a)
+    scaled_b = requantize((b - node.input(1).zero) << LEFT_SHIFT, *by_b)
+    total = requantize(scaled_a + _sign(node) * scaled_b, *by_y) + node.output.zero
+    return [total.clip(low, high).astype(np.int8)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    a, b, y = node.input(0), node.input(1), node.output
+    if node.op == "ADD":
+        a, b = commuted(a, b)
+    params: dict[str, Param] = {"b_sign": _sign(node)}
+    if y.type == "INT8":
+        for prefix, (mult, shift) in zip(("a_", "b_", ""), _multipliers(a, b, y), strict=True):
+            params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
+        params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
+    kernel = {"INT8": "tw_add_s8", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
+    return broadcast_call(kernel, (a, b), y, params | output_range(node), target)
+
+
+SCALES = (
+    (0.5, 3, 0.25, -5, 0.7, 1), (0.013, -128, 0.013, -128, 0.026, -128), (1.0, 127, 1e-4, -128, 0.9, 127),
+    (1e-6, 0, 3e-6, 0, 1e-6, 0), (0.1, 4, 0.1, 4, 30.0, -3), (1e-7, 0, 3.0, 9, 1e-3, 0),
+)  # fmt: skip
+
+
+def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
+    acts = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+    for i, (a, b) in enumerate(SHAPES):
+        yield binary_case(op, "INT8", a, b, SCALES[i % len(SCALES)], fused_activation_function="NONE")
+        yield binary_case(op, "FLOAT32", a, b, fused_activation_function=acts[i % 4])
+        yield binary_case(op, "INT32", a, b, fused_activation_function="NONE")
+    for scales in SCALES:
+        for act in acts:
+            yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function=act)
+    for act in acts[1:]:  # TFLM's ADD does not clamp int32
+        values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
+        yield binary_case(op, "INT32", (99,), (99,), values=values, oracle="litert", fused_activation_function=act)
+    huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
+    swapped = huge[[0, 1, 2, 3, 5, 4, 6]]
+    yield binary_case(op, "FLOAT32", (7,), (7,), values=(huge, swapped), fused_activation_function="NONE")
+    yield binary_case(op, "INT8", (2, 1, 2, 1, 3), (1, 2, 1, 2, 1), SCALES[0], fused_activation_function="NONE")
+    constant = tensor((5,), "INT8", 0.2, 7, data=rng.integers(-128, 128, 5), name="c")
+    y = tensor((3, 5), "INT8", 0.4, -9, name="y")
+    yield Case(Node(op, (constant, tensor((3, 5), "INT8", 0.3, -8)), (y,), {"fused_activation_function": "RELU"}))
+
+
+OPS = (
+    Op("ADD", infer, reference, lower, lambda rng: cases("ADD", rng)),
+    Op("SUB", infer, reference, lower, lambda rng: cases("SUB", rng)),
+)

@@ -1,0 +1,76 @@
+"""LEAKY_RELU: negative values times a constant; int8 is a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.ops._quantized import byte_table, need_quant
+from twinfer.runtime.target import Target
+
+
+def _alpha(node: Node) -> np.float32:
+    return np.float32(node.options.get("alpha", 0.0))
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 1 and len(node.outputs) == 1, node, "it needs one input and one output")
+    x, y = node.input(0), node.output
+    need_type(node, x, "INT8", "FLOAT32")
+    need(x.type == y.type, node, f"{x} and {y} must be of one type")
+    need(bool(np.isfinite(_alpha(node))), node, f"alpha is {_alpha(node)}")
+    if x.type == "INT8":
+        need_quant(node, x, y)
+        need(all(map(math.isfinite, _factors(node))), node, f"alpha and the scales of {x} and {y} are too far apart")
+    return [x.shape]
+
+
+def _factors(node: Node) -> tuple[float, float]:
+    """From input to output steps for values from zero up, and below. Source: CalculateOpDataLeakyRelu, in float32."""
+    scale, out_scale = np.float32(node.input(0).scale), np.float32(node.output.scale)
+    with np.errstate(over="ignore"):
+        return float(scale / out_scale), float(scale * _alpha(node) / out_scale)
+
+
+def _quantized(node: Node, x: NDArray[np.int64]) -> Array:
+    """Source: TFLM reference_ops::QuantizeLeakyRelu."""
+    above, below = (quantize_multiplier(real) for real in _factors(node))
+    t = x - node.input(0).zero
+    scaled = np.where(t >= 0, requantize(t, *above), requantize(t, *below))
+    return wrap32(scaled + node.output.zero).clip(-128, 127).astype(np.int8)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    x = inputs[0]
+    if node.output.type == "INT8":
+        return [_quantized(node, x.astype(np.int64))]
+    return [np.where(x > 0, x, x * _alpha(node))]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y = node.input(0), node.output
+    if y.type == "FLOAT32":
+        return Call("tw_leaky_relu_f32", {"size": y.size, "alpha": float(_alpha(node))}, (x,), (y,), inplace=(0,))
+    table = byte_table("INT8", lambda values: _quantized(node, values))
+    return Call("tw_table_8", {"size": y.size}, (x, table), (y,), inplace=(0,))
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    everything = np.arange(-128, 128).astype(np.int8)
+    scales = ((0.1, 3, 0.1, 3), (0.5, -128, 0.02, 127), (0.02, 127, 0.5, -128), (3e-5, 0, 3.0, 0), (0.3, -7, 0.07, 9))
+    for alpha in (0.2, 0.01, 0.0, 1.0, 1.7, -0.4):
+        x, y = tensor((3, 5, 7)), tensor((3, 5, 7), name="y")
+        yield Case(Node("LEAKY_RELU", (x,), (y,), {"alpha": alpha}))
+        for in_scale, in_zero, out_scale, out_zero in scales:
+            x, y = tensor((256,), "INT8", in_scale, in_zero), tensor((256,), "INT8", out_scale, out_zero, name="y")
+            yield Case(Node("LEAKY_RELU", (x,), (y,), {"alpha": alpha}), (everything,))
+
+
+OP = Op("LEAKY_RELU", infer, reference, lower, cases)

@@ -1,0 +1,81 @@
+"""The operators' cases as models, and one way each to run them: shared by the tests that take every case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.op import Case
+from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.session import Session
+
+SEED = 20261121
+
+#: All that emitted code may take from outside: string.h, math.h, and what compilers add by themselves.
+ALLOWED_SYMBOLS = frozenset(
+    re.findall(
+        r"\w+",
+        """memcpy memmove memset memcmp expf tanhf logf log1pf sqrtf floorf ceilf roundf rintf nearbyintf sinf cosf powf
+        fmodf fmaxf fminf truncf _GLOBAL_OFFSET_TABLE_ __stack_chk_fail""",
+    )
+)
+
+
+def cases_of(op: str) -> dict[str, Case]:
+    """The cases of an operator by test name."""
+    cases = operators()[op].cases(np.random.default_rng(SEED))
+    return {f"{op.lower()}-{i}": case for i, case in enumerate(cases)}
+
+
+def graph_of(node: Node) -> Graph:
+    """The node alone as a model; tensors get names of their own (LiteRT and TFLM key on nothing, people do)."""
+    inputs = tuple(dict.fromkeys(t for t in node.inputs if t is not None and t.data is None))
+    constants = tuple(dict.fromkeys(t for t in node.inputs if t is not None and t.data is not None))
+    return Graph("case", (*inputs, *constants, *node.outputs), (node,), inputs, node.outputs)
+
+
+def values_of(case: Case, graph: Graph) -> list[Any]:
+    if case.inputs is not None:
+        return list(case.inputs)
+    return [v * 3 if v.dtype.kind == "f" else v for v in random_inputs(graph, SEED)]
+
+
+def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
+    fed = dict(zip(graph.inputs, values, strict=True))
+    inputs = [None if t is None else t.data if t.data is not None else fed[t] for t in case.node.inputs]
+    outputs = operators()[case.node.op].reference(case.node, inputs)
+    for tensor, value in zip(case.node.outputs, outputs, strict=True):
+        assert value.dtype == tensor.dtype, f"reference gives {value.dtype} for {tensor}"
+        assert value.shape == tensor.shape, f"reference gives {value.shape} for {tensor}"
+    return outputs
+
+
+def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
+    """The outputs of one run."""
+    graph = engine.plan.graph
+    engine.arena[:] = 0xA5  # nothing may lean on zeroed memory
+    engine.reset_variables()
+    for tensor, value in zip(graph.inputs, values, strict=True):
+        engine.view(tensor)[...] = value
+    engine.run()
+    return [engine.view(t).copy() for t in graph.outputs]
+
+
+def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) -> list[Any]:
+    return outputs_of(Session(make_plan(graph, target), level), values)
+
+
+def assert_equal(
+    got: Sequence[Any], want: Sequence[Any], tensors: Sequence[Tensor], tolerance: float, who: str
+) -> None:
+    for g, w, tensor in zip(got, want, tensors, strict=True):
+        w = np.asarray(w).reshape(tensor.shape)
+        if tensor.dtype.kind == "f":
+            np.testing.assert_allclose(g, w, rtol=0, atol=tolerance, err_msg=f"{who}: {tensor}")
+        else:
+            np.testing.assert_array_equal(g, w, err_msg=f"{who}: {tensor}")

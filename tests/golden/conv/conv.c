@@ -1,0 +1,44 @@
+/* conv: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#include "conv.h"
+#include "conv_data.h"
+#include "kernels/tw.h"
+#include "kernels/conv2d.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_wide_f32, 216 MACs
+ *   in  "x" FLOAT32[1, 4, 4, 2]: arena [576, 704)
+ *   in  float32[1, 18, 16]: conv_0_in1
+ *   in  float32[16]: conv_0_in2
+ *   out "y" FLOAT32[1, 2, 2, 3]: arena [704, 752)
+ *   scratch: arena [0, 576) */
+static const tw_conv2d_wide_f32_params conv_0_params = {
+    .batches = 1, .in_h = 4, .in_w = 4, .in_c = 2, .out_h = 2, .out_w = 2, .out_c = 3, .k_h = 3, .k_w = 3,
+    .stride_h = 2, .stride_w = 2, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0, .panel = 8, .direct = 0,
+    .act_min = 0.0f, .act_max = 6.0f,
+};
+static __attribute__((noinline)) void conv_0_conv_2d(unsigned char *arena) {
+    const void *const in[] = {arena + 576, conv_0_in1, conv_0_in2};
+    void *const out[] = {arena + 704};
+    tw_conv2d_wide_f32_body(&conv_0_params, in, out, arena + 0);
+}
+
+/* Copies unless one side is absent or the value is in place already. */
+static void conv_copy(void *to, const void *from, size_t size) {
+    if (to != NULL && from != NULL && to != from) memmove(to, from, size);
+}
+
+int conv_run(void *arena, const void *const *inputs, void *const *outputs) {
+    unsigned char *const base = (unsigned char *)arena;
+    if (base == NULL) return 1;
+    if ((uintptr_t)arena % CONV_ARENA_ALIGN != 0) return 2;
+    if (inputs != NULL) {
+        conv_copy(base + CONV_INPUT_0_OFFSET, inputs[0], CONV_INPUT_0_BYTES);
+    }
+    conv_0_conv_2d(base);
+    if (outputs != NULL) {
+        conv_copy(outputs[0], base + CONV_OUTPUT_0_OFFSET, CONV_OUTPUT_0_BYTES);
+    }
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* conv: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#ifndef CONV_DATA_H
+#define CONV_DATA_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const float conv_0_in1[288];
+extern const float conv_0_in2[16];
+
+#ifdef __cplusplus
+}
+#endif
+#endif

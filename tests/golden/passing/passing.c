@@ -1,0 +1,55 @@
+/* passing: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#include "passing.h"
+#include "passing_data.h"
+#include "kernels/tw.h"
+#include "kernels/copy.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Layer 0: RESHAPE, operator 0 of the model; tw_copy
+ *   in  "*\/ x \\ "?\?/\n/\* \xe9" INT8[1, 6, 5]: arena [0, 30)
+ *   out "y" INT8[30]: arena [32, 62) */
+static const tw_copy_params passing_0_params = {
+    .size = 30,
+};
+static __attribute__((noinline)) void passing_0_reshape(unsigned char *arena) {
+    const void *const in[] = {arena + 0};
+    void *const out[] = {arena + 32};
+    tw_copy_body(&passing_0_params, in, out, NULL);
+}
+
+/* Layer 1: RESHAPE, operator 1 of the model; tw_copy
+ *   in  "odd floats" FLOAT32[3, 3]: passing_1_in0
+ *   out "z" FLOAT32[9]: arena [64, 100) */
+static const tw_copy_params passing_1_params = {
+    .size = 36,
+};
+static __attribute__((noinline)) void passing_1_reshape(unsigned char *arena) {
+    const void *const in[] = {passing_1_in0};
+    void *const out[] = {arena + 64};
+    tw_copy_body(&passing_1_params, in, out, NULL);
+}
+
+/* Copies unless one side is absent or the value is in place already. */
+static void passing_copy(void *to, const void *from, size_t size) {
+    if (to != NULL && from != NULL && to != from) memmove(to, from, size);
+}
+
+int passing_run(void *arena, const void *const *inputs, void *const *outputs) {
+    unsigned char *const base = (unsigned char *)arena;
+    if (base == NULL) return 1;
+    if ((uintptr_t)arena % PASSING_ARENA_ALIGN != 0) return 2;
+    if (inputs != NULL) {
+        passing_copy(base + PASSING_INPUT_0_OFFSET, inputs[0], PASSING_INPUT_0_BYTES);
+    }
+    passing_0_reshape(base);
+    passing_1_reshape(base);
+    if (outputs != NULL) {
+        passing_copy(outputs[0], base + PASSING_OUTPUT_0_OFFSET, PASSING_OUTPUT_0_BYTES);
+        passing_copy(outputs[1], base + PASSING_OUTPUT_1_OFFSET, PASSING_OUTPUT_1_BYTES);
+        passing_copy(outputs[2], base + PASSING_OUTPUT_2_OFFSET, PASSING_OUTPUT_2_BYTES);
+        passing_copy(outputs[3], passing_1_in0, PASSING_OUTPUT_3_BYTES);
+    }
+    return 0;
+}

@@ -1,0 +1,78 @@
+/* passing: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#ifndef PASSING_H
+#define PASSING_H
+
+#include <stdint.h>
+
+#define PASSING_ARENA_BYTES 100
+#define PASSING_ARENA_ALIGN 16
+#define PASSING_LOWER_BOUND_BYTES 96 /* no placement of these tensors needs less */
+#define PASSING_CONSTANT_BYTES 36
+#define PASSING_MACS 0
+#define PASSING_INPUT_COUNT 1
+#define PASSING_OUTPUT_COUNT 4
+
+/* Input 0: "*\/ x \\ "?\?/\n/\* \xe9" INT8, arena [0, 30) */
+#define PASSING_INPUT_0_OFFSET 0
+#define PASSING_INPUT_0_BYTES 30
+#define PASSING_INPUT_0_TYPE int8_t
+#define PASSING_INPUT_0_SIZE 30
+#define PASSING_INPUT_0_RANK 3
+#define PASSING_INPUT_0_SHAPE {1, 6, 5}
+#define PASSING_INPUT_0_SCALE 0.5f
+#define PASSING_INPUT_0_ZERO_POINT 3
+
+/* Output 0: "y" INT8, arena [32, 62) */
+#define PASSING_OUTPUT_0_OFFSET 32
+#define PASSING_OUTPUT_0_BYTES 30
+#define PASSING_OUTPUT_0_TYPE int8_t
+#define PASSING_OUTPUT_0_SIZE 30
+#define PASSING_OUTPUT_0_RANK 1
+#define PASSING_OUTPUT_0_SHAPE {30}
+#define PASSING_OUTPUT_0_SCALE 0.5f
+#define PASSING_OUTPUT_0_ZERO_POINT 3
+
+/* Output 1: "z" FLOAT32, arena [64, 100) */
+#define PASSING_OUTPUT_1_OFFSET 64
+#define PASSING_OUTPUT_1_BYTES 36
+#define PASSING_OUTPUT_1_TYPE float
+#define PASSING_OUTPUT_1_SIZE 9
+#define PASSING_OUTPUT_1_RANK 1
+#define PASSING_OUTPUT_1_SHAPE {9}
+
+/* Output 2: "*\/ x \\ "?\?/\n/\* \xe9" INT8, arena [0, 30) */
+#define PASSING_OUTPUT_2_OFFSET 0
+#define PASSING_OUTPUT_2_BYTES 30
+#define PASSING_OUTPUT_2_TYPE int8_t
+#define PASSING_OUTPUT_2_SIZE 30
+#define PASSING_OUTPUT_2_RANK 3
+#define PASSING_OUTPUT_2_SHAPE {1, 6, 5}
+#define PASSING_OUTPUT_2_SCALE 0.5f
+#define PASSING_OUTPUT_2_ZERO_POINT 3
+
+/* Output 3: "odd floats" FLOAT32, a constant, not in the arena */
+#define PASSING_OUTPUT_3_BYTES 36
+#define PASSING_OUTPUT_3_TYPE float
+#define PASSING_OUTPUT_3_SIZE 9
+#define PASSING_OUTPUT_3_RANK 2
+#define PASSING_OUTPUT_3_SHAPE {3, 3}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
+ * arena: PASSING_ARENA_BYTES bytes at a multiple of PASSING_ARENA_ALIGN, the caller's.
+ * inputs, outputs: pointers to PASSING_INPUT_COUNT and PASSING_OUTPUT_COUNT values, of any alignment. A value that is
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+int passing_run(void *arena, const void *const *inputs, void *const *outputs);
+
+/* The same over an arena of passing_static.c; only a program that uses them pays for it. Not reentrant. */
+int passing_run_static(const void *const *inputs, void *const *outputs);
+void *passing_arena(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,16 @@
+/* passing: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#ifndef PASSING_DATA_H
+#define PASSING_DATA_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const float passing_1_in0[9];
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,57 @@
+/* state: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#include "state.h"
+#include "state_data.h"
+#include "kernels/tw.h"
+#include "kernels/copy.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Layer 0: RESHAPE, operator 0 of the model; tw_copy
+ *   in  "state" INT8[2, 3]: arena [32, 38)
+ *   out "y" INT8[6]: arena [48, 54) */
+static const tw_copy_params state_0_params = {
+    .size = 6,
+};
+static __attribute__((noinline)) void state_0_reshape(unsigned char *arena) {
+    const void *const in[] = {arena + 32};
+    void *const out[] = {arena + 48};
+    tw_copy_body(&state_0_params, in, out, NULL);
+}
+
+/* Layer 1: RESHAPE, operator 1 of the model; tw_copy
+ *   in  "more" FLOAT32[5]: arena [0, 20)
+ *   out "z" FLOAT32[5]: arena [64, 84) */
+static const tw_copy_params state_1_params = {
+    .size = 20,
+};
+static __attribute__((noinline)) void state_1_reshape(unsigned char *arena) {
+    const void *const in[] = {arena + 0};
+    void *const out[] = {arena + 64};
+    tw_copy_body(&state_1_params, in, out, NULL);
+}
+
+/* Copies unless one side is absent or the value is in place already. */
+static void state_copy(void *to, const void *from, size_t size) {
+    if (to != NULL && from != NULL && to != from) memmove(to, from, size);
+}
+
+int state_run(void *arena, const void *const *inputs, void *const *outputs) {
+    unsigned char *const base = (unsigned char *)arena;
+    if (base == NULL) return 1;
+    if ((uintptr_t)arena % STATE_ARENA_ALIGN != 0) return 2;
+    (void)inputs;
+    state_0_reshape(base);
+    state_1_reshape(base);
+    if (outputs != NULL) {
+        state_copy(outputs[0], base + STATE_OUTPUT_0_OFFSET, STATE_OUTPUT_0_BYTES);
+        state_copy(outputs[1], base + STATE_OUTPUT_1_OFFSET, STATE_OUTPUT_1_BYTES);
+    }
+    return 0;
+}
+
+void state_reset(void *arena) {
+    unsigned char *const base = (unsigned char *)arena;
+    memset(base + 32, -7, 6);
+    memset(base + 0, 0, 20);
+}

@@ -1,0 +1,54 @@
+/* state: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#ifndef STATE_H
+#define STATE_H
+
+#include <stdint.h>
+
+#define STATE_ARENA_BYTES 84
+#define STATE_ARENA_ALIGN 16
+#define STATE_LOWER_BOUND_BYTES 52 /* no placement of these tensors needs less */
+#define STATE_CONSTANT_BYTES 0
+#define STATE_MACS 0
+#define STATE_INPUT_COUNT 0
+#define STATE_OUTPUT_COUNT 2
+
+/* Output 0: "y" INT8, arena [48, 54) */
+#define STATE_OUTPUT_0_OFFSET 48
+#define STATE_OUTPUT_0_BYTES 6
+#define STATE_OUTPUT_0_TYPE int8_t
+#define STATE_OUTPUT_0_SIZE 6
+#define STATE_OUTPUT_0_RANK 1
+#define STATE_OUTPUT_0_SHAPE {6}
+#define STATE_OUTPUT_0_SCALE 0.5f
+#define STATE_OUTPUT_0_ZERO_POINT -7
+
+/* Output 1: "z" FLOAT32, arena [64, 84) */
+#define STATE_OUTPUT_1_OFFSET 64
+#define STATE_OUTPUT_1_BYTES 20
+#define STATE_OUTPUT_1_TYPE float
+#define STATE_OUTPUT_1_SIZE 5
+#define STATE_OUTPUT_1_RANK 1
+#define STATE_OUTPUT_1_SHAPE {5}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
+ * arena: STATE_ARENA_BYTES bytes at a multiple of STATE_ARENA_ALIGN, the caller's.
+ * inputs, outputs: pointers to STATE_INPUT_COUNT and STATE_OUTPUT_COUNT values, of any alignment. A value that is
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+int state_run(void *arena, const void *const *inputs, void *const *outputs);
+
+/* Sets the variables in the arena to their first values: before the first run, and to start anew. */
+void state_reset(void *arena);
+
+/* The same over an arena of state_static.c; only a program that uses them pays for it. Not reentrant. */
+int state_run_static(const void *const *inputs, void *const *outputs);
+void *state_arena(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,12 @@
+/* state: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+#include "state.h"
+
+#include <stdalign.h>
+
+alignas(STATE_ARENA_ALIGN) static unsigned char state_static_arena[STATE_ARENA_BYTES];
+
+void *state_arena(void) { return state_static_arena; }
+
+int state_run_static(const void *const *inputs, void *const *outputs) {
+    return state_run(state_static_arena, inputs, outputs);
+}

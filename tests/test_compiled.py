@@ -1,0 +1,102 @@
+"""Every case of every operator as emitted C: the interpreter's bits under gcc and clang; clean under ASan and UBSan."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import ALLOWED_SYMBOLS, SEED, cases_of, graph_of, interpreted, outputs_of, values_of
+
+from twinfer import kernels_c
+from twinfer.aot.emit import emit
+from twinfer.aot.host import CompiledSession, compile_plans, find_compiler, run_tool, write_files
+from twinfer.aot.layers import share_all
+from twinfer.aot.project import project_files
+from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan import Plan, make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.session import Session
+from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.tflite import read_file
+
+SANITIZE = ("-std=c11", "-O1", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries are kept in build/, found again by content: unchanged operators are not built twice."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(__file__).resolve().parents[1] / "build" / "cache"))
+
+
+def models(op: str, target: Target) -> Iterator[tuple[str, Graph, list[Any], Plan]]:
+    """Name, graph, input values and plan of every case of the operator."""
+    for name, case in cases_of(op).items():
+        graph = graph_of(case.node)
+        yield name.replace("-", "_"), graph, values_of(case, graph), make_plan(graph, target)
+
+
+def need(compiler: str) -> None:
+    try:
+        find_compiler(compiler)
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+def taken_from_outside(engine: CompiledSession) -> set[str]:
+    """The functions that the engine's library needs from others, but for the C start-up code's."""
+    listed = run_tool(["nm", "--dynamic", "--undefined-only", engine._library._name])
+    return {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()[-2] == "U"}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("op", operators())
+def test_compiled_is_interpreted(op: str, compiler: str) -> None:
+    need(compiler)
+    found = list(models(op, HOST))
+    engines = compile_plans({name: plan for name, _, _, plan in found}, compiler=compiler)
+    assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
+    wrong = []
+    for name, graph, values, _ in found:
+        want = interpreted(graph, values, HOST, kernels_c.level())
+        got = outputs_of(engines[name], values)
+        if [g.tobytes() for g in got] != [w.tobytes() for w in want]:
+            wrong.append(name)
+    assert not wrong, f"compiled by {compiler} and interpreted differ: {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize("target", [HOST, GENERIC], ids=lambda target: target.name)
+@pytest.mark.parametrize("op", operators())
+def test_no_fault_under_sanitizers(op: str, target: Target, tmp_path: Path) -> None:
+    """The self-tests of all cases in one program; the generic target's through shared kernels, for a change."""
+    need("gcc")
+    files: dict[str, str] = {}
+    parts, calls = [], []
+    for name, _, values, plan in models(op, target):
+        project = emit(plan, name) if target is HOST else emit(plan, name, policy=share_all)
+        files.update(project_files(project, values))
+        parts += [f'#include "{name}{end}.c"' for end in ("", "_data", "_static")]
+        parts += [f"#define main {name}_main", f'#include "{name}_test.c"', "#undef main"]
+        calls.append(f"bad |= {name}_main();")
+    parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
+    write_files(tmp_path, {**files, "all.c": "\n".join(parts)})
+    run_tool(["gcc", *SANITIZE, "all.c", "-o", "all", "-lm"], tmp_path)
+    done = subprocess.run([tmp_path / "all"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+@pytest.mark.corpus("app", "op", "derived", sample=40)
+def test_corpus(corpus_model: Any) -> None:
+    """Real models, whole: a sample; ``--all-models`` takes every one."""
+    try:
+        graph = read_file(corpus_model.path)
+        plan = make_plan(graph)
+    except UnsupportedOperatorError as error:
+        pytest.skip(str(error))
+    values = random_inputs(graph, SEED)
+    want = outputs_of(Session(plan), values)
+    got = outputs_of(compile_plans({"model": plan})["model"], values)
+    assert [g.tobytes() for g in got] == [w.tobytes() for w in want]

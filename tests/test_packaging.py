@@ -1,0 +1,128 @@
+"""wheel, sdist and editable install: each from clean sources into a clean environment, and used there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("runtime", "kernels_c", "converter", "aot", "bench")
+MADE = ("*.so", "*.egg-info", "__pycache__", ".*", "build", "dist", "out")
+PIP = ("-m", "pip", "--disable-pip-version-check", "-q", "install")
+
+RUN = """
+import numpy as np
+from twinfer import Interpreter
+from twinfer.converter.build import Builder
+from twinfer.converter.write import write
+
+b = Builder("tiny")
+x = b.input("x", "INT8", (1, 4), scale=0.5, zero=3)
+model = write(b.graph([b.op("RESHAPE", [x, np.array([2, 2], np.int32)], shape=(2, 2))]))
+interpreter = Interpreter(model_content=model)
+interpreter.allocate_tensors()
+interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.array([[1, -2, 3, 127]], np.int8))
+interpreter.invoke()
+print(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolist())
+"""
+
+TYPED = """
+from twinfer.runtime.arena import Block, place
+reveal_type(place([Block(1, 0, 1)]))
+"""
+
+pytestmark = pytest.mark.slow
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """Standard output of a command that must succeed, with no trace of this checkout in its environment."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV", "MYPYPATH")}
+    done = subprocess.run(command, cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A copy of the sources alone, so that nothing built before helps."""
+    copy = tmp_path / "sources"
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*MADE))
+    return copy
+
+
+def install(folder: Path, *what: str | Path) -> Path:
+    """A new environment with only ``what`` and its dependencies in it; its Python."""
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    run(python, *PIP, *what, cwd=folder)
+    return python
+
+
+def build(sources: Path, kind: str) -> Path:
+    """The file that ``python -m build`` makes, with the build tools of this environment."""
+    run(sys.executable, "-m", "build", "--no-isolation", f"--{kind}", "-o", sources / "dist", sources, cwd=sources)
+    (built,) = (sources / "dist").iterdir()
+    return built
+
+
+def wanted() -> set[str]:
+    """Every file that must be in a distribution, as a path below the package."""
+    found = {path.relative_to(ROOT / "twinfer").as_posix() for path in (ROOT / "twinfer").glob("*.py")}
+    for folder in FOLDERS:
+        files = (p for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix not in (".so", ".pyc"))
+        found.update(path.relative_to(ROOT).as_posix() for path in files)
+    return {*found, "py.typed"}
+
+
+def assert_complete(names: Iterable[str], prefixes: Iterable[str]) -> None:
+    present = {name.removeprefix(prefix) for name in names for prefix in prefixes}
+    missing = sorted(wanted() - present)
+    assert not missing, f"not in the distribution: {missing}; see packages and package-data in pyproject.toml"
+
+
+def assert_works(python: Path, folder: Path, **environment: str) -> None:
+    """Runs a model through the compiled kernels, the command, and a type check of a user's script."""
+    away = folder / "away"
+    away.mkdir()
+    assert run(python, "-c", RUN, cwd=away) == "[[1, -2], [3, 127]]\n"
+    assert "bench" in run(python.with_name("twinfer"), "--help", cwd=away)
+    (away / "user.py").write_text(TYPED)
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", os.devnull)
+    said = run(*mypy, "--python-executable", python, "user.py", cwd=away, **environment)
+    assert 'Revealed type is "list[int]"' in said.replace("builtins.", "")
+
+
+def test_wheel(sources: Path, tmp_path: Path) -> None:
+    wheel = build(sources, "wheel")
+    assert "-cp311-abi3-linux_" in wheel.name, "one wheel serves every Python from 3.11 on"
+    with zipfile.ZipFile(wheel) as archive:
+        assert_complete(archive.namelist(), ["twinfer/"])
+        assert "twinfer/kernels_c/_ffi.abi3.so" in archive.namelist()
+    assert_works(install(tmp_path, wheel), tmp_path)
+
+
+def test_sdist(sources: Path, tmp_path: Path) -> None:
+    sdist = build(sources, "sdist")
+    top = sdist.name.removesuffix(".tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = archive.getnames()
+    assert_complete(names, [f"{top}/", f"{top}/twinfer/"])
+    assert not [name for name in names if name.endswith(".so") or "/build/" in name], "made files in the sdist"
+    assert_works(install(tmp_path, sdist), tmp_path)
+
+
+def test_editable(sources: Path, tmp_path: Path) -> None:
+    python = install(tmp_path, "-e", sources)
+    found = run(python, "-c", "import twinfer.runtime; print(twinfer.runtime.__file__)", cwd=tmp_path)
+    assert Path(found.strip()).resolve() == sources / "runtime" / "__init__.py"
+    # setuptools' editable installs work by an import hook, which type checkers do not run: tell them where it lies.
+    assert_works(python, tmp_path, MYPYPATH=str(sources))
