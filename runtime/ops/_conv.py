@@ -194,7 +194,7 @@ def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]
 
 
 def symmetric_hybrid(node: Node, channels: int) -> bool:
-    """Whether a hybrid CONV_2D quantises its images symmetrically: LiteRT does where the weights have a single scale."""
+    """Whether a hybrid CONV_2D quantises its images symmetrically: LiteRT does if the weights have one scale."""
     quant = node.input(1).quant
     return quant is not None and quant.scale.size != channels
 
