@@ -1,7 +1,7 @@
 """STRIDED_SLICE: numpy's basic indexing.
 
-Source of the rules: TensorFlow's strided_slice, LiteRT kernels/strided_slice.cc. TFLM's kernel knows neither ellipsis nor
-new axes nor the offset flag; LiteRT reads memory that it never wrote where the offset flag meets fewer indices than axes.
+Source of the rules: TensorFlow's strided_slice, LiteRT kernels/strided_slice.cc. TFLM's kernel knows neither ellipsis
+nor new axes nor the offset flag; LiteRT's reads what it never wrote where the flag meets fewer indices than axes.
 """
 
 from __future__ import annotations
