@@ -12,7 +12,15 @@ from cases import ALLOWED_SYMBOLS, SEED, cases_of, graph_of, interpreted, output
 
 from twinfer import kernels_c
 from twinfer.aot.emit import emit
-from twinfer.aot.host import CompiledSession, compile_plans, find_compiler, run_tool, write_files
+from twinfer.aot.host import (
+    FLAGS,
+    CompiledSession,
+    compile_plans,
+    find_compiler,
+    library_sources,
+    run_tool,
+    write_files,
+)
 from twinfer.aot.layers import share_all
 from twinfer.aot.project import project_files
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
@@ -23,6 +31,7 @@ from twinfer.runtime.session import Session
 from twinfer.runtime.target import GENERIC, HOST, Target
 from twinfer.runtime.tflite import read_file
 
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 SANITIZE = ("-std=c11", "-O1", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -36,7 +45,7 @@ def models(op: str, target: Target) -> Iterator[tuple[str, Graph, list[Any], Pla
     """Name, graph, input values and plan of every case of the operator."""
     for name, case in cases_of(op).items():
         graph = graph_of(case.node)
-        yield name.replace("-", "_"), graph, values_of(case, graph), make_plan(graph, target)
+        yield f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), make_plan(graph, target)
 
 
 def need(compiler: str) -> None:
@@ -57,7 +66,8 @@ def taken_from_outside(engine: CompiledSession) -> set[str]:
 def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     need(compiler)
     found = list(models(op, HOST))
-    engines = compile_plans({name: plan for name, _, _, plan in found}, compiler=compiler)
+    plans = {name: plan for name, _, _, plan in found}
+    engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
     assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
     wrong = []
     for name, graph, values, _ in found:
@@ -66,6 +76,14 @@ def test_compiled_is_interpreted(op: str, compiler: str) -> None:
         if [g.tobytes() for g in got] != [w.tobytes() for w in want]:
             wrong.append(name)
     assert not wrong, f"compiled by {compiler} and interpreted differ: {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize("op", operators())
+def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
+    need("g++")
+    projects = [emit(plan, name) for target in (HOST, GENERIC) for name, _, _, plan in models(op, target)]
+    write_files(tmp_path, library_sources(projects))
+    run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
 
 @pytest.mark.parametrize("target", [HOST, GENERIC], ids=lambda target: target.name)
