@@ -36,20 +36,17 @@ demo | setup) ;;
 esac
 
 if [ -n "$needed$tools" ]; then
-    root=
-    [ "$(id -u)" = 0 ] || root=sudo
     echo "./do: apt-get install$needed$tools" >&2
-    export DEBIAN_FRONTEND=noninteractive
-    $root apt-get update -qq >&2 || true
-    if [ -n "$needed" ]; then
-        # shellcheck disable=SC2086 # words
-        $root apt-get install -y -qq --no-install-recommends $needed >&2 || {
-            echo "./do: cannot install$needed; install them by hand and run ./do $target again" >&2
-            exit 1
-        }
+    apt="env DEBIAN_FRONTEND=noninteractive apt-get -qq"
+    [ "$(id -u)" = 0 ] || apt="sudo $apt"
+    $apt update >/dev/null || true
+    # shellcheck disable=SC2086 # words
+    if [ -n "$needed" ] && ! $apt install -y --no-install-recommends $needed >/dev/null; then
+        echo "./do: cannot install$needed; install them by hand, then ./do $target" >&2
+        exit 1
     fi
-    for package in $tools; do # tests that want one of these are skipped without it
-        $root apt-get install -y -qq --no-install-recommends "$package" >&2 || echo "./do: no $package" >&2
+    for package in $tools; do # the tests that want one of these are skipped without it
+        $apt install -y --no-install-recommends "$package" >/dev/null || echo "./do: no $package" >&2
     done
 fi
 

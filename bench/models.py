@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,10 @@ class Net:
         return self._window("DEPTHWISE_CONV_2D", x, weights, bias, stride, "RELU", depth_multiplier=1)
 
     def _window(
-        self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: int
+        self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: Any
     ) -> Tensor:
-        how = {"padding": "SAME", "stride_h": stride, "stride_w": stride, "fused_activation_function": activation}
-        return self.builder.op(op, [x, weights, bias], **how, **more)
+        more |= {"padding": "SAME", "stride_h": stride, "stride_w": stride}
+        return self.builder.op(op, [x, weights, bias], fused_activation_function=activation, **more)
 
     def dense(self, x: Tensor, units: int, activation: str = "RELU") -> Tensor:
         weights, bias = self._weights((units, x.shape[-1]), 0)
@@ -62,7 +63,7 @@ class Net:
     def classify(self, x: Tensor, classes: int) -> Tensor:
         """Average over all positions, then one dense layer and softmax."""
         _, height, width, channels = x.shape
-        window = {"filter_height": height, "filter_width": width, "stride_h": height, "stride_w": width}
+        window: dict[str, Any] = {"filter_height": height, "filter_width": width, "stride_h": height, "stride_w": width}
         x = self.builder.op("AVERAGE_POOL_2D", [x], padding="VALID", **window)
         x = self.builder.op("RESHAPE", [x, np.array([1, channels], np.int32)], new_shape=(1, channels))
         return self.builder.op("SOFTMAX", [self.dense(x, classes, "NONE")], beta=1.0)
@@ -130,7 +131,7 @@ def float_model(name: str) -> Graph:
     if name != "digits":
         return assemble(name, seeded(name))
     with np.load(DIGITS) as stored:
-        return assemble(name, given([stored[f"p{i}"] for i in range(sum(key[0] == "p" for key in stored))]))
+        return assemble(name, given([stored[key] for key in stored.files if key[0] == "p"]))
 
 
 def int8_model(name: str) -> Graph:
@@ -165,9 +166,13 @@ def seeded(name: str) -> Weights:
         weights -= weights.mean(axis=others, keepdims=True)
         weights *= math.sqrt(3 / math.prod(shape[a] for a in others))
         bias = rng.normal(0, 0.1, shape[axis])
-        return tuple((np.round(p * 4096) / 4096).astype(np.float32) for p in (weights, bias))  # type: ignore[return-value]
+        return _even(weights), _even(bias)
 
     return draw
+
+
+def _even(values: Array) -> Array:
+    return (np.round(values * 4096) / 4096).astype(np.float32)
 
 
 def given(parameters: Iterable[Array]) -> Weights:
@@ -176,7 +181,7 @@ def given(parameters: Iterable[Array]) -> Weights:
     return lambda shape, axis: (next(rest).reshape(shape), next(rest))
 
 
-def samples(name: str, count: int = 4) -> list[Array]:
+def samples(name: str, count: int = 12) -> list[Array]:
     """Seeded inputs, uniform over the input's range."""
     _, shape, (low, high) = NETS[name]
     rng = np.random.default_rng(len(name))
@@ -184,7 +189,7 @@ def samples(name: str, count: int = 4) -> list[Array]:
 
 
 def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
-    """Least and greatest value of every node's output over these inputs, widened to two digits (0 is always within)."""
+    """Least and greatest value of every node's output over these inputs and 0, a tenth wider and rounded."""
     session = Session(make_plan(graph, preserve_all=True))
     seen = dict.fromkeys(graph.nodes, (0.0, 0.0))
     for value in inputs:
@@ -197,9 +202,8 @@ def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
 
 
 def _widen(value: float) -> float:
-    """Away from zero to two significant digits."""
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
-    return math.copysign(math.ceil(abs(value) / unit - 1e-6) * unit, value)
+    """Room for inputs that were not seen; two digits, so that no rounding of the arithmetic before shows."""
+    return float(f"{1.1 * value:.2g}")
 
 
 def quantized(graph: Graph, seen: Mapping[Node, Range], limits: Range) -> Graph:

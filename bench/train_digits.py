@@ -44,7 +44,7 @@ def load() -> tuple[tuple[Array, Array], tuple[Array, Array]]:
 def patches(x: Array, size: Shape, stride: int) -> Array:
     """Windows of a SAME-padded [n, h, w, c] as [n, oh, ow, kh, kw, c]."""
     padded = np.pad(x, ((0, 0), *(_pad(n, k, stride) for n, k in zip(x.shape[1:3], size, strict=True)), (0, 0)))
-    windows = sliding_window_view(padded, size, axis=(1, 2))[:, ::stride, ::stride]  # type: ignore[call-overload]
+    windows = sliding_window_view(padded, size, axis=(1, 2))[:, ::stride, ::stride]
     return np.asarray(windows.transpose(0, 1, 2, 4, 5, 3))
 
 

@@ -1,6 +1,4 @@
 from typing import Any
 
-import cffi
-
-ffi: cffi.FFI
+ffi: Any
 lib: Any

@@ -16,7 +16,7 @@ TW_INLINE int32_t tw_add_scaled(int32_t t, int32_t mult, int32_t shift) {
  * out: y [rows * size]. Zero points -128..127; multipliers 2^30..2^31-1 or 0; right shifts 0..31;
  * -128 <= low <= high <= 127. */
 typedef struct {
-    int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     int32_t a_zero, a_mult, a_shift, b_zero, b_mult, b_shift, b_sign, out_zero, mult, shift, low, high;
 } tw_add_s8_params;
 
@@ -33,10 +33,10 @@ TW_INLINE void tw_add_s8_row(const tw_add_s8_params *p, const int8_t *a, int32_t
 
 TW_KERNEL(tw_add_s8) {
     const tw_add_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0], *b = (const int8_t *)in[1];
+    const int8_t *a = (const int8_t *)in[0];
+    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_add_s8_row(&p, a + at.a, 0, b + at.b, 1, y);
         else if (p.b_step == 0) tw_add_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
@@ -48,7 +48,7 @@ TW_KERNEL(tw_add_s8) {
 /* float32, y = a + b_sign * b. in: a, b (either may be planned in place if it has the output's shape).
  * out: y [rows * size]. */
 typedef struct {
-    int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     float b_sign, low, high;
 } tw_add_f32_params;
 
@@ -61,10 +61,10 @@ TW_INLINE void tw_add_f32_row(const tw_add_f32_params *p, const float *a, int32_
 
 TW_KERNEL(tw_add_f32) {
     const tw_add_f32_params p = *params;
-    const float *a = (const float *)in[0], *b = (const float *)in[1];
+    const float *a = (const float *)in[0];
+    const float *b = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_add_f32_row(&p, a + at.a, 0, b + at.b, 1, y);
         else if (p.b_step == 0) tw_add_f32_row(&p, a + at.a, 1, b + at.b, 0, y);
@@ -76,7 +76,7 @@ TW_KERNEL(tw_add_f32) {
 /* int32, y = a + b_sign * b, wrapping on overflow. in: a, b (either may be planned in place if it has the output's
  * shape). out: y [rows * size]. */
 typedef struct {
-    int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     int32_t b_sign, low, high;
 } tw_add_s32_params;
 
@@ -90,10 +90,10 @@ TW_INLINE void tw_add_s32_row(const tw_add_s32_params *p, const int32_t *a, int3
 
 TW_KERNEL(tw_add_s32) {
     const tw_add_s32_params p = *params;
-    const int32_t *a = (const int32_t *)in[0], *b = (const int32_t *)in[1];
+    const int32_t *a = (const int32_t *)in[0];
+    const int32_t *b = (const int32_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     int32_t *y = (int32_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_add_s32_row(&p, a + at.a, 0, b + at.b, 1, y);
         else if (p.b_step == 0) tw_add_s32_row(&p, a + at.a, 1, b + at.b, 0, y);

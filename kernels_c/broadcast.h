@@ -2,6 +2,8 @@
  *
  * runtime/ops/_broadcast.py collapses the dimensions and fills these params, which every such kernel has:
  *   size                    elements of a row, the innermost collapsed dimension
+ *   tile                    above 1: b is one row of size / tile elements for all of a. It is laid out tile times in
+ *                           scratch (size elements), so that rows are long enough for SIMD
  *   a_step, b_step          1, or 0 where the operand has one value for the whole row (never both 0)
  *   rows                    number of rows
  *   shape, a_jump, b_jump   outer dimensions, innermost first, and how far an operand moves where that dimension counts up
@@ -33,6 +35,13 @@ TW_INLINE void tw_next_row(tw_row *row, const int32_t *shape, const int32_t *a_j
         }
         row->index[d] = 0;
     }
+}
+
+/* copies times the row b of bytes bytes, in scratch; b itself if once is enough. */
+TW_INLINE const void *tw_tiled(const void *b, int32_t bytes, int32_t copies, void *scratch) {
+    if (copies == 1) return b;
+    for (int32_t i = 0; i < copies; ++i) memcpy((char *)scratch + i * bytes, b, (size_t)bytes);
+    return scratch;
 }
 
 #endif

@@ -209,10 +209,11 @@ TW_KERNEL(tw_conv2d_wide_f32) {
 
 /* float32 activations, int8 weights, quantised as they come, one scale an image. in: x float, w packed (wide.h), w_sum
  * int32 [out_c], w_scale float [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded
- * up to 16, uint8 [panel, k4], int32 [panel, out_c padded to 16]. Source: LiteRT's HybridConvPerChannel. */
+ * up to 16, uint8 [panel, k4], int32 [panel, out_c padded to 16]. symmetric: the weights have one scale for all, the
+ * image's zero point is 0. Source: LiteRT's HybridConvPerChannel; symmetric, its EvalHybrid. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
-    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4, panel;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4, panel, symmetric;
     float act_min, act_max;
 } tw_conv2d_hybrid_params;
 
@@ -238,7 +239,7 @@ TW_KERNEL(tw_conv2d_hybrid) {
     uint8_t *panel = (uint8_t *)scratch + (image + 15) / 16 * 16;
     int32_t *sums = (int32_t *)(void *)(panel + p.panel * p.k4);
     for (int32_t b = 0; b < p.batches; ++b, x += image) {
-        const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, image, 0);
+        const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, image, p.symmetric);
         const tw_conv2d_wide_s8_params window = tw_conv2d_hybrid_window(&p, q.zero);
         for (int32_t first = 0; first < pixels; first += p.panel) {
             const int32_t rows = tw_min(pixels - first, p.panel);
@@ -249,7 +250,8 @@ TW_KERNEL(tw_conv2d_hybrid) {
             for (int32_t r = 0; r < rows; ++r, y += p.out_c)
                 for (int32_t c = 0; c < p.out_c; ++c) {
                     const int32_t sum = sums[r * padded + c] - (128 + q.zero) * w_sum[c];
-                    y[c] = tw_clampf((float)sum * w_scale[c] * q.scale + bias[c], p.act_min, p.act_max);
+                    const float real = p.symmetric ? (float)sum * (q.scale * w_scale[c]) : (float)sum * w_scale[c] * q.scale;
+                    y[c] = tw_clampf(real + bias[c], p.act_min, p.act_max);
                 }
         }
     }

@@ -16,7 +16,7 @@ from cffi import FFI
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
 GENERATED = ROOT / "build" / "kernels"
-FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Wconversion"]
+FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-Wall", "-Wextra", "-Wconversion"]
 
 #: Level names, in rising order, and the gcc target that each is compiled for.
 LEVELS = {
@@ -66,7 +66,8 @@ def level_source(level: str) -> str:
     target = LEVELS[level]
     lines = [f"/* Made by kernels_c/ffi_build.py: every kernel for level {level}. */"]
     if target:
-        lines += ["#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)", f'#pragma GCC target("{target}")']
+        lines += ["#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)"]
+        lines += [f'#pragma GCC target("{target}")']
     lines += [f'#include "{path.name}"' for path in headers()]
     lines += [f"TW_SHARED({name}, {name}_{level})" for name in kernel_index()]
     rows = ", ".join(f"{name}_{level}" for name in kernel_index())

@@ -15,7 +15,10 @@ TW_KERNEL(tw_leaky_relu_f32) {
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = x[i] > 0.0f ? x[i] : x[i] * p.alpha;
+    for (int32_t i = 0; i < p.size; ++i) {
+        const float value = x[i], scaled = value * p.alpha;
+        y[i] = value > 0.0f ? value : scaled;
+    }
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include "broadcast.h"
 
 /* in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. minimum: 0 or 1. */
-typedef struct { int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5], minimum; } tw_maximum_s8_params;
+typedef struct { int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5], minimum; } tw_maximum_s8_params;
 typedef tw_maximum_s8_params tw_maximum_s32_params;
 typedef tw_maximum_s8_params tw_maximum_s64_params;
 typedef tw_maximum_s8_params tw_maximum_f32_params;
@@ -21,10 +21,10 @@ TW_INLINE void tw_maximum_s8_row(int32_t size, const int8_t *a, int32_t a_step, 
 
 TW_KERNEL(tw_maximum_s8) {
     const tw_maximum_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0], *b = (const int8_t *)in[1];
+    const int8_t *a = (const int8_t *)in[0];
+    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_maximum_s8_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
         else if (p.b_step == 0) tw_maximum_s8_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
@@ -43,10 +43,10 @@ TW_INLINE void tw_maximum_s32_row(int32_t size, const int32_t *a, int32_t a_step
 
 TW_KERNEL(tw_maximum_s32) {
     const tw_maximum_s32_params p = *params;
-    const int32_t *a = (const int32_t *)in[0], *b = (const int32_t *)in[1];
+    const int32_t *a = (const int32_t *)in[0];
+    const int32_t *b = (const int32_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     int32_t *y = (int32_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_maximum_s32_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
         else if (p.b_step == 0) tw_maximum_s32_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
@@ -65,10 +65,10 @@ TW_INLINE void tw_maximum_s64_row(int32_t size, const int64_t *a, int32_t a_step
 
 TW_KERNEL(tw_maximum_s64) {
     const tw_maximum_s64_params p = *params;
-    const int64_t *a = (const int64_t *)in[0], *b = (const int64_t *)in[1];
+    const int64_t *a = (const int64_t *)in[0];
+    const int64_t *b = (const int64_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     int64_t *y = (int64_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_maximum_s64_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
         else if (p.b_step == 0) tw_maximum_s64_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
@@ -87,10 +87,10 @@ TW_INLINE void tw_maximum_f32_row(int32_t size, const float *a, int32_t a_step, 
 
 TW_KERNEL(tw_maximum_f32) {
     const tw_maximum_f32_params p = *params;
-    const float *a = (const float *)in[0], *b = (const float *)in[1];
+    const float *a = (const float *)in[0];
+    const float *b = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_maximum_f32_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
         else if (p.b_step == 0) tw_maximum_f32_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);

@@ -6,8 +6,8 @@
 
 #define TW_MEAN_BLOCK 64
 
-/* shape: kept, reduced, kept, reduced, kept, reduced; count is the product of the reduced ones. zero is the input's zero
- * point times count; mult and shift include 1 / count. in: x [shape]. out: y [kept]. */
+/* shape: kept, reduced, kept, reduced, kept, reduced; count is the product of the reduced ones, at most 2^22. zero is
+ * the input's zero point times count; mult and shift include 1 / count. in: x [shape]. out: y [kept]. */
 typedef struct { int32_t shape[6], zero, mult, shift, out_zero; } tw_mean_s8_params;
 
 /* in: x [shape]. out: y [kept]; divisor is the count. */
@@ -61,7 +61,7 @@ TW_KERNEL(tw_mean_s8) {
                 tw_mean_add_s8(x + tw_mean_offset(p.shape, k, r) + c * p.shape[5], sums, count, p.shape[5]);
             }
             for (int32_t i = 0; i < count; ++i) {
-                const int32_t q = tw_requantize(sums[i] - p.zero, p.mult, p.shift) + p.out_zero;
+                const int32_t q = tw_add(tw_requantize(sums[i] - p.zero, p.mult, p.shift), p.out_zero);
                 *y++ = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
             }
         }

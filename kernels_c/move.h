@@ -42,6 +42,19 @@ TW_INLINE void tw_move(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW
         tw_move_sized(y, y_step, x, x_step, count, size);
 }
 
+/* The same in words, which make up every element; word 0: a call of memcpy per element, for long ones. */
+TW_INLINE void tw_move_words(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
+                             int32_t count, int32_t size, int32_t word) {
+    for (int32_t i = 0; i < count; ++i) {
+        if (word)
+            for (int32_t k = 0; k < size; k += word) memcpy(y + k, x + k, (size_t)word);
+        else
+            memcpy(y, x, (size_t)size);
+        y += y_step;
+        x += x_step;
+    }
+}
+
 TW_INLINE void tw_fill_sized(uint8_t *TW_RESTRICT y, int32_t bytes, const uint8_t *TW_RESTRICT value, int32_t size) {
     uint8_t element[16];
     memcpy(element, value, (size_t)size);

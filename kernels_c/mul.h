@@ -8,7 +8,7 @@
  * Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (left where positive);
  * -128 <= low <= high <= 127. */
 typedef struct {
-    int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
 } tw_mul_s8_params;
 
@@ -24,10 +24,10 @@ TW_INLINE void tw_mul_s8_row(const tw_mul_s8_params *p, const int8_t *a, const i
 
 TW_KERNEL(tw_mul_s8) {
     const tw_mul_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0], *b = (const int8_t *)in[1];
+    const int8_t *a = (const int8_t *)in[0];
+    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.b_step == 0) tw_mul_s8_row(&p, a + at.a, b + at.b, 0, y);
         else tw_mul_s8_row(&p, a + at.a, b + at.b, 1, y);
@@ -37,7 +37,7 @@ TW_KERNEL(tw_mul_s8) {
 
 /* float32. in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. a_step is 1. */
 typedef struct {
-    int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     float low, high;
 } tw_mul_f32_params;
 
@@ -47,10 +47,10 @@ TW_INLINE void tw_mul_f32_row(const tw_mul_f32_params *p, const float *a, const 
 
 TW_KERNEL(tw_mul_f32) {
     const tw_mul_f32_params p = *params;
-    const float *a = (const float *)in[0], *b = (const float *)in[1];
+    const float *a = (const float *)in[0];
+    const float *b = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.b_step == 0) tw_mul_f32_row(&p, a + at.a, b + at.b, 0, y);
         else tw_mul_f32_row(&p, a + at.a, b + at.b, 1, y);
@@ -61,7 +61,7 @@ TW_KERNEL(tw_mul_f32) {
 /* int32, wrapping on overflow. in: a, b (either may be planned in place if it has the output's shape).
  * out: y [rows * size]. a_step is 1. */
 typedef struct {
-    int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     int32_t low, high;
 } tw_mul_s32_params;
 
@@ -74,10 +74,10 @@ TW_INLINE void tw_mul_s32_row(const tw_mul_s32_params *p, const int32_t *a, cons
 
 TW_KERNEL(tw_mul_s32) {
     const tw_mul_s32_params p = *params;
-    const int32_t *a = (const int32_t *)in[0], *b = (const int32_t *)in[1];
+    const int32_t *a = (const int32_t *)in[0];
+    const int32_t *b = (const int32_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
     int32_t *y = (int32_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.b_step == 0) tw_mul_s32_row(&p, a + at.a, b + at.b, 0, y);
         else tw_mul_s32_row(&p, a + at.a, b + at.b, 1, y);

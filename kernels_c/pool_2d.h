@@ -26,13 +26,12 @@ typedef tw_pool_2d_params tw_max_pool_2d_f32_params;
 /* The part of a window that lies in the input: index of its first element, rows and columns. */
 typedef struct { ptrdiff_t at; int32_t rows, cols; } tw_pool_window;
 
-/* The window of output position i, counted over batches, rows and columns. */
-TW_INLINE tw_pool_window tw_pool_cut(const tw_pool_2d_params *p, int32_t i) {
-    const int32_t row = i / p->out_w, batch = row / p->out_h;
-    const int32_t y = row % p->out_h * p->stride_h - p->pad_h, x = i % p->out_w * p->stride_w - p->pad_w;
+/* The window of output column j in output row i, which counts over batches. */
+TW_INLINE tw_pool_window tw_pool_cut(const tw_pool_2d_params *p, int32_t i, int32_t j) {
+    const int32_t y = i % p->out_h * p->stride_h - p->pad_h, x = j * p->stride_w - p->pad_w;
     const int32_t top = tw_max(y, 0), left = tw_max(x, 0);
     tw_pool_window window;
-    window.at = (((ptrdiff_t)batch * p->in_h + top) * p->in_w + left) * p->channels;
+    window.at = ((ptrdiff_t)(i / p->out_h * p->in_h + top) * p->in_w + left) * p->channels;
     window.rows = tw_min(y + p->filter_h, p->in_h) - top;
     window.cols = tw_min(x + p->filter_w, p->in_w) - left;
     return window;
@@ -46,13 +45,13 @@ TW_INLINE int32_t tw_pool_average(int32_t sum, int32_t count, uint32_t reciproca
     return sum < 0 ? -(int32_t)q : (int32_t)q;
 }
 
-/* y [n] = the average of x [rows, cols, n], n at most TW_POOL_BLOCK; step is from row to row, channels to column. */
+/* y [n] = the average of the window at x, n at most TW_POOL_BLOCK. */
 TW_INLINE void tw_average_block_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
                                    int8_t *TW_RESTRICT y, int32_t n) {
     const int32_t count = w.rows * w.cols;
     const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
     int32_t sums[TW_POOL_BLOCK];
-    memset(sums, 0, sizeof sums);
+    for (int32_t c = 0; c < n; ++c) sums[c] = 0;
     for (int32_t r = 0; r < w.rows; ++r) {
         for (int32_t k = 0; k < w.cols; ++k) {
             const int8_t *tap = x + ((ptrdiff_t)r * p->in_w + k) * p->channels;
@@ -64,76 +63,105 @@ TW_INLINE void tw_average_block_s8(const tw_pool_2d_params *p, tw_pool_window w,
     }
 }
 
+/* y [n] = the largest of the window at x, n at most TW_POOL_BLOCK. */
+TW_INLINE void tw_max_block_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
+                               int8_t *TW_RESTRICT y, int32_t n) {
+    const int8_t least = (int8_t)p->act_min, limit = (int8_t)p->act_max;
+    int8_t most[TW_POOL_BLOCK];
+    for (int32_t c = 0; c < n; ++c) most[c] = least;
+    for (int32_t r = 0; r < w.rows; ++r) {
+        for (int32_t k = 0; k < w.cols; ++k) {
+            const int8_t *tap = x + ((ptrdiff_t)r * p->in_w + k) * p->channels;
+            for (int32_t c = 0; c < n; ++c) most[c] = most[c] < tap[c] ? tap[c] : most[c];
+        }
+    }
+    for (int32_t c = 0; c < n; ++c) y[c] = most[c] < limit ? most[c] : limit;
+}
+
 TW_KERNEL(tw_average_pool_2d_s8) {
     const tw_pool_2d_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
-    const int32_t positions = p.batches * p.out_h * p.out_w;
     (void)scratch;
-    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
-        const tw_pool_window w = tw_pool_cut(&p, i);
-        for (int32_t c = 0; c < p.channels; c += TW_POOL_BLOCK) {
-            tw_average_block_s8(&p, w, x + w.at + c, y + c, tw_min(p.channels - c, TW_POOL_BLOCK));
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
+        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            int32_t c = 0;
+            for (; c + TW_POOL_BLOCK <= p.channels; c += TW_POOL_BLOCK) {
+                tw_average_block_s8(&p, w, x + w.at + c, y + c, TW_POOL_BLOCK);
+            }
+            if (c < p.channels) tw_average_block_s8(&p, w, x + w.at + c, y + c, p.channels - c);
+        }
+    }
+}
+
+TW_KERNEL(tw_max_pool_2d_s8) {
+    const tw_pool_2d_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
+        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            int32_t c = 0;
+            for (; c + TW_POOL_BLOCK <= p.channels; c += TW_POOL_BLOCK) {
+                tw_max_block_s8(&p, w, x + w.at + c, y + c, TW_POOL_BLOCK);
+            }
+            if (c < p.channels) tw_max_block_s8(&p, w, x + w.at + c, y + c, p.channels - c);
+        }
+    }
+}
+
+/* y [channels] = the sum of the window at x, in the order of its elements. */
+TW_INLINE void tw_pool_sum_f32(const tw_pool_2d_params *p, tw_pool_window w, const float *TW_RESTRICT x,
+                               float *TW_RESTRICT y) {
+    for (int32_t c = 0; c < p->channels; ++c) y[c] = 0.0f;
+    for (int32_t r = 0; r < w.rows; ++r) {
+        for (int32_t k = 0; k < w.cols; ++k) {
+            const float *tap = x + ((ptrdiff_t)r * p->in_w + k) * p->channels;
+            for (int32_t c = 0; c < p->channels; ++c) y[c] += tap[c];
+        }
+    }
+}
+
+/* y [channels] = the largest of the window at x, never a NaN and at least -FLT_MAX. */
+TW_INLINE void tw_pool_most_f32(const tw_pool_2d_params *p, tw_pool_window w, const float *TW_RESTRICT x,
+                                float *TW_RESTRICT y) {
+    for (int32_t c = 0; c < p->channels; ++c) y[c] = -FLT_MAX;
+    for (int32_t r = 0; r < w.rows; ++r) {
+        for (int32_t k = 0; k < w.cols; ++k) {
+            const float *tap = x + ((ptrdiff_t)r * p->in_w + k) * p->channels;
+            for (int32_t c = 0; c < p->channels; ++c) y[c] = y[c] < tap[c] ? tap[c] : y[c];
         }
     }
 }
 
 TW_KERNEL(tw_average_pool_2d_f32) {
     const tw_pool_2d_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    float *TW_RESTRICT y = (float *)out[0];
-    const int32_t positions = p.batches * p.out_h * p.out_w;
+    const float *x = (const float *)in[0];
+    float *y = (float *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
-        const tw_pool_window w = tw_pool_cut(&p, i);
-        const float count = (float)(w.rows * w.cols);
-        memset(y, 0, (size_t)p.channels * sizeof *y);
-        for (int32_t r = 0; r < w.rows; ++r) {
-            for (int32_t k = 0; k < w.cols; ++k) {
-                const float *tap = x + w.at + ((ptrdiff_t)r * p.in_w + k) * p.channels;
-                for (int32_t c = 0; c < p.channels; ++c) y[c] += tap[c];
-            }
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
+        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            const float count = (float)(w.rows * w.cols);
+            tw_pool_sum_f32(&p, w, x + w.at, y);
+            for (int32_t c = 0; c < p.channels; ++c) y[c] = tw_clampf(y[c] / count, p.low, p.high);
         }
-        for (int32_t c = 0; c < p.channels; ++c) y[c] = tw_clampf(y[c] / count, p.low, p.high);
-    }
-}
-
-TW_KERNEL(tw_max_pool_2d_s8) {
-    const tw_pool_2d_params p = *params;
-    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
-    int8_t *TW_RESTRICT y = (int8_t *)out[0];
-    const int32_t positions = p.batches * p.out_h * p.out_w;
-    const int8_t least = (int8_t)p.act_min, most = (int8_t)p.act_max;
-    (void)scratch;
-    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
-        const tw_pool_window w = tw_pool_cut(&p, i);
-        memset(y, least, (size_t)p.channels);
-        for (int32_t r = 0; r < w.rows; ++r) {
-            for (int32_t k = 0; k < w.cols; ++k) {
-                const int8_t *tap = x + w.at + ((ptrdiff_t)r * p.in_w + k) * p.channels;
-                for (int32_t c = 0; c < p.channels; ++c) y[c] = y[c] < tap[c] ? tap[c] : y[c];
-            }
-        }
-        for (int32_t c = 0; c < p.channels; ++c) y[c] = y[c] < most ? y[c] : most;
     }
 }
 
 TW_KERNEL(tw_max_pool_2d_f32) {
     const tw_pool_2d_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    float *TW_RESTRICT y = (float *)out[0];
-    const int32_t positions = p.batches * p.out_h * p.out_w;
+    const float *x = (const float *)in[0];
+    float *y = (float *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < positions; ++i, y += p.channels) {
-        const tw_pool_window w = tw_pool_cut(&p, i);
-        for (int32_t c = 0; c < p.channels; ++c) y[c] = -FLT_MAX;
-        for (int32_t r = 0; r < w.rows; ++r) {
-            for (int32_t k = 0; k < w.cols; ++k) {
-                const float *tap = x + w.at + ((ptrdiff_t)r * p.in_w + k) * p.channels;
-                for (int32_t c = 0; c < p.channels; ++c) y[c] = y[c] < tap[c] ? tap[c] : y[c];
-            }
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
+        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            tw_pool_most_f32(&p, w, x + w.at, y);
+            for (int32_t c = 0; c < p.channels; ++c) y[c] = tw_clampf(y[c], p.low, p.high);
         }
-        for (int32_t c = 0; c < p.channels; ++c) y[c] = tw_clampf(y[c], p.low, p.high);
     }
 }
 

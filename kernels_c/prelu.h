@@ -4,10 +4,10 @@
 
 #include "broadcast.h"
 
-/* int8. in: x (a), alpha (b); x may be planned in place if it has the output's shape. out: y [rows * size].
+/* int8. in: x (a), alpha (b), either may be planned in place if it has the output's shape. out: y [rows * size].
  * Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (left where positive), for x and for x * alpha. */
 typedef struct {
-    int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     int32_t zero, alpha_zero, out_zero, mult, shift, alpha_mult, alpha_shift;
 } tw_prelu_s8_params;
 
@@ -27,10 +27,10 @@ TW_INLINE void tw_prelu_s8_row(const tw_prelu_s8_params *p, const int8_t *x, int
 
 TW_KERNEL(tw_prelu_s8) {
     const tw_prelu_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0], *alpha = (const int8_t *)in[1];
+    const int8_t *x = (const int8_t *)in[0];
+    const int8_t *alpha = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *alpha, p.tile, scratch);
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_prelu_s8_row(&p, x + at.a, 0, alpha + at.b, 1, y);
         else if (p.b_step == 0) tw_prelu_s8_row(&p, x + at.a, 1, alpha + at.b, 0, y);
@@ -39,23 +39,23 @@ TW_KERNEL(tw_prelu_s8) {
     }
 }
 
-/* float32. in: x (a), alpha (b); x may be planned in place if it has the output's shape. out: y [rows * size]. */
-typedef struct { int32_t size, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5]; } tw_prelu_f32_params;
+/* float32. in: x (a), alpha (b), either may be planned in place if it has the output's shape. out: y [rows * size]. */
+typedef struct { int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5]; } tw_prelu_f32_params;
 
 TW_INLINE void tw_prelu_f32_row(int32_t size, const float *x, int32_t x_step, const float *alpha, int32_t alpha_step,
                                 float *y) {
     for (int32_t i = 0; i < size; ++i) {
-        const float value = x[i * x_step];
-        y[i] = value >= 0.0f ? value : value * alpha[i * alpha_step];
+        const float value = x[i * x_step], scaled = value * alpha[i * alpha_step];
+        y[i] = value >= 0.0f ? value : scaled;
     }
 }
 
 TW_KERNEL(tw_prelu_f32) {
     const tw_prelu_f32_params p = *params;
-    const float *x = (const float *)in[0], *alpha = (const float *)in[1];
+    const float *x = (const float *)in[0];
+    const float *alpha = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *alpha, p.tile, scratch);
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
-    (void)scratch;
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
         if (p.a_step == 0) tw_prelu_f32_row(p.size, x + at.a, 0, alpha + at.b, 1, y);
         else if (p.b_step == 0) tw_prelu_f32_row(p.size, x + at.a, 1, alpha + at.b, 0, y);

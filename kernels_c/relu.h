@@ -27,10 +27,7 @@ TW_KERNEL(tw_relu_f32) {
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) {
-        const float raised = x[i] < p.low ? p.low : x[i];
-        y[i] = raised > p.high ? p.high : raised;
-    }
+    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_clampf(x[i], p.low, p.high);
 }
 
 #endif

@@ -44,11 +44,10 @@ typedef struct {
 TW_INLINE int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
 TW_INLINE int32_t tw_max(int32_t a, int32_t b) { return a > b ? a : b; }
 TW_INLINE int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw_min(tw_max(x, low), high); }
-/* A NaN stays one, as in TFLM's ActivationFunctionWithMinMax. */
-/* Not a number stays what it is, as with the reference's std::min and std::max. */
+/* A NaN stays one, and so does a zero's sign, as with std::min(std::max(x, low), high). */
 TW_INLINE float tw_clampf(float x, float low, float high) {
     const float raised = x < low ? low : x;
-    return high < raised ? high : raised;
+    return raised > high ? high : raised;
 }
 
 /* a * b / 2^31 rounded half up, b >= 0 (a multiplier). This is gemmlowp's SaturatingRoundingDoublingHighMul: its

@@ -1,4 +1,4 @@
-"""gemmlowp's fixed-point arithmetic, as TFLM rounds it (twice): the numpy meaning of ``tw_requantize`` in kernels_c/tw.h."""
+"""gemmlowp's fixed-point arithmetic as TFLM rounds it (twice): the numpy meaning of kernels_c/tw.h's requantize."""
 
 from __future__ import annotations
 

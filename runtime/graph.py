@@ -44,7 +44,7 @@ def _empty() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Quant:
-    """Affine quantisation ``real = scale * (q - zero_point)``; one element: per tensor, more: per channel along ``axis``."""
+    """Affine quantisation ``real = scale * (q - zero_point)``; several elements: per channel along ``axis``."""
 
     scale: NDArray[np.float32]
     zero_point: NDArray[np.int64]
@@ -132,7 +132,7 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One operator application. ``op`` is TFLite's name (custom operators: ``CUSTOM:name``); absent optional inputs are None."""
+    """One operator application. ``op`` is TFLite's name (custom: ``CUSTOM:name``); absent optional inputs are None."""
 
     op: str
     inputs: tuple[Tensor | None, ...]

@@ -75,9 +75,9 @@ class _Program:
 class Interpreter:
     """Runs a .tflite model operator by operator; the methods are those of LiteRT's ``Interpreter``.
 
-    ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every tensor
-    memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours alone, is
-    called after every kernel call; without it the whole plan runs in one C call. Delegates, threads and op resolvers
+    ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
+    tensor memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours
+    alone, is called after every kernel call; without it the whole plan runs in one C call. Delegates, threads and op resolvers
     have no meaning here: other values than LiteRT's defaults are refused, except ``num_threads`` (one is used).
 
     Raises ModelError for a damaged model. Operators without a kernel raise UnsupportedOperatorError in
@@ -156,7 +156,7 @@ class Interpreter:
         self._programs[0].ready().reset_variables()
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
-        """Give an input another shape; takes effect with the next allocate_tensors(). ``strict``: only open dimensions."""
+        """Give an input another shape; used from the next allocate_tensors() on. ``strict``: only open dimensions."""
         self._programs[0].resize(input_index, tuple(int(d) for d in tensor_size), strict)
 
     # -- tensors ---------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Interpreter:
             raise InvalidArgumentError(f"cannot set {tensor}: the value is {array.dtype}, {tensor.dtype} is needed")
         if array.shape != tensor.shape:
             raise InvalidArgumentError(
-                f"cannot set {tensor}: the value's shape is {list(array.shape)}; resize_tensor_input() changes the input's"
+                f"cannot set {tensor}: the value has shape {list(array.shape)}; resize_tensor_input() changes the input"
             )
         self._readable(engine, tensor)
         if tensor.data is not None:
@@ -232,9 +232,7 @@ class Interpreter:
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """Signature key -> {"inputs": names, "outputs": names}."""
-        return {
-            key: {"inputs": sorted(s.inputs), "outputs": sorted(s.outputs)} for key, s in self._signatures.items()
-        }
+        return {key: {"inputs": sorted(s.inputs), "outputs": sorted(s.outputs)} for key, s in self._signatures.items()}
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
         """A callable for one signature; the key may be left out where there is only one."""

@@ -43,7 +43,7 @@ class Case:
 
     ``inputs`` gives the values to feed (None: random over the type's whole range, floats normal with sigma 3);
     ``oracle`` is the runtime that is right: "tflm", "litert" (its reference kernels) or "none" with ``why``.
-    ``tolerance`` is the largest absolute difference of float outputs to the reference and the oracle (0: the same bits);
+    ``tolerance`` is the largest absolute difference of float outputs to reference and oracle (0: the same bits);
     integers are always compared with ``==``. Interpreter and compiled code always give the same bits.
     """
 

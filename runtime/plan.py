@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,15 +33,17 @@ class Plan:
     """Everything that running needs.
 
     ``offsets`` gives the arena offset in bytes of every tensor that is not a constant; ``steps`` are the calls.
-    ``arena_bytes`` is what the caller must provide, aligned to 16; ``lower_bound_bytes`` the least any placement of these
-    blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that planned.
-    Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay until the next run.
+    ``arena_bytes`` is what the caller must provide, aligned to 16; ``lower_bound_bytes`` the least any placement of
+    these blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that
+    planned. ``lives`` gives the first and last node over which a tensor keeps its value: -1 for an input, the number of
+    nodes for an output. Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay until the next run.
     """
 
     graph: Graph
     target: Target
     steps: tuple[Step, ...]
-    offsets: dict[Tensor, int]
+    offsets: Mapping[Tensor, int]
+    lives: Mapping[Tensor, tuple[int, int]]
     arena_bytes: int
     lower_bound_bytes: int
     scratch_bytes: int
@@ -66,16 +68,12 @@ class Plan:
     def constant_bytes(self) -> int:
         return sum(array.nbytes for array in self.constants)
 
-    def life(self, tensor: Tensor) -> tuple[int, int]:
-        """First and last step at which an arena tensor must hold its value (inputs from -1, outputs up to len(steps))."""
-        return _lives(self.graph, self.variables, [s.call for s in self.steps], keep=False)[tensor]
-
 
 def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False) -> Plan:
     """Lower every node for ``target`` and place all tensors in one arena.
 
     ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. Raises ModelError for
-    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for, before anything runs.
+    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for.
     """
     check_graph(graph)
     _refuse_unsupported(graph)
@@ -97,6 +95,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
         target,
         tuple(step for step in steps if not _dropped(step.call, offsets)),
         offsets,
+        lives,
         arena.height(everything, places),
         arena.lower_bound(everything),
         max((call.scratch for call in calls), default=0),
@@ -156,7 +155,7 @@ def _lives(
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
     for tensor in variables:
         lives[tensor] = (-1, end)
-    return {t: (-1, end) for t in lives} if keep else lives
+    return dict.fromkeys(lives, (-1, end)) if keep else lives
 
 
 def _share(
@@ -167,13 +166,14 @@ def _share(
     kept = {*variables, *graph.outputs}
     for i, call in enumerate(calls):
         out = call.outputs[0] if call.outputs else None
-        if out is None or out not in lives or out in kept and out in variables:
+        if out is None or out not in lives or out in variables:
             continue
         for position in call.inplace:
             source = call.inputs[position]
             if not isinstance(source, Tensor) or source not in lives or source in kept:
                 continue
-            if lives[source][1] == i and source.nbytes == out.nbytes and sum(arg is source for arg in call.inputs) == 1:
+            once = sum(arg is source for arg in call.inputs) == 1  # count() would compare arrays
+            if lives[source][1] == i and source.nbytes == out.nbytes and once:
                 owner[out] = owner[source]
                 break
     return owner

@@ -51,7 +51,7 @@ class Session:
         self._keep: list[Any] = []
         self._level = kernels_c.level() if level is None else level
         self.arena = aligned_bytes(plan.arena_bytes)
-        self._base = ffi.cast("char *", ffi.from_buffer(self.arena))
+        self._base = ffi.cast("char *", ffi.from_buffer(self.arena.data))
         self._constants: dict[int, Any] = {}
         self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.graph.inputs if t.data is None}
         self._loads, count = len(self._inputs), len(self._inputs) + len(plan.steps)
@@ -88,7 +88,7 @@ class Session:
         if id(arg) not in self._constants:
             array = aligned_copy(arg)
             self._keep += [arg, array]
-            self._constants[id(arg)] = ffi.cast("void *", ffi.from_buffer(array)) if array.size else self._base
+            self._constants[id(arg)] = ffi.cast("void *", ffi.from_buffer(array.data)) if array.size else self._base
         return self._constants[id(arg)]
 
     def view(self, tensor: Tensor) -> Array:

@@ -74,19 +74,18 @@ def build(sources: Path, kind: str) -> Path:
     return built
 
 
-def modules_and_headers() -> set[str]:
+def wanted() -> set[str]:
     """Every file that must be in a distribution, as a path below the package."""
     found = {path.relative_to(ROOT / "twinfer").as_posix() for path in (ROOT / "twinfer").glob("*.py")}
     for folder in FOLDERS:
-        for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".py", ".pyi", ".h", ".npz"):
-                found.add(path.relative_to(ROOT).as_posix())
+        files = (p for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix not in (".so", ".pyc"))
+        found.update(path.relative_to(ROOT).as_posix() for path in files)
     return {*found, "py.typed"}
 
 
 def assert_complete(names: Iterable[str], prefixes: Iterable[str]) -> None:
     present = {name.removeprefix(prefix) for name in names for prefix in prefixes}
-    missing = sorted(modules_and_headers() - present)
+    missing = sorted(wanted() - present)
     assert not missing, f"not in the distribution: {missing}; see packages and package-data in pyproject.toml"
 
 

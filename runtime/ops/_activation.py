@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,14 @@ def float_range(node: Node) -> tuple[float, float]:
     """Least and greatest output of a float node; without an activation those of float32 (infinite sums saturate)."""
     low, high = _range(node)
     return (-FLOAT_MAX if low is None else low, FLOAT_MAX if high is None else high)
+
+
+def output_range(node: Node) -> dict[str, Any]:
+    """The params ``low`` and ``high`` of an int8, float32 or int32 node: what it clamps its output to."""
+    by_type = {"FLOAT32": float_range, "INT32": integer_range}
+    output = node.output
+    low, high = by_type[output.type](node) if output.type in by_type else quantized_range(node, output)
+    return {"low": low, "high": high}
 
 
 def integer_range(node: Node) -> tuple[int, int]:

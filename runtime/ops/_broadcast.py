@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Case, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, Call, Case, Param, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.target import Target
 
 MAX_OUTER = 5
+
+#: Rows of fewer elements leave SIMD lanes idle; they are tiled to about so many elements.
+SHORT_ROW, TILED = 256, 1024
 
 
 def infer_binary(node: Node, *types: str) -> list[Shape]:
@@ -28,7 +32,7 @@ def infer_binary(node: Node, *types: str) -> list[Shape]:
         need(False, node, f"{a} and {b} do not broadcast")
     groups = _collapse(a.shape, b.shape)
     if len(groups) > MAX_OUTER + 1:
-        raise unsupported(node, f"{a} and {b} alternate in {len(groups)} broadcast dimensions: broadcast one beforehand")
+        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(groups)}; split the operator")
     return [tuple(shape)]
 
 
@@ -44,7 +48,7 @@ def _collapse(a: Shape, b: Shape) -> list[tuple[int, bool, bool]]:
     """Dimensions as (extent, a has it, b has it), outermost first; neighbours that broadcast alike are one."""
     rank = max(len(a), len(b))
     wide_a, wide_b = ((1,) * (rank - len(s)) + s for s in (a, b))
-    dims = [(max(m, n) if m and n else 0, m != 1, n != 1) for m, n in zip(wide_a, wide_b, strict=True) if (m, n) != (1, 1)]
+    dims = [(n if m == 1 else m, m != 1, n != 1) for m, n in zip(wide_a, wide_b, strict=True) if (m, n) != (1, 1)]
     groups = [(math.prod(d[0] for d in same), *has) for has, same in groupby(dims, key=lambda d: d[1:])]
     return groups or [(1, True, True)]
 
@@ -60,14 +64,28 @@ def _jumps(shape: list[int], owned: list[bool], row: int) -> list[int]:
     return jumps
 
 
-def walk(a: Shape, b: Shape) -> dict[str, Param]:
-    """The params that every broadcasting kernel has, for operands of these shapes."""
-    *outer, (size, a_step, b_step) = _collapse(a, b)
+def _tile(groups: list[tuple[int, bool, bool]]) -> int:
+    """How many short rows to take as one where b is the same short row for all of a (a bias): a divisor of the rows."""
+    if [g[1:] for g in groups] != [(True, False), (True, True)]:
+        return 1
+    rows, size = groups[0][0], groups[1][0]
+    fit = range(1, min(rows, TILED // max(size, 1)) + 1) if size < SHORT_ROW else ()
+    return max((k for k in fit if rows % k == 0), default=1)
+
+
+def walk(a: Tensor, b: Tensor, target: Target) -> dict[str, Any]:
+    """The params that every broadcasting kernel has, for operands ``a`` and ``b``."""
+    groups = _collapse(a.shape, b.shape)
+    tile = _tile(groups) if target.wide else 1
+    *outer, (size, a_step, b_step) = groups
     outer.reverse()
     shape = [n for n, _, _ in outer]
+    if tile > 1:
+        size, shape = size * tile, [shape[0] // tile]
     fill = [0] * (MAX_OUTER - len(outer))
     return {
         "size": size,
+        "tile": tile,
         "a_step": int(a_step),
         "b_step": int(b_step),
         "rows": math.prod(shape),
@@ -77,9 +95,20 @@ def walk(a: Shape, b: Shape) -> dict[str, Param]:
     }
 
 
-def commuted(a: Shape, b: Shape) -> bool:
-    """Whether a commutative kernel should take the operands the other way round: ``a`` has one value a row."""
-    return not _collapse(a, b)[-1][1]
+def broadcast_call(
+    kernel: str, operands: tuple[Tensor, Tensor], y: Tensor, params: Mapping[str, Param], target: Target
+) -> Call:
+    """The call of a broadcasting kernel; ``params`` are those beside the walk."""
+    a, b = operands
+    steps = walk(a, b, target)
+    scratch = y.dtype.itemsize * int(steps["size"]) if steps["tile"] != 1 else 0
+    return Call(kernel, {**steps, **params}, operands, (y,), scratch, inplace=(0, 1))
+
+
+def commuted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The operands of a commutative kernel, the one that broadcasts second: it has one value a row or is smaller."""
+    _, a_step, b_step = _collapse(a.shape, b.shape)[-1]
+    return (b, a) if not a_step or (b_step and a.size < b.size) else (a, b)
 
 
 #: Shapes of two operands that try every kind of walk, for ``cases``.
@@ -101,7 +130,7 @@ def binary_case(
     **options: Any,
 ) -> Case:
     """One node of two operands; ``quant`` is scale and zero point of a, b and the output in turn."""
-    pairs = [(quant[i], int(quant[i + 1])) for i in range(0, len(quant), 2)] or [(), (), ()]
+    scales, zeros = quant[::2] or (None,) * 3, quant[1::2] or (0,) * 3
     shapes = (a, b, tuple(np.broadcast_shapes(a, b)))
-    x, z, y = (tensor(s, type, *pair, name=name) for s, pair, name in zip(shapes, pairs, "abc", strict=True))
+    x, z, y = (tensor(shapes[i], type, scales[i], int(zeros[i]), name="abc"[i]) for i in range(3))
     return Case(Node(op, (x, z), (y,), options), values, oracle)

@@ -193,15 +193,23 @@ def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]
     return rounded.clip(-127 if symmetric else -128, 127).astype(np.int8), scale, zero
 
 
+def symmetric_hybrid(node: Node, channels: int) -> bool:
+    """Whether a hybrid CONV_2D quantises its images symmetrically: LiteRT does if the weights have one scale."""
+    quant = node.input(1).quant
+    return quant is not None and quant.scale.size != channels
+
+
 def hybrid_reference(node: Node, x: Array, sums: Callable[[Array], Array]) -> list[Array]:
     """The numpy meaning of a hybrid convolution; ``sums`` convolves one image [1, h, w, c] of float64 integers."""
     scales, bias = hybrid_ends(node, node.output.shape[-1])
     low, high = float_range(node)
+    symmetric = symmetric_hybrid(node, scales.size)
     made = []
     for image in x:
-        q, scale, zero = quantize_dynamic(image, symmetric=False)
+        q, scale, zero = quantize_dynamic(image, symmetric)
         acc = sums(q[None].astype(np.float64) - zero)[0].astype(np.float32)
-        made.append((acc * scales * scale + bias).clip(np.float32(low), np.float32(high)))
+        real = acc * (scale * scales) if symmetric else acc * scales * scale
+        made.append((real + bias).clip(np.float32(low), np.float32(high)))
     return [np.array(made, np.float32)]
 
 

@@ -58,7 +58,7 @@ def _inverse(a: Raw) -> Raw:
 
 def one_over_one_plus(a: Raw) -> Raw:
     """1 / (1 + a) in Q0 for a in Q0, 0 <= a <= 1."""
-    return np.minimum(_inverse(a) << 1, ONE)
+    return np.asarray(np.minimum(_inverse(a) << 1, ONE))
 
 
 def logistic(a: NDArray[Any], bits: int) -> Raw:
@@ -72,7 +72,7 @@ def tanh(a: NDArray[Any], bits: int) -> Raw:
     """tanh(a) in Q0 for a in Q``bits``, ``bits`` at most 4."""
     a = np.asarray(a, np.int64)
     positive = np.clip((_inverse(exp_of_negative(-np.abs(a), bits + 1)) - (1 << 29)) << 2, _LOW, ONE)
-    return np.sign(a) * positive
+    return np.asarray(np.sign(a) * positive)
 
 
 def input_radius(bits: int, shift: int) -> int:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from twinfer.runtime.graph import DTYPES, Node, Tensor
-from twinfer.runtime.op import Call, Case, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor, unsupported
 
 #: Extent, and distance of neighbours in bytes.
 Axis = tuple[int, int]
 
 #: Most dimensions that tw_slice walks (TW_MAX_SLICE in kernels_c/slice.h).
 MAX_AXES = 6
+
+#: Runs of more bytes are worth a call of memcpy each.
+LONG_RUN = 256
 
 
 def check_moved(node: Node, *moved: Tensor) -> None:
@@ -95,6 +99,18 @@ def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:
     whole = [(1, 0)] * (MAX_AXES - len(merged)) + merged
     extents, distances = [n for n, _ in whole], [step for _, step in whole]
     return Call("tw_slice", {"start": start, "size": size, "n": extents, "step": distances}, (x,), (y,))
+
+
+def run_params(outer: int, runs: Sequence[int]) -> tuple[dict[str, int], tuple[Array, ...]]:
+    """Params for joining or splitting runs of bytes, and the table of the runs where they are not all equal.
+
+    Equal runs are copied by a kernel for their size; others in words that divide them all, long ones by memcpy.
+    """
+    if len(set(runs)) == 1:
+        return {"count": len(runs), "outer": outer, "run": runs[0]}, ()
+    word = 0 if min(runs) > LONG_RUN else math.gcd(16, *runs)
+    params = {"count": len(runs), "outer": outer, "total": sum(runs), "word": word}
+    return params, (np.array(runs, np.int32),)
 
 
 def index(values: Sequence[int], type: str = "INT32", shape: Shape | None = None) -> Tensor:

@@ -22,7 +22,7 @@ def need_quant(node: Node, *tensors: Tensor) -> None:
 
 
 def byte_table(source: str, function: Callable[[NDArray[np.int64]], Array]) -> Array:
-    """``function`` of every value of the 8-bit type ``source``, in the order of their unsigned bytes, for ``tw_table_8``."""
+    """``function`` of every value of the 8-bit type ``source``, for ``tw_table_8``: by unsigned byte."""
     values: NDArray[Any] = np.arange(256, dtype=np.uint8)
     if source == "INT8":
         values = values.view(np.int8)

@@ -48,7 +48,7 @@ def through_float(node: Node, q: Array, function: Callable[[float], float]) -> A
     with np.errstate(over="ignore"):
         steps = np.array([function(float(v)) for v in real.ravel()], np.float32).reshape(q.shape) * inverse
     whole = np.copysign(np.floor(np.minimum(np.abs(steps), 1e6).astype(np.float64) + 0.5), steps)
-    return np.clip(whole + y.zero, -128, 127).astype(np.int8)
+    return np.asarray(np.clip(whole + y.zero, -128, 127), np.int8)
 
 
 def expf(x: float) -> float:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
-from twinfer.runtime.graph import Node
+from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, tensor, unsupported
-from twinfer.runtime.ops._activation import float_range, integer_range, quantized_range
-from twinfer.runtime.ops._broadcast import SHAPES, binary_case, infer_quantized, walk
+from twinfer.runtime.ops._activation import output_range
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
 from twinfer.runtime.target import Target
 
 LEFT_SHIFT = 20
@@ -19,17 +19,18 @@ LEFT_SHIFT = 20
 
 def infer(node: Node) -> list[Shape]:
     shapes = infer_quantized(node, "INT8", "FLOAT32", "INT32")
-    float_range(node)
-    if node.output.type == "INT8" and _multipliers(node)[2][1] > 0:
-        raise unsupported(node, f"the scale of {node.output} is too small beside its inputs'; requantise the model")
+    output_range(node)
+    a, b, y = node.input(0), node.input(1), node.output
+    if y.type == "INT8" and _multipliers(a, b, y)[2][1] > 0:
+        raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
     return shapes
 
 
-def _multipliers(node: Node) -> list[tuple[int, int]]:
+def _multipliers(a: Tensor, b: Tensor, y: Tensor) -> list[tuple[int, int]]:
     """Multiplier and shift of both inputs and the output. Source: TFLM's CalculateOpDataAdd."""
-    a, b, y = node.input(0).scale, node.input(1).scale, node.output.scale
-    common = 2 * max(a, b)
-    return [quantize_multiplier(real) for real in (a / common, b / common, common / ((1 << LEFT_SHIFT) * y))]
+    common = 2 * max(a.scale, b.scale)
+    reals = (a.scale / common, b.scale / common, common / ((1 << LEFT_SHIFT) * y.scale))
+    return [quantize_multiplier(real) for real in reals]
 
 
 def _sign(node: Node) -> int:
@@ -39,41 +40,32 @@ def _sign(node: Node) -> int:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """TFLM reference_integer_ops::Add and reference_ops::Sub: both operands in 20 more bits, then one rescaling."""
     a, b = inputs
+    low, high = output_range(node).values()
     if node.output.type == "FLOAT32":
         with np.errstate(over="ignore", invalid="ignore"):
             total = a + b if _sign(node) > 0 else a - b
-        return [np.clip(total, *np.float32(float_range(node)))]
+        return [total.clip(low, high)]
     a, b = a.astype(np.int64), b.astype(np.int64)
     if node.output.type == "INT32":
-        return [np.clip((a + _sign(node) * b).astype(np.int32), *np.int32(integer_range(node)))]
-    by_a, by_b, by_y = _multipliers(node)
+        return [(a + _sign(node) * b).astype(np.int32).clip(low, high)]
+    by_a, by_b, by_y = _multipliers(node.input(0), node.input(1), node.output)
     scaled_a = requantize((a - node.input(0).zero) << LEFT_SHIFT, *by_a)
     scaled_b = requantize((b - node.input(1).zero) << LEFT_SHIFT, *by_b)
     total = requantize(scaled_a + _sign(node) * scaled_b, *by_y) + node.output.zero
-    return [np.clip(total, *quantized_range(node, node.output)).astype(np.int8)]
-
-
-def _quant_params(node: Node) -> dict[str, Param]:
-    (a_mult, a_shift), (b_mult, b_shift), (mult, shift) = _multipliers(node)
-    return {
-        "a_zero": node.input(0).zero, "a_mult": a_mult, "a_shift": -a_shift,
-        "b_zero": node.input(1).zero, "b_mult": b_mult, "b_shift": -b_shift,
-        "out_zero": node.output.zero, "mult": mult, "shift": -shift,
-    }  # fmt: skip
+    return [total.clip(low, high).astype(np.int8)]
 
 
 def lower(node: Node, target: Target) -> Call:
     a, b, y = node.input(0), node.input(1), node.output
-    params = walk(a.shape, b.shape) | {"b_sign": _sign(node)}
-    low: float
-    high: float
+    if node.op == "ADD":
+        a, b = commuted(a, b)
+    params: dict[str, Param] = {"b_sign": _sign(node)}
     if y.type == "INT8":
-        params |= _quant_params(node)
-        low, high = quantized_range(node, y)
-    else:
-        low, high = float_range(node) if y.type == "FLOAT32" else integer_range(node)
+        for prefix, (mult, shift) in zip(("a_", "b_", ""), _multipliers(a, b, y), strict=True):
+            params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
+        params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
     kernel = {"INT8": "tw_add_s8", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
-    return Call(kernel, params | {"low": low, "high": high}, (a, b), (y,), inplace=(0, 1))
+    return broadcast_call(kernel, (a, b), y, params | output_range(node), target)
 
 
 SCALES = (

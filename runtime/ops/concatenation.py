@@ -14,7 +14,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops._move import axis_in, case, check_moved, copy_call, example, index, same_meaning
+from twinfer.runtime.ops._move import axis_in, case, check_moved, copy_call, example, index, run_params, same_meaning
 from twinfer.runtime.target import Target
 
 
@@ -70,8 +70,9 @@ def lower(node: Node, target: Target) -> Call:
     if len(node.inputs) == 1 or not inputs:
         return copy_call(node)
     runs = [x.nbytes // outer for x in inputs]
-    params = {"count": len(inputs), "outer": outer, "total": sum(runs)}
-    return Call("tw_concatenation", params, (*inputs, np.array(runs, np.int32)), (node.output,))
+    params, table = run_params(outer, runs)
+    kernel = "tw_concatenation_ragged" if table else "tw_concatenation"
+    return Call(kernel, params, (*inputs, *table), (node.output,))
 
 
 def _concat(type: str, axis: int, *shapes: Shape, oracle: str = "tflm") -> Case:
@@ -87,7 +88,9 @@ def concatenation_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _concat(type, 0, (2, 5), (1, 5), (3, 5))
     for axis in (-4, -3, -2, -1, 0, 1, 2, 3):
         yield _concat("INT8", axis, (2, 3, 4, 5), (2, 3, 4, 5))
-    for sizes in ((1, 1), (2, 3, 4), (8, 16, 12, 1), (3, 3), (1,) * 10, (24, 7)):
+    equal = ((1, 1), (3, 3), (1,) * 10, (7, 7), (12, 12), (24, 24), (32, 32), (40, 40), (64, 64))
+    ragged = ((2, 3, 4), (2, 4), (8, 4), (16, 8), (32, 16, 48), (260, 301))  # every word of tw_concatenation_ragged
+    for sizes in (*equal, *ragged):
         yield _concat("INT8", 1, *((7, n) for n in sizes))
     yield _concat("INT8", 1, (4, 5))
     yield _concat("FLOAT32", 2, (2, 2, 3, 2), (2, 2, 1, 2))

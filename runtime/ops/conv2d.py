@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
+from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
 
 
@@ -94,7 +95,8 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
     low, high = float_range(node)
     k4, panel = -(-w.shape[1] // 4) * 4, 8
-    params = {**asdict(g), "k4": k4, "panel": panel, "act_min": low, "act_max": high}
+    symmetric = int(_conv.symmetric_hybrid(node, g.out_c))
+    params = {**asdict(g), "k4": k4, "panel": panel, "symmetric": symmetric, "act_min": low, "act_max": high}
     inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
     image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
     scratch = image + panel * k4 + panel * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
@@ -126,34 +128,16 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, **o: Any) -> Case:
-    kind, zero, out_zero = o.pop("kind", "INT8"), o.pop("zero", 3), o.pop("out_zero", -4)
-    out_scale, bias = o.pop("out_scale", None), o.pop("bias", True)
-    options = {**DEFAULTS, **o}
-    out_c = w_shape[0]
-    if kind in ("FLOAT32", "HYBRID"):
-        x, b = tensor(x_shape), tensor((out_c,), data=rng.standard_normal(out_c), name="b")
-        w = tensor(w_shape, data=rng.standard_normal(w_shape), name="w")
-        if kind == "HYBRID":
-            scales = rng.uniform(0.002, 0.02, out_c)
-            w = tensor(w_shape, "INT8", scales, data=rng.integers(-127, 128, w_shape), name="w")
-        y_args: tuple[Any, ...] = ("FLOAT32",)
-    else:
-        scales = rng.uniform(0.002, 0.02, out_c)
-        x = tensor(x_shape, "INT8", 0.05, zero)
-        w = tensor(w_shape, "INT8", scales, data=rng.integers(-127, 128, w_shape), name="w")
-        b = tensor((out_c,), "INT32", scales * np.float32(0.05), data=rng.integers(-9000, 9000, out_c), name="b")
-        y_args = ("INT8", out_scale or 0.03 * (w.size / out_c) ** 0.5, out_zero)
-    probe = Node("CONV_2D", (x, w, None), (), options)
-    y = tensor(geometry(probe).shape, *y_args, name="y")
-    node = Node("CONV_2D", (x, w, b) if bias else (x, w), (y,), options)
-    return Case(node, oracle="litert", tolerance=1e-4) if kind == "HYBRID" else Case(node)
+def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, layer: Layer | None = None, **o: Any) -> Case:
+    layer = layer or Layer()
+    return layer.case(rng, "CONV_2D", (x_shape, w_shape), lambda n: geometry(n).shape, {**DEFAULTS, **o})
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     for kind in ("INT8", "FLOAT32"):
+        layer = Layer(kind, bound=9000)
         for padding in ("SAME", "VALID"):
-            for x_shape, w_shape, stride in (
+            for x_shape, w_shape, (h, w) in (
                 ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)),
                 ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
                 ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)),
@@ -161,23 +145,23 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
                 ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)),
                 ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
             ):
-                h, w = stride
-                yield _case(rng, x_shape, w_shape, kind=kind, padding=padding, stride_h=h, stride_w=w)
-        yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), kind=kind, dilation_h_factor=2, dilation_w_factor=3)
-        yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), kind=kind, padding="VALID", dilation_w_factor=2)
-        yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), kind=kind)  # two groups
-        yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), kind=kind)  # a window larger than the image
-        yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), kind=kind)
-        yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), kind=kind, bias=False)
+                yield _case(rng, x_shape, w_shape, layer, padding=padding, stride_h=h, stride_w=w)
+        yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), layer, dilation_h_factor=2, dilation_w_factor=3)
+        yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), layer, padding="VALID", dilation_w_factor=2)
+        yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
+        yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
+        yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
+        yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
-            yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), kind=kind, fused_activation_function=act)
+            yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
     for padding in ("SAME", "VALID"):
-        yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), kind="HYBRID", padding=padding)
-        yield _case(rng, (1, 9, 5, 4), (17, 1, 2, 4), kind="HYBRID", padding=padding, stride_h=2)
-    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=-128, out_zero=127)
-    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), zero=127, out_zero=-128)
-    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), out_scale=0.0001)  # multiplier above 1: a left shift
-    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), out_scale=1000.0)
+        yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), Layer("HYBRID"), padding=padding)
+        yield _case(rng, (1, 9, 5, 4), (17, 1, 2, 4), Layer("HYBRID"), padding=padding, stride_h=2)
+        yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), Layer("HYBRID", per_tensor=True), padding=padding)
+    for zero, out_zero in ((-128, 127), (127, -128)):
+        yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(zero=zero, out_zero=out_zero))
+    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=0.0001))  # multiplier above 1: a left shift
+    yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=1000.0))
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)

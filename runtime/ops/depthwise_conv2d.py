@@ -10,10 +10,11 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops import _conv, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
+from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
 
 
@@ -81,6 +82,8 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
+    if _conv.symmetric_hybrid(node, g.out_c):
+        raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
     low, high = float_range(node)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c, "act_min": low, "act_max": high}
     inputs = (node.input(0), node.input(1), *_conv.hybrid_ends(node, g.out_c))
@@ -119,34 +122,24 @@ def _lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     return Call("tw_depthwise_conv2d_wide_s8", {**params, **ends}, inputs, (y,), macs=macs)
 
 
-def _case(rng: np.random.Generator, x_shape: Shape, k: tuple[int, int], multiplier: int = 1, **o: Any) -> Case:
-    kind, zero, out_zero = o.pop("kind", "INT8"), o.pop("zero", 3), o.pop("out_zero", -4)
-    out_scale, bias = o.pop("out_scale", None), o.pop("bias", True)
-    out_c = x_shape[3] * multiplier
+def _case(
+    rng: np.random.Generator,
+    x_shape: Shape,
+    k: tuple[int, int],
+    multiplier: int = 1,
+    layer: Layer | None = None,
+    **o: Any,
+) -> Case:
+    shapes = (x_shape, (1, *k, x_shape[3] * multiplier))
     options = {**conv2d.DEFAULTS, "depth_multiplier": multiplier, **o}
-    w_shape = (1, *k, out_c)
-    if kind in ("FLOAT32", "HYBRID"):
-        x, b = tensor(x_shape), tensor((out_c,), data=rng.standard_normal(out_c), name="b")
-        w = tensor(w_shape, data=rng.standard_normal(w_shape), name="w")
-        if kind == "HYBRID":
-            scales = rng.uniform(0.002, 0.02, out_c)
-            w = tensor(w_shape, "INT8", scales, axis=3, data=rng.integers(-127, 128, w_shape), name="w")
-        y_args: tuple[Any, ...] = ("FLOAT32",)
-    else:
-        scales = rng.uniform(0.002, 0.02, out_c)
-        x = tensor(x_shape, "INT8", 0.05, zero)
-        w = tensor(w_shape, "INT8", scales, axis=3, data=rng.integers(-127, 128, w_shape), name="w")
-        b = tensor((out_c,), "INT32", scales * np.float32(0.05), data=rng.integers(-900, 900, out_c), name="b")
-        y_args = ("INT8", out_scale or 0.03 * (k[0] * k[1]) ** 0.5, out_zero)
-    y = tensor(geometry(Node("", (x, w), (), options)).shape, *y_args, name="y")
-    node = Node("DEPTHWISE_CONV_2D", (x, w, b) if bias else (x, w), (y,), options)
-    return Case(node, oracle="litert", tolerance=1e-4) if kind == "HYBRID" else Case(node)
+    return (layer or Layer()).case(rng, "DEPTHWISE_CONV_2D", shapes, lambda n: geometry(n).shape, options, axis=3)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     for kind in ("INT8", "FLOAT32"):
+        layer = Layer(kind)
         for padding in ("SAME", "VALID"):
-            for x_shape, k, m, stride in (
+            for x_shape, k, m, (h, w) in (
                 ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
                 ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
                 ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
@@ -154,21 +147,20 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
                 ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
                 ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
             ):
-                h, w = stride
-                yield _case(rng, x_shape, k, m, kind=kind, padding=padding, stride_h=h, stride_w=w)
-        yield _case(rng, (1, 11, 12, 6), (3, 3), kind=kind, dilation_h_factor=3, dilation_w_factor=2)
-        yield _case(rng, (1, 2, 2, 20), (5, 5), kind=kind)  # a window larger than the image
-        yield _case(rng, (1, 1, 1, 1), (1, 1), kind=kind)
-        yield _case(rng, (1, 4, 4, 3), (2, 2), kind=kind, bias=False)
+                yield _case(rng, x_shape, k, m, layer, padding=padding, stride_h=h, stride_w=w)
+        yield _case(rng, (1, 11, 12, 6), (3, 3), 1, layer, dilation_h_factor=3, dilation_w_factor=2)
+        yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
+        yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
+        yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
-            yield _case(rng, (1, 4, 6, 17), (3, 3), kind=kind, fused_activation_function=act)
+            yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
     for padding in ("SAME", "VALID"):
-        yield _case(rng, (2, 5, 6, 17), (3, 3), kind="HYBRID", padding=padding)
-        yield _case(rng, (1, 5, 7, 3), (3, 2), 2, kind="HYBRID", padding=padding, stride_h=2, stride_w=2)
-    yield _case(rng, (1, 6, 5, 8), (3, 3), zero=-128, out_zero=127)
-    yield _case(rng, (1, 6, 5, 8), (3, 3), zero=127, out_zero=-128)
-    yield _case(rng, (1, 6, 5, 8), (3, 3), out_scale=0.0001)  # multiplier above 1: a left shift
-    yield _case(rng, (1, 6, 5, 8), (3, 3), out_scale=1000.0)
+        yield _case(rng, (2, 5, 6, 17), (3, 3), 1, Layer("HYBRID"), padding=padding)
+        yield _case(rng, (1, 5, 7, 3), (3, 2), 2, Layer("HYBRID"), padding=padding, stride_h=2, stride_w=2)
+    for zero, out_zero in ((-128, 127), (127, -128)):
+        yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(zero=zero, out_zero=out_zero))
+    yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
+    yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=1000.0))
 
 
 OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import float_range, quantized_range
+from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
 
 
@@ -24,8 +26,12 @@ def infer(node: Node) -> list[Shape]:
     _conv.check_types(node, out)
     if node.options.get("keep_num_dims"):
         need(bool(x.shape) and x.shape[-1] == depth, node, f"{x} must end in {depth} to keep its dimensions")
-        return [(*x.shape[:-1], out)]
-    return [(x.size // depth, out)]
+    return [_shape(node)]
+
+
+def _shape(node: Node) -> Shape:
+    x, (out, depth) = node.input(0), node.input(1).shape
+    return (*x.shape[:-1], out) if node.options.get("keep_num_dims") else (x.size // depth, out)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
@@ -120,51 +126,34 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
     return Call("tw_fully_connected_s8", params, (x, w, bias, mult, shift), (y,), macs=macs)
 
 
-def _case(rng: np.random.Generator, rows: int, depth: int, out: int, **o: Any) -> Case:
-    kind = o.pop("kind", "INT8")
-    per_channel, x_shape = o.pop("per_channel", False), o.pop("x_shape", (rows, depth))
-    y_shape = (*x_shape[:-1], out) if o.get("keep_num_dims") else (rows, out)
+def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | None = None, **o: Any) -> Case:
+    depth = o.pop("depth", x_shape[-1])
     options = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False, **o}
-    bias = options.pop("bias", True)
-    zero, out_zero, out_scale = options.pop("zero", -5), options.pop("out_zero", 7), options.pop("out_scale", None)
-    if kind in ("FLOAT32", "HYBRID"):
-        x, y = tensor(x_shape), tensor(y_shape, name="y")
-        w = tensor((out, depth), data=rng.standard_normal((out, depth)), name="w")
-        if kind == "HYBRID":
-            scales = rng.uniform(0.002, 0.02, out) if per_channel else 0.01
-            w = tensor((out, depth), "INT8", scales, data=rng.integers(-127, 128, (out, depth)), name="w")
-        b = tensor((out,), data=rng.standard_normal(out), name="b")
-    else:
-        scales = rng.uniform(0.002, 0.02, out) if per_channel else 0.01
-        x = tensor(x_shape, "INT8", 0.05, zero)
-        w = tensor((out, depth), "INT8", scales, data=rng.integers(-127, 128, (out, depth)), name="w")
-        scale = out_scale or 0.02 * depth**0.5
-        b = tensor((out,), "INT32", scales * np.float32(0.05), data=rng.integers(-9000, 9000, out), name="b")
-        y = tensor(y_shape, "INT8", scale, out_zero, name="y")
-    node = Node("FULLY_CONNECTED", (x, w, b) if bias else (x, w, None), (y,), options)
-    return Case(node, oracle="litert", tolerance=1e-4) if kind == "HYBRID" else Case(node)
+    layer = layer or Layer(per_tensor=True, bound=9000)
+    return layer.case(rng, "FULLY_CONNECTED", (x_shape, (out, depth)), _shape, options)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
+    floats, plain, hybrid = Layer("FLOAT32"), Layer(per_tensor=True, bound=9000), Layer("HYBRID", per_tensor=True)
     for rows, depth, out in ((1, 1, 1), (1, 7, 5), (1, 16, 16), (3, 33, 17), (9, 64, 130), (1, 40, 200), (8, 5, 33)):
-        yield _case(rng, rows, depth, out)
-        yield _case(rng, rows, depth, out, kind="FLOAT32")
+        yield _case(rng, (rows, depth), out)
+        yield _case(rng, (rows, depth), out, floats)
     for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
-        yield _case(rng, 2, 20, 19, fused_activation_function=act)
-        yield _case(rng, 2, 20, 19, fused_activation_function=act, kind="FLOAT32")
-    yield _case(rng, 2, 12, 9, bias=False)
-    yield _case(rng, 2, 12, 9, bias=False, kind="FLOAT32")
-    yield _case(rng, 4, 12, 21, per_channel=True)
-    yield _case(rng, 1, 12, 21, per_channel=True, zero=127, out_zero=-128)
-    yield _case(rng, 2, 24, 16, zero=-128, out_zero=127)
-    yield _case(rng, 2, 8, 16, out_scale=0.0002)  # multiplier above 1: a left shift
-    yield _case(rng, 2, 8, 16, out_scale=100.0)
-    yield _case(rng, 6, 10, 4, x_shape=(2, 3, 10), keep_num_dims=True)
-    yield _case(rng, 6, 10, 4, x_shape=(2, 3, 10))
-    yield _case(rng, 1, 12, 4, x_shape=(1, 2, 3, 2), kind="FLOAT32")
+        yield _case(rng, (2, 20), 19, fused_activation_function=act)
+        yield _case(rng, (2, 20), 19, floats, fused_activation_function=act)
+    for layer in (plain, floats):
+        yield _case(rng, (2, 12), 9, replace(layer, bias=False))
+    yield _case(rng, (4, 12), 21, Layer())
+    yield _case(rng, (1, 12), 21, Layer(zero=127, out_zero=-128))
+    yield _case(rng, (2, 24), 16, replace(plain, zero=-128, out_zero=127))
+    yield _case(rng, (2, 8), 16, replace(plain, out_scale=0.0002))  # multiplier above 1: a left shift
+    yield _case(rng, (2, 8), 16, replace(plain, out_scale=100.0))
+    yield _case(rng, (2, 3, 10), 4, keep_num_dims=True)
+    yield _case(rng, (2, 3, 10), 4)
+    yield _case(rng, (1, 2, 3, 2), 4, floats, depth=12)
     for asymmetric in (False, True):
-        yield _case(rng, 3, 20, 18, kind="HYBRID", asymmetric_quantize_inputs=asymmetric)
-        yield _case(rng, 1, 33, 5, kind="HYBRID", asymmetric_quantize_inputs=asymmetric, bias=False)
+        yield _case(rng, (3, 20), 18, hybrid, asymmetric_quantize_inputs=asymmetric)
+        yield _case(rng, (1, 33), 5, replace(hybrid, bias=False), asymmetric_quantize_inputs=asymmetric)
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)

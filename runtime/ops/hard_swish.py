@@ -23,7 +23,7 @@ def _multiplier(real: float) -> tuple[int, int]:
 
 
 def _scales(node: Node) -> tuple[float, float]:
-    """From the input, shifted left by 7, to the output's steps and to 3 / 32768, as TFLM's HardSwishPrepare (float32)."""
+    """From the input, shifted left by 7, to the output's steps and to 3 / 32768. Source: TFLM's HardSwishPrepare."""
     fine = np.float32(1 / 128) * np.float32(node.input(0).scale)
     with np.errstate(over="ignore"):
         return float(fine / np.float32(node.output.scale)), float(fine / (np.float32(3) / np.float32(32768)))
@@ -37,6 +37,11 @@ def _saturate(x: Array) -> Array:
     return np.clip(x, _LOW, _HIGH)
 
 
+def _round_shift(x: Array, exponent: int) -> Array:
+    """gemmlowp's RoundingDivideByPOT on int16: its mask holds no more than 15 bits, beyond it rounds away from zero."""
+    return round_shift(x, exponent) if exponent < 16 else np.where(x < 0, -1, 1)
+
+
 def _fixed_point(node: Node, q: Array) -> Array:
     """Source: TFLM reference_ops::HardSwish, in int16."""
     to_output, to_gate = _scales(node)
@@ -44,12 +49,12 @@ def _fixed_point(node: Node, q: Array) -> Array:
     mult, exponent = _multiplier(to_gate)
     gate = _saturate(fine << min(exponent - 1, 30)) if exponent > 0 else fine
     gate = _high_mul(gate, mult)
-    gate = _saturate(gate << 1) if exponent > 0 else round_shift(gate, -exponent)
+    gate = _saturate(gate << 1) if exponent > 0 else _round_shift(gate, -exponent)
     gate = (gate + (1 << 15)) >> 1
     mult, exponent = _multiplier(to_output)
     product = gate * _high_mul(fine, mult)
     truncated = np.sign(product) * (np.abs(product) >> 15)
-    return np.clip(round_shift(truncated, -exponent) + node.output.zero, -128, 127).astype(np.int8)
+    return np.asarray(np.clip(_round_shift(truncated, -exponent) + node.output.zero, -128, 127), np.int8)
 
 
 def _real(x: float) -> float:
@@ -85,6 +90,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         ((1.0, 5), (1.0, -5)),
         ((50.0, -3), (7.0, 100)),
         ((1e-5, 3), (1e-5, 0)),
+        ((0.002, -128), (1.57, 0)),
     ):
         yield int8_case("HARD_SWISH", x, y)
     yield int8_case("HARD_SWISH", (10.0, 3), (0.01, -20), "none", "both refuse an output step this much finer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,14 +28,20 @@ def infer(node: Node) -> list[Shape]:
     need(bool(np.isfinite(_alpha(node))), node, f"alpha is {_alpha(node)}")
     if x.type == "INT8":
         need_quant(node, x, y)
+        need(all(map(math.isfinite, _factors(node))), node, f"alpha and the scales of {x} and {y} are too far apart")
     return [x.shape]
 
 
-def _quantized(node: Node, x: NDArray[np.int64]) -> Array:
-    """Source: TFLM reference_ops::QuantizeLeakyRelu; CalculateOpDataLeakyRelu multiplies and divides in float32."""
+def _factors(node: Node) -> tuple[float, float]:
+    """From input to output steps for values from zero up, and below. Source: CalculateOpDataLeakyRelu, in float32."""
     scale, out_scale = np.float32(node.input(0).scale), np.float32(node.output.scale)
-    above = quantize_multiplier(float(scale / out_scale))
-    below = quantize_multiplier(float(scale * _alpha(node) / out_scale))
+    with np.errstate(over="ignore"):
+        return float(scale / out_scale), float(scale * _alpha(node) / out_scale)
+
+
+def _quantized(node: Node, x: NDArray[np.int64]) -> Array:
+    """Source: TFLM reference_ops::QuantizeLeakyRelu."""
+    above, below = (quantize_multiplier(real) for real in _factors(node))
     t = x - node.input(0).zero
     scaled = np.where(t >= 0, requantize(t, *above), requantize(t, *below))
     return wrap32(scaled + node.output.zero).clip(-128, 127).astype(np.int8)

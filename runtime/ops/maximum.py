@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape
-from twinfer.runtime.ops._broadcast import SHAPES, binary_case, infer_binary, walk
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, infer_binary
 from twinfer.runtime.target import Target
 
 KERNELS = {
@@ -31,9 +31,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    a, b, y = node.input(0), node.input(1), node.output
-    params = walk(a.shape, b.shape) | {"minimum": int(node.op == "MINIMUM")}
-    return Call(KERNELS[y.type], params, (a, b), (y,), inplace=(0, 1))
+    operands, y = (node.input(0), node.input(1)), node.output
+    return broadcast_call(KERNELS[y.type], operands, y, {"minimum": int(node.op == "MINIMUM")}, target)
 
 
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:

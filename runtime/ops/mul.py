@@ -10,14 +10,15 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape
-from twinfer.runtime.ops._activation import float_range, integer_range, quantized_range
-from twinfer.runtime.ops._broadcast import SHAPES, binary_case, commuted, infer_quantized, walk
+from twinfer.runtime.ops._activation import output_range
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
 from twinfer.runtime.target import Target
 
 
 def infer(node: Node) -> list[Shape]:
-    float_range(node)
-    return infer_quantized(node, "INT8", "FLOAT32", "INT32")
+    shapes = infer_quantized(node, "INT8", "FLOAT32", "INT32")
+    output_range(node)
+    return shapes
 
 
 def _multiplier(node: Node) -> tuple[int, int]:
@@ -28,32 +29,26 @@ def _multiplier(node: Node) -> tuple[int, int]:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """TFLM reference_integer_ops::Mul: the product of the values less their zero points, rescaled once."""
     a, b = inputs
+    low, high = output_range(node).values()
     if node.output.type == "FLOAT32":
         with np.errstate(over="ignore", invalid="ignore"):
-            return [np.clip(a * b, *np.float32(float_range(node)))]
+            return [(a * b).clip(low, high)]
     a, b = a.astype(np.int64), b.astype(np.int64)
     if node.output.type == "INT32":
-        return [np.clip((a * b).astype(np.int32), *np.int32(integer_range(node)))]
+        return [(a * b).astype(np.int32).clip(low, high)]
     product = (a - node.input(0).zero) * (b - node.input(1).zero)
     total = wrap32(requantize(product, *_multiplier(node)) + node.output.zero)
-    return [np.clip(total, *quantized_range(node, node.output)).astype(np.int8)]
+    return [total.clip(low, high).astype(np.int8)]
 
 
 def lower(node: Node, target: Target) -> Call:
-    a, b, y = node.input(0), node.input(1), node.output
-    if commuted(a.shape, b.shape):
-        a, b = b, a
-    params = walk(a.shape, b.shape)
-    if y.type == "FLOAT32":
-        low, high = float_range(node)
-        return Call("tw_mul_f32", params | {"low": low, "high": high}, (a, b), (y,), inplace=(0, 1))
-    if y.type == "INT32":
-        least, most = integer_range(node)
-        return Call("tw_mul_s32", params | {"low": least, "high": most}, (a, b), (y,), inplace=(0, 1))
-    least, most = quantized_range(node, y)
-    mult, shift = _multiplier(node)
-    params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
-    return Call("tw_mul_s8", params | {"low": least, "high": most}, (a, b), (y,), inplace=(0, 1))
+    a, b = commuted(node.input(0), node.input(1))
+    y, params = node.output, output_range(node)
+    if y.type == "INT8":
+        mult, shift = _multiplier(node)
+        params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
+    kernel = {"INT8": "tw_mul_s8", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32"}[y.type]
+    return broadcast_call(kernel, (a, b), y, params, target)
 
 
 SCALES = (

@@ -64,26 +64,29 @@ def _float(node: Node) -> tuple[float, float]:
 def _average_int8(x: Array) -> Array:
     """Rounded half away from zero. Source: TFLM reference_integer_ops::AveragePool."""
     total, count = x.astype(np.int64).sum(axis=1), x.shape[1]
-    return np.sign(total) * ((np.abs(total) + count // 2) // count)
+    return np.asarray(np.sign(total) * ((np.abs(total) + count // 2) // count))
 
 
 def _average_float(x: Array) -> Array:
     """The sum in the order of the elements, in float32."""
-    return np.add.accumulate(np.insert(x, 0, 0, axis=1), axis=1)[:, -1] / np.float32(x.shape[1])
+    total = np.zeros((x.shape[0], x.shape[2]), np.float32)
+    for i in range(x.shape[1]):
+        total += x[:, i]
+    return total / np.float32(x.shape[1])
 
 
 def _largest(x: Array) -> Array:
-    return np.max(x, axis=1, initial=np.finfo(x.dtype).min) if x.dtype.kind == "f" else x.max(axis=1)
+    return np.asarray(np.max(x, axis=1, initial=-FLOAT_MAX if x.dtype.kind == "f" else -128))
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     int8 = x.dtype == np.int8
     reduce = _largest if node.op == "MAX_POOL_2D" else _average_int8 if int8 else _average_float
-    limits = quantized_range(node, node.output) if int8 else np.float32(_float(node))
+    low, high = quantized_range(node, node.output) if int8 else _float(node)
     y = np.empty(node.output.shape, x.dtype)
     for i, j, seen in _windows(node, x):
-        y[:, i, j] = np.clip(reduce(seen), *limits)
+        y[:, i, j] = np.clip(reduce(seen), low, high)
     return [y]
 
 
@@ -100,15 +103,17 @@ def lower(node: Node, target: Target) -> Call:
     return Call(_KERNELS[node.op, x.type], {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
 
 
-def _case(op: str, shape: Shape, size: tuple[int, int], stride: tuple[int, int], padding: str, act: str) -> Iterator[Case]:
+def _case(
+    op: str, shape: Shape, size: tuple[int, int], stride: tuple[int, int], padding: str, act: str
+) -> Iterator[Case]:
     options = {
         "filter_height": size[0], "filter_width": size[1], "stride_h": stride[0], "stride_w": stride[1],
         "padding": padding, "fused_activation_function": act,
     }  # fmt: skip
-    for type, quant in (("INT8", (0.05, 7)), ("FLOAT32", ())):
-        x = tensor(shape, type, *quant)
+    for type, scale, zero in (("INT8", 0.05, 7), ("FLOAT32", None, 0)):
+        x = tensor(shape, type, scale, zero)
         out = (shape[0], *(_axis(Node(op, (x,), (), options), a)[2] for a in "hw"), shape[3])
-        yield Case(Node(op, (x,), (tensor(out, type, *quant, name="y"),), options))
+        yield Case(Node(op, (x,), (tensor(out, type, scale, zero, name="y"),), options))
 
 
 def _cases(op: str) -> Iterator[Case]:

@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape
-from twinfer.runtime.ops._broadcast import binary_case, infer_quantized, walk
+from twinfer.runtime.ops._broadcast import binary_case, broadcast_call, infer_quantized
 from twinfer.runtime.target import Target
 
 
@@ -38,13 +38,12 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x, alpha, y = node.input(0), node.input(1), node.output
-    params = walk(x.shape, alpha.shape)
     if y.type == "FLOAT32":
-        return Call("tw_prelu_f32", params, (x, alpha), (y,), inplace=(0,))
+        return broadcast_call("tw_prelu_f32", (x, alpha), y, {}, target)
     (mult, shift), (alpha_mult, alpha_shift) = _multipliers(node)
-    params |= {"zero": x.zero, "alpha_zero": alpha.zero, "out_zero": y.zero}
+    params = {"zero": x.zero, "alpha_zero": alpha.zero, "out_zero": y.zero}
     params |= {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
-    return Call("tw_prelu_s8", params, (x, alpha), (y,), inplace=(0,))
+    return broadcast_call("tw_prelu_s8", (x, alpha), y, params, target)
 
 
 SCALES = (

@@ -70,8 +70,8 @@ def lower(node: Node, target: Target) -> Call:
         limits = {"low": low - y.zero, "high": high - y.zero}
         return Call(kernel, {"size": y.size, "zero": y.zero, "scale": y.scale, **limits}, (x,), (y,))
     mult, shift = quantize_multiplier(x.scale / y.scale)
-    params = {"size": y.size, "zero": x.zero, "mult": mult, "shift": shift, "out_zero": y.zero, "low": low, "high": high}
-    return Call(kernel, params, (x,), (y,), inplace=(0,) if x.type == y.type else ())
+    params = {"size": y.size, "zero": x.zero, "mult": mult, "shift": shift, "out_zero": y.zero}
+    return Call(kernel, params | {"low": low, "high": high}, (x,), (y,), inplace=(0,) if x.type == y.type else ())
 
 
 def _case(source: Tensor, type: str, scale: float, zero: int, values: Array | None = None, **more: Any) -> Case:
@@ -104,7 +104,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             for type in kernels:
                 out_zero = 128 if type == "UINT8" else 0 if type in ("INT16", "INT32") else zero % 256 - 128
                 yield _case(tensor((3, 101), source, scale, zero), type, out_scale, out_zero)
-    for source, type, zero, out_zero in (("INT8", "UINT8", -128, 0), ("UINT8", "INT8", 0, -128), ("INT16", "INT32", 7, -9)):
+    same_scale = (("INT8", "UINT8", -128, 0), ("UINT8", "INT8", 0, -128), ("INT16", "INT32", 7, -9))
+    for source, type, zero, out_zero in same_scale:
         yield _case(tensor((257,), source, 0.5, zero), type, 0.5, out_zero)
 
 

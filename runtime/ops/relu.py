@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.fixed_point import quantize_multiplier, requantize
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op
 from twinfer.runtime.ops._activation import float_range, quantized_range
@@ -27,12 +27,14 @@ def _int8(node: Node, q: Array) -> Array:
     x, y = node.input(0), node.output
     mult, shift = quantize_multiplier(x.scale / y.scale)
     steps = requantize(q.astype(np.int64) - x.zero, mult, shift)
-    return np.clip(steps + y.zero, *quantized_range(_as_fused(node), y)).astype(np.int8)
+    low, high = quantized_range(_as_fused(node), y)
+    return np.clip(wrap32(steps + y.zero), low, high).astype(np.int8)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
-    return [_int8(node, x) if x.dtype == np.int8 else np.clip(x, *np.float32(float_range(_as_fused(node))))]
+    low, high = float_range(_as_fused(node))
+    return [_int8(node, x) if x.dtype == np.int8 else np.clip(x, low, high)]
 
 
 def lower(node: Node, target: Target) -> Call:

@@ -60,14 +60,14 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _case(op: str, x: Tensor, shape: Shape, *more: Tensor, **options: object) -> Case:
-    y = tensor(shape, x.type, *(() if x.quant is None else (x.scale, x.zero)), name="y")
+    y = tensor(shape, x.type, None if x.quant is None else x.scale, 0 if x.quant is None else x.zero, name="y")
     return Case(Node(op, (x, *more), (y,), options))
 
 
 def reshape_cases(rng: np.random.Generator) -> Iterator[Case]:
-    for type, quant in (("INT8", (0.5, 3)), ("FLOAT32", ()), ("INT32", ())):
+    for type, scale in (("INT8", 0.5), ("FLOAT32", None), ("INT32", None)):
         new = tensor((3,), "INT32", data=np.array([3, -1, 5]))
-        yield _case("RESHAPE", tensor((1, 6, 5), type, *quant), (3, 2, 5), new, new_shape=(3, 2, 5))
+        yield _case("RESHAPE", tensor((1, 6, 5), type, scale), (3, 2, 5), new, new_shape=(3, 2, 5))
 
 
 def squeeze_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -11,8 +11,8 @@ import numpy as np
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.ops._gemmlowp import exp_of_negative, input_radius, one_over_one_plus
+from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.target import Target
 
 
@@ -30,7 +30,9 @@ def infer(node: Node) -> list[Shape]:
     if x.type == "INT8":
         need_quant(node, x, y)
         if (y.scale, y.zero) != (1 / 256, -128):
-            raise unsupported(node, f"{y} must have scale 1/256 and zero point -128, as TFLite defines it: requantise it")
+            raise unsupported(
+                node, f"{y} must have scale 1/256 and zero point -128, as TFLite defines it: requantise it"
+            )
     return [x.shape]
 
 
@@ -53,7 +55,7 @@ def _reference_int8(node: Node, x: Array) -> Array:
     headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
     scale = one_over_one_plus((total << np.maximum(headroom, 0)) - (1 << 31))
     q = np.where(headroom < 4, 0, round_shift(multiply_high(scale, exps), np.minimum(35 - headroom, 31)))
-    return np.clip(q - 128, -128, 127).astype(np.int8).reshape(x.shape)
+    return np.asarray(np.clip(q - 128, -128, 127), np.int8).reshape(x.shape)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
@@ -73,7 +75,9 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_softmax_s8", shape, (x, exps), (y,), inplace=(0,))
 
 
-def _int8_case(shape: Shape, scale: float, beta: float = 1.0, values: Array | None = None, oracle: str = "tflm") -> Case:
+def _int8_case(
+    shape: Shape, scale: float, beta: float = 1.0, values: Array | None = None, oracle: str = "tflm"
+) -> Case:
     y = tensor(shape, "INT8", 1 / 256, -128, name="y")
     node = Node("SOFTMAX", (tensor(shape, "INT8", scale, 3),), (y,), {"beta": beta})
     why = "" if oracle != "none" else "TFLM aborts where the sum reaches 512"

@@ -13,7 +13,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
-from twinfer.runtime.ops._move import axis_in, case, check_arity, check_moved, example, index, indices
+from twinfer.runtime.ops._move import axis_in, case, check_arity, check_moved, example, index, indices, run_params
 from twinfer.runtime.target import Target
 
 #: Position of the data among the inputs, and of the axis (UNPACK: an option).
@@ -78,8 +78,8 @@ def lower(node: Node, target: Target) -> Call:
     if len(node.outputs) == 1 or not outputs:
         return Call("tw_copy", {"size": x.nbytes}, (x,), node.outputs, inplace=(0,))
     runs = [out.nbytes // outer for out in outputs]
-    params = {"count": len(runs), "outer": outer, "total": sum(runs)}
-    return Call("tw_split", params, (x, np.array(runs, np.int32)), outputs)
+    params, table = run_params(outer, runs)
+    return Call("tw_split_ragged" if table else "tw_split", params, (x, *table), outputs)
 
 
 def _cut(shape: Shape, axis: int, n: int) -> Shape:
@@ -117,7 +117,8 @@ def split_v_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield one(type, (7, 3), 0, (4, 2, 1))
     yield one("INT8", (2, 6, 3, 2), 1, (1, 5))
     yield one("INT8", (2, 6, 3, 2), -2, (3,))
-    yield one("INT8", (3, 29), 1, (8, 16, 3, 2), "tflm")
+    for sizes in ((8, 16, 3, 2), (2, 4), (8, 4), (16, 8), (32, 16, 48), (260, 301), (12, 12), (24, 24)):
+        yield one("INT8", (3, sum(sizes)), 1, sizes)
     yield one("INT8", (3, 9), 1, (4, -1, 2), "litert")
     yield one("UINT8", (3, 9), 1, (4, 5), "litert")
     yield one("INT64", (3, 9), 1, (4, 5), "litert")

@@ -37,7 +37,7 @@ def _mask(node: Node, name: str) -> set[int]:
 
 
 def cut(n: int, begin: int | None, end: int | None, stride: int, offset: bool) -> Cut:
-    """The range of an axis of extent ``n``, clamped; None: from or to the end. With ``offset``, end counts from begin."""
+    """The range of an axis of extent ``n``, clamped; None: from or to the end. ``offset``: end counts from begin."""
     low, high = (0, n) if stride > 0 else (-1, n - 1)
     first, last = (low, high) if stride > 0 else (high, low)
     start = first if begin is None else min(max(begin + (n if begin < 0 else 0), low), high)

@@ -17,7 +17,7 @@ from twinfer.runtime.target import Target
 
 
 def _int8(node: Node, q: Array) -> Array:
-    """Fixed point as in TFLM's reference_integer_ops::Tanh; it knows one output quantisation, others go through float."""
+    """Fixed point for the one output quantisation that it knows (TFLM reference_integer_ops::Tanh), else float."""
     x, y = node.input(0), node.output
     if (y.scale, y.zero) != (1 / 128, 0):
         return through_float(node, q, math.tanh)

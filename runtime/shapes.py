@@ -1,0 +1,168 @@
+"""Re-infers the shapes of a graph: LiteRT's resize_tensor_input and allocate_tensors as one pass ``Graph -> Graph``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor
+from twinfer.runtime.op import Array, Shape, need
+from twinfer.runtime.registry import operator, operators
+
+#: Operators whose result depends on nothing but the shape of their input.
+SHAPE_OPS = frozenset({"SHAPE", "RANK"})
+
+#: Types that shapes are computed in, and the most elements of a result that is folded.
+SHAPE_TYPES = frozenset({"INT32", "INT64", "BOOL"})
+MAX_FOLDED = 1024
+
+
+def is_open(tensor: Tensor) -> bool:
+    """Whether the file leaves a dimension open, or even the rank: then the shape is only a proposal."""
+    unranked = not tensor.shape and not tensor.extra.get("has_rank") and tensor.data is None
+    return unranked or any(d < 0 for d in tensor.shape_signature)
+
+
+def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = None) -> Graph:
+    """The graph with shapes inferred anew: behind inputs that are resized, and behind what the file leaves open.
+
+    ``input_shapes`` gives some of ``graph.inputs`` another shape, of any rank. What operators compute from SHAPE and
+    constants alone becomes a constant, so that shape arguments are known when planning; those operators are dropped.
+    Other tensors keep the shapes that they have, and all keep their positions. Where nothing is to be done, the graph
+    itself comes back.
+
+    Raises InvalidArgumentError for a shape that no input can have, ModelError where the operators do not fit the new
+    shapes, and UnsupportedOperatorError where a shape changes and twinfer does not know what the operator makes of it.
+    """
+    shapes = dict(input_shapes or {})
+    for tensor, shape in shapes.items():
+        _check_request(graph, tensor, shape)
+    inference = _Inference(graph, shapes)
+    return inference.graph() if inference.changed else graph
+
+
+def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
+    if tensor not in graph.inputs:
+        raise InvalidArgumentError(f"{tensor} is no input of the graph; only inputs can be resized")
+    if any(d < 0 for d in shape):
+        raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: extents must not be negative")
+    if tensor.type in DTYPES and math.prod(shape) * tensor.dtype.itemsize >= 1 << 31:
+        raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: 2 GiB or more")
+
+
+def infer_node(node: Node) -> list[Shape]:
+    """Shapes of the node's outputs; whatever a damaged node makes its operator raise comes out as ModelError."""
+    try:
+        shapes = [tuple(int(d) for d in shape) for shape in operator(node).infer(node)]
+    except TwinferError:
+        raise
+    except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
+        raise ModelError(f"{node}: its shapes, types or options do not fit together ({error!r})") from error
+    need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
+    return shapes
+
+
+class _Inference:
+    """One walk through the nodes.
+
+    ``new``: what stands for a tensor now; ``known``: the constant that its readers see; ``unsure``: tensors whose
+    shape in the file counts for nothing.
+    """
+
+    def __init__(self, graph: Graph, shapes: Mapping[Tensor, Shape]) -> None:
+        self.source = graph
+        self.new = {tensor: _reshaped(tensor, shape) for tensor, shape in shapes.items()}
+        self.known: dict[Tensor, Tensor] = {}
+        self.unsure = {*shapes, *(t for t in graph.tensors if is_open(t))}
+        self.nodes: list[Node] = []
+        for node in graph.nodes:
+            self._add(node)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.known) or any(old is not new for old, new in self.new.items())
+
+    def _add(self, node: Node) -> None:
+        inputs = tuple(None if t is None else self.known.get(t, self.new.get(t, t)) for t in node.inputs)
+        now = node if inputs == node.inputs else replace(node, inputs=inputs)
+        if any(t in self.unsure for t in (*node.inputs, *node.outputs)):
+            self.unsure.update(node.outputs)
+            now = _inferred(now, strict=now is not node)
+        self.new.update(zip(node.outputs, now.outputs, strict=True))
+        values = _fold(now) if self._computes_shapes(node, now) else None
+        if values is None:
+            self.nodes.append(now)
+            return
+        for old, tensor, value in zip(node.outputs, now.outputs, values, strict=True):
+            self.known[old] = replace(tensor, data=value)
+        if any(old in self.source.outputs for old in node.outputs):
+            self.nodes.append(now)  # a run must still write it; readers use the constant
+
+    def _computes_shapes(self, node: Node, now: Node) -> bool:
+        if any(t.type not in SHAPE_TYPES or t.quant is not None or t.size > MAX_FOLDED for t in now.outputs):
+            return False
+        constant = all(t is None or t.data is not None for t in now.inputs)
+        return node.op in SHAPE_OPS or (constant and any(t in self.known for t in node.inputs))
+
+    def _final(self, tensor: Tensor) -> Tensor:
+        """What stands at the tensor's place: its constant where no operator writes it any more."""
+        written = tensor in self.source.outputs
+        return (None if written else self.known.get(tensor)) or self.new.get(tensor, tensor)
+
+    def _signature(self, signature: Signature) -> Signature:
+        if signature.subgraph:
+            return signature
+        inputs = {key: self._final(t) for key, t in signature.inputs.items()}
+        return replace(signature, inputs=inputs, outputs={key: self._final(t) for key, t in signature.outputs.items()})
+
+    def graph(self) -> Graph:
+        source = self.source
+        beside = [constant for tensor, constant in self.known.items() if self._final(tensor) is not constant]
+        return replace(
+            source,
+            tensors=(*map(self._final, source.tensors), *beside),
+            nodes=tuple(self.nodes),
+            inputs=tuple(map(self._final, source.inputs)),
+            outputs=tuple(map(self._final, source.outputs)),
+            signatures=tuple(map(self._signature, source.signatures)),
+        )
+
+
+def _reshaped(tensor: Tensor, shape: Shape) -> Tensor:
+    if tensor.shape == tuple(shape):
+        return tensor
+    signature = tensor.shape_signature if len(tensor.shape_signature) == len(shape) else ()
+    return replace(tensor, shape=tuple(shape), shape_signature=signature)
+
+
+def _inferred(node: Node, strict: bool) -> Node:
+    """The node with its outputs' shapes inferred; unless ``strict``, as it is where the operator is not known."""
+    try:
+        shapes = infer_node(node)
+    except UnsupportedOperatorError:
+        if strict:
+            raise
+        return node
+    outputs = tuple(_reshaped(t, shape) for t, shape in zip(node.outputs, shapes, strict=True))
+    return node if outputs == node.outputs else replace(node, outputs=outputs)
+
+
+def _fold(node: Node) -> list[Array] | None:
+    """The values of the node's outputs by its operator's reference; None if twinfer does not know the operator."""
+    if node.op not in operators():
+        return None
+    wanted = infer_node(node)
+    inputs = [None if t is None else _value(t) for t in node.inputs]
+    values = [np.asarray(v, t.dtype) for v, t in zip(operator(node).reference(node, inputs), node.outputs, strict=True)]
+    if any(t.shape != shape for t, shape in zip(node.outputs, wanted, strict=True)):
+        return None  # planning says what is wrong
+    return [value.reshape(t.shape) for value, t in zip(values, node.outputs, strict=True)]
+
+
+def _value(tensor: Tensor) -> Array:
+    """The constant, or for SHAPE_OPS something of its shape that takes no memory."""
+    return np.broadcast_to(np.zeros((), np.uint8), tensor.shape) if tensor.data is None else tensor.data
