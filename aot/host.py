@@ -113,7 +113,7 @@ def library_sources(projects: Sequence[Project]) -> dict[str, str | bytes]:
     Constants are taken from a binary file: as C text they would be most of the compile time (2.7 s a megabyte).
     """
     files: dict[str, str | bytes] = {}
-    code, data, blob = [], [], bytearray()
+    code, data, blob = [], ["typedef int never_empty;"], bytearray()
     for project in projects:
         files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
         code += [f'#include "{project.name}.c"', _entries(project)]

@@ -12,25 +12,29 @@ from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array, Call, Param
 from twinfer.runtime.plan import Plan, Step
 
-#: Which kernels all their layers call through one instance that reads its params at run time.
-Policy = Callable[[Plan], frozenset[str]]
+#: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
+Policy = Callable[[Plan], frozenset[int]]
 
-#: Distinct specialised bodies of one kernel beyond which they share one instance. Measured on mlp_vww_int8 (27 layers):
+#: Distinct specialised bodies of one kernel beyond which layers share one instance. Measured: mlp_vww_int8, 27 layers:
 #: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time a body.
 MOST_BODIES = 64
 
 
-def specialise(plan: Plan) -> frozenset[str]:
-    """Kernels to share: none, but those that would be specialised more than ``MOST_BODIES`` times."""
-    bodies: dict[str, set[str]] = {}
-    for step in plan.steps:
-        bodies.setdefault(step.call.kernel, set()).add(initialiser(step.call))
-    return frozenset(kernel for kernel, found in bodies.items() if len(found) > MOST_BODIES)
+def specialise(plan: Plan) -> frozenset[int]:
+    """Share nothing, but the bodies with the least work of a kernel that has more than ``MOST_BODIES``."""
+    bodies: dict[str, dict[str, list[int]]] = {}
+    for i, step in enumerate(plan.steps):
+        bodies.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
+    least: list[int] = []
+    for users in bodies.values():
+        by_work = sorted(users.values(), key=lambda steps: -sum(plan.steps[i].call.macs for i in steps))
+        least += [i for steps in by_work[MOST_BODIES:] for i in steps]
+    return frozenset(least)
 
 
-def share_all(plan: Plan) -> frozenset[str]:
-    """Every kernel is shared: the smallest code."""
-    return frozenset(step.call.kernel for step in plan.steps)
+def share_all(plan: Plan) -> frozenset[int]:
+    """Every step shares: the smallest code."""
+    return frozenset(range(len(plan.steps)))
 
 
 def initialiser(call: Call) -> str:
@@ -64,20 +68,17 @@ class Layer:
 class Layers:
     """Prints the layers of one plan; ``preamble`` is what has to stand before them."""
 
-    def __init__(self, plan: Plan, name: str, constants: Constants, shared: frozenset[str]) -> None:
+    def __init__(self, plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> None:
         self._plan, self._name, self._constants, self._shared = plan, name, constants, shared
         self._params = [initialiser(step.call) for step in plan.steps]
-        self._first: dict[tuple[str, str], int] = {}
-        self._users: dict[tuple[str, str], int] = {}
-        for i, step in enumerate(plan.steps):
-            key = (step.call.kernel, self._params[i])
-            self._first.setdefault(key, i)
-            self._users[key] = self._users.get(key, 0) + 1
+        self._users: dict[tuple[str, str, bool], list[int]] = {}
+        for i in range(len(plan.steps)):
+            self._users.setdefault(self._key(i), []).append(i)
 
     @property
     def preamble(self) -> str:
         """Instances of the shared kernels."""
-        used = dict.fromkeys(s.call.kernel for s in self._plan.steps if s.call.kernel in self._shared)
+        used = dict.fromkeys(self._plan.steps[i].call.kernel for i in sorted(self._shared))
         if not used:
             return ""
         lines = [f"static __attribute__((noinline)) TW_SHARED({k}, {self._name}_{k})" for k in used]
@@ -89,16 +90,18 @@ class Layers:
             text = [block_comment(self._describe(i, step)), self._params_text(i), self._function(i, step, symbol)]
             yield Layer(symbol, "\n".join(part for part in text if part))
 
-    def _key(self, i: int) -> tuple[str, str]:
-        return self._plan.steps[i].call.kernel, self._params[i]
+    def _key(self, i: int) -> tuple[str, str, bool]:
+        """Steps of equal keys have params and body in common."""
+        return self._plan.steps[i].call.kernel, self._params[i], i in self._shared
 
     def _params_text(self, i: int) -> str:
         """The params struct, and beside it the specialised body if other layers use it, too; once for equal params."""
-        kernel, params = key = self._key(i)
-        if self._first[key] != i:
+        kernel, params, shared = self._key(i)
+        users = self._users[self._key(i)]
+        if users[0] != i:
             return ""
         text = f"static const {kernel}_params {self._name}_{i}_params = {{\n{params},\n}};"
-        if kernel in self._shared or self._users[key] == 1:
+        if shared or len(users) == 1:
             return text
         call = f"{kernel}_body(&{self._name}_{i}_params, in, out, scratch);"
         head = f"static __attribute__((noinline)) void {self._name}_{i}_body("
@@ -106,11 +109,12 @@ class Layers:
 
     def _invoke(self, i: int) -> str:
         """The call's beginning, up to ``in``."""
-        kernel, _ = key = self._key(i)
-        first = f"{self._name}_{self._first[key]}"
-        if kernel in self._shared:
+        kernel, _, shared = self._key(i)
+        users = self._users[self._key(i)]
+        first = f"{self._name}_{users[0]}"
+        if shared:
             return f"{self._name}_{kernel}(&{first}_params, "
-        return f"{first}_body(" if self._users[key] > 1 else f"{kernel}_body(&{first}_params, "
+        return f"{first}_body(" if len(users) > 1 else f"{kernel}_body(&{first}_params, "
 
     def _function(self, i: int, step: Step, symbol: str) -> str:
         call = step.call

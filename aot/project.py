@@ -116,7 +116,6 @@ def _facts(project: Project) -> Mapping[str, str]:
         "banner": project.banner.removeprefix("/* ").removesuffix(" */"),
         "name": project.name,
         "NAME": project.name.upper(),
-        "headers": " ".join(f"kernels/{path.removeprefix('kernels/')}" for path in _headers(project)),
         "arena": grouped(plan.arena_bytes),
         "align": str(plan.target.alignment),
         "bound": grouped(plan.lower_bound_bytes),
@@ -128,10 +127,6 @@ def _facts(project: Project) -> Mapping[str, str]:
         "outputs": _table(plan.graph.outputs),
         "arch": "-march=native" if plan.target.wide else "",
     }
-
-
-def _headers(project: Project) -> list[str]:
-    return [path for path in project.files if path.startswith("kernels/")]
 
 
 def _table(tensors: Sequence[Tensor]) -> str:

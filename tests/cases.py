@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +15,12 @@ from twinfer.runtime.session import Session
 
 SEED = 20261121
 
+_MATH = "exp tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
+
 #: All that emitted code may take from outside: string.h, math.h, and what compilers add by themselves.
 ALLOWED_SYMBOLS = frozenset(
-    re.findall(
-        r"\w+",
-        """memcpy memmove memset memcmp expf tanhf logf log1pf sqrtf floorf ceilf roundf rintf nearbyintf sinf cosf powf
-        fmodf fmaxf fminf truncf _GLOBAL_OFFSET_TABLE_ __stack_chk_fail""",
-    )
+    ["memcpy", "memmove", "memset", "memcmp", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"]
+    + [f"{name}{end}" for name in _MATH.split() for end in ("", "f")]
 )
 
 

@@ -11,18 +11,27 @@ import pytest
 from cases import ALLOWED_SYMBOLS, SEED, cases_of, graph_of, interpreted, outputs_of, values_of
 
 from twinfer import kernels_c
+from twinfer.aot.compiled import CompiledModel
 from twinfer.aot.emit import emit
-from twinfer.aot.host import CompiledSession, compile_plans, find_compiler, run_tool, write_files
+from twinfer.aot.host import (
+    FLAGS,
+    CompiledSession,
+    compile_plans,
+    find_compiler,
+    library_sources,
+    run_tool,
+    write_files,
+)
 from twinfer.aot.layers import share_all
 from twinfer.aot.project import project_files
-from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
+from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
 from twinfer.runtime.registry import operators
-from twinfer.runtime.session import Session
 from twinfer.runtime.target import GENERIC, HOST, Target
-from twinfer.runtime.tflite import read_file
 
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 SANITIZE = ("-std=c11", "-O1", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -36,7 +45,7 @@ def models(op: str, target: Target) -> Iterator[tuple[str, Graph, list[Any], Pla
     """Name, graph, input values and plan of every case of the operator."""
     for name, case in cases_of(op).items():
         graph = graph_of(case.node)
-        yield name.replace("-", "_"), graph, values_of(case, graph), make_plan(graph, target)
+        yield f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), make_plan(graph, target)
 
 
 def need(compiler: str) -> None:
@@ -57,7 +66,8 @@ def taken_from_outside(engine: CompiledSession) -> set[str]:
 def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     need(compiler)
     found = list(models(op, HOST))
-    engines = compile_plans({name: plan for name, _, _, plan in found}, compiler=compiler)
+    plans = {name: plan for name, _, _, plan in found}
+    engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
     assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
     wrong = []
     for name, graph, values, _ in found:
@@ -66,6 +76,14 @@ def test_compiled_is_interpreted(op: str, compiler: str) -> None:
         if [g.tobytes() for g in got] != [w.tobytes() for w in want]:
             wrong.append(name)
     assert not wrong, f"compiled by {compiler} and interpreted differ: {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize("op", operators())
+def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
+    need("g++")
+    projects = [emit(plan, name) for target in (HOST, GENERIC) for name, _, _, plan in models(op, target)]
+    write_files(tmp_path, library_sources(projects))
+    run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
 
 @pytest.mark.parametrize("target", [HOST, GENERIC], ids=lambda target: target.name)
@@ -89,14 +107,20 @@ def test_no_fault_under_sanitizers(op: str, target: Target, tmp_path: Path) -> N
 
 
 @pytest.mark.corpus("app", "op", "derived", sample=40)
+@pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 def test_corpus(corpus_model: Any) -> None:
     """Real models, whole: a sample; ``--all-models`` takes every one."""
+    twins = [Interpreter(model_path=corpus_model.path), CompiledModel(model_path=corpus_model.path)]
     try:
-        graph = read_file(corpus_model.path)
-        plan = make_plan(graph)
-    except UnsupportedOperatorError as error:
-        pytest.skip(str(error))
-    values = random_inputs(graph, SEED)
-    want = outputs_of(Session(plan), values)
-    got = outputs_of(compile_plans({"model": plan})["model"], values)
-    assert [g.tobytes() for g in got] == [w.tobytes() for w in want]
+        twins[0].allocate_tensors()
+    except TwinferError:
+        pytest.skip("the interpreter does not run it either")
+    values = random_inputs(twins[0].plan.graph, SEED)
+    outputs = []
+    for twin in twins:
+        twin.allocate_tensors()
+        for details, value in zip(twin.get_input_details(), values, strict=True):
+            twin.set_tensor(details["index"], value)
+        twin.invoke()
+        outputs.append([twin.get_tensor(details["index"]).tobytes() for details in twin.get_output_details()])
+    assert outputs[0] == outputs[1]

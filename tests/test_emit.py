@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinfer.aot import emit as emit_module
+from twinfer.aot import layers
 from twinfer.aot import project as project_module
 from twinfer.aot.emit import emit
 from twinfer.aot.host import build, compile_plans, find_compiler, write_files
@@ -166,16 +167,25 @@ def test_equal_params_share_one_body() -> None:
     assert emit(tiny.dense(), "m", policy=share_all).files["m.c"].count("TW_SHARED(") == 1
 
 
+def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the two different bodies, the one with less work shares."""
+    monkeypatch.setattr(layers, "MOST_BODIES", 1)
+    plan = tiny.dense()
+    assert specialise(plan) == {0}
+    text = emit(plan, "m").files["m.c"]
+    assert text.count("TW_SHARED(") == text.count("m_tw_fully_connected_s8(&m_0_params") == 1
+
+
 def test_policies_give_the_same_bits() -> None:
     installed(("gcc",))
     plan = tiny.dense()
     outputs = []
-    for policy in (specialise, share_all):
+    for policy in (specialise, share_all, lambda _: frozenset([1])):
         engine = compile_plans({"m": plan}, compiler="gcc", policy=policy)["m"]
         engine.view(plan.graph.inputs[0])[...] = random_inputs(plan.graph)[0]
         engine.run()
         outputs.append(engine.view(plan.graph.outputs[0]).tobytes())
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 @pytest.mark.parametrize("name", ["", "1x", "a-b", "int", "tw_x", "x" * 64, "a\nb", "é"])

@@ -70,10 +70,10 @@ MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state}
 
 
 def project(name: str) -> dict[str, str]:
-    """All files of one of the models' projects, kernel headers left out: they are sources of this repository."""
+    """The files of a project, but for the kernel headers, which are this repository's, and the list of files."""
     plan = MODELS[name]()
     files = project_files(emit(plan, name, sha256="0" * 64), random_inputs(plan.graph), "0" * 64)
-    return {path: text for path, text in files.items() if not path.startswith("kernels/")}
+    return {path: text for path, text in files.items() if not path.startswith(("kernels/", "twinfer.json"))}
 
 
 if __name__ == "__main__":
