@@ -19,6 +19,9 @@ from twinfer.runtime.target import HOST, Target
 #: The kernel of a call that only passes a value on; it is dropped where input and output share their memory.
 COPY = "tw_copy"
 
+#: Offsets and sizes are int32 in the kernels and in the emitted code.
+MOST_BYTES = 1 << 31
+
 
 @dataclass(frozen=True)
 class Step:
@@ -95,6 +98,8 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     offsets = {t: places[i] for i, group in enumerate(members) for t in group}
     rest = iter(places[len(blocks) :])
     steps = [Step(c, n, next(rest) if c.scratch else 0) for c, n in zip(calls, graph.nodes, strict=True)]
+    if arena.height(everything, places) >= MOST_BYTES:
+        raise UnsupportedOperatorError(f"graph {graph.name!r}: its tensors need an arena of 2 GiB or more")
     return Plan(
         graph,
         target,
@@ -122,6 +127,8 @@ def _refuse_unsupported(graph: Graph) -> None:
 
 
 def _lower(node: Node, target: Target) -> Call:
+    for tensor in (*node.inputs, *node.outputs):
+        need(tensor is None or tensor.nbytes < MOST_BYTES, node, f"{tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
     return guarded(node, lambda: operator(node).lower(node, target))

@@ -25,7 +25,8 @@ def infer_binary(node: Node, *types: str) -> list[Shape]:
     need(len(node.inputs) == 2 and len(node.outputs) == 1, node, "it needs two inputs and one output")
     a, b, y = node.input(0), node.input(1), node.output
     need_type(node, a, *types)
-    need(a.type == b.type == y.type, node, f"{a}, {b} and {y} must be of one type")
+    if not a.type == b.type == y.type:
+        raise unsupported(node, f"{a}, {b} and {y} are of different types, which has no kernel: cast or quantise them")
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:

@@ -1,0 +1,63 @@
+"""The arena planner: no overlap, never below the lower bound, and as good as it gets where that is known."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinfer.runtime import arena
+from twinfer.runtime.arena import Block
+
+blocks = st.lists(
+    st.builds(lambda size, first, length: Block(size, first, first + length), st.integers(0, 300), st.integers(0, 12),
+              st.integers(0, 6)),
+    max_size=14,
+)  # fmt: skip
+
+
+def naive_bound(given_blocks: list[Block]) -> int:
+    steps = range(min((b.first for b in given_blocks), default=0), max((b.last for b in given_blocks), default=0) + 1)
+    return max(sum(b.size for b in given_blocks if b.first <= step <= b.last) for step in steps)
+
+
+@given(blocks, st.sampled_from([1, 4, 16, 64]))
+def test_placement_is_sound(found: list[Block], alignment: int) -> None:
+    places = arena.place(found, alignment)
+    assert arena.check(found, places, alignment) == []
+    assert arena.lower_bound(found) == naive_bound(found)
+    assert arena.height(found, places) >= arena.lower_bound(found)
+    assert places == arena.place(found, alignment)
+
+
+@given(st.lists(st.integers(1, 200), max_size=8))
+def test_chain_reaches_the_bound(sizes: list[int]) -> None:
+    """Each tensor is read by the next step only: two at a time, the case of every plain net."""
+    chain = [Block(size * 16, i, i + 1) for i, size in enumerate(sizes)]
+    assert arena.height(chain, arena.place(chain)) == arena.lower_bound(chain)
+
+
+def test_small_problems_are_solved_as_well_as_by_trying_every_order() -> None:
+    sizes, lives = (1, 2, 3), ((0, 1), (1, 2), (0, 2), (2, 3))
+    for chosen in itertools.product(sizes, repeat=len(lives)):
+        found = [Block(16 * size, *life) for size, life in zip(chosen, lives, strict=True)]
+        orders = itertools.permutations(range(len(found)))
+        best = min(arena.height(found, arena._lowest_fit(found, order, 16)) for order in orders)
+        assert arena.height(found, arena.place(found)) == best
+
+
+@pytest.mark.parametrize(
+    ("offsets", "fault"),
+    [((0, 0), "blocks 0 [0, 32) and 1 [0, 16) overlap"), ((0, 31), "not a multiple"), ((-16, 32), "not a multiple")],
+)
+def test_check_finds_faults(offsets: tuple[int, int], fault: str) -> None:
+    assert any(fault in line for line in arena.check([Block(32, 0, 2), Block(16, 2, 3)], offsets))
+
+
+def test_blocks_that_do_not_meet_may_share() -> None:
+    found = [Block(32, 0, 1), Block(32, 2, 3)]
+    assert arena.check(found, [0, 0]) == []
+    assert arena.place(found) == [0, 0]
+    assert arena.place([]) == []

@@ -1,0 +1,80 @@
+"""Real models against their golden outputs: every whole application, and a sample of the small ones, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.aot.compiled import CompiledModel
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.interpreter import Interpreter
+from twinfer.runtime.registry import operators
+
+#: The applications that need operators that twinfer does not have yet. Remove a name with the operator's arrival.
+UNSUPPORTED_APPS = {
+    "mww_okay_nabu_2": "CALL_ONCE",
+    "mww_vad": "CALL_ONCE",
+    "tflm_audio_preprocessor_int8": "CUSTOM:SignalWindow",
+    "tflm_keyword_scrambled_8bit": "SVDF",
+    "tflm_trained_lstm": "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "tflm_trained_lstm_int8": "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "tineng_ptq_mnist_lenet_300_100": "LOG_SOFTMAX",
+}
+
+#: Models whose goldens show a fault of the reference; they are refused.
+FAULTY = {"lrt_add_quantized_int8"}  # ADD int8 + int8 -> float32
+
+#: Types that every operator which is there at all takes.
+TYPES = {"FLOAT32", "INT8", "INT32", "BOOL"}
+
+#: Float results may differ from the reference by this much of the largest one (libm's exp and tanh, fused sums).
+FLOAT_BOUND = 1e-6
+
+pytestmark = pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
+
+
+def check_golden(model: Interpreter, golden: dict[str, Any], samples: int) -> None:
+    inputs, outputs = model.get_input_details(), model.get_output_details()
+    for sample in range(samples):
+        model.reset_all_variables()
+        for i, details in enumerate(inputs):
+            model.set_tensor(details["index"], golden[f"s{sample}_in{i}"].reshape(details["shape"]))
+        model.invoke()
+        for i, details in enumerate(outputs):
+            got, want = model.get_tensor(details["index"]), golden[f"s{sample}_out{i}"].reshape(details["shape"])
+            if got.dtype.kind == "f":
+                bound = FLOAT_BOUND * float(np.nanmax(np.abs(want), initial=0))
+                np.testing.assert_allclose(got, want, rtol=0, atol=bound, err_msg=f"sample {sample}, output {i}")
+            else:
+                np.testing.assert_array_equal(got, want, err_msg=f"sample {sample}, output {i}")
+
+
+@pytest.mark.corpus("app")
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel], ids=["interpreted", "compiled"])
+def test_applications(corpus_model: Any, engine: type[Interpreter]) -> None:
+    model = engine(model_path=corpus_model.path)
+    missing = UNSUPPORTED_APPS.get(corpus_model.path.stem)
+    if missing:
+        with pytest.raises(UnsupportedOperatorError, match=missing):
+            model.allocate_tensors()
+        return
+    model.allocate_tensors()
+    check_golden(model, corpus_model.golden(), corpus_model.entry["samples"])
+    assert model.plan.macs == corpus_model.entry["macs"]
+
+
+@pytest.mark.corpus("op", "derived")
+def test_small_models_interpreted(corpus_model: Any) -> None:
+    """Exact; refused only for an operator or a type that is not there."""
+    entry = corpus_model.entry
+    model = Interpreter(model_path=corpus_model.path)
+    there = set(entry["ops"]) <= set(operators()) and set(entry["types"]) <= TYPES
+    if not there or corpus_model.path.stem in FAULTY:
+        try:
+            model.allocate_tensors()
+        except UnsupportedOperatorError:
+            return
+    model.allocate_tensors()
+    check_golden(model, corpus_model.golden(), entry["samples"])
