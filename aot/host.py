@@ -27,7 +27,7 @@ from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import Plan
 from twinfer.runtime.session import Session
 
-FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC")
+FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
 
 #: Longest that one run of the compiler may take, in seconds.
 PATIENCE = 1800

@@ -38,9 +38,12 @@ TW_KERNEL(tw_add_s8) {
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_add_s8_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0) tw_add_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else tw_add_s8_row(&p, a + at.a, 1, b + at.b, 1, y);
+        if (p.a_step == 0)
+            tw_add_s8_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_add_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else
+            tw_add_s8_row(&p, a + at.a, 1, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
@@ -66,9 +69,12 @@ TW_KERNEL(tw_add_f32) {
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_add_f32_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0) tw_add_f32_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else tw_add_f32_row(&p, a + at.a, 1, b + at.b, 1, y);
+        if (p.a_step == 0)
+            tw_add_f32_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_add_f32_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else
+            tw_add_f32_row(&p, a + at.a, 1, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
@@ -95,9 +101,12 @@ TW_KERNEL(tw_add_s32) {
     int32_t *y = (int32_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_add_s32_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0) tw_add_s32_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else tw_add_s32_row(&p, a + at.a, 1, b + at.b, 1, y);
+        if (p.a_step == 0)
+            tw_add_s32_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_add_s32_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else
+            tw_add_s32_row(&p, a + at.a, 1, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }

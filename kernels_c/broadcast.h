@@ -6,7 +6,7 @@
  *                           scratch (size elements), so that rows are long enough for SIMD
  *   a_step, b_step          1, or 0 where the operand has one value for the whole row (never both 0)
  *   rows                    number of rows
- *   shape, a_jump, b_jump   outer dimensions, innermost first, and how far an operand moves where that dimension counts up
+ *   shape, a_jump, b_jump   outer dimensions, innermost first, and how far an operand moves where each counts up
  * The output is written row after row. */
 #ifndef TW_BROADCAST_H
 #define TW_BROADCAST_H

@@ -209,11 +209,11 @@ TW_KERNEL(tw_conv2d_wide_f32) {
 
 /* float32 activations, int8 weights, quantised as they come, one scale an image. in: x float, w packed (wide.h), w_sum
  * int32 [out_c], w_scale float [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded
- * up to 16, uint8 [panel, k4], int32 [panel, out_c padded to 16]. symmetric: the weights have one scale for all, the
+ * up to 16, uint8 [8, k4], int32 [8, out_c padded to 16]. symmetric: the weights have one scale for all, the
  * image's zero point is 0. Source: LiteRT's HybridConvPerChannel; symmetric, its EvalHybrid. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
-    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4, panel, symmetric;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4, symmetric;
     float act_min, act_max;
 } tw_conv2d_hybrid_params;
 
@@ -221,7 +221,7 @@ typedef struct {
 TW_INLINE tw_conv2d_wide_s8_params tw_conv2d_hybrid_window(const tw_conv2d_hybrid_params *p, int32_t zero) {
     const tw_conv2d_wide_s8_params w = {1,           p->in_h,     p->in_w,     p->in_c,       p->out_h,      p->out_w,
                                         p->out_c,    p->k_h,      p->k_w,      p->stride_h,   p->stride_w,   p->dilation_h,
-                                        p->dilation_w, p->pad_h,  p->pad_w,    p->k4,         p->panel,      0,
+                                        p->dilation_w, p->pad_h,  p->pad_w,    p->k4,         TW_TILE_ROWS,  0,
                                         zero,        0,           0,           0};
     return w;
 }
@@ -237,16 +237,16 @@ TW_KERNEL(tw_conv2d_hybrid) {
     const int32_t padded = (p.out_c + TW_LANES - 1) / TW_LANES * TW_LANES;
     int8_t *quantized = (int8_t *)scratch;
     uint8_t *panel = (uint8_t *)scratch + (image + 15) / 16 * 16;
-    int32_t *sums = (int32_t *)(void *)(panel + p.panel * p.k4);
+    int32_t *sums = (int32_t *)(void *)(panel + TW_TILE_ROWS * p.k4);
     for (int32_t b = 0; b < p.batches; ++b, x += image) {
         const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, image, p.symmetric);
         const tw_conv2d_wide_s8_params window = tw_conv2d_hybrid_window(&p, q.zero);
-        for (int32_t first = 0; first < pixels; first += p.panel) {
-            const int32_t rows = tw_min(pixels - first, p.panel);
+        for (int32_t first = 0; first < pixels; first += TW_TILE_ROWS) {
+            const int32_t rows = tw_min(pixels - first, TW_TILE_ROWS);
             for (int32_t r = 0; r < rows; ++r)
                 tw_conv2d_window_s8(panel + r * p.k4, quantized, (first + r) / p.out_w * p.stride_h - p.pad_h,
                                     (first + r) % p.out_w * p.stride_w - p.pad_w, &window);
-            tw_hybrid_sums(panel, rows, p.k4, (const int8_t *)in[1], sums, p.out_c);
+            tw_hybrid_sums(panel, TW_TILE_ROWS, p.k4, (const int8_t *)in[1], sums, p.out_c);
             for (int32_t r = 0; r < rows; ++r, y += p.out_c)
                 for (int32_t c = 0; c < p.out_c; ++c) {
                     const int32_t sum = sums[r * padded + c] - (128 + q.zero) * w_sum[c];

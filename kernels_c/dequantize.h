@@ -38,7 +38,9 @@ TW_KERNEL(tw_dequantize_s16) {
 
 /* Per channel. in: x int8 [outer, channels, inner], scale float32 [channels], zero int32 [channels].
  * out: y float32 [outer, channels, inner]. */
-typedef struct { int32_t outer, channels, inner; } tw_dequantize_channels_s8_params;
+typedef struct {
+    int32_t outer, channels, inner;
+} tw_dequantize_channels_s8_params;
 
 TW_INLINE void tw_dequantize_row_s8(const int8_t *TW_RESTRICT x, float *TW_RESTRICT y, int32_t size, float scale,
                                     int32_t zero) {
@@ -66,7 +68,9 @@ TW_KERNEL(tw_dequantize_channels_s8) {
 }
 
 /* in: x float16 [size], as its bits. out: y float32 [size]. */
-typedef struct { int32_t size; } tw_dequantize_f16_params;
+typedef struct {
+    int32_t size;
+} tw_dequantize_f16_params;
 
 TW_KERNEL(tw_dequantize_f16) {
     const tw_dequantize_f16_params p = *params;

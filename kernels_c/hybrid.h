@@ -63,15 +63,15 @@ TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float
     return q;
 }
 
-/* sums int32 [rows, out padded to 16] = panel uint8 [rows, k] x weights packed as in wide.h. */
-TW_INLINE void tw_hybrid_sums(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int32_t *sums, int32_t out) {
+/* sums int32 [rows, out padded to 16] = panel uint8 [rows, k] x weights packed as in wide.h; rows is 1 or TW_TILE_ROWS. */
+TW_INLINE void tw_hybrid_sums(const uint8_t *x, int rows, int32_t k, const int8_t *w, int32_t *sums, int32_t out) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
-    for (int32_t r = 0; r < rows; ++r, x += k)
-        for (int32_t b = 0; b < blocks; ++b, sums += TW_LANES) {
-            tw_acc acc = tw_acc_zero();
-            for (int32_t i = 0; i < k; i += 4) acc = tw_acc_dot4(acc, x + i, w + TW_LANES * (b * k + i));
-            memcpy(sums, &acc, sizeof acc);
-        }
+    for (int32_t b = 0; b < blocks; ++b) {
+        tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS];
+        for (int r = 0; r < rows; ++r) acc[r][0] = tw_acc_zero();
+        tw_tile_sums(acc, x, k, w + TW_LANES * b * k, rows, 1);
+        for (int r = 0; r < rows; ++r) memcpy(sums + (r * blocks + b) * TW_LANES, &acc[r][0], sizeof acc[r][0]);
+    }
 }
 
 #endif

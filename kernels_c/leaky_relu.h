@@ -1,4 +1,4 @@
-/* LEAKY_RELU; int8 goes through table.h. */
+/* LEAKY_RELU; int8 goes through lut.h. */
 #ifndef TW_LEAKY_RELU_H
 #define TW_LEAKY_RELU_H
 

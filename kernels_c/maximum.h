@@ -1,12 +1,14 @@
-/* MAXIMUM and MINIMUM of raw values, with broadcasting. Integers are commutative, floats are not where a NaN or a zero's
- * sign shows: max is a > b ? a : b, as in TFLM. */
+/* MAXIMUM and MINIMUM of the stored values, with broadcasting. The greater is a > b ? a : b as in TFLM, which shows
+ * where a float is NaN or a zero has a sign. */
 #ifndef TW_MAXIMUM_H
 #define TW_MAXIMUM_H
 
 #include "broadcast.h"
 
 /* in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. minimum: 0 or 1. */
-typedef struct { int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5], minimum; } tw_maximum_s8_params;
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5], minimum;
+} tw_maximum_s8_params;
 typedef tw_maximum_s8_params tw_maximum_s32_params;
 typedef tw_maximum_s8_params tw_maximum_s64_params;
 typedef tw_maximum_s8_params tw_maximum_f32_params;
@@ -26,9 +28,12 @@ TW_KERNEL(tw_maximum_s8) {
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_maximum_s8_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
-        else if (p.b_step == 0) tw_maximum_s8_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
-        else tw_maximum_s8_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
+        if (p.a_step == 0)
+            tw_maximum_s8_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
+        else if (p.b_step == 0)
+            tw_maximum_s8_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
+        else
+            tw_maximum_s8_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
@@ -48,9 +53,12 @@ TW_KERNEL(tw_maximum_s32) {
     int32_t *y = (int32_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_maximum_s32_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
-        else if (p.b_step == 0) tw_maximum_s32_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
-        else tw_maximum_s32_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
+        if (p.a_step == 0)
+            tw_maximum_s32_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
+        else if (p.b_step == 0)
+            tw_maximum_s32_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
+        else
+            tw_maximum_s32_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
@@ -70,9 +78,12 @@ TW_KERNEL(tw_maximum_s64) {
     int64_t *y = (int64_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_maximum_s64_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
-        else if (p.b_step == 0) tw_maximum_s64_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
-        else tw_maximum_s64_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
+        if (p.a_step == 0)
+            tw_maximum_s64_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
+        else if (p.b_step == 0)
+            tw_maximum_s64_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
+        else
+            tw_maximum_s64_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
@@ -92,9 +103,12 @@ TW_KERNEL(tw_maximum_f32) {
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_maximum_f32_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
-        else if (p.b_step == 0) tw_maximum_f32_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
-        else tw_maximum_f32_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
+        if (p.a_step == 0)
+            tw_maximum_f32_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
+        else if (p.b_step == 0)
+            tw_maximum_f32_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
+        else
+            tw_maximum_f32_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }

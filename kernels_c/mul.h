@@ -29,13 +29,16 @@ TW_KERNEL(tw_mul_s8) {
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0) tw_mul_s8_row(&p, a + at.a, b + at.b, 0, y);
-        else tw_mul_s8_row(&p, a + at.a, b + at.b, 1, y);
+        if (p.b_step == 0)
+            tw_mul_s8_row(&p, a + at.a, b + at.b, 0, y);
+        else
+            tw_mul_s8_row(&p, a + at.a, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
 
-/* float32. in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. a_step is 1. */
+/* float32. in: a, b (either may be planned in place if it has the output's shape).
+ * out: y [rows * size]. a_step is 1. */
 typedef struct {
     int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
     float low, high;
@@ -52,8 +55,10 @@ TW_KERNEL(tw_mul_f32) {
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0) tw_mul_f32_row(&p, a + at.a, b + at.b, 0, y);
-        else tw_mul_f32_row(&p, a + at.a, b + at.b, 1, y);
+        if (p.b_step == 0)
+            tw_mul_f32_row(&p, a + at.a, b + at.b, 0, y);
+        else
+            tw_mul_f32_row(&p, a + at.a, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
@@ -79,8 +84,10 @@ TW_KERNEL(tw_mul_s32) {
     int32_t *y = (int32_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0) tw_mul_s32_row(&p, a + at.a, b + at.b, 0, y);
-        else tw_mul_s32_row(&p, a + at.a, b + at.b, 1, y);
+        if (p.b_step == 0)
+            tw_mul_s32_row(&p, a + at.a, b + at.b, 0, y);
+        else
+            tw_mul_s32_row(&p, a + at.a, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }

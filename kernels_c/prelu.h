@@ -32,15 +32,20 @@ TW_KERNEL(tw_prelu_s8) {
     int8_t *y = (int8_t *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_prelu_s8_row(&p, x + at.a, 0, alpha + at.b, 1, y);
-        else if (p.b_step == 0) tw_prelu_s8_row(&p, x + at.a, 1, alpha + at.b, 0, y);
-        else tw_prelu_s8_row(&p, x + at.a, 1, alpha + at.b, 1, y);
+        if (p.a_step == 0)
+            tw_prelu_s8_row(&p, x + at.a, 0, alpha + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_prelu_s8_row(&p, x + at.a, 1, alpha + at.b, 0, y);
+        else
+            tw_prelu_s8_row(&p, x + at.a, 1, alpha + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }
 
 /* float32. in: x (a), alpha (b), either may be planned in place if it has the output's shape. out: y [rows * size]. */
-typedef struct { int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5]; } tw_prelu_f32_params;
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+} tw_prelu_f32_params;
 
 TW_INLINE void tw_prelu_f32_row(int32_t size, const float *x, int32_t x_step, const float *alpha, int32_t alpha_step,
                                 float *y) {
@@ -57,9 +62,12 @@ TW_KERNEL(tw_prelu_f32) {
     float *y = (float *)out[0];
     tw_row at = tw_first_row();
     for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0) tw_prelu_f32_row(p.size, x + at.a, 0, alpha + at.b, 1, y);
-        else if (p.b_step == 0) tw_prelu_f32_row(p.size, x + at.a, 1, alpha + at.b, 0, y);
-        else tw_prelu_f32_row(p.size, x + at.a, 1, alpha + at.b, 1, y);
+        if (p.a_step == 0)
+            tw_prelu_f32_row(p.size, x + at.a, 0, alpha + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_prelu_f32_row(p.size, x + at.a, 1, alpha + at.b, 0, y);
+        else
+            tw_prelu_f32_row(p.size, x + at.a, 1, alpha + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }

@@ -1,4 +1,4 @@
-/* QUANTIZE: float32 to integers, and integers of one scale to integers of another. 8 bits to 8 bits go through table.h. */
+/* QUANTIZE: float32 to integers, and integers of one scale to integers of another. 8 bits to 8: lut.h. */
 #ifndef TW_QUANTIZE_H
 #define TW_QUANTIZE_H
 
@@ -41,7 +41,9 @@ TW_KERNEL(tw_quantize_f32_s16) {
 
 /* in: x [size] (may be planned in place where both types are one). out: y [size]. mult 2^30..2^31-1 or 0, shift -31..30
  * (left where positive), zero points and low..high in the range of their types. Overflow wraps, as in TFLM. */
-typedef struct { int32_t size, zero, mult, shift, out_zero, low, high; } tw_quantize_s8_s16_params;
+typedef struct {
+    int32_t size, zero, mult, shift, out_zero, low, high;
+} tw_quantize_s8_s16_params;
 typedef tw_quantize_s8_s16_params tw_quantize_s8_s32_params;
 typedef tw_quantize_s8_s16_params tw_quantize_s16_s8_params;
 typedef tw_quantize_s8_s16_params tw_quantize_s16_s16_params;

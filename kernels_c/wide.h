@@ -142,16 +142,22 @@ typedef struct {
     int32_t zero, low, high;
 } tw_epilogue;
 
-/* rows x (16 * blocks) outputs at channel c: y[row * out + c ...]. rows and blocks are constants at every call. */
+/* acc[r][b] += row r of x [rows, k] . block b of the packed weights. rows and blocks are constants at every call. */
+TW_INLINE void tw_tile_sums(tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS], const uint8_t *x, int32_t k, const int8_t *w,
+                            int rows, int blocks) {
+    for (int32_t i = 0; i < k; i += 4)
+        for (int b = 0; b < blocks; ++b)
+            for (int r = 0; r < rows; ++r)
+                acc[r][b] = tw_acc_dot4(acc[r][b], x + r * k + i, w + TW_LANES * (b * k + i));
+}
+
+/* rows x (16 * blocks) outputs at channel c: y[row * out + c ...], the first valid_rows of them. */
 TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out, int32_t c, int rows,
                           int blocks, int32_t valid_rows, const tw_epilogue *e) {
     tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS];
     for (int b = 0; b < blocks; ++b)
         for (int r = 0; r < rows; ++r) acc[r][b] = tw_acc_load(e->bias + c + TW_LANES * b);
-    for (int32_t i = 0; i < k; i += 4)
-        for (int b = 0; b < blocks; ++b)
-            for (int r = 0; r < rows; ++r)
-                acc[r][b] = tw_acc_dot4(acc[r][b], x + r * k + i, w + TW_LANES * (b * k + i));
+    tw_tile_sums(acc, x, k, w, rows, blocks);
     for (int r = 0; r < rows; ++r) {
         if (r >= valid_rows) break;
         for (int b = 0; b < blocks; ++b) {

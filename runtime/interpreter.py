@@ -77,8 +77,8 @@ class Interpreter:
 
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
     tensor memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours
-    alone, is called after every kernel call; without it the whole plan runs in one C call. Delegates, threads and op resolvers
-    have no meaning here: other values than LiteRT's defaults are refused, except ``num_threads`` (one is used).
+    alone, is called after every kernel call; without it the whole plan runs in one C call. Delegates, threads and op
+    resolvers have no meaning here: delegates are refused, the others are accepted and change nothing.
 
     Raises ModelError for a damaged model. Operators without a kernel raise UnsupportedOperatorError in
     ``allocate_tensors``, before anything runs.

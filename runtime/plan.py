@@ -36,7 +36,8 @@ class Plan:
     ``arena_bytes`` is what the caller must provide, aligned to 16; ``lower_bound_bytes`` the least any placement of
     these blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that
     planned. ``lives`` gives the first and last node over which a tensor keeps its value: -1 for an input, the number of
-    nodes for an output. Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay until the next run.
+    nodes for an output. Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay
+    until the next run.
     """
 
     graph: Graph

@@ -14,6 +14,8 @@ from twinfer.runtime.ops._quantized import need_quant
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)
 
+_LEAST, _MOST = 2.0**-100, 2.0**100
+
 
 def infer(node: Node) -> list[Shape]:
     """One input, one output of its shape and type; int8 needs a quantisation per tensor on both."""
@@ -23,6 +25,8 @@ def infer(node: Node) -> list[Shape]:
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     if x.type == "INT8":
         need_quant(node, x, y)
+        usable = all(_LEAST < t.scale < _MOST for t in (x, y))
+        need(usable, node, f"scales {x.scale} and {y.scale} are beyond what float32 divides: quantise {x} and {y} anew")
     return [x.shape]
 
 

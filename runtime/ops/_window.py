@@ -5,6 +5,8 @@ from __future__ import annotations
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import need
 
+_TOO_LARGE = 1 << 30  # sums of two must fit int32
+
 
 def window(node: Node, extent_in: int, kernel: int, stride: int, dilation: int, padding: str) -> tuple[int, int]:
     """Output extent and padding before the first element, along one axis.
@@ -17,6 +19,7 @@ def window(node: Node, extent_in: int, kernel: int, stride: int, dilation: int, 
         need(size >= 1, node, f"{what} of {size} along a spatial axis: it must be at least 1")
     need(padding in ("SAME", "VALID"), node, f"padding {padding!r} is neither SAME nor VALID")
     reach = (kernel - 1) * dilation + 1
+    need(max(extent_in, stride, reach) < _TOO_LARGE, node, f"filter {reach} or stride {stride} is absurdly large")
     if padding == "SAME":
         out = -(-extent_in // stride)
         return out, max(0, (out - 1) * stride + reach - extent_in) // 2

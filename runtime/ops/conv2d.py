@@ -94,12 +94,12 @@ def lower(node: Node, target: Target) -> Call:
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
     low, high = float_range(node)
-    k4, panel = -(-w.shape[1] // 4) * 4, 8
+    k4, rows = -(-w.shape[1] // 4) * 4, 8
     symmetric = int(_conv.symmetric_hybrid(node, g.out_c))
-    params = {**asdict(g), "k4": k4, "panel": panel, "symmetric": symmetric, "act_min": low, "act_max": high}
+    params = {**asdict(g), "k4": k4, "symmetric": symmetric, "act_min": low, "act_max": high}
     inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
     image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
-    scratch = image + panel * k4 + panel * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
+    scratch = image + rows * k4 + rows * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
     return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs)
 
 

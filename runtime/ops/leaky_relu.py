@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
-from twinfer.runtime.ops._quantized import byte_table, need_quant
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.ops import _unary
 from twinfer.runtime.target import Target
 
 
@@ -21,15 +21,12 @@ def _alpha(node: Node) -> np.float32:
 
 
 def infer(node: Node) -> list[Shape]:
-    need(len(node.inputs) == 1 and len(node.outputs) == 1, node, "it needs one input and one output")
+    shapes = _unary.infer(node)
     x, y = node.input(0), node.output
-    need_type(node, x, "INT8", "FLOAT32")
-    need(x.type == y.type, node, f"{x} and {y} must be of one type")
     need(bool(np.isfinite(_alpha(node))), node, f"alpha is {_alpha(node)}")
     if x.type == "INT8":
-        need_quant(node, x, y)
         need(all(map(math.isfinite, _factors(node))), node, f"alpha and the scales of {x} and {y} are too far apart")
-    return [x.shape]
+    return shapes
 
 
 def _factors(node: Node) -> tuple[float, float]:
@@ -55,11 +52,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    x, y = node.input(0), node.output
-    if y.type == "FLOAT32":
-        return Call("tw_leaky_relu_f32", {"size": y.size, "alpha": float(_alpha(node))}, (x,), (y,), inplace=(0,))
-    table = byte_table("INT8", lambda values: _quantized(node, values))
-    return Call("tw_table_8", {"size": y.size}, (x, table), (y,), inplace=(0,))
+    if node.output.type == "FLOAT32":
+        return _unary.elementwise(node, "tw_leaky_relu_f32", alpha=float(_alpha(node)))
+    return _unary.lookup(node, lambda q: _quantized(node, q))
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.ops._window import window
 from twinfer.runtime.target import Target
 
+_MOST = 1 << 23  # int8 values whose sum is sure to fit int32
 _KERNELS = {
     ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
     ("AVERAGE_POOL_2D", "FLOAT32"): "tw_average_pool_2d_f32",
@@ -43,6 +45,8 @@ def infer(node: Node) -> list[Shape]:
         if abs(x.scale - y.scale) > 1e-6 or x.zero != y.zero:  # TFLM's bound, too
             raise unsupported(node, f"{x} and {y} must have the same quantisation: requantise after pooling")
         quantized_range(node, y)
+        if math.prod(x.shape[1:3]) > _MOST:
+            raise unsupported(node, f"the sum of a window over {x} may not fit int32: split the image")
     return [(x.shape[0], _axis(node, "h")[2], _axis(node, "w")[2], x.shape[3])]
 
 

@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
-from twinfer.runtime.ops._quantized import byte_table, need_quant
+from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._unary import lookup
 from twinfer.runtime.target import Target
 
 #: Input type -> output type -> kernel. TFLM has all of them but float32 to uint8, which LiteRT has.
 KERNELS = {
     "FLOAT32": {"INT8": "tw_quantize_f32_8", "UINT8": "tw_quantize_f32_8", "INT16": "tw_quantize_f32_s16"},
     "INT8": {
-        "INT8": "tw_table_8", "UINT8": "tw_table_8", "INT16": "tw_quantize_s8_s16", "INT32": "tw_quantize_s8_s32",
+        "INT8": "tw_lut", "UINT8": "tw_lut", "INT16": "tw_quantize_s8_s16", "INT32": "tw_quantize_s8_s32",
     },
-    "UINT8": {"INT8": "tw_table_8"},
+    "UINT8": {"INT8": "tw_lut"},
     "INT16": {"INT8": "tw_quantize_s16_s8", "INT16": "tw_quantize_s16_s16", "INT32": "tw_quantize_s16_s32"},
     "INT32": {"INT8": "tw_quantize_s32_s8", "INT16": "tw_quantize_s32_s16"},
 }  # fmt: skip
@@ -63,9 +64,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     kernel, (low, high) = KERNELS[x.type][y.type], _range(y)
-    if kernel == "tw_table_8":
-        table = byte_table(x.type, lambda values: _requantized(node, values))
-        return Call(kernel, {"size": y.size}, (x, table), (y,), inplace=(0,))
+    if kernel == "tw_lut":
+        return lookup(node, lambda q: _requantized(node, q & 255 if x.type == "UINT8" else q))
     if x.type == "FLOAT32":
         limits = {"low": low - y.zero, "high": high - y.zero}
         return Call(kernel, {"size": y.size, "zero": y.zero, "scale": y.scale, **limits}, (x,), (y,))
@@ -82,12 +82,12 @@ def _case(source: Tensor, type: str, scale: float, zero: int, values: Array | No
 def _float_cases() -> Iterator[Case]:
     ties = (np.arange(-600, 600) / 4).astype(np.float32)
     near = np.nextafter(np.float32(0.5) + np.arange(-9, 9, dtype=np.float32), np.float32(0))
+    values = np.concatenate([ties, near])
     for type, zero in (("INT8", -128), ("INT8", 127), ("INT8", 3), ("INT16", 0), ("INT16", -777), ("UINT8", 128)):
         oracle = "litert" if type == "UINT8" else "tflm"
-        for scale in (1.0, 0.5, 0.3, 1e-3, 40.0):
-            yield _case(tensor((1200,)), type, scale, zero, ties, oracle=oracle)
-        yield _case(tensor((1,)), type, 0.1, zero, oracle=oracle)
-        yield _case(tensor((18,)), type, 1.0, zero, near, oracle=oracle)
+        for scale in (1.0, 0.3, 1e-3):
+            yield _case(tensor(values.shape), type, scale, zero, values, oracle=oracle)
+    yield _case(tensor((1,)), "INT8", 40.0, 0)
     odd = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e10, -1e10], np.float32)
     why = "the reference converts values beyond int32, which C++ leaves undefined"
     yield _case(tensor((7,)), "INT8", 1e-3, 5, odd, oracle="none", why=why)
@@ -99,7 +99,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         if source == "FLOAT32":
             continue
         wide = source in ("INT16", "INT32")
-        for scale, out_scale in ((0.5, 0.5), (0.1, 0.07), (0.02, 1.3), (0.9, 1e-3), (1e-4, 1.0), (3e-5, 0.01)):
+        for scale, out_scale in ((0.1, 0.07), (0.02, 1.3), (0.9, 1e-3)):
             zero = 128 if source == "UINT8" else 0 if wide else int(rng.integers(-128, 128))
             for type in kernels:
                 out_zero = 128 if type == "UINT8" else 0 if type in ("INT16", "INT32") else zero % 256 - 128

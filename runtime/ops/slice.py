@@ -22,6 +22,7 @@ def infer(node: Node) -> list[Shape]:
     x, begin = node.input(0), _begin(node)
     check_moved(node, x)
     sizes = indices(node, 2, len(x.shape))
+    need(len(node.input(1).shape) == 1 == len(node.input(2).shape), node, "begin and size must have one dimension")
     shape = tuple(n - at if size == -1 else size for n, at, size in zip(x.shape, begin, sizes, strict=True))
     fits = all(at >= 0 <= size and at + size <= n for n, at, size in zip(x.shape, begin, shape, strict=True))
     need(fits, node, f"begin {begin}, size {sizes} is not inside {x}")

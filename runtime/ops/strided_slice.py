@@ -1,12 +1,13 @@
 """STRIDED_SLICE: numpy's basic indexing.
 
-Source of the rules: LiteRT kernels/strided_slice.cc; TFLM's knows neither ellipsis nor new axes nor the offset flag.
+Source of the rules: TensorFlow's strided_slice, LiteRT kernels/strided_slice.cc. TFLM's kernel knows neither ellipsis
+nor new axes nor the offset flag; LiteRT's reads what it never wrote where the flag meets fewer indices than axes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,8 @@ def cuts(node: Node) -> list[Cut | None]:
 def infer(node: Node) -> list[Shape]:
     check_arity(node, 4)
     check_moved(node, node.input(0))
+    for i in (1, 2, 3):
+        need(len(node.input(i).shape) == 1, node, f"input {i} ({node.input(i)}) must have one dimension")
     return [tuple(1 if c is NEW else c.count for c in cuts(node) if c is NEW or c.kept)]
 
 
@@ -153,6 +156,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case((3, 4, 5), ((1, 0, 2), (2, 0, 3), (1, 1, 1)), "litert", ellipsis=2, shrink_axis=5)
     yield _case((3, 4), ((0, 1, 0), (3, 2, 4), (1, 1, 2)), "litert", new_axis=2)
     yield _case((3, 4), ((0, 0, 1), (0, 0, 3), (1, 1, 1)), "litert", new_axis=1, ellipsis=2)
+    empty = _case((4, 9), ((0, 1, 0), (0, 3, 9), (1, 1, 2)), "none", ellipsis=1)
+    yield replace(empty, why="an ellipsis for no axis at all: in LiteRT it takes one, in TensorFlow and numpy none")
     yield _case((2, 3, 4, 5, 2), ((0, 2, 1, 0, 1), (2, 0, 3, 5, 2), (1, -1, 1, 2, 1)), "litert")
     yield _case((8, 6), ((1, -3), (4, 2), (1, 1)), "litert", offset=1)
     yield _case((8, 6), ((1, 2), (4, 5), (2, 1)), "litert", "UINT8")
