@@ -136,9 +136,8 @@ class Interpreter:
 
     def _allocate(self, program: _Program) -> None:
         if program.engine is None:
-            graph = program.resized()
-            program.engine = self._open(make_plan(graph, preserve_all=self._preserve_all))
-            program.graph = graph
+            program.engine = self._open(make_plan(program.resized(), preserve_all=self._preserve_all))
+            program.graph = program.engine.plan.graph
 
     def invoke(self) -> None:
         """One inference; variables keep their values for the next one."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinfer.runtime import arena
-from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.graph import check as check_graph
-from twinfer.runtime.op import Array, Call
-from twinfer.runtime.registry import operator
+from twinfer.runtime.op import Array, Call, need
+from twinfer.runtime.registry import missing, operator
+from twinfer.runtime.shapes import guarded, infer_node, infer_shapes
 from twinfer.runtime.target import HOST, Target
 
 #: The kernel of a call that only passes a value on; it is dropped where input and output share their memory.
@@ -75,7 +76,10 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
 
     ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. Raises ModelError for
     a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for.
+
+    Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned.
     """
+    graph = infer_shapes(graph)
     check_graph(graph)
     _refuse_unsupported(graph)
     calls = [_lower(node, target) for node in graph.nodes]
@@ -106,8 +110,6 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
 
 def _refuse_unsupported(graph: Graph) -> None:
     """One error that lists all operators that are missing, by name with counts; the first is described in full."""
-    from twinfer.runtime.registry import missing
-
     nodes = missing(graph)
     if not nodes:
         return
@@ -120,19 +122,9 @@ def _refuse_unsupported(graph: Graph) -> None:
 
 
 def _lower(node: Node, target: Target) -> Call:
-    op = operator(node)
-    try:
-        shapes = op.infer(node)
-        if len(shapes) != len(node.outputs):
-            raise ModelError(f"{node}: it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
-        for tensor, shape in zip(node.outputs, shapes, strict=True):
-            if tuple(shape) != tensor.shape:
-                raise ModelError(f"{node}: the model says {tensor}, but the inputs give shape {list(shape)}")
-        return op.lower(node, target)
-    except TwinferError:
-        raise
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
-        raise ModelError(f"{node}: its shapes, types or options do not fit together ({error!r})") from error
+    for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
+        need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
+    return guarded(node, lambda: operator(node).lower(node, target))
 
 
 def _arena_tensors(call: Call) -> Iterator[Tensor]:

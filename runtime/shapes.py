@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferErro
 from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor
 from twinfer.runtime.op import Array, Shape, need
 from twinfer.runtime.registry import operator, operators
+
+T = TypeVar("T")
 
 #: Operators whose result depends on nothing but the shape of their input.
 SHAPE_OPS = frozenset({"SHAPE", "RANK"})
@@ -55,15 +58,20 @@ def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
 
 
 def infer_node(node: Node) -> list[Shape]:
-    """Shapes of the node's outputs; whatever a damaged node makes its operator raise comes out as ModelError."""
+    """Shapes of the node's outputs; ModelError or UnsupportedOperatorError if the operator does not take the node."""
+    shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(node)])
+    need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
+    return shapes
+
+
+def guarded(node: Node, ask: Callable[[], T]) -> T:
+    """What ``ask`` returns; whatever a damaged node makes its operator raise comes out as ModelError."""
     try:
-        shapes = [tuple(int(d) for d in shape) for shape in operator(node).infer(node)]
+        return ask()
     except TwinferError:
         raise
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
         raise ModelError(f"{node}: its shapes, types or options do not fit together ({error!r})") from error
-    need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
-    return shapes
 
 
 class _Inference:
