@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,16 +21,6 @@ class NotReadyError(TwinferError, RuntimeError):
     """invoke() before allocate_tensors(), or after resize_tensor_input()."""
 
 
-class Engine(Protocol):
-    """What runs a plan: the interpreter's ``Session`` or compiled code."""
-
-    plan: Plan
-
-    def view(self, tensor: Tensor) -> Array: ...
-    def run(self) -> None: ...
-    def reset_variables(self) -> None: ...
-
-
 class _Program:
     """One subgraph on its way to running: sizes asked for, then the engine that holds its tensors."""
 
@@ -38,9 +28,9 @@ class _Program:
         self.file_graph = graph
         self.graph = graph
         self.wanted: dict[int, Shape] = {}
-        self.engine: Engine | None = None
+        self.engine: Session | None = None
 
-    def ready(self) -> Engine:
+    def ready(self) -> Session:
         if self.engine is None:
             raise NotReadyError("the tensors are not allocated: call allocate_tensors() first")
         return self.engine
@@ -119,14 +109,19 @@ class Interpreter:
         self._preserve_all = preserve_all
         self.on_call = on_call
 
-    def _open(self, plan: Plan) -> Engine:
+    def _open(self, plan: Plan) -> Session:
         """What runs a plan; the compiled twin opens another engine here."""
         return Session(plan)
 
     @property
+    def session(self) -> Session:
+        """What runs the main subgraph, for reports and measurements; NotReadyError before allocate_tensors()."""
+        return self._programs[0].ready()
+
+    @property
     def plan(self) -> Plan:
-        """The plan in use, for reports; NotReadyError before allocate_tensors()."""
-        return self._programs[0].ready().plan
+        """The plan in use; NotReadyError before allocate_tensors()."""
+        return self.session.plan
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -145,7 +140,7 @@ class Interpreter:
 
     def _invoke(self, program: _Program) -> None:
         engine = program.ready()
-        if self.on_call is not None and isinstance(engine, Session):
+        if self.on_call is not None:
             engine.run_observed(self.on_call)
         else:
             engine.run()
@@ -187,7 +182,7 @@ class Interpreter:
         self._readable(engine, tensor)
         return engine.view(tensor).copy()
 
-    def _readable(self, engine: Engine, tensor: Tensor) -> None:
+    def _readable(self, engine: Session, tensor: Tensor) -> None:
         plan = engine.plan
         if tensor.data is not None or tensor.variable or tensor in plan.graph.inputs or tensor in plan.graph.outputs:
             return
