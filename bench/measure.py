@@ -1,4 +1,4 @@
-"""Times several ways to do the same thing side by side: in turn, in many short rounds, so that all meet the same machine."""
+"""Times several ways to do the same thing side by side, in turn, so that all meet the same machine."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -78,7 +79,7 @@ def _models(rows: Iterable[Row]) -> list[str]:
 
 def _table(title: str, *columns: str) -> Table:
     """Columns whose name begins with ``<`` are left-aligned."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
     for column in columns:
         table.add_column(column.removeprefix("<"), justify="left" if column[0] == "<" else "right", no_wrap=True)
     return table
@@ -112,7 +113,9 @@ def _bits(row: Row) -> Text:
     if row["same_bits"]:
         return Text("same bits", style="green")
     far = row["max_difference"]
-    return Text("differ" if far is None else f"differ by {far:.3g}", style="yellow" if row["engine"] in NAMES else "red")
+    return Text(
+        "differ" if far is None else f"differ by {far:.3g}", style="yellow" if row["engine"] in NAMES else "red"
+    )
 
 
 def number(value: float) -> str:
@@ -130,13 +133,15 @@ def _sizes(rows: Sequence[Row]) -> Table:
         bound = row["lower_bound_bytes"]
         over = f"{100 * (row['arena_bytes'] / bound - 1):.1f} %" if bound else "-"
         took = f"{row['compile_s']:.2f}" + (" (cached)" if row["compile_cached"] else "")
-        counts = [f"{row[key]:,}" for key in ("operators", "macs", "constant_bytes", "arena_bytes", "lower_bound_bytes")]
+        counts = [
+            f"{row[key]:,}" for key in ("operators", "macs", "constant_bytes", "arena_bytes", "lower_bound_bytes")
+        ]
         table.add_row(Text(row["model"]), *counts, over, took)
     return table
 
 
 def _layers(model: str, rows: Sequence[Row]) -> Table:
-    """A line a step with every engine's kernel time, its share of the run, and the dispatch that the Python loop adds."""
+    """A line a step: kernel times, share of the interpreted run, and the share that dispatch from Python has of a step."""
     times = [f"{row['engine']} µs" for row in rows]
     table = _table(f"Layers of {model}", "#", "<operator", "<output", "<kernel", "MACs", *times, "share", "dispatch")
     total = sum(layer["min_us"] for layer in rows[0]["layers"])

@@ -94,8 +94,8 @@ def verify(
 ) -> Proof:
     """Compare on ``samples`` seeded inputs, each from fresh state.
 
-    numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows at
-    the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
+    numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
+    at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
     after every step, then once more in one call. Raises what planning and compiling raise.
     """
     graph = source.graph
@@ -137,7 +137,9 @@ def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Differe
     magnitude = float(np.max(np.abs(ours, dtype=np.float64), initial=0.0, where=np.isfinite(ours)))
     largest = float(far.max()) if np.isfinite(far).all() else float("inf")
     within = ours.dtype.kind == "f" and largest <= tolerance * magnitude
-    at = np.unravel_index(int(np.argmax(differs if within or largest == 0 else far > tolerance * magnitude)), ours.shape)
+    at = np.unravel_index(
+        int(np.argmax(differs if within or largest == 0 else far > tolerance * magnitude)), ours.shape
+    )
     element = tuple(int(i) for i in at)
     return Difference(sample, element, float(ours[element]), float(other[element]), largest, within)
 
@@ -153,7 +155,7 @@ def _state(model: Interpreter) -> Values:
 
 
 def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
-    """Every tensor as one run from fresh state leaves it, seen as soon as it is made; then outputs of an unobserved run."""
+    """Every tensor as soon as a run from fresh state has made it; the outputs are those of a second, unobserved run."""
     model.reset_all_variables()
     feed(model, inputs)
     session, graph = model.session, model.plan.graph

@@ -17,6 +17,10 @@ class InvalidArgumentError(TwinferError, ValueError):
     """An argument of a public function does not fit: wrong shape, dtype, name, index or option."""
 
 
+class NotReadyError(TwinferError, RuntimeError):
+    """A method of the interpreter that needs allocate_tensors() first, after construction or resize_tensor_input()."""
+
+
 class ToolError(TwinferError, RuntimeError):
     """A compiler or other program that the job needs is missing or failed."""
 

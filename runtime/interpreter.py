@@ -8,17 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from twinfer.runtime.errors import InvalidArgumentError, TwinferError
+from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import Graph, Signature, Tensor, walk
 from twinfer.runtime.op import Array, Shape
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.session import Hook, Session
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.tflite import read, read_file
-
-
-class NotReadyError(TwinferError, RuntimeError):
-    """invoke() before allocate_tensors(), or after resize_tensor_input()."""
 
 
 class _Program:
