@@ -137,7 +137,7 @@ def open_peer(peer: str, model: bytes, outputs: int) -> Peer:
     """The model in a peer; ToolError if the peer is missing or refuses the model.
 
     ``peer``: "tflm", "litert" (as users get it, XNNPACK and all) or "litert-ref" (its reference kernels).
-    ``outputs`` is the number of the model's outputs. TFLM aborts the process on some models: ``isolated`` tries it safely.
+    ``outputs`` is the number of the model's outputs. TFLM aborts the process on some models; ``isolated`` survives.
     """
     if not installed(peer):
         raise ToolError(f"{peer} is not installed: pip install 'twinfer[peers]'")

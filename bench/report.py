@@ -141,7 +141,7 @@ def _sizes(rows: Sequence[Row]) -> Table:
 
 
 def _layers(model: str, rows: Sequence[Row]) -> Table:
-    """A line a step: kernel times, share of the interpreted run, and the share that dispatch from Python has of a step."""
+    """A line a step: kernel times, the step's share of the interpreted run, and Python dispatch's share of the step."""
     times = [f"{row['engine']} µs" for row in rows]
     table = _table(f"Layers of {model}", "#", "<operator", "<output", "<kernel", "MACs", *times, "share", "dispatch")
     total = sum(layer["min_us"] for layer in rows[0]["layers"])

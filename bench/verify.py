@@ -137,10 +137,9 @@ def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Differe
     magnitude = float(np.max(np.abs(ours, dtype=np.float64), initial=0.0, where=np.isfinite(ours)))
     largest = float(far.max()) if np.isfinite(far).all() else float("inf")
     within = ours.dtype.kind == "f" and largest <= tolerance * magnitude
-    at = np.unravel_index(
-        int(np.argmax(differs if within or largest == 0 else far > tolerance * magnitude)), ours.shape
-    )
-    element = tuple(int(i) for i in at)
+    guilty = far > tolerance * magnitude
+    first = int(np.argmax(guilty if guilty.any() else differs))
+    element = tuple(int(i) for i in np.unravel_index(first, ours.shape))
     return Difference(sample, element, float(ours[element]), float(other[element]), largest, within)
 
 

@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="twinfer",
-        description="Neural networks for small machines: a .tflite model, interpreted and compiled, with the same bits.",
+        description="Neural networks for small machines: a .tflite model, interpreted and compiled, the same bits.",
         epilog="twinfer COMMAND --help says more, with examples.",
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")

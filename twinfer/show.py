@@ -89,7 +89,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "lower_bound_bytes": plan.lower_bound_bytes,
         "scratch_bytes": plan.scratch_bytes,
         "constant_bytes": plan.constant_bytes,
-        "peak": {"index": arena.peak, "bytes": arena.live_bytes(arena.peak)} if plan.graph.nodes else None,
+        "peak": peak,
         "tensors": [
             {"name": t.name, "offset": at, "bytes": t.nbytes, "first": arena.lives[t][0], "last": arena.lives[t][1]}
             for t, at in plan.offsets.items()

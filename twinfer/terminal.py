@@ -15,23 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 #: Characters a line has where nobody says how wide the output is.
 PIPE_WIDTH = 160
 
-_ASCII = str.maketrans(
-    {
-        "µ": "u",
-        "×": "x",
-        "≈": "~",
-        "≠": "!",
-        "→": "->",
-        "█": "#",
-        "▓": "=",
-        "▒": "s",
-        "░": "-",
-        "·": ".",
-        "◀": "<",
-        "…": "...",
-    }
-    | {"━": "-", "─": "-"}
-)
+_ASCII = str.maketrans("µ×≈≠→█▓▒░·◀…━─", "ux~!>#=s-.<.--")
 
 
 class _Console(Console):
