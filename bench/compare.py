@@ -54,8 +54,8 @@ def compare(source: Source, options: Options, progress: Progress = lambda share:
 
     A peer that cannot run the model has a row with "error" and no times.
     """
-    inputs = random_inputs(source.graph, options.seed)
     interpreted, compiled, facts = _open_twins(source)
+    inputs = random_inputs(interpreted.plan.graph, options.seed)
     contenders = [_own("interpreted", interpreted, inputs, {}), _own("compiled", compiled, inputs, facts)]
     contenders += [_peer(name, source, inputs) for name in options.against]
     runs = {c.engine: c.invoke for c in contenders if c.invoke is not None}

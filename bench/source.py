@@ -14,7 +14,7 @@ from twinfer.runtime.tflite import read_file
 
 @dataclass(frozen=True)
 class Source:
-    """A model by name; ``path`` is None for a built-in one."""
+    """A model by name, as its file has it; ``path`` is None for a built-in one."""
 
     name: str
     graph: Graph

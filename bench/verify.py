@@ -15,7 +15,7 @@ from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan import Step, random_inputs
+from twinfer.runtime.plan import Step, make_plan, random_inputs
 from twinfer.runtime.registry import operator
 
 #: Float tensors of numpy and the peers may differ from ours by this share of the tensor's largest magnitude.
@@ -58,6 +58,7 @@ class Proof:
     """The matrix of a model. ``notes`` maps a peer that gave no outputs to the reason."""
 
     model: str
+    graph: Graph
     lines: list[Line]
     samples: int
     notes: dict[str, str] = field(default_factory=dict)
@@ -98,14 +99,14 @@ def verify(
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
     after every step, then once more in one call. Raises what planning and compiling raise.
     """
-    graph = source.graph
+    graph = make_plan(source.graph).graph
     models = {"interpreted": Interpreter.from_graph(graph), "compiled": CompiledModel.from_graph(graph)}
     for model in models.values():
         model.allocate_tensors()
     made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
     lines = {t: Line(t, made_by.get(t)) for t in (*made_by, *(t for t in graph.outputs if t not in made_by))}
     inputs = [random_inputs(graph, seed + i) for i in range(samples)]
-    proof = Proof(source.name, list(lines.values()), samples)
+    proof = Proof(source.name, graph, list(lines.values()), samples)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
         state = _state(models["interpreted"])
@@ -195,7 +196,7 @@ def _add_peer(
     proof: Proof, peer: str, source: Source, inputs: list[list[Array]], wanted: list[Values], tolerance: float
 ) -> None:
     """A peer's outputs; it computes them in a process of its own, since it may crash."""
-    outputs = source.graph.outputs
+    outputs = proof.graph.outputs
     try:
         found = isolated(peer, source.content, inputs, len(outputs))
     except ToolError as error:

@@ -94,9 +94,9 @@ class ArenaMap:
         over = f"{100 * (plan.arena_bytes / bound - 1):.1f} % above" if bound and plan.arena_bytes > bound else "at"
         yield Text.assemble(("Arena", "bold"), f": {plan.arena_bytes:,} bytes, {over} the lower bound of {bound:,}")
         if nodes:
-            name, live = nodes[self.peak].op, self.live_bytes(self.peak)
+            where = f"operator {nodes[self.peak].index} {nodes[self.peak].op}"
             yield Text(
-                f"peak: {live:,} bytes live at operator {self.peak} {name}, scratch at most {plan.scratch_bytes:,}"
+                f"peak: {self.live_bytes(self.peak):,} bytes live at {where}, scratch at most {plan.scratch_bytes:,}"
             )
         yield Text("  ".join(f"{glyph} {kind}" for kind, glyph in KINDS.items()), style="bright_black")
         table = Table.grid(padding=(0, 1))

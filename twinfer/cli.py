@@ -193,7 +193,7 @@ def inspect(arguments: argparse.Namespace) -> int:
     from twinfer.terminal import console
 
     source = load(arguments.model)
-    plan, reason = planned(source.graph)
+    plan, reason = planned(source)
     if arguments.json:
         _write_json("-", describe(source.name, source.graph, plan, reason))
         return 0
@@ -229,9 +229,10 @@ def _add_run(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.arrays import read_inputs, summary, write_outputs
     from twinfer.bench.source import load
+    from twinfer.runtime.plan import make_plan
     from twinfer.terminal import console
 
-    graph = load(arguments.model).graph
+    graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     model = _opened(graph, arguments.engine, [value.shape for value in inputs])
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
@@ -331,6 +332,6 @@ def compile(arguments: argparse.Namespace) -> int:
     name = arguments.name or identifier(source.name)
     project = write_project(plan, name, arguments.output, sha256=source.sha256)
     arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
-    sizes = f"{len(project.layers)} layers, {project.constant_bytes:,} constant bytes, {arena}"
+    sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
     console().print(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test")
     return 0

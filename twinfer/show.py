@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.arena_map import ArenaMap
+from twinfer.bench.source import Source
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
+from twinfer.runtime.op import Call
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.registry import missing
 
@@ -20,10 +22,10 @@ from twinfer.runtime.registry import missing
 SCHEMA = 1
 
 
-def planned(graph: Graph) -> tuple[Plan | None, str]:
+def planned(source: Source) -> tuple[Plan | None, str]:
     """The plan, or the reason why there is none."""
     try:
-        return make_plan(graph), ""
+        return make_plan(source.graph), ""
     except (UnsupportedOperatorError, ModelError) as error:
         return None, str(error)
 
@@ -68,7 +70,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 def _operator(node: Node, plan: Plan | None) -> dict[str, Any]:
-    call = next((step.call for step in plan.steps if step.node is node), None) if plan else None
+    node, call = _planned_node(node, plan)
     return {
         "index": node.index,
         "op": node.op,
@@ -80,8 +82,17 @@ def _operator(node: Node, plan: Plan | None) -> dict[str, Any]:
     }
 
 
+def _planned_node(node: Node, plan: Plan | None) -> tuple[Node, Call | None]:
+    """The node with its final shapes, and its kernel call: none where its value is in place or known beforehand."""
+    if plan is None:
+        return node, None
+    call = next((step.call for step in plan.steps if step.node.index == node.index), None)
+    return next((other for other in plan.graph.nodes if other.index == node.index), node), call
+
+
 def _plan(plan: Plan) -> dict[str, Any]:
-    arena = ArenaMap(plan)
+    arena, nodes = ArenaMap(plan), plan.graph.nodes
+    peak = {"index": nodes[arena.peak].index, "bytes": arena.live_bytes(arena.peak)} if nodes else None
     return {
         "target": plan.target.name,
         "macs": plan.macs,
@@ -89,6 +100,9 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "lower_bound_bytes": plan.lower_bound_bytes,
         "scratch_bytes": plan.scratch_bytes,
         "constant_bytes": plan.constant_bytes,
+<<<<<<< HEAD
+        "peak": peak,
+=======
         "peak": peak,
         "tensors": [
             {"name": t.name, "offset": at, "bytes": t.nbytes, "first": arena.lives[t][0], "last": arena.lives[t][1]}
@@ -157,20 +171,21 @@ def quantisation(tensor: Tensor) -> str:
 def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
     columns = ("#", "operator", "inputs", "output", "type", "scale, zero", "kernel")
     table = _grid(title, columns, ("MACs", "constants B"))
-    kernels = {step.node: step.call for step in plan.steps} if plan else {}
     unknown = set(missing(graph))
     for node in graph.nodes:
-        call, out = kernels.get(node), node.outputs[0] if node.outputs else None
+        lost = node in unknown
+        node, call = _planned_node(node, plan)
+        out = node.outputs[0] if node.outputs else None
         kernel = call.kernel.removeprefix("tw_") if call else "in place" if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
         table.add_row(
             str(node.index),
-            Text(node.op, style="red" if node in unknown else ""),
+            Text(node.op, style="red" if lost else ""),
             ", ".join(dims(t.shape) for t in node.inputs if t is not None and t.data is None) or "-",
             ", ".join(dims(t.shape) for t in node.outputs) or "-",
             out.type if out else "-",
             quantisation(out) if out else "-",
-            Text("unsupported", style="red") if node in unknown else kernel,
+            Text("unsupported", style="red") if lost else kernel,
             f"{call.macs:,}" if call and call.macs else "-",
             f"{constants:,}" if constants else "-",
         )
