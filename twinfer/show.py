@@ -100,9 +100,6 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "lower_bound_bytes": plan.lower_bound_bytes,
         "scratch_bytes": plan.scratch_bytes,
         "constant_bytes": plan.constant_bytes,
-<<<<<<< HEAD
-        "peak": peak,
-=======
         "peak": peak,
         "tensors": [
             {"name": t.name, "offset": at, "bytes": t.nbytes, "first": arena.lives[t][0], "last": arena.lives[t][1]}
