@@ -17,6 +17,13 @@ class InvalidArgumentError(TwinferError, ValueError):
     """An argument of a public function does not fit: wrong shape, dtype, name, index or option."""
 
 
+class NotReadyError(TwinferError, RuntimeError, ValueError):
+    """A method of the interpreter that needs allocate_tensors() first, after construction or resize_tensor_input().
+
+    LiteRT raises RuntimeError from invoke() and ValueError from get_tensor() and set_tensor().
+    """
+
+
 class ToolError(TwinferError, RuntimeError):
     """A compiler or other program that the job needs is missing or failed."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
-from twinfer.runtime.errors import InvalidArgumentError, TwinferError
-from twinfer.runtime.graph import Graph, Signature, Tensor, walk
+from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
+from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, walk
 from twinfer.runtime.op import Array, Shape
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.session import Hook, Session
@@ -17,30 +17,25 @@ from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.tflite import read, read_file
 
 
-class NotReadyError(TwinferError, RuntimeError):
-    """invoke() before allocate_tensors(), or after resize_tensor_input()."""
-
-
-class Engine(Protocol):
-    """What runs a plan: the interpreter's ``Session`` or compiled code."""
-
-    plan: Plan
-
-    def view(self, tensor: Tensor) -> Array: ...
-    def run(self) -> None: ...
-    def reset_variables(self) -> None: ...
-
-
 class _Program:
     """One subgraph on its way to running: sizes asked for, then the engine that holds its tensors."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, preserve_all: bool) -> None:
         self.file_graph = graph
         self.graph = graph
+        self.preserve_all = preserve_all
         self.wanted: dict[int, Shape] = {}
-        self.engine: Engine | None = None
+        self.engine: Session | None = None
+        self._views: dict[int, Array] = {}  # of the engine's tensors, so that getting and setting are quick
 
-    def ready(self) -> Engine:
+    def allocate(self, make: Callable[[Plan], Session]) -> None:
+        if self.engine is None:
+            wanted = {self.file_graph.tensors[i]: shape for i, shape in self.wanted.items()}
+            graph = infer_shapes(self.file_graph, wanted) if wanted else self.file_graph
+            self.engine = make(make_plan(graph, preserve_all=self.preserve_all))
+            self.graph = self.engine.plan.graph
+
+    def ready(self) -> Session:
         if self.engine is None:
             raise NotReadyError("the tensors are not allocated: call allocate_tensors() first")
         return self.engine
@@ -63,13 +58,49 @@ class _Program:
                 raise InvalidArgumentError(f"{old}: strict resizing to {list(shape)} against {list(signature)}")
         if shape == self.wanted.get(index, old.shape):
             return
-        self.wanted[index] = shape
+        self.wanted[int(index)] = shape
         self.engine = None
+        self._views.clear()
 
-    def resized(self) -> Graph:
-        if not self.wanted:
-            return self.file_graph
-        return infer_shapes(self.file_graph, {self.file_graph.tensors[i]: shape for i, shape in self.wanted.items()})
+    def view(self, index: int) -> Array:
+        """The memory of a tensor that has some of its own; a constant's is read-only."""
+        view = self._views.get(index)
+        return self._open_view(index) if view is None else view
+
+    def _open_view(self, index: int) -> Array:
+        tensor, session = self.tensor(index), self.ready()
+        plan = session.plan
+        own = self.preserve_all and tensor in plan.offsets
+        if not own and tensor.data is None and tensor not in (*plan.graph.inputs, *plan.graph.outputs, *plan.variables):
+            raise InvalidArgumentError(
+                f"{tensor} keeps no memory of its own: use experimental_preserve_all_tensors=True, or on_call to look"
+            )
+        view = session.view(tensor).view()
+        if tensor.data is not None:
+            view.flags.writeable = False
+        self._views[int(index)] = view
+        return view
+
+    def set(self, index: int, value: Any) -> None:
+        view, array = self.view(index), np.asarray(value)
+        if array.dtype != view.dtype or array.shape != view.shape or not view.flags.writeable:
+            raise _misfit(self.tensor(index), array)
+        view[...] = array
+
+    def details(self, index: int) -> dict[str, Any]:
+        tensor = self.tensor(index)
+        return details(tensor, index, self.wanted.get(index, tensor.shape))
+
+
+def _misfit(tensor: Tensor, value: Array) -> InvalidArgumentError:
+    """Why a value cannot be set."""
+    if value.dtype != tensor.dtype:
+        why = f"the value is {value.dtype}, {tensor.dtype} is needed"
+    elif value.shape != tensor.shape:
+        why = f"the value's shape is {list(value.shape)}; resize_tensor_input() changes that of an input"
+    else:
+        why = "it is a constant of the model"
+    return InvalidArgumentError(f"cannot set {tensor}: {why}")
 
 
 class Interpreter:
@@ -77,11 +108,11 @@ class Interpreter:
 
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
     tensor memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours
-    alone, is called after every kernel call; without it the whole plan runs in one C call. Delegates, threads and op
-    resolvers have no meaning here: delegates are refused, the others are accepted and change nothing.
+    alone, is called after every kernel call; without it the whole plan runs in one C call. Delegates are refused; op
+    resolvers, threads (one is used) and the other experimental arguments are accepted and mean nothing here.
 
-    Raises ModelError for a damaged model. Operators without a kernel raise UnsupportedOperatorError in
-    ``allocate_tensors``, before anything runs.
+    Errors have the types of LiteRT's, ValueError and RuntimeError, as bases. Raises ModelError for a damaged model.
+    Operators without a kernel raise UnsupportedOperatorError in ``allocate_tensors``, before anything runs.
     """
 
     def __init__(
@@ -94,6 +125,9 @@ class Interpreter:
         experimental_preserve_all_tensors: bool = False,
         experimental_disable_delegate_clustering: bool = False,
         experimental_default_delegate_latest_features: bool = False,
+        experimental_compress_quantization_zero_points: bool = False,
+        experimental_disable_delegate_node_fusion: bool = False,
+        experimental_force_delegate_node_profiling: bool = False,
         *,
         on_call: Hook | None = None,
     ) -> None:
@@ -114,30 +148,29 @@ class Interpreter:
         return self
 
     def _setup(self, graph: Graph, preserve_all: bool, on_call: Hook | None) -> None:
-        self._programs = [_Program(g) for g in walk(graph)]
+        self._programs = [_Program(g, preserve_all) for g in walk(graph)]
         self._signatures = {s.key: s for s in graph.signatures}
-        self._preserve_all = preserve_all
         self.on_call = on_call
 
-    def _open(self, plan: Plan) -> Engine:
+    def _open(self, plan: Plan) -> Session:
         """What runs a plan; the compiled twin opens another engine here."""
         return Session(plan)
 
     @property
+    def session(self) -> Session:
+        """What runs the main subgraph, for reports and measurements; NotReadyError before allocate_tensors()."""
+        return self._programs[0].ready()
+
+    @property
     def plan(self) -> Plan:
-        """The plan in use, for reports; NotReadyError before allocate_tensors()."""
-        return self._programs[0].ready().plan
+        """The plan in use; NotReadyError before allocate_tensors()."""
+        return self.session.plan
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def allocate_tensors(self) -> None:
         """Plan the arena and make everything ready; does nothing if nothing has changed since the last call."""
-        self._allocate(self._programs[0])
-
-    def _allocate(self, program: _Program) -> None:
-        if program.engine is None:
-            program.engine = self._open(make_plan(program.resized(), preserve_all=self._preserve_all))
-            program.graph = program.engine.plan.graph
+        self._programs[0].allocate(self._open)
 
     def invoke(self) -> None:
         """One inference; variables keep their values for the next one."""
@@ -145,87 +178,58 @@ class Interpreter:
 
     def _invoke(self, program: _Program) -> None:
         engine = program.ready()
-        if self.on_call is not None and isinstance(engine, Session):
+        if self.on_call is not None:
             engine.run_observed(self.on_call)
         else:
             engine.run()
 
     def reset_all_variables(self) -> None:
-        """All variable tensors to their initial values."""
-        self._programs[0].ready().reset_variables()
+        """All variable tensors to their initial values, which they have after allocation, too."""
+        if self._programs[0].engine is not None:
+            self._programs[0].engine.reset_variables()
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
-        """Give an input another shape; used from the next allocate_tensors() on. ``strict``: only open dimensions."""
+        """Give an input another shape; the next allocate_tensors() does it. ``strict``: only open dimensions."""
         self._programs[0].resize(input_index, tuple(int(d) for d in tensor_size), strict)
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         """Copy ``value`` (numpy array of the tensor's dtype and shape) into an input or variable."""
-        self._set(self._programs[0], tensor_index, value)
-
-    def _set(self, program: _Program, index: int, value: Any) -> None:
-        tensor, engine = program.tensor(index), program.ready()
-        array = np.asarray(value)
-        if array.dtype != tensor.dtype:
-            raise InvalidArgumentError(f"cannot set {tensor}: the value is {array.dtype}, {tensor.dtype} is needed")
-        if array.shape != tensor.shape:
-            raise InvalidArgumentError(
-                f"cannot set {tensor}: the value has shape {list(array.shape)}; resize_tensor_input() changes the input"
-            )
-        self._readable(engine, tensor)
-        if tensor.data is not None:
-            raise InvalidArgumentError(f"cannot set {tensor}: it is a constant of the model")
-        engine.view(tensor)[...] = array
+        self._programs[0].set(tensor_index, value)
 
     def get_tensor(self, tensor_index: int) -> Array:
         """A copy of the tensor's value; an intermediate one needs experimental_preserve_all_tensors."""
-        return self._get(self._programs[0], tensor_index)
-
-    def _get(self, program: _Program, index: int) -> Array:
-        tensor, engine = program.tensor(index), program.ready()
-        self._readable(engine, tensor)
-        return engine.view(tensor).copy()
-
-    def _readable(self, engine: Engine, tensor: Tensor) -> None:
-        plan = engine.plan
-        if tensor.data is not None or tensor.variable or tensor in plan.graph.inputs or tensor in plan.graph.outputs:
-            return
-        if not self._preserve_all or tensor not in plan.offsets:
-            raise InvalidArgumentError(
-                f"{tensor} keeps no memory of its own: use experimental_preserve_all_tensors=True, or on_call to look"
-            )
+        return self._programs[0].view(tensor_index).copy()
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that gives the tensor's memory as an array, without a copy; valid until the next allocation."""
         program = self._programs[0]
         program.tensor(tensor_index)
-
-        def view() -> Array:
-            tensor, engine = program.tensor(tensor_index), program.ready()
-            self._readable(engine, tensor)
-            return engine.view(tensor)
-
-        return view
+        return lambda: program.view(tensor_index)[...]
 
     # -- details ---------------------------------------------------------------------------------------------------
 
     def get_input_details(self) -> list[dict[str, Any]]:
         """One dictionary an input, with LiteRT's keys: name, index, shape, shape_signature, dtype, quantization, …"""
-        return self._details(self._programs[0].graph, self._programs[0].graph.inputs)
+        return self._details(self._programs[0].graph.inputs)
 
     def get_output_details(self) -> list[dict[str, Any]]:
         """One dictionary an output, as ``get_input_details``."""
-        return self._details(self._programs[0].graph, self._programs[0].graph.outputs)
+        return self._details(self._programs[0].graph.outputs)
 
     def get_tensor_details(self) -> list[dict[str, Any]]:
-        """One dictionary a tensor of the model, in index order; those without elements in numpy are left out."""
-        graph = self._programs[0].graph
-        return self._details(graph, [t for t in graph.tensors if t.type not in ("RESOURCE", "VARIANT")])
+        """One dictionary a tensor of the model, in index order; types that numpy cannot name are left out."""
+        return self._details([t for t in self._programs[0].graph.tensors if t.type in _NUMPY])
 
-    def _details(self, graph: Graph, tensors: Sequence[Tensor]) -> list[dict[str, Any]]:
-        index = {t: i for i, t in enumerate(graph.tensors)}
-        return [details(t, index[t]) for t in tensors]
+    def _details(self, tensors: Sequence[Tensor]) -> list[dict[str, Any]]:
+        program = self._programs[0]
+        index = {t: i for i, t in enumerate(program.graph.tensors)}
+        return [program.details(index[t]) for t in tensors]
+
+    def num_subgraphs(self) -> int:
+        """How many subgraphs the model has: the main one, and those that control flow calls."""
+        return len(self._programs)
 
     # -- signatures ------------------------------------------------------------------------------------------------
 
@@ -261,14 +265,14 @@ class SignatureRunner:
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
         for name, array in arrays.items():
             self._program.resize(self._inputs[name], array.shape, strict=False)
-        self._interpreter._allocate(self._program)
+        self._program.allocate(self._interpreter._open)
         for name, array in arrays.items():
-            self._interpreter._set(self._program, self._inputs[name], array)
+            self._program.set(self._inputs[name], array)
         self._interpreter._invoke(self._program)
-        return {name: self._interpreter._get(self._program, i) for name, i in self._outputs.items()}
+        return {name: self._program.view(i).copy() for name, i in self._outputs.items()}
 
     def _named(self, names: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-        return {name: details(self._program.tensor(i), i) for name, i in names.items()}
+        return {name: self._program.details(i) for name, i in names.items()}
 
     def get_input_details(self) -> dict[str, dict[str, Any]]:
         """Input name -> details dictionary."""
@@ -279,8 +283,20 @@ class SignatureRunner:
         return self._named(self._outputs)
 
 
-def details(tensor: Tensor, index: int) -> dict[str, Any]:
-    """LiteRT's details dictionary of a tensor."""
+#: Tensor type -> what LiteRT's details call its dtype.
+_NUMPY: Mapping[str, type] = {
+    **{name: dtype.type for name, dtype in DTYPES.items()},
+    "STRING": np.bytes_,
+    "RESOURCE": np.object_,
+    "VARIANT": np.object_,
+    "INT2": np.int8,
+    "INT4": np.int8,
+    "UINT4": np.uint8,
+}
+
+
+def details(tensor: Tensor, index: int, shape: Shape) -> dict[str, Any]:
+    """LiteRT's details dictionary of a tensor; ``shape`` may be one that it has been asked to take."""
     quant = tensor.quant
     scales = quant.scale if quant is not None else np.zeros(0, np.float32)
     zeros = (quant.zero_point if quant is not None else np.zeros(0)).astype(np.int32)
@@ -288,20 +304,15 @@ def details(tensor: Tensor, index: int) -> dict[str, Any]:
     return {
         "name": tensor.name,
         "index": index,
-        "shape": np.array(tensor.shape, np.int32),
+        "shape": np.array(shape, np.int32),
         "shape_signature": np.array(tensor.shape_signature or tensor.shape, np.int32),
-        "dtype": np.bytes_ if tensor.type == "STRING" else tensor.dtype.type if _has_dtype(tensor) else None,
+        "dtype": _NUMPY.get(tensor.type),
         "quantization": single,
         "quantization_parameters": {
             "scales": scales,
             "zero_points": zeros,
             "quantized_dimension": quant.axis if quant is not None else 0,
+            "block_size": 0,
         },
         "sparsity_parameters": {},
     }
-
-
-def _has_dtype(tensor: Tensor) -> bool:
-    from twinfer.runtime.graph import DTYPES
-
-    return tensor.type in DTYPES

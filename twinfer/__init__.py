@@ -1,1 +1,88 @@
-"""twinfer."""
+"""twinfer: embedded neural-network inference, interpreted and compiled from one plan, with the same bits.
+
+    import twinfer
+
+    interpreter = twinfer.Interpreter(model_path="model.tflite")   # LiteRT's API
+    compiled = twinfer.compile("model.tflite")                     # the same API over compiled C
+
+Names are loaded when they are first used, so that importing the package takes next to no time.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinfer.aot.compiled import CompiledModel, compile
+    from twinfer.converter.write import write
+    from twinfer.runtime.errors import (
+        InvalidArgumentError,
+        ModelError,
+        ModelWarning,
+        NotReadyError,
+        ToolError,
+        TwinferError,
+        UnsupportedOperatorError,
+    )
+    from twinfer.runtime.graph import Graph
+    from twinfer.runtime.interpreter import Interpreter
+    from twinfer.runtime.plan import Plan, make_plan
+    from twinfer.runtime.tflite import read, read_file
+
+    __version__: str
+
+__all__ = [
+    "CompiledModel",
+    "Graph",
+    "Interpreter",
+    "InvalidArgumentError",
+    "ModelError",
+    "ModelWarning",
+    "NotReadyError",
+    "Plan",
+    "ToolError",
+    "TwinferError",
+    "UnsupportedOperatorError",
+    "__version__",
+    "compile",
+    "make_plan",
+    "read",
+    "read_file",
+    "write",
+]
+
+_HOME = {
+    "twinfer.aot.compiled": ("CompiledModel", "compile"),
+    "twinfer.converter.write": ("write",),
+    "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
+    "twinfer.runtime.graph": ("Graph",),
+    "twinfer.runtime.interpreter": ("Interpreter",),
+    "twinfer.runtime.plan": ("Plan", "make_plan"),
+    "twinfer.runtime.tflite": ("read", "read_file"),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _MODULE:
+        value = getattr(import_module(_MODULE[name]), name)
+    else:
+        raise AttributeError(f"module 'twinfer' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("twinfer")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"

@@ -1,0 +1,115 @@
+"""Times several ways to do the same thing side by side, in turn, so that all meet the same machine."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+
+Run = Callable[[], object]
+Clock = Callable[[], int]
+
+#: A batch should take at least this long, in nanoseconds, so that reading the clock does not count.
+BATCH_NS = 100_000
+
+#: Rounds that are measured at least, whatever the time allows.
+MIN_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of one call in nanoseconds, one a round: each the mean of a batch of ``batch`` calls."""
+
+    ns: tuple[float, ...]
+    batch: int = 1
+
+    @property
+    def min(self) -> float:
+        return min(self.ns)
+
+    @property
+    def median(self) -> float:
+        return self.quantile(0.5)
+
+    @property
+    def spread(self) -> float:
+        """90th less 10th percentile: what a single measurement may be off by."""
+        return self.quantile(0.9) - self.quantile(0.1)
+
+    def quantile(self, q: float) -> float:
+        """The value below which a share ``q`` of the rounds lies, interpolated."""
+        ordered = sorted(self.ns)
+        at = q * (len(ordered) - 1)
+        low = int(at)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def interleaved(
+    runs: Mapping[str, Run],
+    *,
+    seconds: float = 1.0,
+    rounds: int | None = None,
+    clock: Clock = time.perf_counter_ns,
+    progress: Callable[[float], None] = lambda share: None,
+) -> dict[str, Timing]:
+    """Time every run, in turn: one batch of each a round, another one first every round.
+
+    A batch is made long enough for the clock and begins with one call that does not count, because the one before has
+    filled the caches with other data. ``rounds`` fixes the number of rounds; else they go on until ``seconds`` have
+    passed in all, ``MIN_ROUNDS`` at least. ``progress`` is told the share that is done, 0..1.
+    """
+    if not runs:
+        return {}
+    names = list(runs)
+    with _no_collection():
+        batches = {name: _batch_size(run, clock) for name, run in runs.items()}
+        taken: dict[str, list[float]] = {name: [] for name in names}
+        start, done = clock(), 0
+        while not _enough(done, rounds, clock() - start, seconds):
+            for i in range(len(names)):
+                name = names[(i + done) % len(names)]
+                taken[name].append(_batch(runs[name], batches[name], clock))
+            done += 1
+            progress(min(1.0, done / rounds if rounds else (clock() - start) / max(1.0, seconds * 1e9)))
+    return {name: Timing(tuple(ns), batches[name]) for name, ns in taken.items()}
+
+
+def _enough(done: int, rounds: int | None, elapsed: int, seconds: float) -> bool:
+    return done >= rounds if rounds else done >= MIN_ROUNDS and elapsed >= seconds * 1e9
+
+
+def _batch_size(run: Run, clock: Clock) -> int:
+    """How many calls make a batch; trying it warms everything up."""
+    run()
+    count = 1
+    while count < 1 << 20:
+        took = min(_batch(run, count, clock), _batch(run, count, clock)) * count
+        if took >= BATCH_NS:
+            break
+        count = max(count + 1, min(10 * count, round(1.2 * count * BATCH_NS / max(took, 1.0))))
+    return count
+
+
+def _batch(run: Run, count: int, clock: Clock) -> float:
+    """Mean nanoseconds of ``count`` calls."""
+    run()
+    calls = repeat(None, count)
+    start = clock()
+    for _ in calls:
+        run()
+    return (clock() - start) / count
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

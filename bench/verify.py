@@ -1,0 +1,208 @@
+"""The twin proof: every tensor of a model as numpy, interpreter, compiled code and the peers compute it, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from twinfer.aot.compiled import CompiledModel
+from twinfer.bench.compare import feed
+from twinfer.bench.peers import isolated
+from twinfer.bench.source import Source
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.interpreter import Interpreter
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import Step, make_plan, random_inputs
+from twinfer.runtime.registry import operator
+
+#: Float tensors of numpy and the peers may differ from ours by this share of the tensor's largest magnitude.
+TOLERANCE = 1e-5
+
+#: What the interpreter is compared with, in the order of the columns.
+OTHERS = ("numpy", "compiled", "tflm", "litert-ref")
+
+Values = dict[Tensor, Array]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element in which an engine differs from the interpreter, and by how much the tensor does at most."""
+
+    sample: int
+    element: tuple[int, ...]
+    interpreted: float
+    other: float
+    largest: float
+    within: bool  # of the tolerance
+
+
+@dataclass
+class Line:
+    """One tensor: what made it, and for every engine that computes it the worst difference (None: the same bits)."""
+
+    tensor: Tensor
+    node: Node | None
+    found: dict[str, Difference | None] = field(default_factory=dict)
+
+    def add(self, engine: str, difference: Difference | None) -> None:
+        old = self.found.get(engine)
+        if old is None or (difference is not None and old.within and not difference.within):
+            self.found[engine] = difference
+
+
+@dataclass
+class Proof:
+    """The matrix of a model. ``notes`` maps a peer that gave no outputs to the reason."""
+
+    model: str
+    graph: Graph
+    lines: list[Line]
+    samples: int
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def judges(self) -> list[str]:
+        """The engines whose word counts: our own, and TFLM; LiteRT's reference kernels where TFLM cannot run the model.
+
+        They legitimately differ from TFLM (FULLY_CONNECTED), whose bits are ours.
+        """
+        return [e for e in OTHERS if e != "litert-ref" or "tflm" in self.notes]
+
+    def faults(self) -> Iterator[tuple[Line, str, Difference]]:
+        """What is wrong, in execution order."""
+        for line in self.lines:
+            for engine in self.judges:
+                difference = line.found.get(engine)
+                if difference is not None and not difference.within:
+                    yield line, engine, difference
+
+    @property
+    def proven(self) -> bool:
+        return next(self.faults(), None) is None
+
+
+def verify(
+    source: Source,
+    peers: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    tolerance: float = TOLERANCE,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Proof:
+    """Compare on ``samples`` seeded inputs, each from fresh state.
+
+    numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
+    at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
+    after every step, then once more in one call. Raises what planning and compiling raise.
+    """
+    graph = make_plan(source.graph).graph
+    models = {"interpreted": Interpreter.from_graph(graph), "compiled": CompiledModel.from_graph(graph)}
+    for model in models.values():
+        model.allocate_tensors()
+    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    lines = {t: Line(t, made_by.get(t)) for t in (*made_by, *(t for t in graph.outputs if t not in made_by))}
+    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    proof = Proof(source.name, graph, list(lines.values()), samples)
+    wanted: list[Values] = []
+    for i, sample in enumerate(inputs):
+        state = _state(models["interpreted"])
+        values = {engine: _observed(model, sample) for engine, model in models.items()}
+        want = values["interpreted"]
+        wanted.append(want)
+        for tensor, line in lines.items():
+            line.add("compiled", compare(i, want[tensor], values["compiled"][tensor], 0.0))
+        for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
+            lines[tensor].add("numpy", compare(i, want[tensor], value, tolerance))
+        progress((i + 1) / (samples + len(peers)))
+    for k, peer in enumerate(peers):
+        _add_peer(proof, peer, source, inputs, wanted, tolerance)
+        progress((samples + k + 1) / (samples + len(peers)))
+    return proof
+
+
+def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Difference | None:
+    """None for the same bits, else where and by how much two values of a tensor differ."""
+    other = np.asarray(other)
+    if other.shape != ours.shape and other.size == ours.size:
+        other = other.reshape(ours.shape)  # TFLM drops and adds dimensions of one
+    if other.dtype != ours.dtype or other.shape != ours.shape:
+        return Difference(sample, (), float("nan"), float("nan"), float("inf"), within=False)
+    differs = ~((ours == other) | (_nan(ours) & _nan(other)))
+    if not differs.any():
+        return None
+    far = np.where(differs, np.abs(ours.astype(np.float64) - other.astype(np.float64)), 0.0)
+    magnitude = float(np.max(np.abs(ours, dtype=np.float64), initial=0.0, where=np.isfinite(ours)))
+    largest = float(far.max()) if np.isfinite(far).all() else float("inf")
+    within = ours.dtype.kind == "f" and largest <= tolerance * magnitude
+    guilty = far > tolerance * magnitude
+    first = int(np.argmax(guilty if guilty.any() else differs))
+    element = tuple(int(i) for i in np.unravel_index(first, ours.shape))
+    return Difference(sample, element, float(ours[element]), float(other[element]), largest, within)
+
+
+def _nan(array: Array) -> Array:
+    return np.isnan(array) if array.dtype.kind in "fc" else np.zeros(array.shape, bool)
+
+
+def _state(model: Interpreter) -> Values:
+    """The variables' first values, to which they are set."""
+    model.reset_all_variables()
+    return {tensor: model.session.view(tensor).copy() for tensor in model.plan.variables}
+
+
+def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
+    """Every tensor as soon as a run from fresh state has made it; the outputs are those of a second, unobserved run."""
+    model.reset_all_variables()
+    feed(model, inputs)
+    session, graph = model.session, model.plan.graph
+    seen: Values = dict(zip(graph.inputs, inputs, strict=True))
+
+    def look(position: int, step: Step) -> None:
+        seen.update((tensor, session.view(tensor).copy()) for tensor in step.node.outputs)
+
+    session.run_observed(look)
+    _fill_dropped(graph, seen)
+    model.reset_all_variables()
+    feed(model, inputs)
+    model.invoke()
+    return {**seen, **{tensor: session.view(tensor).copy() for tensor in graph.outputs}}
+
+
+def _fill_dropped(graph: Graph, seen: Values) -> None:
+    """Tensors without a step of their own: another shape of their source, in its memory; or without elements."""
+    for node in graph.nodes:
+        for tensor in node.outputs:
+            if tensor not in seen:
+                source = node.optional(0)
+                value = None if source is None else seen.get(source, source.data)
+                empty = value is None or not tensor.size
+                seen[tensor] = np.zeros(tensor.shape, tensor.dtype) if empty else value.reshape(tensor.shape)  # type: ignore[union-attr]
+
+
+def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tensor, Array]]:
+    """Every operator's outputs by its reference."""
+    for node in graph.nodes:
+        inputs = [None if t is None else t.data if t.data is not None else values[t] for t in node.inputs]
+        with np.errstate(all="ignore"):
+            outputs = operator(node).reference(node, inputs)
+        yield from zip(node.outputs, outputs, strict=True)
+
+
+def _add_peer(
+    proof: Proof, peer: str, source: Source, inputs: list[list[Array]], wanted: list[Values], tolerance: float
+) -> None:
+    """A peer's outputs; it computes them in a process of its own, since it may crash."""
+    outputs = proof.graph.outputs
+    try:
+        found = isolated(peer, source.content, inputs, len(outputs))
+    except ToolError as error:
+        proof.notes[peer] = str(error)
+        return
+    lines = {line.tensor: line for line in proof.lines}
+    for i, (values, want) in enumerate(zip(found, wanted, strict=True)):
+        for tensor, value in zip(outputs, values, strict=True):
+            lines[tensor].add(peer, compare(i, want[tensor], value, tolerance))

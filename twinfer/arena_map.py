@@ -1,0 +1,108 @@
+"""A picture of a plan's arena: a line an operator, the addresses from left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Call
+from twinfer.runtime.plan import Plan
+
+#: What a piece of the arena is to an operator, the most important first.
+KINDS = {"written": "█", "read": "▓", "scratch": "▒", "held": "░"}
+
+COLOURS = ("green", "cyan", "yellow", "magenta", "blue", "red", "bright_green", "bright_cyan", "bright_magenta")
+
+Piece = tuple[int, int, str, str]  # first byte, byte after the last, kind, colour
+
+
+class ArenaMap:
+    """Who lives where and when; an operator's number is its position in the graph, dropped ones included.
+
+    ``lives`` gives the first and last operator over which a tensor keeps its value: -1 for an input, the number of
+    operators for an output. ``peak`` is the operator at which most bytes are live.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.steps = {step.node: step for step in plan.steps}
+        self.touched = [self._touched(i) for i in range(len(plan.graph.nodes))]
+        self.lives = self._lives()
+        self.peak = max(range(len(self.touched)), key=self.live_bytes, default=0)
+
+    def _touched(self, position: int) -> tuple[list[Tensor], list[Tensor]]:
+        """Arena tensors that an operator reads and writes."""
+        node = self.plan.graph.nodes[position]
+        step = self.steps.get(node)
+        call = step.call if step else Call("", {}, node.inputs[:1], node.outputs)
+        arena = self.plan.offsets
+        read = [t for t in call.inputs if isinstance(t, Tensor) and t in arena]
+        return read, [t for t in call.outputs if t in arena]
+
+    def _lives(self) -> dict[Tensor, tuple[int, int]]:
+        graph, end = self.plan.graph, len(self.touched)
+        lives = {t: (-1, -1) for t in graph.inputs if t in self.plan.offsets}
+        for i, (read, written) in enumerate(self.touched):
+            for tensor in (*read, *written):
+                lives[tensor] = (lives.get(tensor, (i, i))[0], i)
+        for tensor in graph.outputs:
+            if tensor in self.plan.offsets:
+                lives[tensor] = (lives.get(tensor, (end, end))[0], end)
+        for tensor in self.plan.variables:
+            lives[tensor] = (-1, end)
+        return {t: lives.get(t, (-1, end)) for t in self.plan.offsets}
+
+    def pieces(self, position: int) -> list[Piece]:
+        """What lies where while an operator runs, the most important last."""
+        read, written = self.touched[position]
+        found: list[Piece] = []
+        for i, (tensor, (first, last)) in enumerate(self.lives.items()):
+            if first <= position <= last:
+                at = self.plan.offsets[tensor]
+                kind = "written" if tensor in written else "read" if tensor in read else "held"
+                found.append((at, at + tensor.nbytes, kind, COLOURS[i % len(COLOURS)]))
+        step = self.steps.get(self.plan.graph.nodes[position])
+        if step and step.call.scratch:
+            found.append((step.scratch, step.scratch + step.call.scratch, "scratch", "bright_black"))
+        return sorted(found, key=lambda piece: -list(KINDS).index(piece[2]))
+
+    def live_bytes(self, position: int) -> int:
+        """Bytes of the arena in use while an operator runs; shared ones count once."""
+        total = end = 0
+        for start, stop, _, _ in sorted(self.pieces(position)):
+            total += max(0, stop - max(start, end))
+            end = max(end, stop)
+        return total
+
+    def bar(self, position: int, width: int) -> Text:
+        """The arena while an operator runs, in ``width`` characters; a character shows what holds its middle byte."""
+        cells: list[tuple[str, str]] = [("·", "bright_black")] * width
+        for start, stop, kind, colour in self.pieces(position):
+            first = round(start * width / self.plan.arena_bytes)
+            last = max(first + 1, round(stop * width / self.plan.arena_bytes))
+            cells[first:last] = [(KINDS[kind], colour)] * (min(last, width) - min(first, width))
+        return Text.assemble(*cells[:width])
+
+    def render(self, width: int = 64) -> Iterator[RenderableType]:
+        """Title, legend, and a line an operator."""
+        plan, nodes = self.plan, self.plan.graph.nodes
+        bound = plan.lower_bound_bytes
+        over = f"{100 * (plan.arena_bytes / bound - 1):.1f} % above" if bound and plan.arena_bytes > bound else "at"
+        yield Text.assemble(("Arena", "bold"), f": {plan.arena_bytes:,} bytes, {over} the lower bound of {bound:,}")
+        if nodes:
+            where = f"operator {nodes[self.peak].index} {nodes[self.peak].op}"
+            yield Text(
+                f"peak: {self.live_bytes(self.peak):,} bytes live at {where}, scratch at most {plan.scratch_bytes:,}"
+            )
+        yield Text("  ".join(f"{glyph} {kind}" for kind, glyph in KINDS.items()), style="bright_black")
+        table = Table.grid(padding=(0, 1))
+        for justify in ("right", "left", "right", "left", "left"):
+            table.add_column(justify=justify, no_wrap=True)
+        for i, node in enumerate(nodes):
+            mark = "◀ peak" if i == self.peak else ""
+            table.add_row(str(node.index), node.op, f"{self.live_bytes(i):,}", self.bar(i, width), mark)
+        yield table

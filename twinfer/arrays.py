@@ -1,0 +1,127 @@
+"""Arrays of ``twinfer run``: read from .npy and .npz files, written to them whole, and shown."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import random_inputs
+
+
+def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
+    """A value for every input: from the files of ``given`` ("[name=]file"), seeded random where none is.
+
+    InvalidArgumentError for a file that cannot be read, a name or dtype that does not fit, or too many files.
+    """
+    values = dict(zip(graph.inputs, random_inputs(graph, seed), strict=True))
+    waiting = list(graph.inputs)
+    for argument in given:
+        for name, array in _arrays(argument):
+            tensor = _pick(graph.inputs, waiting, name, argument)
+            if array.dtype != tensor.dtype:
+                raise InvalidArgumentError(f"{argument}: it holds {array.dtype}, {tensor} needs {tensor.dtype}")
+            values[tensor] = array
+    return list(values.values())
+
+
+def _arrays(argument: str) -> list[tuple[str, Array]]:
+    """(name, array) of every array of a file; the name is empty where the order says which it is."""
+    name, path = _split(argument)
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return [(name, loaded)]
+        with loaded:
+            return [(key, loaded[key]) for key in loaded.files]
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidArgumentError(f"{path}: cannot be read as a .npy or .npz file: {error}") from None
+
+
+def _split(argument: str) -> tuple[str, str]:
+    """name=file, where there is no file of the whole name."""
+    name, equals, path = argument.rpartition("=")
+    return (name, path) if equals and not Path(argument).exists() else ("", argument)
+
+
+def _pick(all_of: Sequence[Tensor], waiting: list[Tensor], name: str, argument: str) -> Tensor:
+    """The tensor of that name, or the next one that nothing was said of."""
+    fits = [t for t in waiting if not name or t.name == name]
+    if not fits:
+        names = ", ".join(repr(t.name) for t in all_of)
+        what = f"no tensor {name!r} is left" if name else "there are not so many"
+        raise InvalidArgumentError(f"{argument}: {what}; the model has: {names}")
+    waiting.remove(fits[0])
+    return fits[0]
+
+
+def write_outputs(graph: Graph, wanted: Sequence[str], values: Sequence[Array]) -> None:
+    """Write outputs to the files of ``wanted`` ("[name=]file.npy", or "file.npz" for all), each whole or not at all."""
+    waiting = list(graph.outputs)
+    for argument in wanted:
+        name, path = _split(argument)
+        if path.endswith(".npz"):
+            named = {t.name: v for t, v in zip(graph.outputs, values, strict=True)}
+            write_whole(path, lambda file, named=named: np.savez(file, **named))  # type: ignore[misc]
+        else:
+            tensor = _pick(graph.outputs, waiting, name, argument)
+            value = values[graph.outputs.index(tensor)]
+            write_whole(path, lambda file, value=value: np.save(file, value))  # type: ignore[misc]
+
+
+def write_whole(path: str, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file beside its place and move it there, so that nobody ever reads half of it."""
+    folder = Path(path).absolute().parent
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{Path(path).name}-", delete=False) as file:
+            try:
+                write(file)
+                file.flush()
+                os.chmod(file.name, 0o666 & ~_umask())
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise InvalidArgumentError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def summary(graph: Graph, inputs: Sequence[Array], outputs: Sequence[Array]) -> Table:
+    """A line for every input and output: its range, mean, and first values."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+    for column in ("", "name", "type", "shape", "min", "max", "mean", "largest at", "values"):
+        table.add_column(column, overflow="fold" if column == "name" else "ellipsis", no_wrap=column != "name")
+    for kind, tensors, values in (("in", graph.inputs, inputs), ("out", graph.outputs, outputs)):
+        for i, (tensor, value) in enumerate(zip(tensors, values, strict=True)):
+            shape = "×".join(map(str, value.shape)) or "()"
+            table.add_row(f"{kind} {i}", Text(tensor.name), tensor.type, shape, *_statistics(value))
+    return table
+
+
+def _statistics(value: Array) -> list[str]:
+    if not value.size or value.dtype.kind not in "fiub":
+        return ["-"] * 5
+    at = np.unravel_index(int(np.argmax(value)), value.shape)
+    first = " ".join(_short(x) for x in value.reshape(-1)[:6]) + (" …" if value.size > 6 else "")
+    mean = _short(value.mean(dtype=np.float64))
+    return [_short(value.min()), _short(value.max()), mean, "[" + ", ".join(str(int(i)) for i in at) + "]", first]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(int(value))

@@ -1,0 +1,337 @@
+"""The command ``twinfer``: a subcommand per job.
+
+Exit status: 0 good, 1 results differ that must be equal, 2 usage or input, 130 Ctrl-C, 141 nobody reads the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twinfer.runtime.errors import TwinferError
+
+EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
+
+_MODEL = "a .tflite file, or the name of a built-in model"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    from twinfer.terminal import plain_where_needed
+
+    plain_where_needed()
+    warnings.showwarning = _warn
+    try:
+        arguments = parser().parse_args(argv)
+        run: Callable[[argparse.Namespace], int] = arguments.run
+        status = run(arguments)
+        sys.stdout.flush()
+        return status
+    except TwinferError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails, too
+        return EXIT_PIPE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPT
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"twinfer: {message}\n")
+    return EXIT_USAGE
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    sys.stderr.write(f"twinfer: warning: {message}\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="twinfer",
+        description="Neural networks for small machines: a .tflite model, interpreted and compiled, the same bits.",
+        epilog="twinfer COMMAND --help says more, with examples.",
+    )
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile):
+        add(commands)
+    return top
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        import twinfer
+
+        parser.exit(message=f"twinfer {twinfer.__version__}\n")
+
+
+def _command(
+    commands: Any, run: Callable[[argparse.Namespace], int], about: str, *examples: str
+) -> argparse.ArgumentParser:
+    """A subcommand named after its function."""
+    name = run.__name__
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog="\n".join(["examples:", *(f"  twinfer {name} {example}".rstrip() for example in examples)]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.set_defaults(run=run)
+    return made
+
+
+def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    def check(text: str) -> Any:
+        value = kind(text)
+        if not value > 0:
+            raise ValueError
+        return value
+
+    check.__name__ = f"positive {getattr(kind, '__name__', 'number')}"
+    return check
+
+
+# -- bench -------------------------------------------------------------------------------------------------------------
+
+
+def _add_bench(commands: Any) -> None:
+    command = _command(
+        commands,
+        bench,
+        "time a model interpreted and compiled, beside the peers, in one run",
+        "",
+        "kws_int8 --layers",
+        "model.tflite --against tflm --seconds 5 --json bench.json",
+    )
+    command.add_argument("models", nargs="*", metavar="MODEL", help=f"{_MODEL}; all built-in models if none is given")
+    command.add_argument("--layers", action="store_true", help="time every layer, and the dispatch from Python")
+    command.add_argument(
+        "--against", metavar="PEERS", help="litert, tflm, litert-ref, or none (default: those installed)"
+    )
+    command.add_argument("--target", choices=["host"], default="host", help="where to run (default: host)")
+    command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
+    command.add_argument("--runs", type=_positive(int), metavar="N", help="rounds for each model, instead of --seconds")
+    command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+    command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
+
+
+def bench(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.compare import Options, compare
+    from twinfer.bench.report import document, tables
+    from twinfer.bench.source import builtin_names, load
+    from twinfer.terminal import console, progress
+
+    peers = _peers(arguments.against, ("litert", "tflm"))
+    options = Options(peers, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+    names = arguments.models or builtin_names()
+    rows: list[dict[str, Any]] = []
+    failed = 0
+    with progress(len(names)) as told:
+        for i, name in enumerate(names):
+            told(i, name, 0)
+            try:
+                rows += compare(load(name), options, lambda share, i=i, name=name: told(i, name, share))  # type: ignore[misc]
+            except TwinferError as error:
+                failed = _fail(f"{name}: {error}")
+    if arguments.json:
+        _write_json(arguments.json, document(rows))
+    if arguments.json != "-":
+        out = console()
+        for table in tables(rows):
+            out.print(table)
+    unequal = any(row["engine"] == "compiled" and not row["same_bits"] for row in rows)
+    return EXIT_DIFFERS if unequal else failed
+
+
+def _peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
+    """The peers asked for; ToolError if one is not installed."""
+    from twinfer.bench.peers import installed
+    from twinfer.runtime.errors import ToolError
+
+    if wanted is None:
+        return [peer for peer in usual if installed(peer)]
+    names = [name.strip() for name in wanted.split(",") if name.strip() not in ("", "none")]
+    for name in names:
+        if not installed(name):
+            raise ToolError(f"{name} is not installed: pip install 'twinfer[peers]', or leave it out of --against")
+    return names
+
+
+def _write_json(path: str, value: Any) -> None:
+    import json
+
+    text = json.dumps(value, indent=1) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+    else:
+        from twinfer.arrays import write_whole
+
+        write_whole(path, lambda file: file.write(text.encode()))
+
+
+# -- inspect -----------------------------------------------------------------------------------------------------------
+
+
+def _add_inspect(commands: Any) -> None:
+    about = "show a model: operators, shapes, quantisation, sizes, and a map of its arena"
+    command = _command(commands, inspect, about, "kws_int8", "model.tflite --json")
+    command.add_argument("model", metavar="MODEL", help=_MODEL)
+    command.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def inspect(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.source import load
+    from twinfer.show import describe, planned, render
+    from twinfer.terminal import console
+
+    source = load(arguments.model)
+    plan, reason = planned(source)
+    if arguments.json:
+        _write_json("-", describe(source.name, source.graph, plan, reason))
+        return 0
+    out = console()
+    for part in render(source.name, source.graph, plan, reason):
+        out.print(part)
+    return 0
+
+
+# -- run ---------------------------------------------------------------------------------------------------------------
+
+
+def _add_run(commands: Any) -> None:
+    command = _command(
+        commands,
+        run,
+        "run a model once on arrays from files",
+        "model.tflite --input x.npy --output y.npy",
+        "model.tflite --input left=a.npy --input right=b.npy --output y.npz --engine compiled",
+        "kws_int8 --seed 7",
+    )
+    command.add_argument("model", metavar="MODEL", help=_MODEL)
+    about = "a .npy file, in the order of the inputs, or for the input of that name; or a .npz file that holds all"
+    command.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=about)
+    about = "where to write: a .npy file for one output, in their order or by name; or a .npz file for all"
+    command.add_argument("--output", action="append", default=[], metavar="[NAME=]FILE", help=about)
+    command.add_argument("--seed", type=int, default=0, help="seed for inputs that are not given (default: 0)")
+    command.add_argument(
+        "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.arrays import read_inputs, summary, write_outputs
+    from twinfer.bench.source import load
+    from twinfer.runtime.plan import make_plan
+    from twinfer.terminal import console
+
+    graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
+    inputs = read_inputs(graph, arguments.input, arguments.seed)
+    model = _opened(graph, arguments.engine, [value.shape for value in inputs])
+    for detail, value in zip(model.get_input_details(), inputs, strict=True):
+        model.set_tensor(detail["index"], value)
+    model.invoke()
+    values = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
+    write_outputs(model.plan.graph, arguments.output, values)
+    console().print(summary(model.plan.graph, inputs, values))
+    return 0
+
+
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """The interpreter or its twin, with inputs of these shapes."""
+    from twinfer import CompiledModel, Interpreter
+
+    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph)
+    for detail, shape in zip(model.get_input_details(), shapes, strict=True):
+        model.resize_tensor_input(detail["index"], shape)
+    model.allocate_tensors()
+    return model
+
+
+# -- verify ------------------------------------------------------------------------------------------------------------
+
+
+def _add_verify(commands: Any) -> None:
+    command = _command(
+        commands,
+        verify,
+        "prove that numpy, interpreter, compiled code, tflite-micro and LiteRT agree on every tensor",
+        "kws_int8",
+        "models/*.tflite --samples 4 --against tflm",
+    )
+    command.add_argument("models", nargs="+", metavar="MODEL", help=_MODEL)
+    command.add_argument("--seed", type=int, default=0, help="seed of the first input (default: 0)")
+    command.add_argument(
+        "--samples", type=_positive(int), default=1, metavar="K", help="inputs to compare on (default: 1)"
+    )
+    about = "tflm, litert-ref, or none (default: those installed)"
+    command.add_argument("--against", metavar="PEERS", help=about)
+    command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    from twinfer.bench import verify as proof
+    from twinfer.bench.source import load
+    from twinfer.matrix import findings, matrix
+    from twinfer.terminal import console, progress
+
+    peers = _peers(arguments.against, ("tflm", "litert-ref"))
+    out, names, failed, proofs = console(), arguments.models, 0, []
+    with progress(len(names)) as told:
+        for i, name in enumerate(names):
+            told(i, name, 0)
+            try:
+                options = {"seed": arguments.seed, "samples": arguments.samples}
+                step = lambda share, i=i, name=name: told(i, name, share)  # noqa: E731
+                proofs.append(proof.verify(load(name), peers, progress=step, **options))
+            except TwinferError as error:
+                failed = _fail(f"{name}: {error}")
+    for part in matrix(proofs, ("numpy", "compiled", *peers)):
+        out.print(part)
+    for part in findings(proofs):
+        out.print(part)
+    return failed if all(p.proven for p in proofs) else EXIT_DIFFERS
+
+
+# -- compile -----------------------------------------------------------------------------------------------------------
+
+
+def _add_compile(commands: Any) -> None:
+    command = _command(
+        commands,
+        compile,
+        "write a model as a folder of C that builds on its own",
+        "model.tflite --target host -o model_c",
+        "kws_int8 -o kws && make -C kws test",
+    )
+    command.add_argument("model", metavar="MODEL", help=_MODEL)
+    command.add_argument("--target", choices=["host", "generic"], default="host", help="what for (default: host)")
+    command.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="folder to write; an earlier run's is replaced"
+    )
+    command.add_argument("--name", help="what functions and files are called (default: after the model)")
+
+
+def compile(arguments: argparse.Namespace) -> int:
+    from twinfer.aot.literals import identifier
+    from twinfer.aot.project import write_project
+    from twinfer.bench.source import load
+    from twinfer.runtime.plan import make_plan
+    from twinfer.runtime.target import GENERIC, HOST
+    from twinfer.terminal import console
+
+    source = load(arguments.model)
+    plan = make_plan(source.graph, HOST if arguments.target == "host" else GENERIC)
+    name = arguments.name or identifier(source.name)
+    project = write_project(plan, name, arguments.output, sha256=source.sha256)
+    arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
+    sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
+    console().print(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test")
+    return 0

@@ -1,0 +1,103 @@
+"""What ``twinfer verify`` shows: a tensor × engine matrix, or a model × engine one, and what differs first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinfer.bench.report import NAMES
+from twinfer.bench.verify import TOLERANCE, Difference, Line, Proof
+
+#: Signs of the matrix: the same bits, within the tolerance, different, not computed.
+SAME, CLOSE, DIFFERENT, ABSENT = "=", "≈", "≠", "·"
+
+_STYLE = {SAME: "green", CLOSE: "cyan", DIFFERENT: "bold red", ABSENT: "bright_black"}
+
+
+def sign(line: Line, engine: str) -> str:
+    """One cell of the matrix."""
+    if engine not in line.found:
+        return ABSENT
+    difference = line.found[engine]
+    return SAME if difference is None else CLOSE if difference.within else DIFFERENT
+
+
+def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[RenderableType]:
+    """Every tensor of a single model, or the worst of all tensors of several; each engine against the interpreter."""
+    if not proofs:
+        return
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", title_justify="left", title_style="bold")
+    subject = proofs[0].model if len(proofs) == 1 else "All models"
+    table.title = f"{subject}: each engine against the interpreter"
+    for name in ("#", "operator", "tensor", "type", "shape") if len(proofs) == 1 else ("model", "tensors"):
+        table.add_column(name, justify="right" if name in ("#", "tensors") else "left", overflow="fold")
+    for engine in engines:
+        table.add_column(NAMES.get(engine, engine), justify="center", no_wrap=True)
+    for labels, cells in _rows(proofs, engines):
+        table.add_row(*(Text(label) for label in labels), *(Text(cell, style=_STYLE[cell]) for cell in cells))
+    yield table
+    legend = (
+        f"{SAME} same bits   {CLOSE} within {TOLERANCE:g} of the tensor's largest magnitude   {DIFFERENT} different"
+    )
+    yield Text(f"{legend}   {ABSENT} not computed (peers show outputs only)", style="bright_black")
+
+
+def _rows(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
+    if len(proofs) > 1:
+        for proof in proofs:
+            worst = [max((sign(line, e) for line in proof.lines), key=_RANK.index, default=ABSENT) for e in engines]
+            yield [proof.model, str(len(proof.lines))], worst
+        return
+    for line in proofs[0].lines:
+        tensor = line.tensor
+        number, op = (str(line.node.index), line.node.op) if line.node else ("", "")
+        shape = "×".join(map(str, tensor.shape)) or "()"
+        yield [number, op, tensor.name, tensor.type, shape], [sign(line, engine) for engine in engines]
+
+
+_RANK = (ABSENT, SAME, CLOSE, DIFFERENT)
+
+
+def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
+    """Peers that could not run a model, then a verdict a model with the first difference where there is one."""
+    for proof in proofs:
+        for peer, reason in proof.notes.items():
+            yield Text(f"{proof.model}: no {NAMES.get(peer, peer)}: {reason}", style="yellow")
+        fault = next(proof.faults(), None)
+        if fault is None:
+            yield Text(f"{proof.model}: proven on {_count(proof.samples)}", style="green")
+        else:
+            yield Text(f"{proof.model}: {describe(*fault)}", style="bold red")
+        for fault in _tolerated(proof):
+            yield Text(f"{proof.model}: not counted, since tflite-micro agrees: {describe(*fault)}", style="yellow")
+
+
+def _tolerated(proof: Proof) -> Iterator[tuple[Line, str, Difference]]:
+    """Differences of engines whose word does not count here."""
+    for line in proof.lines:
+        for engine, difference in line.found.items():
+            if difference is not None and not difference.within and engine not in proof.judges:
+                yield line, engine, difference
+
+
+def describe(line: Line, engine: str, difference: Difference) -> str:
+    """Which tensor and element differ first, and by how much."""
+    name = NAMES.get(engine, engine)
+    if not difference.element and line.tensor.shape:
+        return f"{name} differs first in {_where(line)}: it has another type or shape"
+    values = f"interpreted {difference.interpreted:.9g}, {name} {difference.other:.9g}"
+    where = f"element {list(difference.element)} of sample {difference.sample}"
+    return f"{name} differs first in {_where(line)}, {where}: {values}; largest difference {difference.largest:.9g}"
+
+
+def _where(line: Line) -> str:
+    made = f" made by {line.node}" if line.node else ""
+    return f"{line.tensor}{made}"
+
+
+def _count(samples: int) -> str:
+    return "one sample" if samples == 1 else f"{samples} samples"

@@ -1,0 +1,200 @@
+"""What ``twinfer inspect`` shows of a model: as a dictionary for JSON, and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinfer.arena_map import ArenaMap
+from twinfer.bench.source import Source
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Node, Tensor, walk
+from twinfer.runtime.op import Call
+from twinfer.runtime.plan import Plan, make_plan
+from twinfer.runtime.registry import missing
+
+#: Rises when a key of the JSON changes its meaning or goes.
+SCHEMA = 1
+
+
+def planned(source: Source) -> tuple[Plan | None, str]:
+    """The plan, or the reason why there is none."""
+    try:
+        return make_plan(source.graph), ""
+    except (UnsupportedOperatorError, ModelError) as error:
+        return None, str(error)
+
+
+def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[str, Any]:
+    """Everything that the text shows, for programs."""
+    unsupported = [node.op for node in missing(graph)]
+    return {
+        "schema": SCHEMA,
+        "model": name,
+        "description": graph.description,
+        "inputs": [_tensor(t) for t in graph.inputs],
+        "outputs": [_tensor(t) for t in graph.outputs],
+        "operators": [_operator(node, plan) for node in graph.nodes],
+        "subgraphs": [[node.op for node in other.nodes] for other in graph.subgraphs],
+        "signatures": {
+            s.key: {"subgraph": s.subgraph, "inputs": sorted(s.inputs), "outputs": sorted(s.outputs)}
+            for s in graph.signatures
+        },
+        "metadata": {name: len(value) for name, value in graph.metadata.items()},
+        "constant_bytes": constant_bytes(graph),
+        "unsupported": {op: unsupported.count(op) for op in dict.fromkeys(unsupported)},
+        "problem": reason or None,
+        "plan": _plan(plan) if plan else None,
+    }
+
+
+def constant_bytes(graph: Graph) -> int:
+    """Bytes of all constant tensors of the file, those of other subgraphs included."""
+    return sum(t.data.nbytes for g in walk(graph) for t in g.tensors if t.data is not None)
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    quant = tensor.quant
+    return {
+        "name": tensor.name,
+        "type": tensor.type,
+        "shape": list(tensor.shape),
+        "scale": [float(s) for s in quant.scale] if quant else None,
+        "zero_point": [int(z) for z in quant.zero_point] if quant else None,
+    }
+
+
+def _operator(node: Node, plan: Plan | None) -> dict[str, Any]:
+    node, call = _planned_node(node, plan)
+    return {
+        "index": node.index,
+        "op": node.op,
+        "kernel": call.kernel if call else None,
+        "inputs": [_tensor(t) for t in node.inputs if t is not None and t.data is None],
+        "outputs": [_tensor(t) for t in node.outputs],
+        "macs": call.macs if call else 0 if plan else None,
+        "constant_bytes": sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None),
+    }
+
+
+def _planned_node(node: Node, plan: Plan | None) -> tuple[Node, Call | None]:
+    """The node with its final shapes, and its kernel call: none where its value is in place or known beforehand."""
+    if plan is None:
+        return node, None
+    call = next((step.call for step in plan.steps if step.node.index == node.index), None)
+    return next((other for other in plan.graph.nodes if other.index == node.index), node), call
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    arena, nodes = ArenaMap(plan), plan.graph.nodes
+    peak = {"index": nodes[arena.peak].index, "bytes": arena.live_bytes(arena.peak)} if nodes else None
+    return {
+        "target": plan.target.name,
+        "macs": plan.macs,
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "constant_bytes": plan.constant_bytes,
+        "peak": peak,
+        "tensors": [
+            {"name": t.name, "offset": at, "bytes": t.nbytes, "first": arena.lives[t][0], "last": arena.lives[t][1]}
+            for t, at in plan.offsets.items()
+        ],
+    }
+
+
+def render(name: str, graph: Graph, plan: Plan | None, reason: str) -> Iterator[RenderableType]:
+    """The text, piece by piece."""
+    yield _headline(name, graph, plan)
+    yield _ends(graph)
+    for i, one in enumerate(walk(graph)):
+        yield _operators(one, plan if i == 0 else None, f"Subgraph {i}" if graph.subgraphs else "Operators")
+    yield from _facts(graph)
+    if plan is None:
+        yield Text(f"No plan: {reason}", style="red")
+    elif plan.arena_bytes:
+        yield from ArenaMap(plan).render()
+
+
+def _headline(name: str, graph: Graph, plan: Plan | None) -> Text:
+    parts = [
+        f"{len(graph.nodes)} operators",
+        f"{len(graph.tensors)} tensors",
+        f"{constant_bytes(graph):,} constant bytes",
+    ]
+    if plan:
+        parts += [f"{plan.macs:,} MACs", f"arena {plan.arena_bytes:,} bytes"]
+    about = f"\n{graph.description}" if graph.description else ""
+    return Text.assemble((name, "bold"), ": " + ", ".join(parts) + about)
+
+
+def _grid(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _ends(graph: Graph) -> Table:
+    table = _grid("Inputs and outputs", ("", "name", "type", "shape", "quantisation"))
+    for kind, tensors in (("in", graph.inputs), ("out", graph.outputs)):
+        for i, t in enumerate(tensors):
+            table.add_row(f"{kind} {i}", Text(t.name), t.type, dims(t.shape_signature or t.shape), quantisation(t))
+    return table
+
+
+def dims(shape: Sequence[int]) -> str:
+    """1×96×96×3; an open dimension is ?, a scalar ()."""
+    return "×".join("?" if d == -1 else str(d) for d in shape) or "()"
+
+
+def quantisation(tensor: Tensor) -> str:
+    """Scale and zero point, or how many there are."""
+    quant = tensor.quant
+    if quant is None or not quant.scale.size:
+        return "-"
+    if quant.per_channel:
+        return f"{quant.scale.size} scales, axis {quant.axis}"
+    return f"{quant.scale[0]:.6g}, {int(quant.zero_point[0])}"
+
+
+def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
+    columns = ("#", "operator", "inputs", "output", "type", "scale, zero", "kernel")
+    table = _grid(title, columns, ("MACs", "constants B"))
+    unknown = set(missing(graph))
+    for node in graph.nodes:
+        lost = node in unknown
+        node, call = _planned_node(node, plan)
+        out = node.outputs[0] if node.outputs else None
+        kernel = call.kernel.removeprefix("tw_") if call else "in place" if plan else "-"
+        constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
+        table.add_row(
+            str(node.index),
+            Text(node.op, style="red" if lost else ""),
+            ", ".join(dims(t.shape) for t in node.inputs if t is not None and t.data is None) or "-",
+            ", ".join(dims(t.shape) for t in node.outputs) or "-",
+            out.type if out else "-",
+            quantisation(out) if out else "-",
+            Text("unsupported", style="red") if lost else kernel,
+            f"{call.macs:,}" if call and call.macs else "-",
+            f"{constants:,}" if constants else "-",
+        )
+    return table
+
+
+def _facts(graph: Graph) -> Iterator[RenderableType]:
+    for s in graph.signatures:
+        where = f" of subgraph {s.subgraph}" if s.subgraph else ""
+        yield Text(f"signature {s.key!r}{where}: {', '.join(s.inputs) or '-'} → {', '.join(s.outputs) or '-'}")
+    for name, value in graph.metadata.items():
+        yield Text(f"metadata {name!r}: {len(value):,} bytes")
+    if names := [node.op for one in walk(graph) for node in missing(one)]:
+        counts = ", ".join(f"{name} ×{names.count(name)}" for name in dict.fromkeys(names))
+        yield Text(f"operators without a kernel: {counts}", style="red")

@@ -1,0 +1,57 @@
+"""The terminal: tables that survive pipes and old encodings, a progress bar that never gets into them."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+#: Characters a line has where nobody says how wide the output is.
+PIPE_WIDTH = 160
+
+_ASCII = str.maketrans("µ×≈≠→█▓▒░·◀…━─", "ux~!>#=s-.<.--")
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # main ends quietly; rich would end with status 1, which means something else here
+
+
+def console() -> Console:
+    """Standard output: colours on a terminal only (and not under NO_COLOR), wide lines in a pipe."""
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return _Console(width=PIPE_WIDTH if piped else None, highlight=False, emoji=False, soft_wrap=False)
+
+
+def plain_where_needed() -> None:
+    """Make standard output and error print a near ASCII character for one that their encoding lacks."""
+    codecs.register_error("twinfer", _nearest)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="twinfer")
+
+
+def _nearest(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_ASCII)
+    return text.encode("ascii", "replace").decode(), error.end
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[int, str, float], None]]:
+    """A bar on standard error if that is a terminal: ``told(done, what, share of what)``, done of ``total``."""
+    err = Console(stderr=True)
+    if not err.is_terminal:
+        yield lambda done, what, share: None
+        return
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, what, share: bar.update(task, completed=done + share, description=what)
