@@ -19,7 +19,7 @@ demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
 	$(BIN)/twinfer bench
 
 setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
-	@$(MAKE) $(KERNELS)  # a second look: installing has built them
+	@$(MAKE) -s --no-print-directory $(KERNELS)  # a second look: installing has built them
 
 build: setup  ## the C kernels, after a header was changed
 
@@ -31,6 +31,7 @@ test-all: setup lint  ## the same over every model of the corpus
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy --no-error-summary
 
 format: $(DEVELOP)  ## formats Python and C, and sorts imports
