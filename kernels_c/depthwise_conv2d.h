@@ -124,11 +124,15 @@ typedef struct {
     float act_min, act_max;
 } tw_depthwise_conv2d_f32_params;
 
-/* All channels of one output where they are 16 and the multiplier is 1: the sums stay in a register. */
-TW_INLINE void tw_depthwise_conv2d_block_f32(const float *x, const float *w, const float *bias, float *y, int32_t y0,
+/* Eight float lanes (wide.h has sixteen). */
+typedef float tw_f32x8 __attribute__((vector_size(32)));
+typedef float tw_f32x8_any __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Eight channels of one output, multiplier 1, the sums in a register; x, w, bias and y at the first of them. */
+TW_INLINE void tw_depthwise_conv2d_eight_f32(const float *x, const float *w, const float *bias, float *y, int32_t y0,
                                              int32_t x0, const tw_depthwise_conv2d_f32_params *p) {
-    tw_f32x16 acc;
-    float sums[TW_LANES];
+    tw_f32x8 acc;
+    float sums[8];
     memset(&acc, 0, sizeof acc);
     for (int32_t ky = 0; ky < p->k_h; ++ky) {
         const int32_t iy = y0 + ky * p->dilation_h;
@@ -136,12 +140,12 @@ TW_INLINE void tw_depthwise_conv2d_block_f32(const float *x, const float *w, con
         for (int32_t kx = 0; kx < p->k_w; ++kx) {
             const int32_t ix = x0 + kx * p->dilation_w;
             if (ix < 0 || ix >= p->in_w) continue;
-            acc += *(const tw_f32x16_any *)(const void *)(x + (iy * p->in_w + ix) * p->in_c) *
-                   *(const tw_f32x16_any *)(const void *)(w + (ky * p->k_w + kx) * p->out_c);
+            acc += *(const tw_f32x8_any *)(const void *)(x + (iy * p->in_w + ix) * p->in_c) *
+                   *(const tw_f32x8_any *)(const void *)(w + (ky * p->k_w + kx) * p->out_c);
         }
     }
     memcpy(sums, &acc, sizeof sums);
-    for (int lane = 0; lane < TW_LANES; ++lane) y[lane] = tw_clampf(sums[lane] + bias[lane], p->act_min, p->act_max);
+    for (int lane = 0; lane < 8; ++lane) y[lane] = tw_clampf(sums[lane] + bias[lane], p->act_min, p->act_max);
 }
 
 /* All channels of one output: y collects the sums. x: the image, (y0, x0) the window's corner. */
@@ -177,8 +181,9 @@ TW_KERNEL(tw_depthwise_conv2d_f32) {
         for (int32_t oy = 0; oy < p.out_h; ++oy)
             for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
                 const int32_t y0 = oy * p.stride_h - p.pad_h, x0 = ox * p.stride_w - p.pad_w;
-                if (p.multiplier == 1 && p.out_c == TW_LANES) {
-                    tw_depthwise_conv2d_block_f32(x, w, bias, y, y0, x0, &p);
+                if (p.multiplier == 1 && (p.out_c == 8 || p.out_c == 16)) {
+                    for (int32_t c = 0; c < p.out_c; c += 8)
+                        tw_depthwise_conv2d_eight_f32(x + c, w + c, bias + c, y + c, y0, x0, &p);
                     continue;
                 }
                 tw_depthwise_conv2d_pixel_f32(x, w, y, y0, x0, &p);
