@@ -69,7 +69,7 @@ class Tflm(Peer):
 
     def feed(self, inputs: Sequence[Array]) -> None:
         for i, value in enumerate(inputs):
-            self._interpreter.set_input(np.ascontiguousarray(value), i)
+            self._interpreter.set_input(np.asarray(value, order="C"), i)
 
     def outputs(self) -> list[Array]:
         return [np.array(self._interpreter.get_output(i)) for i in range(self._count)]
