@@ -131,17 +131,23 @@ def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Differe
         other = other.reshape(ours.shape)  # TFLM drops and adds dimensions of one
     if other.dtype != ours.dtype or other.shape != ours.shape:
         return Difference(sample, (), float("nan"), float("nan"), float("inf"), within=False)
-    differs = ~((ours == other) | (_nan(ours) & _nan(other)))
+    differs = (_bits(ours) != _bits(other)) & ~(_nan(ours) & _nan(other))
     if not differs.any():
         return None
-    far = np.where(differs, np.abs(ours.astype(np.float64) - other.astype(np.float64)), 0.0)
+    far = np.zeros(ours.shape)
+    np.abs(np.subtract(ours, other, out=far, where=differs, dtype=np.float64), out=far)
     magnitude = float(np.max(np.abs(ours, dtype=np.float64), initial=0.0, where=np.isfinite(ours)))
     largest = float(far.max()) if np.isfinite(far).all() else float("inf")
-    within = ours.dtype.kind == "f" and largest <= tolerance * magnitude
-    guilty = far > tolerance * magnitude
+    within = ours.dtype.kind == "f" and tolerance > 0 and largest <= tolerance * magnitude
+    guilty = differs & ~(far <= tolerance * magnitude)
     first = int(np.argmax(guilty if guilty.any() else differs))
     element = tuple(int(i) for i in np.unravel_index(first, ours.shape))
     return Difference(sample, element, float(ours[element]), float(other[element]), largest, within)
+
+
+def _bits(array: Array) -> Array:
+    """The elements as unsigned integers: 0.0 and -0.0 are not the same."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
 def _nan(array: Array) -> Array:
