@@ -23,15 +23,13 @@ Piece = tuple[int, int, str, str]  # first byte, byte after the last, kind, colo
 class ArenaMap:
     """Who lives where and when; an operator's number is its position in the graph, dropped ones included.
 
-    ``lives`` gives the first and last operator over which a tensor keeps its value: -1 for an input, the number of
-    operators for an output. ``peak`` is the operator at which most bytes are live.
+    ``peak`` is the operator at which most bytes are live.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.steps = {step.node: step for step in plan.steps}
         self.touched = [self._touched(i) for i in range(len(plan.graph.nodes))]
-        self.lives = self._lives()
         self.peak = max(range(len(self.touched)), key=self.live_bytes, default=0)
 
     def _touched(self, position: int) -> tuple[list[Tensor], list[Tensor]]:
@@ -43,24 +41,11 @@ class ArenaMap:
         read = [t for t in call.inputs if isinstance(t, Tensor) and t in arena]
         return read, [t for t in call.outputs if t in arena]
 
-    def _lives(self) -> dict[Tensor, tuple[int, int]]:
-        graph, end = self.plan.graph, len(self.touched)
-        lives = {t: (-1, -1) for t in graph.inputs if t in self.plan.offsets}
-        for i, (read, written) in enumerate(self.touched):
-            for tensor in (*read, *written):
-                lives[tensor] = (lives.get(tensor, (i, i))[0], i)
-        for tensor in graph.outputs:
-            if tensor in self.plan.offsets:
-                lives[tensor] = (lives.get(tensor, (end, end))[0], end)
-        for tensor in self.plan.variables:
-            lives[tensor] = (-1, end)
-        return {t: lives.get(t, (-1, end)) for t in self.plan.offsets}
-
     def pieces(self, position: int) -> list[Piece]:
         """What lies where while an operator runs, the most important last."""
         read, written = self.touched[position]
         found: list[Piece] = []
-        for i, (tensor, (first, last)) in enumerate(self.lives.items()):
+        for i, (tensor, (first, last)) in enumerate(self.plan.lives.items()):
             if first <= position <= last:
                 at = self.plan.offsets[tensor]
                 kind = "written" if tensor in written else "read" if tensor in read else "held"

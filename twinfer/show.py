@@ -102,7 +102,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "constant_bytes": plan.constant_bytes,
         "peak": peak,
         "tensors": [
-            {"name": t.name, "offset": at, "bytes": t.nbytes, "first": arena.lives[t][0], "last": arena.lives[t][1]}
+            {"name": t.name, "offset": at, "bytes": t.nbytes, "first": arena.plan.lives[t][0], "last": arena.plan.lives[t][1]}
             for t, at in plan.offsets.items()
         ],
     }
