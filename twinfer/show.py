@@ -17,6 +17,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import Call
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.registry import missing
+from twinfer.runtime.target import GENERIC, HOST
 
 #: Rises when a key of the JSON changes its meaning or goes.
 SCHEMA = 1
@@ -50,6 +51,7 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
         "unsupported": {op: unsupported.count(op) for op in dict.fromkeys(unsupported)},
         "problem": reason or None,
         "plan": _plan(plan) if plan else None,
+        "targets": targets(graph) if plan else [],
     }
 
 
@@ -102,7 +104,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "constant_bytes": plan.constant_bytes,
         "peak": peak,
         "tensors": [
-            {"name": t.name, "offset": at, "bytes": t.nbytes, "first": arena.plan.lives[t][0], "last": arena.plan.lives[t][1]}
+            {"name": t.name, "offset": at, "bytes": t.nbytes, "first": plan.lives[t][0], "last": plan.lives[t][1]}
             for t, at in plan.offsets.items()
         ],
     }
@@ -117,7 +119,9 @@ def render(name: str, graph: Graph, plan: Plan | None, reason: str) -> Iterator[
     yield from _facts(graph)
     if plan is None:
         yield Text(f"No plan: {reason}", style="red")
-    elif plan.arena_bytes:
+        return
+    yield _sizes(graph)
+    if plan.arena_bytes:
         yield from ArenaMap(plan).render()
 
 
@@ -186,6 +190,29 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
             f"{call.macs:,}" if call and call.macs else "-",
             f"{constants:,}" if constants else "-",
         )
+    return table
+
+
+def targets(graph: Graph) -> list[dict[str, Any]]:
+    """What a model that can be planned takes, in bytes, on a SIMD host and on a 32-bit microcontroller in plain C."""
+    return [
+        {
+            "target": plan.target.name,
+            "arena_bytes": plan.arena_bytes,
+            "lower_bound_bytes": plan.lower_bound_bytes,
+            "scratch_bytes": plan.scratch_bytes,
+            "constant_bytes": plan.constant_bytes,
+        }
+        for plan in (make_plan(graph, target) for target in (HOST, GENERIC))
+    ]
+
+
+def _sizes(graph: Graph) -> Table:
+    table = _grid("Bytes by target", ("target",), ("arena", "lower bound", "scratch", "constants"))
+    names = {HOST.name: "host, 16 lanes", GENERIC.name: "32-bit microcontroller, plain C"}
+    for row in targets(graph):
+        target, *sizes = row.values()
+        table.add_row(names[target], *(f"{size:,}" for size in sizes))
     return table
 
 
