@@ -6,11 +6,12 @@ import codecs
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 #: Characters a line has where nobody says how wide the output is.
 PIPE_WIDTH = 160
@@ -27,6 +28,13 @@ def console() -> Console:
     """Standard output: colours on a terminal only (and not under NO_COLOR), wide lines in a pipe."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return _Console(width=PIPE_WIDTH if piped else None, highlight=False, emoji=False, soft_wrap=False)
+
+
+def show(parts: Iterable[RenderableType]) -> None:
+    """Print tables, and texts without breaking their lines."""
+    out = console()
+    for part in parts:
+        out.print(part, soft_wrap=isinstance(part, Text))
 
 
 def plain_where_needed() -> None:
