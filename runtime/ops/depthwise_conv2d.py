@@ -31,24 +31,14 @@ def infer(node: Node) -> list[Shape]:
     said = int(node.options.get("depth_multiplier", 0))
     need(said in (0, g.out_c // g.in_c), node, f"depth multiplier {said} with {g.in_c} channels in and {g.out_c} out")
     _conv.check_types(node, g.out_c)
-    if x.type == "INT8" and w.quant is not None:
-        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
+    _conv.check_symmetric(node)
     return [g.shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    x, w = inputs[0], inputs[1]
     g = geometry(node)
-    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(g.out_c, np.int32)
-    if _conv.is_hybrid(node):
-        return _conv.hybrid_reference(node, x, lambda image: _sums(image, w, g))
-    integer = x.dtype == np.int8
-    acc = _sums(x.astype(np.float64) - node.input(0).zero if integer else x, w, g)
-    if integer:
-        return _conv.finish(node, acc.astype(np.int64) + bias)
-    low, high = float_range(node)
-    return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+    return _conv.convolve(node, inputs, lambda x: _sums(x, inputs[1], g))
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
