@@ -190,14 +190,14 @@ def _add_inspect(commands: Any) -> None:
 def inspect(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.show import describe, planned, render
-    from twinfer.terminal import show
+    from twinfer.terminal import console, show
 
     source = load(arguments.model)
     plan, reason = planned(source)
     if arguments.json:
         _write_json("-", describe(source.name, source.graph, plan, reason))
         return 0
-    show(render(source.name, source.graph, plan, reason))
+    show(render(source.name, source.graph, plan, reason, console().width))
     return 0
 
 

@@ -6,6 +6,7 @@ import codecs
 import io
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,9 @@ from rich.text import Text
 
 #: Characters a line has where nobody says how wide the output is.
 PIPE_WIDTH = 160
+
+#: Seconds between two drawings of the progress bar.
+REFRESH_S = 0.1
 
 _ASCII = str.maketrans("µ×≈≠→█▓▒░·◀…━─", "ux~!>#=s-.<.--")
 
@@ -54,12 +58,22 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[int, str, float], None]]:
-    """A bar on standard error if that is a terminal: ``told(done, what, share of what)``, done of ``total``."""
+    """A bar on standard error if that is a terminal: ``told(done, what, share of what)``, done of ``total``.
+
+    It is drawn when it is told something and at no other time, so that it takes no time from what is measured.
+    """
     err = Console(stderr=True)
     if not err.is_terminal:
         yield lambda done, what, share: None
         return
     columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, what, share: bar.update(task, completed=done + share, description=what)
+    with Progress(*columns, console=err, transient=True, auto_refresh=False) as bar:
+        task, drawn = bar.add_task("", total=total), 0.0
+
+        def told(done: int, what: str, share: float) -> None:
+            nonlocal drawn
+            if time.monotonic() - drawn > REFRESH_S or not share:
+                drawn = time.monotonic()
+                bar.update(task, completed=done + share, description=what, refresh=True)
+
+        yield told
