@@ -72,10 +72,10 @@ TW_INLINE void tw_conv2d_outputs_s8(const int8_t *x, const void *const *in, int8
 /* Every output channel of one group: in fours, then the rest. */
 TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const void *const *in, int8_t *y, int32_t first, int32_t end,
                                   int32_t y0, int32_t x0, const tw_conv2d_s8_params *p) {
-    int32_t c = first;
-    for (; c + TW_CONV2D_CHANNELS <= end; c += TW_CONV2D_CHANNELS)
+    const int32_t rest = end - (end - first) % TW_CONV2D_CHANNELS;
+    for (int32_t c = first; c < rest; c += TW_CONV2D_CHANNELS)
         tw_conv2d_outputs_s8(x, in, y, c, y0, x0, TW_CONV2D_CHANNELS, p);
-    for (; c < end; ++c) tw_conv2d_outputs_s8(x, in, y, c, y0, x0, 1, p);
+    for (int32_t c = rest; c < end; ++c) tw_conv2d_outputs_s8(x, in, y, c, y0, x0, 1, p);
 }
 
 TW_KERNEL(tw_conv2d_s8) {

@@ -38,10 +38,10 @@ TW_KERNEL(tw_fully_connected_s8) {
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
-        int32_t c = 0;
-        for (; c + TW_FULLY_CONNECTED_ROWS <= p.out; c += TW_FULLY_CONNECTED_ROWS)
+        const int32_t rest = p.out - p.out % TW_FULLY_CONNECTED_ROWS;
+        for (int32_t c = 0; c < rest; c += TW_FULLY_CONNECTED_ROWS)
             tw_fully_connected_rows_s8(x, in, y, c, TW_FULLY_CONNECTED_ROWS, &p);
-        for (; c < p.out; ++c) tw_fully_connected_rows_s8(x, in, y, c, 1, &p);
+        for (int32_t c = rest; c < p.out; ++c) tw_fully_connected_rows_s8(x, in, y, c, 1, &p);
     }
 }
 
