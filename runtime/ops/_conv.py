@@ -138,6 +138,12 @@ def bias_of(node: Node, channels: int) -> Tensor | Array:
     return np.zeros(channels, np.int32 if node.input(0).type == "INT8" else np.float32)
 
 
+def constant_bias(node: Node, channels: int) -> Array | None:
+    """The bias's value, zeros where there is none, None where it is computed at run time."""
+    bias = bias_of(node, channels)
+    return bias if isinstance(bias, np.ndarray) else bias.data
+
+
 def finish(node: Node, acc: Array) -> list[Array]:
     """The numpy meaning of the end of an int8 sum [..., channels]: requantise, add the zero point, clamp."""
     y = node.output
@@ -167,7 +173,7 @@ def pack_f32(w: Array) -> Array:
     return np.ascontiguousarray(blocks.reshape(-1, LANES, w.shape[1]).transpose(0, 2, 1))
 
 
-def fold_zero(node: Node, w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
+def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
     """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
     return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
 

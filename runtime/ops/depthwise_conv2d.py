@@ -53,21 +53,22 @@ def lower(node: Node, target: Target) -> Call:
     macs = g.pixels * w.size
     if _conv.is_hybrid(node):
         return _lower_hybrid(node, g, macs)
-    bias = _conv.bias_of(node, g.out_c)
-    start = bias if isinstance(bias, np.ndarray) else bias.data
-    if target.wide and w.data is not None and start is not None:
+    bias = _conv.constant_bias(node, g.out_c)
+    if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
-            return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, start, macs)
+            return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
         if g.in_c == g.out_c and x.type == "INT8":
-            return _lower_wide(node, g, w.data, start, macs)
+            return _lower_wide(node, g, w.data, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
         floats = {**params, "act_min": low, "act_max": high}
-        return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias), (node.output,), macs=macs)
+        return Call("tw_depthwise_conv2d_f32", floats, (x, w, _conv.bias_of(node, g.out_c)), (node.output,), macs=macs)
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    inputs = (x, w, bias, *_conv.multipliers(node, g.out_c))
+    start = node.constant(2) if bias is None else bias
+    folded = _conv.fold_zero(node.constant(1).reshape(-1, g.out_c).T, start, x.zero)
+    inputs = (x, w, folded, *_conv.multipliers(node, g.out_c))
     return Call("tw_depthwise_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
 
 
