@@ -122,7 +122,7 @@ def _bits(row: Row) -> Text:
     if row["same_bits"]:
         return Text("same bits", style="green")
     far = row["max_difference"]
-    text = "differ" if far is None else f"differ by {far:.1g}"
+    text = "differ" if far is None else f"differ by {far:.0f}" if far >= 1 else f"differ by {far:.1g}"
     return Text(text, style="yellow" if row["engine"] in NAMES else "bold red")
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 #: Characters a line has where nobody says how wide the output is.
@@ -35,9 +36,11 @@ def console() -> Console:
 
 
 def show(parts: Iterable[RenderableType]) -> None:
-    """Print tables, and texts without breaking their lines."""
+    """Print tables, each after a blank line unless it is the first, and texts without breaking their lines."""
     out = console()
-    for part in parts:
+    for i, part in enumerate(parts):
+        if i and isinstance(part, Table) and part.title:
+            out.print()
         out.print(part, soft_wrap=isinstance(part, Text))
 
 
