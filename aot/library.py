@@ -30,6 +30,7 @@ def library_sources(projects: Sequence[Project], entries: Callable[[Project], st
 
 def _placed(symbol: str, alignment: int, at: int, size: int) -> str:
     """A constant's definition: ``size`` bytes of constants.bin."""
-    return f"""__asm__(".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n.globl {symbol}\\n.hidden {symbol}\\n"
-        ".type {symbol}, %object\\n.size {symbol}, {size}\\n"
-        "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""
+    return f"""__asm__(
+    ".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n"
+    ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"
+    "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""

@@ -36,6 +36,9 @@ LOOP = 2_000_002
 _PLUGIN_FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC")
 _FRESH, _BY_STEP = 1, 2
 
+#: Intervals at a run's beginning that gauge the count.
+_GAUGES = 3
+
 
 @dataclass(frozen=True)
 class Job:
@@ -162,6 +165,26 @@ def _option(plugin: Path, **arguments: str) -> str:
     return ",".join([f"file={str(plugin).replace(',', ',,')}", *(f"{k}={v}" for k, v in arguments.items())])
 
 
+def counted_by_address(firmware: Firmware, inputs: Sequence[Array], patience: float = PATIENCE) -> dict[int, int]:
+    """How often every instruction of the program was executed in one run of its first model; what never was, is absent.
+
+    The few of the harness around the run are among them.
+    """
+    plugin = counter()
+    if plugin is None:
+        raise ToolError(f"{QEMU} takes no plugins here, or there is no compiler for one")
+    counts: dict[int, int] = {}
+    with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
+        folder = Path(work)
+        (folder / "inputs.bin").write_bytes(struct.pack("<I", 0) + _job(firmware, Job(inputs)))
+        mark = hex(address(firmware, "tw_mark"))
+        start(firmware, folder, patience, ("-plugin", _option(plugin, mark=mark, pcs="pcs.txt", first=str(_GAUGES))))
+        for line in (folder / "pcs.txt").read_text().splitlines():
+            at, _, count = line.partition(" ")
+            counts[int(at, 16)] = counts.get(int(at, 16), 0) + int(count)
+    return counts
+
+
 def _counting(firmware: Firmware, plugin: Path | None, clock: bool) -> tuple[str, ...]:
     if plugin is not None:
         return "-plugin", _option(plugin, mark=hex(address(firmware, "tw_mark")), out="marks.txt")
@@ -191,11 +214,11 @@ def _counts(firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int]) -
 
     The first three intervals are an empty function called as a run, as a step, and the loop.
     """
-    run, step, loop = intervals[:3]
+    run, step, loop = intervals[:_GAUGES]
     scale = (LOOP - 1) / (loop - run)
     if not (scale == 1 or 0.1 < scale < 0.99):
         raise ToolError(f"QEMU counted {loop - run + 1:,} instructions for a loop of {LOOP:,}")
-    rest = iter(intervals[3:])
+    rest = iter(intervals[_GAUGES:])
     counts = []
     for job in jobs:
         empty, number = (step, len(firmware.projects[job.model].layers)) if job.by_step else (run, 1)
