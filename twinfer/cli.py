@@ -16,6 +16,7 @@ from twinfer.runtime.errors import TwinferError
 
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
+_GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
 _MODEL = "a .tflite file, or the name of a built-in model"
 
 
@@ -224,6 +225,7 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
     )
+    command.add_argument("--guard", action="store_true", help=_GUARD)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -234,7 +236,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
-    model = _opened(graph, arguments.engine, [value.shape for value in inputs])
+    model = _opened(graph, arguments.engine, [value.shape for value in inputs], arguments.guard)
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
     model.invoke()
@@ -244,11 +246,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]]) -> Any:
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool) -> Any:
     """The interpreter or its twin, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
-    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph)
+    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, guard=guard)
     for detail, shape in zip(model.get_input_details(), shapes, strict=True):
         model.resize_tensor_input(detail["index"], shape)
     model.allocate_tensors()
@@ -273,6 +275,7 @@ def _add_verify(commands: Any) -> None:
     )
     about = "tflm, litert-ref, or none (default: those installed)"
     command.add_argument("--against", metavar="PEERS", help=about)
+    command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
 
@@ -288,7 +291,7 @@ def verify(arguments: argparse.Namespace) -> int:
         for i, name in enumerate(names):
             told(i, name, 0)
             try:
-                options = {"seed": arguments.seed, "samples": arguments.samples}
+                options = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
                 step = lambda share, i=i, name=name: told(i, name, share)  # noqa: E731
                 proofs.append(proof.verify(load(name), peers, progress=step, **options))
             except TwinferError as error:
