@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from twinfer.aot.emit import Project, emit, version
-from twinfer.aot.host import write_files
+from twinfer.aot.tools import write_files
 from twinfer.aot.layers import Policy, kernel_counts, specialise
 from twinfer.aot.literals import comment, grouped
 from twinfer.aot.selftest import golden, test_source

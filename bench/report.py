@@ -52,7 +52,8 @@ def _cpu() -> str:
 
 
 def _compiler() -> str:
-    from twinfer.aot.host import compiler_version, find_compiler
+    from twinfer.aot.host import find_compiler
+    from twinfer.aot.tools import compiler_version
 
     try:
         return compiler_version(find_compiler()).splitlines()[0]

@@ -20,7 +20,8 @@ from twinfer.aot import emit as emit_module
 from twinfer.aot import layers
 from twinfer.aot import project as project_module
 from twinfer.aot.emit import emit
-from twinfer.aot.host import build, compile_plans, find_compiler, write_files
+from twinfer.aot.host import build, compile_plans, find_compiler
+from twinfer.aot.tools import write_files
 from twinfer.aot.layers import share_all, specialise
 from twinfer.aot.literals import comment, identifier
 from twinfer.aot.project import project_files
