@@ -19,8 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twinfer.aot.emit import Project, emit
-from twinfer.aot.layers import Policy, specialise
+from twinfer.aot.data import Constant
+from twinfer.aot.emit import Mode, Project, emit
+from twinfer.aot.layers import Policy
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
@@ -65,14 +66,15 @@ def compile_plans(
     *,
     compiler: str | None = None,
     flags: Iterable[str] = FLAGS,
-    policy: Policy = specialise,
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
 ) -> dict[str, CompiledSession]:
     """Emit and build the plans into one library with one run of the compiler; one engine each, by name.
 
     ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if there
     is none or it fails.
     """
-    projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
+    projects = [emit(plan, name, mode=mode, policy=policy) for name, plan in plans.items()]
     library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
 
@@ -118,7 +120,7 @@ def library_sources(projects: Sequence[Project]) -> dict[str, str | bytes]:
         files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
         code += [f'#include "{project.name}.c"', _entries(project)]
         for constant in project.constants.all:
-            data.append(_placed(constant.symbol, project.alignment, len(blob), constant.array.nbytes))
+            data.append(_placed(constant, project.alignment, len(blob)))
             blob += constant.array.tobytes()
     return {
         **files,
@@ -128,8 +130,9 @@ def library_sources(projects: Sequence[Project]) -> dict[str, str | bytes]:
     }
 
 
-def _placed(symbol: str, alignment: int, at: int, size: int) -> str:
-    """A constant's definition: ``size`` bytes of constants.bin."""
+def _placed(constant: Constant, alignment: int, at: int) -> str:
+    """A constant's definition: its bytes in constants.bin."""
+    symbol, size, alignment = constant.symbol, constant.array.nbytes, max(alignment, constant.array.itemsize)
     return (
         f'__asm__(".pushsection .rodata\\n.balign {alignment}\\n.globl {symbol}\\n.hidden {symbol}\\n"\n'
         f'        "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");'
@@ -149,12 +152,20 @@ void {name}_whole{signature} {{
 
 void {name}_step{signature};
 void {name}_step{signature} {{
-    static void (*const layers[])(unsigned char *) = {{{", ".join((*project.layers, "NULL"))}}};
+    unsigned char *const arena = (unsigned char *)scratch;
+    const int32_t i = *(const int32_t *)params;
     (void)in;
     (void)out;
-    layers[*(const int32_t *)params]((unsigned char *)scratch);
+    {_dispatch(project)}
 }}
 """
+
+
+def _dispatch(project: Project) -> str:
+    if project.mode == "compiled":
+        layers = ", ".join((*project.layers, "NULL"))
+        return f"static void (*const layers[])(unsigned char *) = {{{layers}}};\n    layers[i](arena);"
+    return f"{project.layers[0]}(arena, i);" if project.layers else "(void)i;\n    (void)arena;"
 
 
 def cache_folder() -> Path:
