@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.aot.emit import Project
-from twinfer.aot.host import run_tool, write_files
+from twinfer.aot.tools import run_tool, write_files
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinfer.aot.host import run_tool
 from twinfer.aot.sizes import named_symbols, open_elf, section_kind
+from twinfer.aot.tools import run_tool
 
 #: For the compiler: write ``<unit>.ci`` beside every object.
 FLAGS = ("-fcallgraph-info=su",)

@@ -21,10 +21,10 @@ from twinfer.aot import layers
 from twinfer.aot import project as project_module
 from twinfer.aot.emit import emit
 from twinfer.aot.host import build, compile_plans, find_compiler
-from twinfer.aot.tools import write_files
 from twinfer.aot.layers import share_all, specialise
 from twinfer.aot.literals import comment, identifier
 from twinfer.aot.project import project_files
+from twinfer.aot.tools import write_files
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Tensor
 from twinfer.runtime.plan import make_plan, random_inputs

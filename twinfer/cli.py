@@ -320,6 +320,12 @@ def _add_compile(commands: Any) -> None:
         "-o", "--output", required=True, metavar="DIR", help="folder to write; an earlier run's is replaced"
     )
     command.add_argument("--name", help="what functions and files are called (default: after the model)")
+    command.add_argument(
+        "--mode",
+        choices=["compiled", "interpreted"],
+        default="compiled",
+        help="a function a layer, or shared kernels called from a table (default: compiled)",
+    )
 
 
 def compile(arguments: argparse.Namespace) -> int:
@@ -333,7 +339,7 @@ def compile(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     plan = make_plan(source.graph, HOST if arguments.target == "host" else GENERIC)
     name = arguments.name or identifier(source.name)
-    project = write_project(plan, name, arguments.output, sha256=source.sha256)
+    project = write_project(plan, name, arguments.output, sha256=source.sha256, mode=arguments.mode)
     arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
     console().print(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test")
