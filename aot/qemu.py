@@ -34,25 +34,33 @@ PATIENCE = 300.0
 LOOP = 2_000_002
 
 _PLUGIN_FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC")
-_FRESH, _BY_STEP = 1, 2
+_FRESH, _BY_STEP, _PAINT = 1, 2, 4
 
 
 @dataclass(frozen=True)
 class Job:
-    """One inference: which model of the program, on what, from a fresh state or going on, whole or step by step."""
+    """One inference: which model of the program, on what, from a fresh state or going on, whole or step by step.
+
+    ``paint`` measures the stack of the whole run; that one is not counted.
+    """
 
     inputs: Sequence[Array]
     model: int = 0
     fresh: bool = True
     by_step: bool = False
+    paint: bool = False
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job gave: the outputs, and the instructions of the run or, by step, of every step; none if not counted."""
+    """What a job gave: the outputs, and the instructions of the run or, by step, of every step; none if not counted.
+
+    ``stack_bytes`` is the deepest that the stack of a ``paint`` job was written, from the call on; 0 for others.
+    """
 
     outputs: tuple[Array, ...]
     counts: tuple[int, ...]
+    stack_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ def _job(firmware: Firmware, job: Job) -> bytes:
     plan = firmware.projects[job.model].plan
     if len(job.inputs) != len(plan.graph.inputs):
         raise InvalidArgumentError(f"{len(plan.graph.inputs)} inputs are needed, not {len(job.inputs)}")
-    how = _FRESH * job.fresh | _BY_STEP * job.by_step
+    how = _FRESH * job.fresh | _BY_STEP * job.by_step | _PAINT * job.paint
     parts = [struct.pack("<II", job.model, how)]
     for tensor, value in zip(plan.graph.inputs, job.inputs, strict=True):
         if tensor.data is None:

@@ -8,20 +8,25 @@ code, its constants, and what it takes from libc, libm and libgcc.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from twinfer.aot.emit import Project
-from twinfer.aot.tools import run_tool, write_files
+from twinfer.aot.library import library_sources
+from twinfer.aot.targets import BOARD
+from twinfer.aot.tools import built, compiler_version
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import Step
 
-#: One section a symbol, so that what is not used can go, and what compilers know of stacks for ``aot/stack.py``.
+#: One section a symbol, so that the linker can drop what is not used.
 SECTIONS = ("-ffunction-sections", "-fdata-sections")
+
+#: Nothing but the model and what it calls.
+_ALONE = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")
 
 #: Groups of constants that belong to the model's parameters: what another training would change, and its size.
 WEIGHTS = ("weights", "biases", "multipliers", "tables")
@@ -91,27 +96,34 @@ class Sizes:
         return found
 
 
-def build_image(project: Project, compiler: Iterable[str], flags: Iterable[str], folder: Path) -> Path:
-    """Compile the project in ``folder`` and link the image of ``<name>_run`` alone: its path.
+def image_sources(project: Project) -> dict[str, str | bytes]:
+    """What the image of a model is made from: library.c and library_data.c, what they include, the linker's script."""
+    script = (BOARD / "image.ld").read_text(encoding="utf-8")
+    return {**library_sources((project,), lambda _: ""), "image.ld": script}
+
+
+def image(project: Project, compiler: str, flags: Sequence[str]) -> Path:
+    """The linked image of ``<name>_run`` alone, from the cache if it is there.
 
     ``flags`` are those of the build that is to be measured, the linker's among them. ToolError if a tool fails.
     """
-    name, words, flags = project.name, list(compiler), list(flags)
-    write_files(folder, project.files)
-    for unit in (name, f"{name}_data"):
-        run_tool([*words, *flags, *SECTIONS, "-c", f"{unit}.c", "-o", f"{unit}.o"], folder)
-    roots = [f"-Wl,--entry={name}_run", *([f"-Wl,--undefined={name}_reset"] if project.plan.variables else [])]
-    units = [f"{name}.o", f"{name}_data.o"]
-    link = ["-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", *roots]
-    run_tool([*words, *flags, *link, *units, "-lm", "-o", f"{name}.elf"], folder)
-    return folder / f"{name}.elf"
+    roots = [f"-Wl,--entry={project.name}_run"]
+    if project.plan.variables:
+        roots.append(f"-Wl,--undefined={project.name}_reset")
+    command = (compiler, *flags, *SECTIONS, *_ALONE, *roots, "library.c", "library_data.c", "-o", "image.elf", "-lm")
+    return built(image_sources(project), command, "image.elf", compiler_version((compiler,)))
 
 
-def read_sizes(image: Path, project: Project) -> Sizes:
-    """The sizes of an image that ``build_image`` made."""
+def sizes(project: Project, compiler: str, flags: Sequence[str]) -> Sizes:
+    """Flash and RAM of a model as that compiler makes it with those flags."""
+    return read_sizes(image(project, compiler, flags), project)
+
+
+def read_sizes(path: Path, project: Project) -> Sizes:
+    """The sizes of an image that ``image`` made."""
     groups = _groups(project)
     symbols: list[Symbol] = []
-    with image.open("rb") as file:
+    with path.open("rb") as file:
         elf = open_elf(file)
         for section in elf.iter_sections():
             if kind := section_kind(section):

@@ -9,15 +9,13 @@ in the image. Interrupts are not counted: they come on top of any program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinfer.aot.sizes import named_symbols, open_elf, section_kind
-from twinfer.aot.tools import run_tool
-
-#: For the compiler: write ``<unit>.ci`` beside every object.
-FLAGS = ("-fcallgraph-info=su",)
+from twinfer.aot.emit import Project
+from twinfer.aot.sizes import SECTIONS, image, image_sources, named_symbols, open_elf, section_kind
+from twinfer.aot.tools import built, compiler_version, run_tool
 
 _NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
 _FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]*)>:$")
@@ -47,16 +45,21 @@ class StackBound:
     unknown: tuple[str, ...] = ()
 
 
-def stack_bound(image: Path, root: str, objdump: str, callgraphs: Iterable[Path] = ()) -> StackBound:
-    """The bound of function ``root`` in a linked ELF; ``callgraphs`` are the compiler's .ci files of its objects."""
-    frames: dict[str, int | None] = {}
-    for path in callgraphs:
-        frames.update(compiler_frames(path.read_text(encoding="utf-8")))
-    with image.open("rb") as file:
+def stack_bound(project: Project, compiler: str, flags: Sequence[str]) -> StackBound:
+    """The bound of ``<name>_run`` as that compiler, a gcc, makes it with those flags. ToolError if a tool fails."""
+    command = (compiler, *flags, *SECTIONS, "-fcallgraph-info=su", "-c", "library.c", "-o", "library.o")
+    frames = built(image_sources(project), command, "library.ci", compiler_version((compiler,)))
+    path = image(project, compiler, flags)
+    return read_bound(path, f"{project.name}_run", f"{compiler.removesuffix('gcc')}objdump", frames.read_text())
+
+
+def read_bound(path: Path, root: str, objdump: str, callgraph: str = "") -> StackBound:
+    """The bound of function ``root`` in a linked ELF; ``callgraph`` is what the compiler said of the frames in it."""
+    with path.open("rb") as file:
         arm = open_elf(file)["e_machine"] == "EM_ARM"
-    listing = run_tool([objdump, "-d", "--no-show-raw-insn", str(image)])
-    found = functions(listing, frames, stack_taken if arm else lambda *_: None)
-    return deepest(found, root, address_taken(image))
+    listing = run_tool([objdump, "-d", "--no-show-raw-insn", str(path)])
+    found = functions(listing, compiler_frames(callgraph), stack_taken if arm else lambda *_: None)
+    return deepest(found, root, address_taken(path))
 
 
 def compiler_frames(callgraph: str) -> dict[str, int | None]:
@@ -126,11 +129,11 @@ def _register_bytes(names: str) -> int:
     return total
 
 
-def address_taken(image: Path) -> frozenset[str]:
+def address_taken(path: Path) -> frozenset[str]:
     """The functions whose address is a word of the image's constants, data or code (literal pools)."""
-    with image.open("rb") as file:
+    with path.open("rb") as file:
         elf = open_elf(file)
-        sections = [section for section in elf.iter_sections() if section_kind(section) in ("code", "constants", "data")]
+        sections = [s for s in elf.iter_sections() if section_kind(s) in ("code", "constants", "data")]
         width, order = elf.elfclass // 8, "little" if elf.little_endian else "big"
         thumb = elf["e_machine"] == "EM_ARM"
         names = {at | thumb: name for s in sections if s["sh_flags"] & 4 for at, _, name in named_symbols(elf, s)}
