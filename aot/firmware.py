@@ -22,6 +22,7 @@ FLAGS = ("-std=c11", "-O3", "-g", "-ffp-contract=off", "-fno-trapping-math", *WA
 
 _LINK = ("-ffunction-sections", "-fdata-sections", "-nostartfiles", "-Wl,--gc-sections", "-Wl,--fatal-warnings")
 _BOARD_SOURCES = ("start.c", "semihost.c", "harness.c")
+_VECTORS_BYTES = 0x40
 _OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 
 
@@ -93,20 +94,20 @@ def _members(project: Project) -> list[str]:
 
 
 def _linker_script(card: Card) -> str:
-    apart = card.vectors is not None
-    facts = {
-        "name": card.name,
-        "vectors": card.vectors if card.vectors is not None else card.flash_origin,
-        "vectors_bytes": 0x100,
-        "flash_origin": card.flash_origin + (0 if apart else 0x100),
-        "flash_bytes": card.flash_bytes - (0 if apart else 0x100),
+    """The vector table stands before the program or, if the core wants that, elsewhere."""
+    before = _VECTORS_BYTES if card.vectors is None else 0
+    numbers = {
+        "vectors": card.flash_origin if card.vectors is None else card.vectors,
+        "vectors_bytes": _VECTORS_BYTES,
+        "flash_origin": card.flash_origin + before,
+        "flash_bytes": card.flash_bytes - before,
         "ram_origin": card.ram_origin,
         "ram_bytes": card.ram_bytes,
         "stack_bytes": card.stack_bytes,
     }
-    text = (BOARD / "link.ld").read_text(encoding="utf-8")
-    for key, value in facts.items():
-        text = text.replace(f"@{key}@", str(value) if key == "name" else hex(int(value)))
+    text = (BOARD / "link.ld").read_text(encoding="utf-8").replace("@name@", card.name)
+    for key, value in numbers.items():
+        text = text.replace(f"@{key}@", hex(value))
     return text
 
 
@@ -151,7 +152,8 @@ def _explained(error: ToolError, projects: Sequence[Project], card: Card) -> Too
     total, what = (card.ram_bytes, "RAM") if region == "RAM" else (card.flash_bytes, "flash")
     names = ", ".join(p.name for p in projects)
     constants = sum(p.constants.nbytes for p in projects)
+    arena = max(p.plan.arena_bytes for p in projects)
     return ToolError(
-        f"{names}: needs {total + missing:,} B of {what}, {card.name} has {total:,} B; weights and other constants take "
-        f"{constants:,} B, arenas {max(p.plan.arena_bytes for p in projects):,} B, the stack {card.stack_bytes:,} B"
+        f"{names}: needs {total + missing:,} B of {what}, {card.name} has {total:,} B; weights and other constants "
+        f"take {constants:,} B, the arena {arena:,} B, the stack {card.stack_bytes:,} B"
     )

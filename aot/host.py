@@ -87,10 +87,10 @@ def find_compiler(command: str | None = None) -> tuple[str, ...]:
 def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
     """The shared library of the projects, from the cache if it is there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
-    return built(library_sources(tuple(projects), _entries), command, "library.so", compiler_version(compiler) + _cpu())
+    return built(library_sources(tuple(projects), entries), command, "library.so", compiler_version(compiler) + _cpu())
 
 
-def _entries(project: Project) -> str:
+def entries(project: Project) -> str:
     """Two functions of the kernels' own signature: the whole model, and the step whose number params points to."""
     name = project.name
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"

@@ -32,6 +32,7 @@ def library_sources(projects: Sequence[Project], entries: Callable[[Project], st
 def _placed(constant: Constant, alignment: int, at: int) -> str:
     """A constant's definition: its bytes in constants.bin."""
     symbol, size, alignment = constant.symbol, constant.array.nbytes, max(alignment, constant.array.itemsize)
-    return f"""__asm__(".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n.globl {symbol}\\n.hidden {symbol}\\n"
-        ".type {symbol}, %object\\n.size {symbol}, {size}\\n"
-        "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""
+    return f"""__asm__(
+    ".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n"
+    ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"
+    "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""

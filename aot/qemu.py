@@ -36,6 +36,9 @@ LOOP = 2_000_002
 _PLUGIN_FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC")
 _FRESH, _BY_STEP, _PAINT = 1, 2, 4
 
+#: Intervals at a run's beginning that gauge the count.
+_GAUGES = 3
+
 
 @dataclass(frozen=True)
 class Job:
@@ -65,11 +68,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One inference: outputs, instructions of ``NAME_run`` with everything in place, and of every layer's function."""
+    """One inference: outputs, instructions of ``NAME_run`` with everything in place, and of every layer's function.
+
+    ``stack_bytes`` is how deep the stack was written, from the call of ``NAME_run`` on.
+    """
 
     outputs: tuple[Array, ...]
     instructions: int
     layers: tuple[int, ...]
+    stack_bytes: int
 
 
 def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIENCE) -> tuple[Array, ...]:
@@ -79,8 +86,9 @@ def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIEN
 
 def measure(project: Project, card: Card, inputs: Sequence[Array], flags: Sequence[str] = FLAGS) -> Measurement:
     """Build and run a model, whole and layer by layer, and count; the same figures every time."""
-    whole, steps = run_jobs(build(project, card, flags), [Job(inputs), Job(inputs, by_step=True)])
-    return Measurement(whole.outputs, whole.counts[0], steps.counts)
+    jobs = [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)]
+    whole, steps, painted = run_jobs(build(project, card, flags), jobs)
+    return Measurement(whole.outputs, whole.counts[0], steps.counts, painted.stack_bytes)
 
 
 def run_jobs(
@@ -100,7 +108,7 @@ def run_jobs(
         outputs = _outputs(firmware, jobs, (folder / "outputs.bin").read_bytes())
         intervals = _intervals(folder, plugin) if count else None
     counts = _counts(firmware, jobs, intervals) if intervals else [()] * len(jobs)
-    return [Result(*both) for both in zip(outputs, counts, strict=True)]
+    return [Result(made, count, stack) for (made, stack), count in zip(outputs, counts, strict=True)]
 
 
 def start(firmware: Firmware, folder: Path, patience: float, more: Iterable[str] = ()) -> None:
@@ -129,12 +137,13 @@ def _bytes(tensor: Tensor, value: Array) -> bytes:
     return value.tobytes()
 
 
-def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tuple[Array, ...]]:
+def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tuple[tuple[Array, ...], int]]:
+    """Outputs and stack of every job."""
     found, at = [], 0
     for job in jobs:
         project = firmware.projects[job.model]
-        (status,) = struct.unpack_from("<i", content, at)
-        at += 4
+        status, stack = struct.unpack_from("<iI", content, at)
+        at += 8
         if status:
             raise ToolError(f"{project.name}_run on {firmware.card.name} returned {status}")
         arrays = []
@@ -144,7 +153,7 @@ def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tu
                 continue
             arrays.append(np.frombuffer(content, tensor.dtype, tensor.size, at).reshape(tensor.shape).copy())
             at += tensor.nbytes
-        found.append(tuple(arrays))
+        found.append((tuple(arrays), stack))
     return found
 
 
@@ -168,6 +177,26 @@ def counter() -> Path | None:
 def _option(plugin: Path, **arguments: str) -> str:
     """The plugin as QEMU's option, where a comma is doubled."""
     return ",".join([f"file={str(plugin).replace(',', ',,')}", *(f"{k}={v}" for k, v in arguments.items())])
+
+
+def counted_by_address(firmware: Firmware, inputs: Sequence[Array], patience: float = PATIENCE) -> dict[int, int]:
+    """How often every instruction of the program was executed in one run of its first model; what never was, is absent.
+
+    The few of the harness around the run are among them.
+    """
+    plugin = counter()
+    if plugin is None:
+        raise ToolError(f"{QEMU} takes no plugins here, or there is no compiler for one")
+    counts: dict[int, int] = {}
+    with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
+        folder = Path(work)
+        (folder / "inputs.bin").write_bytes(struct.pack("<I", 0) + _job(firmware, Job(inputs)))
+        mark = hex(address(firmware, "tw_mark"))
+        start(firmware, folder, patience, ("-plugin", _option(plugin, mark=mark, pcs="pcs.txt", first=str(_GAUGES))))
+        for line in (folder / "pcs.txt").read_text().splitlines():
+            at, _, count = line.partition(" ")
+            counts[int(at, 16)] = counts.get(int(at, 16), 0) + int(count)
+    return counts
 
 
 def _counting(firmware: Firmware, plugin: Path | None, clock: bool) -> tuple[str, ...]:
@@ -199,13 +228,13 @@ def _counts(firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int]) -
 
     The first three intervals are an empty function called as a run, as a step, and the loop.
     """
-    run, step, loop = intervals[:3]
+    run, step, loop = intervals[:_GAUGES]
     scale = (LOOP - 1) / (loop - run)
     if not (scale == 1 or 0.1 < scale < 0.99):
         raise ToolError(f"QEMU counted {loop - run + 1:,} instructions for a loop of {LOOP:,}")
-    rest = iter(intervals[3:])
+    rest = iter(intervals[_GAUGES:])
     counts = []
     for job in jobs:
-        empty, number = (step, len(firmware.projects[job.model].layers)) if job.by_step else (run, 1)
+        empty, number = (step, len(firmware.projects[job.model].layers)) if job.by_step else (run, int(not job.paint))
         counts.append(tuple(round((i - empty) * scale) + 1 for i in islice(rest, number)))
     return counts

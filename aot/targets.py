@@ -94,6 +94,7 @@ def _card(name: str, tables: Mapping[str, Any], where: str) -> Card:
 
 
 def _fields(where: str, name: str, said: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields that are said, if they are those of a card."""
     known = {field.name for field in fields(Card)} - {"name"}
     if unknown := sorted(set(said) - known):
         raise InvalidArgumentError(f"{where}: {name}: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
@@ -110,5 +111,7 @@ def _value(where: str, field: str, said: Mapping[str, Any]) -> Any:
         raise InvalidArgumentError(f"{where}: {field} should be a list of words, not {value!r}")
     kind = str if field == "machine" else int
     if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 32):
-        raise InvalidArgumentError(f"{where}: {field} should be {'a name' if kind is str else 'a number'}, not {value!r}")
+        raise InvalidArgumentError(
+            f"{where}: {field} should be {'a name' if kind is str else 'a number'}, not {value!r}"
+        )
     return value

@@ -1,9 +1,10 @@
 /* A QEMU plugin that counts executed instructions between marks: calls of the guest function at address "mark".
  *
- *     -plugin file=count.so,mark=0x1a4[,out=FILE][,pcs=FILE]
+ *     -plugin file=count.so,mark=0x1a4[,out=FILE][,pcs=FILE[,first=N]]
  *
  * out: one line a mark, the instructions executed before it. pcs: one line "address count" for every instruction that
- * was executed between the first mark and the second, the third and the fourth, and so on.
+ * was executed in the intervals between the first mark and the second, the third and the fourth, and so on; without
+ * the first N intervals.
  * QEMU's plugin interface, version 1, is declared here as far as it is used: distributions ship no header. */
 #include <inttypes.h>
 #include <stdint.h>
@@ -40,7 +41,7 @@ typedef struct block {
 } block;
 
 static uint64_t executed, mark_address;
-static unsigned marks;
+static unsigned marks, first;
 static block *blocks;
 static FILE *out, *pcs;
 
@@ -49,7 +50,7 @@ static void at_mark(unsigned cpu, void *unused) {
     (void)unused;
     if (out != NULL) fprintf(out, "%" PRIu64 "\n", executed);
     for (block *b = blocks; b != NULL; b = b->next) {
-        if (marks % 2) b->counted += b->runs - b->begin;
+        if (marks % 2 && marks / 2 >= first) b->counted += b->runs - b->begin;
         b->begin = b->runs;
     }
     ++marks;
@@ -96,6 +97,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
         if (strncmp(argv[i], "mark=", 5) == 0) mark_address = strtoull(argv[i] + 5, NULL, 0);
         if (strncmp(argv[i], "out=", 4) == 0) out = fopen(argv[i] + 4, "w");
         if (strncmp(argv[i], "pcs=", 4) == 0) pcs = fopen(argv[i] + 4, "w");
+        if (strncmp(argv[i], "first=", 6) == 0) first = (unsigned)strtoul(argv[i] + 6, NULL, 0);
     }
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     qemu_plugin_register_atexit_cb(id, finish, NULL);
