@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twinfer.aot.emit import Project, emit
-from twinfer.aot.layers import Policy, specialise
+from twinfer.aot.emit import Mode, Project, emit
+from twinfer.aot.layers import Policy
 from twinfer.aot.library import library_sources
 from twinfer.aot.tools import built, compiler_version
 from twinfer.kernels_c import ffi, lib
@@ -61,14 +61,15 @@ def compile_plans(
     *,
     compiler: str | None = None,
     flags: Iterable[str] = FLAGS,
-    policy: Policy = specialise,
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
 ) -> dict[str, CompiledSession]:
     """Emit and build the plans into one library with one run of the compiler; one engine each, by name.
 
     ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if there
     is none or it fails.
     """
-    projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
+    projects = [emit(plan, name, mode=mode, policy=policy) for name, plan in plans.items()]
     library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
 
@@ -102,12 +103,20 @@ void {name}_whole{signature} {{
 
 void {name}_step{signature};
 void {name}_step{signature} {{
-    static void (*const layers[])(unsigned char *) = {{{", ".join((*project.layers, "NULL"))}}};
+    unsigned char *const arena = (unsigned char *)scratch;
+    const int32_t i = *(const int32_t *)params;
     (void)in;
     (void)out;
-    layers[*(const int32_t *)params]((unsigned char *)scratch);
+    {_dispatch(project)}
 }}
 """
+
+
+def _dispatch(project: Project) -> str:
+    if project.mode == "compiled":
+        layers = ", ".join((*project.layers, "NULL"))
+        return f"static void (*const layers[])(unsigned char *) = {{{layers}}};\n    layers[i](arena);"
+    return f"{project.layers[0]}(arena, i);" if project.layers else "(void)i;\n    (void)arena;"
 
 
 @cache
