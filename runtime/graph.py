@@ -231,12 +231,12 @@ def check(graph: Graph) -> None:
     given = set(graph.inputs)
     ready = {t for t in graph.tensors if t.data is not None or t.variable} | given
     made: set[Tensor] = set()
-    for tensor in graph.tensors:
-        if tensor.variable and tensor.data is not None:
-            raise ModelError(f"graph {graph.name!r}: {tensor} is a variable and a constant; it can be one of them")
-    for tensor in graph.inputs:
-        if tensor not in known:
-            raise ModelError(f"graph {graph.name!r}: input {tensor} is not in the graph")
+    for one in graph.tensors:
+        if one.variable and one.data is not None:
+            raise ModelError(f"graph {graph.name!r}: {one} is a variable and a constant; it can be one of them")
+    for one in graph.inputs:
+        if one not in known:
+            raise ModelError(f"graph {graph.name!r}: input {one} is not in the graph")
     for node in graph.nodes:
         for tensor in node.inputs:
             if tensor is None:
