@@ -32,20 +32,11 @@ _KEYWORDS = frozenset(
 
 #: What CMake and make call targets of their own.
 _TARGETS = frozenset(
-    [
-        "all",
-        "clean",
-        "depend",
-        "edit_cache",
-        "help",
-        "install",
-        "list_install_components",
-        "package",
-        "package_source",
-        "preinstall",
-        "rebuild_cache",
-        "test",
-    ]
+    re.findall(
+        r"\w+",
+        """all clean depend edit_cache help install list_install_components package package_source preinstall
+        rebuild_cache test""",
+    )
 )
 
 

@@ -28,7 +28,7 @@ def helpers(plan: Plan, name: str) -> Iterator[str]:
     pairs = list(_pairs(plan, name))
     if pairs:
         yield _SATURATE.replace("NAME", name)
-        yield "/* One value, by its tensor's scale and zero point; what dequantize gives quantizes to the same value. */"
+        yield "/* One value, by its tensor's scale and zero point; what dequantize gives is quantized to the same. */"
         yield from pairs
 
 
@@ -41,8 +41,9 @@ def _pairs(plan: Plan, name: str) -> Iterator[str]:
 
 def _pair(name: str, place: str, type: str) -> str:
     up, limit = f"{name}_{place}".upper(), type.removesuffix("_t").upper()
+    low = "0" if type.startswith("u") else f"{limit}_MIN"
     return f"""static inline {type} {name}_quantize_{place}(float real) {{
-    return ({type}){name}_saturate(real / {up}_SCALE, {up}_ZERO_POINT, {limit}_MIN, {limit}_MAX);
+    return ({type}){name}_saturate(real / {up}_SCALE, {up}_ZERO_POINT, {low}, {limit}_MAX);
 }}
 static inline float {name}_dequantize_{place}({type} value) {{
     return (float)(value - ({up}_ZERO_POINT)) * {up}_SCALE;

@@ -130,7 +130,8 @@ def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
 def _compare(project: Project, i: int, got: str, where: str) -> str:
     want = f"{project.name}_test_want_{i}"
     sizes = f"{project.name.upper()}_OUTPUT_{i}_BYTES, sizeof **{want}"
-    return f'bad |= {project.name}_test_differs("output {i}{where}", run, {got}, {want}[run], {sizes});'
+    call = f'bad |= {project.name}_test_differs("output {i}{where}", run, {got}, {want}[run],'
+    return f"{call}\n                {sizes});"
 
 
 def _main(project: Project) -> Iterator[str]:

@@ -45,7 +45,8 @@ static int conv_test_buffers(void) {
         const void *const inputs[] = {conv_test_input_0[run]};
         void *const outputs[] = {conv_test_got_0};
         bad |= conv_run(base, inputs, outputs) != 0;
-        bad |= conv_test_differs("output 0", run, conv_test_got_0, conv_test_want_0[run], CONV_OUTPUT_0_BYTES, sizeof **conv_test_want_0);
+        bad |= conv_test_differs("output 0", run, conv_test_got_0, conv_test_want_0[run],
+                CONV_OUTPUT_0_BYTES, sizeof **conv_test_want_0);
     }
     return bad;
 }
@@ -57,7 +58,8 @@ static int conv_test_in_place(void) {
     for (int run = 0; run < 1; ++run) {
         memcpy(base + CONV_INPUT_0_OFFSET, conv_test_input_0[run], CONV_INPUT_0_BYTES);
         bad |= conv_run_static(NULL, NULL) != 0;
-        bad |= conv_test_differs("output 0 in place", run, base + CONV_OUTPUT_0_OFFSET, conv_test_want_0[run], CONV_OUTPUT_0_BYTES, sizeof **conv_test_want_0);
+        bad |= conv_test_differs("output 0 in place", run, base + CONV_OUTPUT_0_OFFSET, conv_test_want_0[run],
+                CONV_OUTPUT_0_BYTES, sizeof **conv_test_want_0);
     }
     return bad;
 }

@@ -40,7 +40,8 @@ static int dense_test_buffers(void) {
         const void *const inputs[] = {dense_test_input_0[run]};
         void *const outputs[] = {dense_test_got_0};
         bad |= dense_run(base, inputs, outputs) != 0;
-        bad |= dense_test_differs("output 0", run, dense_test_got_0, dense_test_want_0[run], DENSE_OUTPUT_0_BYTES, sizeof **dense_test_want_0);
+        bad |= dense_test_differs("output 0", run, dense_test_got_0, dense_test_want_0[run],
+                DENSE_OUTPUT_0_BYTES, sizeof **dense_test_want_0);
     }
     return bad;
 }
@@ -52,7 +53,8 @@ static int dense_test_in_place(void) {
     for (int run = 0; run < 1; ++run) {
         memcpy(base + DENSE_INPUT_0_OFFSET, dense_test_input_0[run], DENSE_INPUT_0_BYTES);
         bad |= dense_run_static(NULL, NULL) != 0;
-        bad |= dense_test_differs("output 0 in place", run, base + DENSE_OUTPUT_0_OFFSET, dense_test_want_0[run], DENSE_OUTPUT_0_BYTES, sizeof **dense_test_want_0);
+        bad |= dense_test_differs("output 0 in place", run, base + DENSE_OUTPUT_0_OFFSET, dense_test_want_0[run],
+                DENSE_OUTPUT_0_BYTES, sizeof **dense_test_want_0);
     }
     return bad;
 }

@@ -63,10 +63,14 @@ static int passing_test_buffers(void) {
         const void *const inputs[] = {passing_test_input_0[run]};
         void *const outputs[] = {passing_test_got_0, passing_test_got_1, passing_test_got_2, passing_test_got_3};
         bad |= passing_run(base, inputs, outputs) != 0;
-        bad |= passing_test_differs("output 0", run, passing_test_got_0, passing_test_want_0[run], PASSING_OUTPUT_0_BYTES, sizeof **passing_test_want_0);
-        bad |= passing_test_differs("output 1", run, passing_test_got_1, passing_test_want_1[run], PASSING_OUTPUT_1_BYTES, sizeof **passing_test_want_1);
-        bad |= passing_test_differs("output 2", run, passing_test_got_2, passing_test_want_2[run], PASSING_OUTPUT_2_BYTES, sizeof **passing_test_want_2);
-        bad |= passing_test_differs("output 3", run, passing_test_got_3, passing_test_want_3[run], PASSING_OUTPUT_3_BYTES, sizeof **passing_test_want_3);
+        bad |= passing_test_differs("output 0", run, passing_test_got_0, passing_test_want_0[run],
+                PASSING_OUTPUT_0_BYTES, sizeof **passing_test_want_0);
+        bad |= passing_test_differs("output 1", run, passing_test_got_1, passing_test_want_1[run],
+                PASSING_OUTPUT_1_BYTES, sizeof **passing_test_want_1);
+        bad |= passing_test_differs("output 2", run, passing_test_got_2, passing_test_want_2[run],
+                PASSING_OUTPUT_2_BYTES, sizeof **passing_test_want_2);
+        bad |= passing_test_differs("output 3", run, passing_test_got_3, passing_test_want_3[run],
+                PASSING_OUTPUT_3_BYTES, sizeof **passing_test_want_3);
     }
     return bad;
 }
@@ -78,9 +82,12 @@ static int passing_test_in_place(void) {
     for (int run = 0; run < 1; ++run) {
         memcpy(base + PASSING_INPUT_0_OFFSET, passing_test_input_0[run], PASSING_INPUT_0_BYTES);
         bad |= passing_run_static(NULL, NULL) != 0;
-        bad |= passing_test_differs("output 0 in place", run, base + PASSING_OUTPUT_0_OFFSET, passing_test_want_0[run], PASSING_OUTPUT_0_BYTES, sizeof **passing_test_want_0);
-        bad |= passing_test_differs("output 1 in place", run, base + PASSING_OUTPUT_1_OFFSET, passing_test_want_1[run], PASSING_OUTPUT_1_BYTES, sizeof **passing_test_want_1);
-        bad |= passing_test_differs("output 2 in place", run, base + PASSING_OUTPUT_2_OFFSET, passing_test_want_2[run], PASSING_OUTPUT_2_BYTES, sizeof **passing_test_want_2);
+        bad |= passing_test_differs("output 0 in place", run, base + PASSING_OUTPUT_0_OFFSET, passing_test_want_0[run],
+                PASSING_OUTPUT_0_BYTES, sizeof **passing_test_want_0);
+        bad |= passing_test_differs("output 1 in place", run, base + PASSING_OUTPUT_1_OFFSET, passing_test_want_1[run],
+                PASSING_OUTPUT_1_BYTES, sizeof **passing_test_want_1);
+        bad |= passing_test_differs("output 2 in place", run, base + PASSING_OUTPUT_2_OFFSET, passing_test_want_2[run],
+                PASSING_OUTPUT_2_BYTES, sizeof **passing_test_want_2);
     }
     return bad;
 }

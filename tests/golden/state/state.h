@@ -63,7 +63,7 @@ static inline int32_t state_saturate(float scaled, int32_t zero, int32_t low, in
     return zero + whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
 }
 
-/* One value, by its tensor's scale and zero point; what dequantize gives quantizes to the same value. */
+/* One value, by its tensor's scale and zero point; what dequantize gives is quantized to the same. */
 static inline int8_t state_quantize_output_0(float real) {
     return (int8_t)state_saturate(real / STATE_OUTPUT_0_SCALE, STATE_OUTPUT_0_ZERO_POINT, INT8_MIN, INT8_MAX);
 }

@@ -54,8 +54,10 @@ static int state_test_buffers(void) {
         const void *const inputs[] = {NULL};
         void *const outputs[] = {state_test_got_0, state_test_got_1};
         bad |= state_run(base, inputs, outputs) != 0;
-        bad |= state_test_differs("output 0", run, state_test_got_0, state_test_want_0[run], STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
-        bad |= state_test_differs("output 1", run, state_test_got_1, state_test_want_1[run], STATE_OUTPUT_1_BYTES, sizeof **state_test_want_1);
+        bad |= state_test_differs("output 0", run, state_test_got_0, state_test_want_0[run],
+                STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
+        bad |= state_test_differs("output 1", run, state_test_got_1, state_test_want_1[run],
+                STATE_OUTPUT_1_BYTES, sizeof **state_test_want_1);
     }
     return bad;
 }
@@ -67,8 +69,10 @@ static int state_test_in_place(void) {
     state_reset(base);
     for (int run = 0; run < 3; ++run) {
         bad |= state_run_static(NULL, NULL) != 0;
-        bad |= state_test_differs("output 0 in place", run, base + STATE_OUTPUT_0_OFFSET, state_test_want_0[run], STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
-        bad |= state_test_differs("output 1 in place", run, base + STATE_OUTPUT_1_OFFSET, state_test_want_1[run], STATE_OUTPUT_1_BYTES, sizeof **state_test_want_1);
+        bad |= state_test_differs("output 0 in place", run, base + STATE_OUTPUT_0_OFFSET, state_test_want_0[run],
+                STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
+        bad |= state_test_differs("output 1 in place", run, base + STATE_OUTPUT_1_OFFSET, state_test_want_1[run],
+                STATE_OUTPUT_1_BYTES, sizeof **state_test_want_1);
     }
     return bad;
 }
