@@ -62,7 +62,7 @@ class Constants:
         return sum(c.array.nbytes for c in self.all)
 
 
-#: The memory of the model's constants that an array was made from.
+#: The memory of the model's constants that an array was made from; before it the array's place, if it was made.
 Sources = tuple[int, ...]
 
 
@@ -82,7 +82,7 @@ def _uses(plan: Plan, name: str) -> Iterator[_Use]:
         for j, arg in enumerate(step.call.inputs):
             array = arg.data if isinstance(arg, Tensor) else arg
             if array is not None:
-                sources = (_memory(array),) if isinstance(arg, Tensor) else made_from
+                sources = (_memory(array),) if isinstance(arg, Tensor) else (j, *made_from)
                 yield _Use(f"{name}_{i}_in{j}", array, sources, _origin(step.node, array))
     for i, tensor in enumerate(plan.graph.outputs):
         if tensor.data is not None:

@@ -4,8 +4,9 @@ Nothing is planned or chosen here but which layers share a body. The text depend
 the tool's version only: same model and options, same bytes.
 
 Weights, biases, the multipliers of their scales, tables and the model's hash are in ``<name>_data.c`` alone. All else
-is structure: the graph with its shapes, types and options, and scale and zero point of every tensor but the weights of
-convolutions and fully connected layers. A model trained anew with the same structure changes that file only.
+is structure: the graph with its shapes, types, options and shared buffers, and scale and zero point of every tensor but
+the weights of convolutions and fully connected layers. A model trained anew with the same structure changes that file
+only.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ Mode = Literal["compiled", "interpreted"]
 class Project:
     """Emitted sources: ``code`` maps a path in the project's folder to its text, for all but the constants' values.
 
-    ``layers`` are the static C functions of ``plan.steps``, each called with the arena; in interpreted mode all are the
-    same one, called with the arena and the step's number.
+    ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode there are
+    none until ``wrappers`` is appended to ``<name>.c``, for a program that calls single steps.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Project:
     mode: Mode
     code: Mapping[str, str]
     layers: tuple[str, ...]
+    wrappers: str
     constants: Constants
     banner: str
     sha256: str
@@ -104,20 +106,21 @@ def emit(
         f"{name}_static.c": static_source(plan, name, banner),
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    return Project(name, plan, mode, code, steps.layers, constants, banner, sha256, stack_bytes)
+    return Project(name, plan, mode, code, steps.layers, steps.wrappers, constants, banner, sha256, stack_bytes)
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """All steps as C: definitions, the function of each step, what calls them, the kernel headers they need.
+    """All steps as C: definitions, what runs them, the kernel headers they need; layers and wrappers as in Project.
 
     ``calls`` is one statement a step or, if all are the same but for ``i``, one statement for all.
     """
 
     text: str
-    layers: tuple[str, ...]
     calls: tuple[str, ...]
     headers: tuple[str, ...]
+    layers: tuple[str, ...]
+    wrappers: str = ""
     looped: bool = False
 
     @property
@@ -134,13 +137,18 @@ def _compiled(plan: Plan, name: str, constants: Constants, policy: Policy) -> _S
     layers = tuple(printer)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     symbols = tuple(layer.symbol for layer in layers)
-    return _Steps(text, symbols, tuple(f"{s}(base);" for s in symbols), ("tw.h", *headers_of(kernel_counts(plan))))
+    return _Steps(text, tuple(f"{s}(base);" for s in symbols), ("tw.h", *headers_of(kernel_counts(plan))), symbols)
 
 
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     table, count = Table(plan, name, constants), len(plan.steps)
     headers = ("run.h", *headers_of(kernel_counts(plan)))
-    return _Steps(table.text, (table.symbol,) * count, (f"{table.symbol}(base, i);",), headers, looped=True)
+    symbols = tuple(f"{table.symbol}_{i}" for i in range(count))
+    wrappers = [
+        f"static void {symbol}(unsigned char *arena) {{ {table.symbol}(arena, {i}); }}"
+        for i, symbol in enumerate(symbols)
+    ]
+    return _Steps(table.text, (f"{table.symbol}(base, i);",), headers, symbols, "\n".join(wrappers), looped=True)
 
 
 def _guarded(plan: Plan, name: str, steps: _Steps) -> _Steps:

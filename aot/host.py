@@ -94,7 +94,7 @@ def entries(project: Project) -> str:
     """Two functions of the kernels' own signature: the whole model, and the step whose number params points to."""
     name = project.name
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
-    return f"""
+    return f"""{project.wrappers}
 void {name}_whole{signature};
 void {name}_whole{signature} {{
     (void)params;
@@ -103,20 +103,12 @@ void {name}_whole{signature} {{
 
 void {name}_step{signature};
 void {name}_step{signature} {{
-    unsigned char *const arena = (unsigned char *)scratch;
-    const int32_t i = *(const int32_t *)params;
+    static void (*const layers[])(unsigned char *) = {{{", ".join((*project.layers, "NULL"))}}};
     (void)in;
     (void)out;
-    {_dispatch(project)}
+    layers[*(const int32_t *)params]((unsigned char *)scratch);
 }}
 """
-
-
-def _dispatch(project: Project) -> str:
-    if project.mode == "compiled":
-        layers = ", ".join((*project.layers, "NULL"))
-        return f"static void (*const layers[])(unsigned char *) = {{{layers}}};\n    layers[i](arena);"
-    return f"{project.layers[0]}(arena, i);" if project.layers else "(void)i;\n    (void)arena;"
 
 
 @cache

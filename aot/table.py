@@ -45,14 +45,14 @@ static const int32_t {name}_pointers[] = {{
 {codes},
 }};
 /* Kernel, params, pointers, scratch, how many inputs and outputs. */
-static const tw_step {name}_steps[] = {{
+static const tw_step {name}_table[] = {{
 {rows},
 }};
 
 static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
     const void *in[{max(1, *(len(call.inputs) for call in calls))}];
     void *out[{max(len(call.outputs) for call in calls)}];
-    tw_run_step(&{name}_steps[i], {name}_constants, arena, in, out);
+    tw_run_step(&{name}_table[i], {name}_constants, arena, in, out);
 }}
 """
 

@@ -53,7 +53,7 @@ static const int32_t dense_pointers[] = {
     0, -9, -10, -11, -12, 16,
 };
 /* Kernel, params, pointers, scratch, how many inputs and outputs. */
-static const tw_step dense_steps[] = {
+static const tw_step dense_table[] = {
     {dense_tw_fully_connected_s8, &dense_0_params, dense_pointers + 0, 0, 5, 1},
     {dense_tw_fully_connected_s8, &dense_1_params, dense_pointers + 6, 0, 5, 1},
     {dense_tw_fully_connected_s8, &dense_1_params, dense_pointers + 12, 0, 5, 1},
@@ -62,7 +62,7 @@ static const tw_step dense_steps[] = {
 static TW_NOINLINE void dense_layer(unsigned char *arena, int32_t i) {
     const void *in[5];
     void *out[1];
-    tw_run_step(&dense_steps[i], dense_constants, arena, in, out);
+    tw_run_step(&dense_table[i], dense_constants, arena, in, out);
 }
 
 /* Copies unless one side is absent or the value is in place already. */
