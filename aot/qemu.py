@@ -18,6 +18,7 @@ import numpy as np
 
 from twinfer.aot.emit import Project
 from twinfer.aot.firmware import FLAGS, Firmware, build
+from twinfer.aot.guard import check_status
 from twinfer.aot.host import find_compiler
 from twinfer.aot.targets import BOARD, Card
 from twinfer.aot.tools import built, compiler_version, need_tool, run_tool
@@ -145,6 +146,7 @@ def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tu
         status, stack = struct.unpack_from("<iI", content, at)
         at += 8
         if status:
+            check_status(project.plan, status)
             raise ToolError(f"{project.name}_run on {firmware.card.name} returned {status}")
         arrays = []
         for tensor in project.plan.graph.outputs:

@@ -83,9 +83,7 @@ def functions(listing: str, frames: Mapping[str, int | None], reader: Reader) ->
     return found
 
 
-def _function(
-    name: str, lines: list[tuple[str, str]], frames: Mapping[str, int | None], reader: Reader
-) -> Function:
+def _function(name: str, lines: list[tuple[str, str]], frames: Mapping[str, int | None], reader: Reader) -> Function:
     targets = [_TARGET.search(operands) for mnemonic, operands in lines if _branches(mnemonic)]
     calls = frozenset(target[1] for target in targets if target) - {name}
     taken = [] if name in frames else [reader(*line) for line in lines]
