@@ -92,7 +92,19 @@ class Growing:
         self.node("MEAN", (x, self.constant((0,))), (1, *x.shape[1:]), keep_dims=True)
 
 
-KINDS = ("unary", "unary", "binary", "binary", "binary", "reshape", "reshape", "split", "concatenation", "transpose", "mean")
+KINDS = (
+    "unary",
+    "unary",
+    "binary",
+    "binary",
+    "binary",
+    "reshape",
+    "reshape",
+    "split",
+    "concatenation",
+    "transpose",
+    "mean",
+)
 
 
 @st.composite
