@@ -17,7 +17,6 @@ from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
 
-
 #: Rows or columns of output that are worth a table; more only a file means that is short and says much.
 LONGEST = 1 << 16
 
