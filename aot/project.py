@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from twinfer.aot.emit import Mode, Project, emit, version
-from twinfer.aot.host import write_files
 from twinfer.aot.layers import Policy, kernel_counts
 from twinfer.aot.literals import comment, grouped
 from twinfer.aot.selftest import test_source, vectors
+from twinfer.aot.tools import write_files
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array

@@ -228,8 +228,15 @@ def check(graph: Graph) -> None:
     Passes run it after each step in tests; the reader runs it once on every subgraph.
     """
     known = set(graph.tensors)
-    ready = {t for t in graph.tensors if t.data is not None or t.variable} | set(graph.inputs)
+    given = set(graph.inputs)
+    ready = {t for t in graph.tensors if t.data is not None or t.variable} | given
     made: set[Tensor] = set()
+    for one in graph.tensors:
+        if one.variable and one.data is not None:
+            raise ModelError(f"graph {graph.name!r}: {one} is a variable and a constant; it can be one of them")
+    for one in graph.inputs:
+        if one not in known:
+            raise ModelError(f"graph {graph.name!r}: input {one} is not in the graph")
     for node in graph.nodes:
         for tensor in node.inputs:
             if tensor is None:
@@ -245,6 +252,10 @@ def check(graph: Graph) -> None:
                 raise ModelError(f"{node}: writes {tensor}, which another operator has written already")
             if tensor.data is not None and tensor.size:
                 raise ModelError(f"{node}: writes {tensor}, which is a constant")
+            if tensor in given:
+                raise ModelError(f"{node}: writes {tensor}, which is an input of the graph; give the result its own")
+            if tensor in node.inputs:
+                raise ModelError(f"{node}: writes {tensor}, which it reads, too; give the result a tensor of its own")
             made.add(tensor)
             ready.add(tensor)
     for tensor in graph.outputs:

@@ -17,12 +17,12 @@ from twinfer.aot.host import (
     FLAGS,
     CompiledSession,
     compile_plans,
+    entries,
     find_compiler,
-    library_sources,
-    run_tool,
-    write_files,
 )
+from twinfer.aot.library import library_sources
 from twinfer.aot.project import project_files
+from twinfer.aot.tools import run_tool, write_files
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
@@ -82,7 +82,7 @@ def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
     need("g++")
     modes: dict[Target, Mode] = {HOST: "compiled", GENERIC: "interpreted"}
     projects = [emit(plan, name, mode=modes[target]) for target in modes for name, _, _, plan in models(op, target)]
-    write_files(tmp_path, library_sources(projects))
+    write_files(tmp_path, library_sources(projects, entries))
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
 

@@ -22,10 +22,11 @@ from twinfer.aot import emit as emit_module
 from twinfer.aot import layers
 from twinfer.aot import project as project_module
 from twinfer.aot.emit import Mode, emit
-from twinfer.aot.host import build, compile_plans, find_compiler, write_files
+from twinfer.aot.host import build, compile_plans, find_compiler
 from twinfer.aot.layers import share_all, share_repeated, specialise
 from twinfer.aot.literals import comment, identifier
 from twinfer.aot.project import project_files
+from twinfer.aot.tools import write_files
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,12 +88,19 @@ def check_types(node: Node, channels: int) -> None:
         need(bias.size == channels, node, f"{bias} must have {channels} elements, one an output channel")
     if is_hybrid(node):
         weight_scales(node, channels)
-        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")  # type: ignore[union-attr]
+        check_symmetric(node)
         need(all(t is None or t.data is not None for t in node.inputs[1:]), node, "weights and bias must be constants")
     if x.type == "INT8":
         weight_scales(node, channels)
         multipliers(node, channels)
         quantized_range(node, y)
+
+
+def check_symmetric(node: Node) -> None:
+    """ModelError if quantised weights have a zero point other than 0."""
+    w = node.input(1)
+    if w.type == "INT8" and w.quant is not None:
+        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
 
 
 def is_hybrid(node: Node) -> bool:
@@ -130,6 +138,12 @@ def bias_of(node: Node, channels: int) -> Tensor | Array:
     return np.zeros(channels, np.int32 if node.input(0).type == "INT8" else np.float32)
 
 
+def constant_bias(node: Node, channels: int) -> Array | None:
+    """The bias's value, zeros where there is none, None where it is computed at run time."""
+    bias = bias_of(node, channels)
+    return bias if isinstance(bias, np.ndarray) else bias.data
+
+
 def finish(node: Node, acc: Array) -> list[Array]:
     """The numpy meaning of the end of an int8 sum [..., channels]: requantise, add the zero point, clamp."""
     y = node.output
@@ -159,7 +173,7 @@ def pack_f32(w: Array) -> Array:
     return np.ascontiguousarray(blocks.reshape(-1, LANES, w.shape[1]).transpose(0, 2, 1))
 
 
-def fold_zero(node: Node, w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
+def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
     """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
     return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
 
@@ -199,8 +213,22 @@ def symmetric_hybrid(node: Node, channels: int) -> bool:
     return quant is not None and quant.scale.size != channels
 
 
-def hybrid_reference(node: Node, x: Array, sums: Callable[[Array], Array]) -> list[Array]:
-    """The numpy meaning of a hybrid convolution; ``sums`` convolves one image [1, h, w, c] of float64 integers."""
+def convolve(node: Node, inputs: list[Any], sums: Callable[[Array], Array]) -> list[Array]:
+    """The numpy meaning of a convolution around its ``sums`` [batches, out_h, out_w, out_c], without a bias.
+
+    ``sums`` takes images [batches, h, w, c]: float32, or float64 that hold integers, which it sums exactly.
+    """
+    x = inputs[0]
+    if is_hybrid(node):
+        return _convolve_hybrid(node, x, sums)
+    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(1, np.int32)
+    if x.dtype == np.int8:
+        return finish(node, sums(x.astype(np.float64) - node.input(0).zero).astype(np.int64) + bias)
+    low, high = float_range(node)
+    return [(sums(x) + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+
+
+def _convolve_hybrid(node: Node, x: Array, sums: Callable[[Array], Array]) -> list[Array]:
     scales, bias = hybrid_ends(node, node.output.shape[-1])
     low, high = float_range(node)
     symmetric = symmetric_hybrid(node, scales.size)
