@@ -25,11 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from twinfer.terminal import plain_where_needed
 
     plain_where_needed()
-    warnings.showwarning = _warn
     try:
         arguments = parser().parse_args(argv)
-        run: Callable[[argparse.Namespace], int] = arguments.run
-        status = run(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = _warn
+            status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
     except TwinferError as error:
@@ -70,7 +71,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         import twinfer
 
-        parser.exit(message=f"twinfer {twinfer.__version__}\n")
+        sys.stdout.write(f"twinfer {twinfer.__version__}\n")
+        parser.exit()
 
 
 def _command(
@@ -128,7 +130,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.compare import Options, compare
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
-    from twinfer.terminal import console, progress
+    from twinfer.terminal import progress, show
 
     peers = _peers(arguments.against, ("litert", "tflm"))
     options = Options(peers, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
@@ -145,9 +147,7 @@ def bench(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _write_json(arguments.json, document(rows))
     if arguments.json != "-":
-        out = console()
-        for table in tables(rows):
-            out.print(table)
+        show(tables(rows))
     unequal = any(row["engine"] == "compiled" and not row["same_bits"] for row in rows)
     return EXIT_DIFFERS if unequal else failed
 
@@ -191,16 +191,14 @@ def _add_inspect(commands: Any) -> None:
 def inspect(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.show import describe, planned, render
-    from twinfer.terminal import console
+    from twinfer.terminal import console, show
 
     source = load(arguments.model)
     plan, reason = planned(source)
     if arguments.json:
         _write_json("-", describe(source.name, source.graph, plan, reason))
         return 0
-    out = console()
-    for part in render(source.name, source.graph, plan, reason):
-        out.print(part)
+    show(render(source.name, source.graph, plan, reason, console().width))
     return 0
 
 
@@ -232,7 +230,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.arrays import read_inputs, summary, write_outputs
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
-    from twinfer.terminal import console
+    from twinfer.terminal import show
 
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
@@ -242,7 +240,7 @@ def run(arguments: argparse.Namespace) -> int:
     model.invoke()
     values = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
     write_outputs(model.plan.graph, arguments.output, values)
-    console().print(summary(model.plan.graph, inputs, values))
+    show([summary(model.plan.graph, inputs, values)])
     return 0
 
 
@@ -283,10 +281,10 @@ def verify(arguments: argparse.Namespace) -> int:
     from twinfer.bench import verify as proof
     from twinfer.bench.source import load
     from twinfer.matrix import findings, matrix
-    from twinfer.terminal import console, progress
+    from twinfer.terminal import progress, show
 
     peers = _peers(arguments.against, ("tflm", "litert-ref"))
-    out, names, failed, proofs = console(), arguments.models, 0, []
+    names, failed, proofs = arguments.models, 0, []
     with progress(len(names)) as told:
         for i, name in enumerate(names):
             told(i, name, 0)
@@ -296,10 +294,8 @@ def verify(arguments: argparse.Namespace) -> int:
                 proofs.append(proof.verify(load(name), peers, progress=step, **options))
             except TwinferError as error:
                 failed = _fail(f"{name}: {error}")
-    for part in matrix(proofs, ("numpy", "compiled", *peers)):
-        out.print(part)
-    for part in findings(proofs):
-        out.print(part)
+    show(matrix(proofs, ("numpy", "compiled", *peers)))
+    show(findings(proofs))
     return failed if all(p.proven for p in proofs) else EXIT_DIFFERS
 
 
@@ -336,7 +332,6 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
     from twinfer.runtime.target import GENERIC, HOST
-    from twinfer.terminal import console
 
     source = load(arguments.model)
     plan = make_plan(source.graph, HOST if arguments.target == "host" else GENERIC)
@@ -345,5 +340,5 @@ def compile(arguments: argparse.Namespace) -> int:
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
     arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
-    console().print(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test")
+    sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")
     return 0

@@ -12,9 +12,9 @@ alignas(4) const int8_t dense_0_in1[36] = {
     -43, -12, 74, -96, -50, -96, -12, 122, -93, -30, -25
 };
 
-/* "b0": int32[6], 24 bytes */
+/* packed for operator 0 FULLY_CONNECTED: int32[6], 24 bytes */
 alignas(4) const int32_t dense_0_in2[6] = {
-    403, -297, 2, -238, -481, 250
+    641, -1403, 65, -434, -159, 1188
 };
 
 /* packed for operator 0 FULLY_CONNECTED: int32[1], 4 bytes */
@@ -33,9 +33,9 @@ alignas(4) const int8_t dense_1_in1[36] = {
     -11, 71, -35, 29, 70, 106, -19, -117, 56, 7, 95, -10
 };
 
-/* "b1": int32[6], 24 bytes */
+/* packed for operator 1 FULLY_CONNECTED: int32[6], 24 bytes */
 alignas(4) const int32_t dense_1_in2[6] = {
-    -132, -438, -43, 141, 270, 352
+    -573, -159, 248, -324, 960, 388
 };
 
 /* packed for operator 1 FULLY_CONNECTED: int32[1], 4 bytes */
@@ -54,9 +54,9 @@ alignas(4) const int8_t dense_2_in1[36] = {
     -5, -107, -71, 91, 43, 92, 87, 96, -48, -7
 };
 
-/* "b2": int32[6], 24 bytes */
+/* packed for operator 2 FULLY_CONNECTED: int32[6], 24 bytes */
 alignas(4) const int32_t dense_2_in2[6] = {
-    117, -226, 419, -493, 338, 145
+    162, 548, -103, 245, -283, 934
 };
 
 /* packed for operator 2 FULLY_CONNECTED: int32[1], 4 bytes */
