@@ -244,7 +244,8 @@ def test_does_not_fit() -> None:
     card = dataclasses.replace(find(MAIN), name="small", ram_bytes=5000, stack_bytes=4096)
     project, _ = digits(card)
     arena, step = project.plan.arena_bytes, max(live_bytes(project.plan, s) for s in project.plan.steps)
-    message = f"needs {arena:,} B of arena, small has 5,000 B of RAM.* the largest step is 1, depthwise_conv_2d: {step:,} B"
+    small = "small has 5,000 B of RAM, of them 4,096 B for the stack"
+    message = f"needs {arena:,} B of arena, {small}; the largest step is 1, depthwise_conv_2d: {step:,} B are live"
     with pytest.raises(ToolError, match=message):
         build(project, card)
     assert project.plan.lower_bound_bytes <= step <= arena
