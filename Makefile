@@ -24,7 +24,7 @@ setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 build: setup  ## the C kernels, after a header was changed
 
 test: setup lint  ## what CI runs
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --durations=40
 
 test-all: setup lint  ## the same over every model of the corpus
 	$(BIN)/python -m pytest -n $(JOBS) --all-models

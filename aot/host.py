@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twinfer.aot.emit import Project, emit
-from twinfer.aot.layers import Policy, specialise
+from twinfer.aot.emit import Mode, Project, emit
+from twinfer.aot.layers import Policy
 from twinfer.aot.library import library_sources
 from twinfer.aot.tools import built, compiler_version
 from twinfer.kernels_c import ffi, lib
@@ -61,14 +61,15 @@ def compile_plans(
     *,
     compiler: str | None = None,
     flags: Iterable[str] = FLAGS,
-    policy: Policy = specialise,
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
 ) -> dict[str, CompiledSession]:
     """Emit and build the plans into one library with one run of the compiler; one engine each, by name.
 
     ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if there
     is none or it fails.
     """
-    projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
+    projects = [emit(plan, name, mode=mode, policy=policy) for name, plan in plans.items()]
     library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
 
@@ -93,7 +94,7 @@ def entries(project: Project) -> str:
     """Two functions of the kernels' own signature: the whole model, and the step whose number params points to."""
     name = project.name
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
-    return f"""
+    return f"""{project.wrappers}
 void {name}_whole{signature};
 void {name}_whole{signature} {{
     (void)params;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from twinfer.aot.data import Constant
 from twinfer.aot.emit import Project
 
 
@@ -18,7 +19,7 @@ def library_sources(projects: Sequence[Project], entries: Callable[[Project], st
         files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
-            data.append(_placed(constant.symbol, project.alignment, len(blob), constant.array.nbytes))
+            data.append(_placed(constant, project.alignment, len(blob)))
             blob += constant.array.tobytes()
     return {
         **files,
@@ -28,8 +29,9 @@ def library_sources(projects: Sequence[Project], entries: Callable[[Project], st
     }
 
 
-def _placed(symbol: str, alignment: int, at: int, size: int) -> str:
-    """A constant's definition: ``size`` bytes of constants.bin."""
+def _placed(constant: Constant, alignment: int, at: int) -> str:
+    """A constant's definition: its bytes in constants.bin."""
+    symbol, size, alignment = constant.symbol, constant.array.nbytes, max(alignment, constant.array.itemsize)
     return f"""__asm__(
     ".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n"
     ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"

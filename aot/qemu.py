@@ -18,6 +18,7 @@ import numpy as np
 
 from twinfer.aot.emit import Project
 from twinfer.aot.firmware import FLAGS, Firmware, build
+from twinfer.aot.guard import check_status
 from twinfer.aot.host import find_compiler
 from twinfer.aot.targets import BOARD, Card, find
 from twinfer.aot.tools import built, compiler_version, need_tool, run_tool
@@ -37,7 +38,7 @@ _PLUGIN_FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC")
 #: Of QEMU's plugin interface: 7 and 8 know 1, 9.0 knows 2, from 9.1 on 3 and later.
 PLUGIN_VERSIONS = (1, 2, 3, 4, 5)
 
-_FRESH, _BY_STEP = 1, 2
+_FRESH, _BY_STEP, _PAINT = 1, 2, 4
 
 #: Intervals at a run's beginning that gauge the count.
 _GAUGES = 3
@@ -45,29 +46,41 @@ _GAUGES = 3
 
 @dataclass(frozen=True)
 class Job:
-    """One inference: which model of the program, on what, from a fresh state or going on, whole or step by step."""
+    """One inference: which model of the program, on what, from a fresh state or going on, whole or step by step.
+
+    ``paint`` measures the stack of the whole run; that one is not counted.
+    """
 
     inputs: Sequence[Array]
     model: int = 0
     fresh: bool = True
     by_step: bool = False
+    paint: bool = False
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job gave: the outputs, and the instructions of the run or, by step, of every step; none if not counted."""
+    """What a job gave: the outputs, and the instructions of the run or, by step, of every step; none if not counted.
+
+    ``stack_bytes`` is the deepest that the stack of a ``paint`` job was written, from the call on; 0 for others.
+    """
 
     outputs: tuple[Array, ...]
     counts: tuple[int, ...]
+    stack_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One inference: outputs, instructions of ``NAME_run`` with everything in place, and of every layer's function."""
+    """One inference: outputs, instructions of ``NAME_run`` with everything in place, and of every layer's function.
+
+    ``stack_bytes`` is how deep the stack was written, from the call of ``NAME_run`` on.
+    """
 
     outputs: tuple[Array, ...]
     instructions: int
     layers: tuple[int, ...]
+    stack_bytes: int
 
 
 def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIENCE) -> tuple[Array, ...]:
@@ -77,8 +90,9 @@ def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIEN
 
 def measure(project: Project, card: Card, inputs: Sequence[Array], flags: Sequence[str] = FLAGS) -> Measurement:
     """Build and run a model, whole and layer by layer, and count; the same figures every time."""
-    whole, steps = run_jobs(build(project, card, flags), [Job(inputs), Job(inputs, by_step=True)])
-    return Measurement(whole.outputs, whole.counts[0], steps.counts)
+    jobs = [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)]
+    whole, steps, painted = run_jobs(build(project, card, flags), jobs)
+    return Measurement(whole.outputs, whole.counts[0], steps.counts, painted.stack_bytes)
 
 
 def run_jobs(
@@ -98,7 +112,7 @@ def run_jobs(
         outputs = _outputs(firmware, jobs, (folder / "outputs.bin").read_bytes())
         intervals = _intervals(folder, plugin) if count else None
     counts = _counts(firmware, jobs, intervals) if intervals else [()] * len(jobs)
-    return [Result(*both) for both in zip(outputs, counts, strict=True)]
+    return [Result(made, count, stack) for (made, stack), count in zip(outputs, counts, strict=True)]
 
 
 def start(firmware: Firmware, folder: Path, patience: float, more: Iterable[str] = ()) -> None:
@@ -113,7 +127,7 @@ def _job(firmware: Firmware, job: Job) -> bytes:
     plan = firmware.projects[job.model].plan
     if len(job.inputs) != len(plan.graph.inputs):
         raise InvalidArgumentError(f"{len(plan.graph.inputs)} inputs are needed, not {len(job.inputs)}")
-    how = _FRESH * job.fresh | _BY_STEP * job.by_step
+    how = _FRESH * job.fresh | _BY_STEP * job.by_step | _PAINT * job.paint
     parts = [struct.pack("<II", job.model, how)]
     for tensor, value in zip(plan.graph.inputs, job.inputs, strict=True):
         if tensor.data is None:
@@ -127,13 +141,15 @@ def _bytes(tensor: Tensor, value: Array) -> bytes:
     return value.tobytes()
 
 
-def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tuple[Array, ...]]:
+def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tuple[tuple[Array, ...], int]]:
+    """Outputs and stack of every job."""
     found, at = [], 0
     for job in jobs:
         project = firmware.projects[job.model]
-        (status,) = struct.unpack_from("<i", content, at)
-        at += 4
+        status, stack = struct.unpack_from("<iI", content, at)
+        at += 8
         if status:
+            check_status(project.plan, status)
             raise ToolError(f"{project.name}_run on {firmware.card.name} returned {status}")
         arrays = []
         for tensor in project.plan.graph.outputs:
@@ -142,7 +158,7 @@ def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tu
                 continue
             arrays.append(np.frombuffer(content, tensor.dtype, tensor.size, at).reshape(tensor.shape).copy())
             at += tensor.nbytes
-        found.append(tuple(arrays))
+        found.append((tuple(arrays), stack))
     return found
 
 
@@ -239,6 +255,6 @@ def _counts(firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int]) -
     rest = iter(intervals[_GAUGES:])
     counts = []
     for job in jobs:
-        empty, number = (step, len(firmware.projects[job.model].layers)) if job.by_step else (run, 1)
+        empty, number = (step, len(firmware.projects[job.model].layers)) if job.by_step else (run, int(not job.paint))
         counts.append(tuple(round((i - empty) * scale) + 1 for i in islice(rest, number)))
     return counts

@@ -15,6 +15,9 @@ Clock = Callable[[], int]
 #: A batch should take at least this long, in nanoseconds, so that reading the clock does not count.
 BATCH_NS = 100_000
 
+#: Calls that a batch has at most.
+MAX_BATCH = 1 << 20
+
 #: Rounds that are measured at least, whatever the time allows.
 MIN_ROUNDS = 5
 
@@ -86,11 +89,12 @@ def _batch_size(run: Run, clock: Clock) -> int:
     """How many calls make a batch; trying it warms everything up."""
     run()
     count = 1
-    while count < 1 << 20:
+    while count < MAX_BATCH:
         took = min(_batch(run, count, clock), _batch(run, count, clock)) * count
         if took >= BATCH_NS:
             break
-        count = max(count + 1, min(10 * count, round(1.2 * count * BATCH_NS / max(took, 1.0))))
+        wanted = round(1.2 * count * BATCH_NS / max(took, 1.0))
+        count = max(count + 1, min(wanted, 10 * count, MAX_BATCH))
     return count
 
 

@@ -174,7 +174,8 @@ def _failure(peer: str, status: int, said: str) -> str:
     lines = said.strip().splitlines() or [""]
     if status < 0:
         return f"{peer} crashes on this model ({signal.Signals(-status).name}): {lines[-1]}"
-    return lines[-1].removeprefix("twinfer.runtime.errors.ToolError: ")
+    _, known, message = lines[-1].partition("twinfer.runtime.errors.ToolError: ")
+    return message if known else f"{peer} fails: {lines[-1]}"
 
 
 def _main(peer: str, folder: str, samples: str, outputs: str) -> None:

@@ -91,16 +91,19 @@ def verify(
     seed: int = 0,
     samples: int = 1,
     tolerance: float = TOLERANCE,
+    guard: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
     """Compare on ``samples`` seeded inputs, each from fresh state.
 
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
-    after every step, then once more in one call. Raises what planning and compiling raise.
+    after every step, then once more in one call; with ``guard`` every step is watched, and GuardError names a wrong
+    one. Raises what planning and compiling raise.
     """
     graph = make_plan(source.graph).graph
-    models = {"interpreted": Interpreter.from_graph(graph), "compiled": CompiledModel.from_graph(graph)}
+    twins = {"interpreted": Interpreter, "compiled": CompiledModel}
+    models = {engine: twin.from_graph(graph, guard=guard) for engine, twin in twins.items()}
     for model in models.values():
         model.allocate_tensors()
     made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
@@ -131,17 +134,23 @@ def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Differe
         other = other.reshape(ours.shape)  # TFLM drops and adds dimensions of one
     if other.dtype != ours.dtype or other.shape != ours.shape:
         return Difference(sample, (), float("nan"), float("nan"), float("inf"), within=False)
-    differs = ~((ours == other) | (_nan(ours) & _nan(other)))
+    differs = (_bits(ours) != _bits(other)) & ~(_nan(ours) & _nan(other))
     if not differs.any():
         return None
-    far = np.where(differs, np.abs(ours.astype(np.float64) - other.astype(np.float64)), 0.0)
+    far = np.zeros(ours.shape)
+    np.abs(np.subtract(ours, other, out=far, where=differs, dtype=np.float64), out=far)
     magnitude = float(np.max(np.abs(ours, dtype=np.float64), initial=0.0, where=np.isfinite(ours)))
     largest = float(far.max()) if np.isfinite(far).all() else float("inf")
-    within = ours.dtype.kind == "f" and largest <= tolerance * magnitude
-    guilty = far > tolerance * magnitude
+    within = ours.dtype.kind == "f" and tolerance > 0 and largest <= tolerance * magnitude
+    guilty = differs & ~(far <= tolerance * magnitude)
     first = int(np.argmax(guilty if guilty.any() else differs))
     element = tuple(int(i) for i in np.unravel_index(first, ours.shape))
     return Difference(sample, element, float(ours[element]), float(other[element]), largest, within)
+
+
+def _bits(array: Array) -> Array:
+    """The elements as unsigned integers: 0.0 and -0.0 are not the same."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
 def _nan(array: Array) -> Array:
@@ -164,7 +173,9 @@ def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
     def look(position: int, step: Step) -> None:
         seen.update((tensor, session.view(tensor).copy()) for tensor in step.node.outputs)
 
-    session.run_observed(look)
+    model.on_call = look
+    model.invoke()
+    model.on_call = None
     _fill_dropped(graph, seen)
     model.reset_all_variables()
     feed(model, inputs)

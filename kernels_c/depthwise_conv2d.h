@@ -4,7 +4,8 @@
 
 #include "hybrid.h"
 
-/* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c], mult int32 [out_c], shift int8 [out_c].
+/* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c] with the input zero point folded in (less
+ * in_zero times the channel's sum of weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds.
  * out: y [batches, out_h, out_w, out_c]. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
@@ -12,39 +13,63 @@ typedef struct {
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_depthwise_conv2d_s8_params;
 
-/* The sum of output channel c; x at the image's channel c / multiplier, (y0, x0) the window's corner. */
-TW_INLINE int32_t tw_depthwise_conv2d_sum_s8(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w, int32_t acc,
-                                             int32_t y0, int32_t x0, const tw_depthwise_conv2d_s8_params *p) {
+/* The sum of one output; x: the image at the channel, base: the index of the window's corner, which lies in the image
+ * with the whole window. */
+TW_INLINE int32_t tw_depthwise_conv2d_inside_s8(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w, int32_t acc,
+                                                int32_t base, const tw_depthwise_conv2d_s8_params *p) {
+    const int8_t *TW_RESTRICT corner = x + base;
+    for (int32_t ky = 0; ky < p->k_h; ++ky)
+        for (int32_t kx = 0; kx < p->k_w; ++kx)
+            acc = tw_add(acc, corner[(ky * p->dilation_h * p->in_w + kx * p->dilation_w) * p->in_c] *
+                                  w[(ky * p->k_w + kx) * p->out_c]);
+    return acc;
+}
+
+/* The same for a window that reaches into the padding; (y0, x0) is its corner. */
+TW_INLINE int32_t tw_depthwise_conv2d_border_s8(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w, int32_t acc,
+                                                int32_t y0, int32_t x0, const tw_depthwise_conv2d_s8_params *p) {
     for (int32_t ky = 0; ky < p->k_h; ++ky) {
         const int32_t iy = y0 + ky * p->dilation_h;
-        if (iy < 0 || iy >= p->in_h) continue;
-        for (int32_t kx = 0; kx < p->k_w; ++kx) {
+        for (int32_t kx = 0; kx < p->k_w; ++kx, w += p->out_c) {
             const int32_t ix = x0 + kx * p->dilation_w;
-            if (ix < 0 || ix >= p->in_w) continue;
-            acc = tw_add(acc, (x[(iy * p->in_w + ix) * p->in_c] - p->in_zero) * w[(ky * p->k_w + kx) * p->out_c]);
+            const int32_t outside = iy < 0 || iy >= p->in_h || ix < 0 || ix >= p->in_w;
+            acc = tw_add(acc, (outside ? p->in_zero : x[(iy * p->in_w + ix) * p->in_c]) * w[0]);
         }
     }
     return acc;
 }
 
+/* All channels of the output whose window has the corner (y0, x0). */
+TW_INLINE void tw_depthwise_conv2d_pixel_s8(const int8_t *x, const void *const *in, int8_t *y, int32_t y0, int32_t x0,
+                                            int32_t inside, const tw_depthwise_conv2d_s8_params *p) {
+    const int8_t *w = (const int8_t *)in[1];
+    const int32_t *bias = (const int32_t *)in[2], *mult = (const int32_t *)in[3];
+    const int8_t *shift = (const int8_t *)in[4];
+    const int32_t base = (y0 * p->in_w + x0) * p->in_c;
+    for (int32_t i = 0; i < p->in_c; ++i)
+        for (int32_t c = i * p->multiplier; c < (i + 1) * p->multiplier; ++c) {
+            const int32_t acc = inside ? tw_depthwise_conv2d_inside_s8(x + i, w + c, bias[c], base, p)
+                                       : tw_depthwise_conv2d_border_s8(x + i, w + c, bias[c], y0, x0, p);
+            const int32_t q = tw_add(tw_requantize(acc, mult[c], shift[c]), p->out_zero);
+            y[c] = (int8_t)tw_clamp(q, p->act_min, p->act_max);
+        }
+}
+
 TW_KERNEL(tw_depthwise_conv2d_s8) {
     const tw_depthwise_conv2d_s8_params p = *params;
-    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
-    const int8_t *TW_RESTRICT w = (const int8_t *)in[1];
-    const int32_t *TW_RESTRICT bias = (const int32_t *)in[2];
-    const int32_t *TW_RESTRICT mult = (const int32_t *)in[3];
-    const int8_t *TW_RESTRICT shift = (const int8_t *)in[4];
-    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    const int32_t last_y = p.in_h - (p.k_h - 1) * p.dilation_h, last_x = p.in_w - (p.k_w - 1) * p.dilation_w;
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
         for (int32_t oy = 0; oy < p.out_h; ++oy)
-            for (int32_t ox = 0; ox < p.out_w; ++ox)
-                for (int32_t c = 0; c < p.out_c; ++c) {
-                    const int32_t acc = tw_depthwise_conv2d_sum_s8(x + c / p.multiplier, w + c, bias[c],
-                                                                   oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
-                    const int32_t q = tw_add(tw_requantize(acc, mult[c], shift[c]), p.out_zero);
-                    *y++ = (int8_t)tw_clamp(q, p.act_min, p.act_max);
-                }
+            for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
+                const int32_t y0 = oy * p.stride_h - p.pad_h, x0 = ox * p.stride_w - p.pad_w;
+                if (y0 >= 0 && y0 < last_y && x0 >= 0 && x0 < last_x)
+                    tw_depthwise_conv2d_pixel_s8(x, in, y, y0, x0, 1, &p);
+                else
+                    tw_depthwise_conv2d_pixel_s8(x, in, y, y0, x0, 0, &p);
+            }
 }
 
 /* int8 over 16 channels at a time, multiplier 1. in: x, w int32 [k_h][k_w][padded] (int16 values, zeros above), bias
@@ -127,12 +152,20 @@ typedef struct {
 /* Eight float lanes (wide.h has sixteen). */
 typedef float tw_f32x8 __attribute__((vector_size(32)));
 typedef float tw_f32x8_any __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t tw_i32x8 __attribute__((vector_size(32)));
+
+TW_INLINE void tw_clamp_f32x8(tw_f32x8 *x, float low, float high) {
+    const tw_f32x8 zero = {0}, lows = zero + low, highs = zero + high;
+    const tw_i32x8 below = *x < lows;
+    const tw_i32x8 raised = (below & (tw_i32x8)lows) | (~below & (tw_i32x8)*x);
+    const tw_i32x8 above = highs < (tw_f32x8)raised;
+    *x = (tw_f32x8)((above & (tw_i32x8)highs) | (~above & raised));
+}
 
 /* Eight channels of one output, multiplier 1, the sums in a register; x, w, bias and y at the first of them. */
 TW_INLINE void tw_depthwise_conv2d_eight_f32(const float *x, const float *w, const float *bias, float *y, int32_t y0,
                                              int32_t x0, const tw_depthwise_conv2d_f32_params *p) {
     tw_f32x8 acc;
-    float sums[8];
     memset(&acc, 0, sizeof acc);
     for (int32_t ky = 0; ky < p->k_h; ++ky) {
         const int32_t iy = y0 + ky * p->dilation_h;
@@ -144,8 +177,9 @@ TW_INLINE void tw_depthwise_conv2d_eight_f32(const float *x, const float *w, con
                    *(const tw_f32x8_any *)(const void *)(w + (ky * p->k_w + kx) * p->out_c);
         }
     }
-    memcpy(sums, &acc, sizeof sums);
-    for (int lane = 0; lane < 8; ++lane) y[lane] = tw_clampf(sums[lane] + bias[lane], p->act_min, p->act_max);
+    acc += *(const tw_f32x8_any *)(const void *)bias;
+    tw_clamp_f32x8(&acc, p->act_min, p->act_max);
+    memcpy(y, &acc, sizeof acc);
 }
 
 /* All channels of one output: y collects the sums. x: the image, (y0, x0) the window's corner. */

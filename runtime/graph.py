@@ -227,26 +227,40 @@ def check(graph: Graph) -> None:
 
     Passes run it after each step in tests; the reader runs it once on every subgraph.
     """
-    known = set(graph.tensors)
-    ready = {t for t in graph.tensors if t.data is not None or t.variable} | set(graph.inputs)
+    known, given = set(graph.tensors), set(graph.inputs)
+    for tensor in given - known:
+        raise ModelError(f"graph {graph.name!r}: input {tensor} is not in the graph")
+    for tensor in graph.tensors:
+        if tensor.variable and tensor.data is not None:
+            raise ModelError(f"graph {graph.name!r}: {tensor} is a variable and a constant; it can be one of them")
+    ready = {t for t in graph.tensors if t.data is not None or t.variable} | given
     made: set[Tensor] = set()
     for node in graph.nodes:
-        for tensor in node.inputs:
-            if tensor is None:
-                continue
-            if tensor not in known:
-                raise ModelError(f"{node}: reads {tensor}, which is not in the graph")
-            if tensor not in ready:
-                raise ModelError(f"{node}: reads {tensor} before any operator has written it; sort the operators")
+        for source in node.inputs:
+            if source is not None and source not in known:
+                raise ModelError(f"{node}: reads {source}, which is not in the graph")
+            if source is not None and source not in ready:
+                raise ModelError(f"{node}: reads {source} before any operator has written it; sort the operators")
         for tensor in node.outputs:
-            if tensor not in known:
-                raise ModelError(f"{node}: writes {tensor}, which is not in the graph")
-            if tensor in made:
-                raise ModelError(f"{node}: writes {tensor}, which another operator has written already")
-            if tensor.data is not None and tensor.size:
-                raise ModelError(f"{node}: writes {tensor}, which is a constant")
+            if fault := _write_fault(node, tensor, known, given, made):
+                raise ModelError(f"{node}: writes {tensor}, {fault}")
             made.add(tensor)
             ready.add(tensor)
     for tensor in graph.outputs:
         if tensor not in ready:
             raise ModelError(f"graph {graph.name!r}: output {tensor} is never written")
+
+
+def _write_fault(node: Node, tensor: Tensor, known: set[Tensor], given: set[Tensor], made: set[Tensor]) -> str:
+    """Why the node must not write the tensor; nothing if it may."""
+    if tensor not in known:
+        return "which is not in the graph"
+    if tensor in made:
+        return "which another operator has written already"
+    if tensor.data is not None and tensor.size:
+        return "which is a constant"
+    if tensor in given:
+        return "which is an input of the graph; give the result a tensor of its own"
+    if tensor in node.inputs:
+        return "which it reads, too; give the result a tensor of its own"
+    return ""

@@ -201,11 +201,12 @@ def _dropped(call: Call, offsets: dict[Tensor, int]) -> bool:
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:
-    """One seeded value per graph input: integers over the whole range of their type, floats normal with sigma 1."""
+    """One seeded value per graph input: integers over the whole range of their type, floats (of complex numbers
+    the real parts) normal with sigma 1."""
     rng = np.random.default_rng(seed)
     values: list[Array] = []
     for t in graph.inputs:
-        if t.dtype.kind == "f":
+        if t.dtype.kind in "fc":
             values.append(rng.standard_normal(t.shape).astype(t.dtype))
         elif t.dtype.kind == "b":
             values.append(rng.integers(0, 2, t.shape).astype(bool))

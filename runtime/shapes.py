@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor
-from twinfer.runtime.op import Array, Shape, need
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Signature, Tensor
+from twinfer.runtime.op import Array, Shape, need, unsupported
 from twinfer.runtime.registry import operator, operators
 
 T = TypeVar("T")
@@ -51,6 +51,8 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
 def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
     if tensor not in graph.inputs:
         raise InvalidArgumentError(f"{tensor} is no input of the graph; only inputs can be resized")
+    if tensor.data is not None:
+        raise InvalidArgumentError(f"{tensor} is a constant of the model and cannot be resized")
     if any(d < 0 for d in shape):
         raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: extents must not be negative")
     if tensor.type in DTYPES and math.prod(shape) * tensor.dtype.itemsize >= 1 << 31:
@@ -59,9 +61,23 @@ def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
 
 def infer_node(node: Node) -> list[Shape]:
     """Shapes of the node's outputs; ModelError or UnsupportedOperatorError if the operator does not take the node."""
+    for tensor in node.inputs:
+        if tensor is not None and tensor.data is not None:
+            _check_constant(node, tensor, tensor.data)
     shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(node)])
     need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
     return shapes
+
+
+def _check_constant(node: Node, tensor: Tensor, data: Array) -> None:
+    """Operators and kernels take it for granted that a constant holds what its tensor says."""
+    if tensor.extra.get("sparsity"):
+        raise unsupported(node, f"{tensor} is stored sparsely, which has no kernel; store it densely")
+    if tensor.type in DTYPES:
+        same = (data.dtype, data.shape) == (tensor.dtype, tensor.shape)
+    else:
+        same = tensor.type not in PACKED_BITS or data.nbytes == tensor.nbytes
+    need(same, node, f"the value of {tensor} is {data.dtype}{list(data.shape)}")
 
 
 def guarded(node: Node, ask: Callable[[], T]) -> T:
@@ -70,7 +86,9 @@ def guarded(node: Node, ask: Callable[[], T]) -> T:
         return ask()
     except TwinferError:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
+    except KeyError as error:
+        raise ModelError(f"{node}: its option {error} is missing") from error
+    except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
         raise ModelError(f"{node}: its shapes, types or options do not fit together ({error!r})") from error
 
 

@@ -23,15 +23,13 @@ Piece = tuple[int, int, str, str]  # first byte, byte after the last, kind, colo
 class ArenaMap:
     """Who lives where and when; an operator's number is its position in the graph, dropped ones included.
 
-    ``lives`` gives the first and last operator over which a tensor keeps its value: -1 for an input, the number of
-    operators for an output. ``peak`` is the operator at which most bytes are live.
+    ``peak`` is the operator at which most bytes are live.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.steps = {step.node: step for step in plan.steps}
         self.touched = [self._touched(i) for i in range(len(plan.graph.nodes))]
-        self.lives = self._lives()
         self.peak = max(range(len(self.touched)), key=self.live_bytes, default=0)
 
     def _touched(self, position: int) -> tuple[list[Tensor], list[Tensor]]:
@@ -43,24 +41,11 @@ class ArenaMap:
         read = [t for t in call.inputs if isinstance(t, Tensor) and t in arena]
         return read, [t for t in call.outputs if t in arena]
 
-    def _lives(self) -> dict[Tensor, tuple[int, int]]:
-        graph, end = self.plan.graph, len(self.touched)
-        lives = {t: (-1, -1) for t in graph.inputs if t in self.plan.offsets}
-        for i, (read, written) in enumerate(self.touched):
-            for tensor in (*read, *written):
-                lives[tensor] = (lives.get(tensor, (i, i))[0], i)
-        for tensor in graph.outputs:
-            if tensor in self.plan.offsets:
-                lives[tensor] = (lives.get(tensor, (end, end))[0], end)
-        for tensor in self.plan.variables:
-            lives[tensor] = (-1, end)
-        return {t: lives.get(t, (-1, end)) for t in self.plan.offsets}
-
     def pieces(self, position: int) -> list[Piece]:
         """What lies where while an operator runs, the most important last."""
         read, written = self.touched[position]
         found: list[Piece] = []
-        for i, (tensor, (first, last)) in enumerate(self.lives.items()):
+        for i, (tensor, (first, last)) in enumerate(self.plan.lives.items()):
             if first <= position <= last:
                 at = self.plan.offsets[tensor]
                 kind = "written" if tensor in written else "read" if tensor in read else "held"
@@ -87,8 +72,8 @@ class ArenaMap:
             cells[first:last] = [(KINDS[kind], colour)] * (min(last, width) - min(first, width))
         return Text.assemble(*cells[:width])
 
-    def render(self, width: int = 64) -> Iterator[RenderableType]:
-        """Title, legend, and a line an operator."""
+    def render(self, width: int) -> Iterator[RenderableType]:
+        """Title, legend, and a line an operator, in ``width`` characters if that is enough for a picture."""
         plan, nodes = self.plan, self.plan.graph.nodes
         bound = plan.lower_bound_bytes
         over = f"{100 * (plan.arena_bytes / bound - 1):.1f} % above" if bound and plan.arena_bytes > bound else "at"
@@ -99,10 +84,12 @@ class ArenaMap:
                 f"peak: {self.live_bytes(self.peak):,} bytes live at {where}, scratch at most {plan.scratch_bytes:,}"
             )
         yield Text("  ".join(f"{glyph} {kind}" for kind, glyph in KINDS.items()), style="bright_black")
+        names = max((len(node.op) for node in nodes), default=0) + len(f"{plan.arena_bytes:,}")
+        bar = max(16, min(64, width - names - 16))
         table = Table.grid(padding=(0, 1))
         for justify in ("right", "left", "right", "left", "left"):
             table.add_column(justify=justify, no_wrap=True)
         for i, node in enumerate(nodes):
             mark = "◀ peak" if i == self.peak else ""
-            table.add_row(str(node.index), node.op, f"{self.live_bytes(i):,}", self.bar(i, width), mark)
+            table.add_row(str(node.index), node.op, f"{self.live_bytes(i):,}", self.bar(i, bar), mark)
         yield table

@@ -16,6 +16,7 @@ from twinfer.runtime.errors import TwinferError
 
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
+_GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
 _MODEL = "a .tflite file, or the name of a built-in model"
 
 
@@ -24,11 +25,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from twinfer.terminal import plain_where_needed
 
     plain_where_needed()
-    warnings.showwarning = _warn
     try:
         arguments = parser().parse_args(argv)
-        run: Callable[[argparse.Namespace], int] = arguments.run
-        status = run(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = _warn
+            status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
     except TwinferError as error:
@@ -69,7 +71,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         import twinfer
 
-        parser.exit(message=f"twinfer {twinfer.__version__}\n")
+        sys.stdout.write(f"twinfer {twinfer.__version__}\n")
+        parser.exit()
 
 
 def _command(
@@ -127,7 +130,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.compare import Options, compare
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
-    from twinfer.terminal import console, progress
+    from twinfer.terminal import progress, show
 
     peers = _peers(arguments.against, ("litert", "tflm"))
     options = Options(peers, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
@@ -144,9 +147,7 @@ def bench(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _write_json(arguments.json, document(rows))
     if arguments.json != "-":
-        out = console()
-        for table in tables(rows):
-            out.print(table)
+        show(tables(rows))
     unequal = any(row["engine"] == "compiled" and not row["same_bits"] for row in rows)
     return EXIT_DIFFERS if unequal else failed
 
@@ -190,16 +191,14 @@ def _add_inspect(commands: Any) -> None:
 def inspect(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.show import describe, planned, render
-    from twinfer.terminal import console
+    from twinfer.terminal import console, show
 
     source = load(arguments.model)
     plan, reason = planned(source)
     if arguments.json:
         _write_json("-", describe(source.name, source.graph, plan, reason))
         return 0
-    out = console()
-    for part in render(source.name, source.graph, plan, reason):
-        out.print(part)
+    show(render(source.name, source.graph, plan, reason, console().width))
     return 0
 
 
@@ -224,31 +223,32 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
     )
+    command.add_argument("--guard", action="store_true", help=_GUARD)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.arrays import read_inputs, summary, write_outputs
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
-    from twinfer.terminal import console
+    from twinfer.terminal import show
 
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
-    model = _opened(graph, arguments.engine, [value.shape for value in inputs])
+    model = _opened(graph, arguments.engine, [value.shape for value in inputs], arguments.guard)
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
     model.invoke()
     values = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
     write_outputs(model.plan.graph, arguments.output, values)
-    console().print(summary(model.plan.graph, inputs, values))
+    show([summary(model.plan.graph, inputs, values)])
     return 0
 
 
-def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]]) -> Any:
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool) -> Any:
     """The interpreter or its twin, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
-    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph)
+    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, guard=guard)
     for detail, shape in zip(model.get_input_details(), shapes, strict=True):
         model.resize_tensor_input(detail["index"], shape)
     model.allocate_tensors()
@@ -273,6 +273,7 @@ def _add_verify(commands: Any) -> None:
     )
     about = "tflm, litert-ref, or none (default: those installed)"
     command.add_argument("--against", metavar="PEERS", help=about)
+    command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
 
@@ -280,23 +281,21 @@ def verify(arguments: argparse.Namespace) -> int:
     from twinfer.bench import verify as proof
     from twinfer.bench.source import load
     from twinfer.matrix import findings, matrix
-    from twinfer.terminal import console, progress
+    from twinfer.terminal import progress, show
 
     peers = _peers(arguments.against, ("tflm", "litert-ref"))
-    out, names, failed, proofs = console(), arguments.models, 0, []
+    names, failed, proofs = arguments.models, 0, []
     with progress(len(names)) as told:
         for i, name in enumerate(names):
             told(i, name, 0)
             try:
-                options = {"seed": arguments.seed, "samples": arguments.samples}
+                options = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
                 step = lambda share, i=i, name=name: told(i, name, share)  # noqa: E731
                 proofs.append(proof.verify(load(name), peers, progress=step, **options))
             except TwinferError as error:
                 failed = _fail(f"{name}: {error}")
-    for part in matrix(proofs, ("numpy", "compiled", *peers)):
-        out.print(part)
-    for part in findings(proofs):
-        out.print(part)
+    show(matrix(proofs, ("numpy", "compiled", *peers)))
+    show(findings(proofs))
     return failed if all(p.proven for p in proofs) else EXIT_DIFFERS
 
 
@@ -317,6 +316,14 @@ def _add_compile(commands: Any) -> None:
         "-o", "--output", required=True, metavar="DIR", help="folder to write; an earlier run's is replaced"
     )
     command.add_argument("--name", help="what functions and files are called (default: after the model)")
+    command.add_argument(
+        "--mode",
+        choices=["compiled", "interpreted"],
+        default="compiled",
+        help="a function a layer, or shared kernels called from a table (default: compiled)",
+    )
+    about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
+    command.add_argument("--guard", action="store_true", help=about)
 
 
 def compile(arguments: argparse.Namespace) -> int:
@@ -325,13 +332,13 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
     from twinfer.runtime.target import GENERIC, HOST
-    from twinfer.terminal import console
 
     source = load(arguments.model)
     plan = make_plan(source.graph, HOST if arguments.target == "host" else GENERIC)
     name = arguments.name or identifier(source.name)
-    project = write_project(plan, name, arguments.output, sha256=source.sha256)
-    arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
+    how = {"mode": arguments.mode, "guard": arguments.guard}
+    project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
+    arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
-    console().print(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test")
+    sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")
     return 0

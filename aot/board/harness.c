@@ -1,7 +1,7 @@
 /* Does the jobs in inputs.bin one after the other and writes what they give to outputs.bin.
  *
  * inputs.bin: uint32 clock, then jobs to the end of the file: uint32 model, uint32 how, the bytes of every input.
- * outputs.bin: for every job int32 status of the run, the bytes of every output.
+ * outputs.bin: for every job int32 status of the run, uint32 bytes of stack that it took or 0, every output's bytes.
  *
  * What is counted lies between two calls of tw_mark: by QEMU's plugin, which watches for its address, or, if clock is
  * set, by SysTick, whose value every mark then writes to ticks.bin as uint64. The first three intervals gauge that:
@@ -13,7 +13,7 @@
 
 #include "semihost.h"
 
-enum { FRESH = 1, BY_STEP = 2 }; /* how: from a new state, with one interval a step */
+enum { FRESH = 1, BY_STEP = 2, PAINT = 4 }; /* how: from a new state, with one interval a step, on painted stack */
 
 #define SYSTICK ((volatile uint32_t *)0xE000E010u) /* control, reload, value */
 #define SYSTICK_BITS 24
@@ -70,6 +70,38 @@ static __attribute__((noinline)) void count_step(tw_step_fn *step) {
     tw_mark();
 }
 
+#define PAINTED 0x5EC0DE5Au
+
+/* In assembly, because nothing here may use the stack itself. */
+static __attribute__((noinline)) void paint(void) {
+    const uint32_t *word = tw_stack_limit;
+    __asm__ volatile(".syntax unified\n1:\tcmp %0, sp\n\tbhs 2f\n\tstr %1, [%0]\n\tadds %0, #4\n\tb 1b\n2:"
+                     : "+l"(word)
+                     : "l"(PAINTED)
+                     : "cc", "memory");
+}
+
+/* Bytes from the deepest word that is not as painted to the caller's stack pointer. */
+static __attribute__((noinline)) uint32_t unpainted(void) {
+    const uint32_t *word = tw_stack_limit, *value;
+    uint32_t bytes;
+    __asm__ volatile(".syntax unified\n1:\tcmp %0, sp\n\tbhs 2f\n\tldr %1, [%0]\n\tcmp %1, %3\n\tbne 2f\n"
+                     "\tadds %0, #4\n\tb 1b\n2:\tmov %2, sp\n\tsubs %2, %2, %0"
+                     : "+l"(word), "=&l"(value), "=&l"(bytes)
+                     : "l"(PAINTED)
+                     : "cc", "memory");
+    return bytes;
+}
+
+/* How deep a run writes the stack, from the call on. */
+static __attribute__((noinline)) uint32_t stack_run(tw_run_fn *run, int32_t *status) {
+    paint();
+    *status = run(tw_arena, NULL, NULL);
+    const uint32_t bytes = unpainted();
+    __asm__ volatile("" : : : "memory"); /* or the call above becomes a jump, from another depth */
+    return bytes;
+}
+
 static void fail(const char *what) {
     tw_print(what);
     tw_exit(98);
@@ -82,8 +114,8 @@ static void load(const tw_model *model, int32_t file) {
     }
 }
 
-static void save(const tw_model *model, int32_t status, int32_t file) {
-    int bad = tw_write(file, &status, sizeof status);
+static void save(const tw_model *model, int32_t status, uint32_t stack, int32_t file) {
+    int bad = tw_write(file, &status, sizeof status) | tw_write(file, &stack, sizeof stack);
     for (uint32_t i = 0; i < model->output_count; ++i) {
         bad |= tw_write(file, tw_arena + model->outputs[i].offset, model->outputs[i].bytes);
     }
@@ -112,7 +144,14 @@ int main(void) {
             if (model->reset != NULL) model->reset(tw_arena);
         }
         load(model, inputs);
-        save(model, work(model, job[1]), outputs);
+        int32_t status;
+        uint32_t stack = 0;
+        if (job[1] & PAINT) {
+            stack = stack_run(model->run, &status);
+        } else {
+            status = work(model, job[1]);
+        }
+        save(model, status, stack, outputs);
     }
     return 0;
 }

@@ -25,4 +25,7 @@ extern const tw_model tw_models[];
 extern const uint32_t tw_model_count;
 extern unsigned char tw_arena[];
 
+/* The linker script's: where the stack ends, which grows downwards. */
+extern uint32_t tw_stack_limit[];
+
 #endif

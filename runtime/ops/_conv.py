@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, need, need_type
+from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.op import Array, need, need_type, unsupported
 from twinfer.runtime.ops._activation import float_range, quantized_range
+from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.ops._window import window
 
 LANES = 16
+
+#: Output channels beyond this only a file means that is short and says much: every channel has its multiplier.
+MOST_CHANNELS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ def shifted(x: Array, g: Window, ky: int, kx: int, fill: int | float) -> Array:
 def check_types(node: Node, channels: int) -> None:
     """Types, bias shape and quantisation of input 0, weights (input 1), bias (input 2, optional) and output 0."""
     x, w, bias, y = node.input(0), node.input(1), node.optional(2), node.output
+    if channels > MOST_CHANNELS:
+        raise unsupported(node, f"{w} makes {channels} output channels, {MOST_CHANNELS} are the limit; split it")
     need_type(node, x, "INT8", "FLOAT32")
     if not is_hybrid(node):
         need_type(node, w, x.type)
@@ -87,12 +94,19 @@ def check_types(node: Node, channels: int) -> None:
         need(bias.size == channels, node, f"{bias} must have {channels} elements, one an output channel")
     if is_hybrid(node):
         weight_scales(node, channels)
-        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")  # type: ignore[union-attr]
+        check_symmetric(node)
         need(all(t is None or t.data is not None for t in node.inputs[1:]), node, "weights and bias must be constants")
     if x.type == "INT8":
         weight_scales(node, channels)
         multipliers(node, channels)
         quantized_range(node, y)
+
+
+def check_symmetric(node: Node) -> None:
+    """ModelError if quantised weights have a zero point other than 0."""
+    w = node.input(1)
+    if w.type == "INT8" and w.quant is not None:
+        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
 
 
 def is_hybrid(node: Node) -> bool:
@@ -104,8 +118,13 @@ def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
     """Scale of every output channel, [channels]; ModelError if there is no such quantisation."""
     w = node.input(1)
     need(w.quant is not None, node, f"{w} has no quantisation")
-    scales = w.quant.scale.astype(np.float64) if w.quant is not None else np.zeros(0)
+    quant = w.quant or Quant.per_tensor(0.0)
+    scales, zeros = quant.scale.astype(np.float64), quant.zero_point
     need(scales.size in (1, channels), node, f"{w} has {scales.size} scales for {channels} output channels")
+    usable = bool(np.isfinite(scales).all() and (scales >= 0).all())
+    need(usable, node, f"{w} has a scale that is negative or no number")
+    in_type = zeros.size == scales.size and bool((np.abs(zeros + 0.5) < 128).all())
+    need(in_type, node, f"{w} has zero points outside of its type, or not one for each scale")
     return np.broadcast_to(scales, (channels,)) if scales.size == 1 else scales
 
 
@@ -113,11 +132,7 @@ def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[n
     """Fixed-point multiplier and shift of every output channel: in_scale * w_scale / out_scale in float64."""
     x, y = node.input(0), node.output
     scales = weight_scales(node, channels)
-    need(math.isfinite(x.scale) and x.scale > 0, node, f"{x} has the scale {x.scale}")
-    need(math.isfinite(y.scale) and y.scale > 0, node, f"{y} has the scale {y.scale}")
-    need(
-        bool(np.isfinite(scales).all() and (scales >= 0).all()), node, f"{node.input(1)} has a scale that is no number"
-    )
+    need_quant(node, x, y)
     pairs = [quantize_multiplier(x.scale * float(s) / y.scale) for s in scales]
     return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
 
@@ -128,6 +143,13 @@ def bias_of(node: Node, channels: int) -> Tensor | Array:
     if bias is not None:
         return bias
     return np.zeros(channels, np.int32 if node.input(0).type == "INT8" else np.float32)
+
+
+def constant_bias(node: Node, channels: int) -> Array | None:
+    """The bias's value, zeros where there is none, None where it is computed at run time."""
+    bias = bias_of(node, channels)
+    value = bias if isinstance(bias, np.ndarray) else bias.data
+    return None if value is None else value.reshape(-1)
 
 
 def finish(node: Node, acc: Array) -> list[Array]:
@@ -159,7 +181,7 @@ def pack_f32(w: Array) -> Array:
     return np.ascontiguousarray(blocks.reshape(-1, LANES, w.shape[1]).transpose(0, 2, 1))
 
 
-def fold_zero(node: Node, w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
+def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
     """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
     return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
 
@@ -167,7 +189,7 @@ def fold_zero(node: Node, w: Array, bias: Array, offset: int) -> NDArray[np.int3
 def hybrid_ends(node: Node, channels: int) -> tuple[Array, Array]:
     """Scales of the weights and the bias of a hybrid node, float32 [channels]."""
     bias = node.optional(2)
-    start = np.zeros(channels, np.float32) if bias is None or bias.data is None else bias.data
+    start = np.zeros(channels, np.float32) if bias is None or bias.data is None else bias.data.reshape(-1)
     return weight_scales(node, channels).astype(np.float32), start
 
 
@@ -199,8 +221,22 @@ def symmetric_hybrid(node: Node, channels: int) -> bool:
     return quant is not None and quant.scale.size != channels
 
 
-def hybrid_reference(node: Node, x: Array, sums: Callable[[Array], Array]) -> list[Array]:
-    """The numpy meaning of a hybrid convolution; ``sums`` convolves one image [1, h, w, c] of float64 integers."""
+def convolve(node: Node, inputs: list[Any], sums: Callable[[Array], Array]) -> list[Array]:
+    """The numpy meaning of a convolution around its ``sums`` [batches, out_h, out_w, out_c], without a bias.
+
+    ``sums`` takes images [batches, h, w, c]: float32, or float64 that hold integers, which it sums exactly.
+    """
+    x = inputs[0]
+    if is_hybrid(node):
+        return _convolve_hybrid(node, x, sums)
+    bias = inputs[2].reshape(-1) if len(inputs) > 2 and inputs[2] is not None else np.zeros(1, np.int32)
+    if x.dtype == np.int8:
+        return finish(node, sums(x.astype(np.float64) - node.input(0).zero).astype(np.int64) + bias)
+    low, high = float_range(node)
+    return [(sums(x) + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+
+
+def _convolve_hybrid(node: Node, x: Array, sums: Callable[[Array], Array]) -> list[Array]:
     scales, bias = hybrid_ends(node, node.output.shape[-1])
     low, high = float_range(node)
     symmetric = symmetric_hybrid(node, scales.size)

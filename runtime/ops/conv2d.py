@@ -30,24 +30,14 @@ def infer(node: Node) -> list[Shape]:
     groups = g.in_c // w.shape[3]
     need(g.out_c % groups == 0, node, f"{g.out_c} output channels do not divide into {groups} groups")
     _conv.check_types(node, g.out_c)
-    if x.type == "INT8" and w.quant is not None:
-        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
+    _conv.check_symmetric(node)
     return [g.shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference ConvPerChannel and Conv (float sums in order of row, column, channel)."""
-    x, w = inputs[0], inputs[1]
     g = geometry(node)
-    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(g.out_c, np.int32)
-    if _conv.is_hybrid(node):
-        return _conv.hybrid_reference(node, x, lambda image: _sums(image, w, g))
-    integer = x.dtype == np.int8
-    acc = _sums(x.astype(np.float64) - node.input(0).zero if integer else x, w, g)
-    if integer:
-        return _conv.finish(node, acc.astype(np.int64) + bias)
-    low, high = float_range(node)
-    return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+    return _conv.convolve(node, inputs, lambda x: _sums(x, inputs[1], g))
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
@@ -75,20 +65,21 @@ def lower(node: Node, target: Target) -> Call:
         if w.shape[3] != g.in_c:
             raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
         return lower_hybrid(node, g, node.constant(1).reshape(g.out_c, -1), macs)
-    bias = _conv.bias_of(node, g.out_c)
-    constant = w.data is not None and (isinstance(bias, np.ndarray) or bias.data is not None)
-    if target.wide and constant and w.shape[3] == g.in_c:
-        weights, start = w.data, bias if isinstance(bias, np.ndarray) else bias.data
-        return lower_wide(node, g, weights.reshape(g.out_c, -1), start, macs)  # type: ignore[union-attr, arg-type]
+    bias = _conv.constant_bias(node, g.out_c)
+    if target.wide and w.data is not None and bias is not None and w.shape[3] == g.in_c:
+        return lower_wide(node, g, w.data.reshape(g.out_c, -1), bias, macs)
     params = {**asdict(g), "depth": w.shape[3]}
     if node.input(0).type == "FLOAT32":
         low, high = float_range(node)
         floats = {**params, "act_min": low, "act_max": high}
-        return Call("tw_conv2d_f32", floats, (node.input(0), w, bias), (node.output,), macs=macs)
+        inputs = (node.input(0), w, _conv.bias_of(node, g.out_c))
+        return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs)
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    inputs = (node.input(0), w, bias, *_conv.multipliers(node, g.out_c))
-    return Call("tw_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
+    start = node.constant(2) if bias is None else bias
+    folded = _conv.fold_zero(node.constant(1).reshape(g.out_c, -1), start, node.input(0).zero)
+    arrays = (node.input(0), w, folded, *_conv.multipliers(node, g.out_c))
+    return Call("tw_conv2d_s8", {**params, **ends}, arrays, (node.output,), macs=macs)
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -117,7 +108,7 @@ def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     low, high = quantized_range(node, y)
     params = {**asdict(g), "k4": k4, "panel": panel, "direct": int(plain and k4 == w.shape[1])}
     ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
-    folded = _conv.padded(_conv.fold_zero(node, w, bias, 128 + x.zero))
+    folded = _conv.padded(_conv.fold_zero(w, bias, 128 + x.zero))
     packed = (x, _conv.pack_s8(w), folded, *_conv.lane_epilogue(node, g.out_c))
     return Call("tw_conv2d_wide_s8", {**params, **ends}, packed, (y,), panel * k4, macs=macs)
 

@@ -17,6 +17,9 @@ from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
 
+#: Rows or columns of output that are worth a table; more only a file means that is short and says much.
+LONGEST = 1 << 16
+
 
 def geometry(node: Node) -> Window:
     _, k_h, k_w, out_c = node.input(1).shape
@@ -31,24 +34,14 @@ def infer(node: Node) -> list[Shape]:
     said = int(node.options.get("depth_multiplier", 0))
     need(said in (0, g.out_c // g.in_c), node, f"depth multiplier {said} with {g.in_c} channels in and {g.out_c} out")
     _conv.check_types(node, g.out_c)
-    if x.type == "INT8" and w.quant is not None:
-        need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
+    _conv.check_symmetric(node)
     return [g.shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    x, w = inputs[0], inputs[1]
     g = geometry(node)
-    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(g.out_c, np.int32)
-    if _conv.is_hybrid(node):
-        return _conv.hybrid_reference(node, x, lambda image: _sums(image, w, g))
-    integer = x.dtype == np.int8
-    acc = _sums(x.astype(np.float64) - node.input(0).zero if integer else x, w, g)
-    if integer:
-        return _conv.finish(node, acc.astype(np.int64) + bias)
-    low, high = float_range(node)
-    return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]
+    return _conv.convolve(node, inputs, lambda x: _sums(x, inputs[1], g))
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
@@ -63,21 +56,22 @@ def lower(node: Node, target: Target) -> Call:
     macs = g.pixels * w.size
     if _conv.is_hybrid(node):
         return _lower_hybrid(node, g, macs)
-    bias = _conv.bias_of(node, g.out_c)
-    start = bias if isinstance(bias, np.ndarray) else bias.data
-    if target.wide and w.data is not None and start is not None:
+    bias = _conv.constant_bias(node, g.out_c)
+    if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
-            return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, start, macs)
-        if g.in_c == g.out_c and x.type == "INT8":
-            return _lower_wide(node, g, w.data, start, macs)
+            return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
+        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
+            return _lower_wide(node, g, w.data, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
         floats = {**params, "act_min": low, "act_max": high}
-        return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias), (node.output,), macs=macs)
+        return Call("tw_depthwise_conv2d_f32", floats, (x, w, _conv.bias_of(node, g.out_c)), (node.output,), macs=macs)
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    inputs = (x, w, bias, *_conv.multipliers(node, g.out_c))
+    start = node.constant(2) if bias is None else bias
+    folded = _conv.fold_zero(node.constant(1).reshape(-1, g.out_c).T, start, x.zero)
+    inputs = (x, w, folded, *_conv.multipliers(node, g.out_c))
     return Call("tw_depthwise_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
@@ -38,7 +38,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM fully_connected reference kernels (float sums in order of depth)."""
     x, w = inputs[0], inputs[1]
     rows = x.reshape(-1, w.shape[1])
-    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(w.shape[0], w.dtype)
+    bias = inputs[2].reshape(-1) if len(inputs) > 2 and inputs[2] is not None else np.zeros(w.shape[0], w.dtype)
     if x.dtype == np.int8:
         w_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
         sums = (rows.astype(np.float64) - node.input(0).zero) @ (w.astype(np.float64) - w_zero).T
@@ -88,20 +88,12 @@ def lower(node: Node, target: Target) -> Call:
     if x.type == "FLOAT32":
         low, high = float_range(node)
         params = {**shape, "act_min": low, "act_max": high}
-        bias = _conv.bias_of(node, out)
-        if target.wide and w.data is not None and not _computed(bias):
-            packed = (x, _conv.pack_f32(w.data), _conv.padded(_value(bias)))
+        bias = _conv.constant_bias(node, out)
+        if target.wide and w.data is not None and bias is not None:
+            packed = (x, _conv.pack_f32(w.data), _conv.padded(bias))
             return Call("tw_fully_connected_wide_f32", params, packed, (y,), macs=macs)
-        return Call("tw_fully_connected_f32", params, (x, w, bias), (y,), macs=macs)
+        return Call("tw_fully_connected_f32", params, (x, w, _conv.bias_of(node, out)), (y,), macs=macs)
     return _lower_s8(node, target, shape, macs)
-
-
-def _computed(bias: Any) -> bool:
-    return bias is not None and getattr(bias, "data", bias) is None
-
-
-def _value(bias: Any) -> Array:
-    return bias if isinstance(bias, np.ndarray) else bias.data
 
 
 def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> Call:
@@ -109,11 +101,12 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
     out, depth = w.shape
     low, high = quantized_range(node, y)
     ends = {"out_zero": y.zero, "act_min": low, "act_max": high}
-    bias, w_zeros = _conv.bias_of(node, out), w.quant.zero_point if w.quant is not None else np.zeros(1)
-    if target.wide and w.data is not None and not _computed(bias) and not w_zeros.any():
+    bias, w_zeros = _conv.constant_bias(node, out), w.quant.zero_point if w.quant is not None else np.zeros(1)
+    constant = w.data if bias is not None and not w_zeros.any() else None
+    if target.wide and constant is not None and bias is not None:
         depth4 = -(-depth // 4) * 4
-        folded = _conv.padded(_conv.fold_zero(node, w.data, _value(bias), 128 + x.zero))
-        inputs = (x, _conv.pack_s8(w.data), folded, *_conv.lane_epilogue(node, out))
+        folded = _conv.padded(_conv.fold_zero(constant, bias, 128 + x.zero))
+        inputs = (x, _conv.pack_s8(constant), folded, *_conv.lane_epilogue(node, out))
         rows = 1 if shape["batches"] == 1 else -(-shape["batches"] // 8) * 8
         return Call(
             "tw_fully_connected_wide_s8", {**shape, "depth4": depth4, **ends}, inputs, (y,), rows * depth4, macs=macs
@@ -122,8 +115,13 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
     mult, shift = _conv.multipliers(node, out)
     if w.quant is not None and not w.quant.per_channel:
         mult, shift = mult[:1], shift[:1]
-    params = {**shape, "mults": mult.size, "in_zero": x.zero, "w_zero": int(w_zeros[0]), **ends}
-    return Call("tw_fully_connected_s8", params, (x, w, bias, mult, shift), (y,), macs=macs)
+    params = {**shape, "mults": mult.size, **ends}
+    if constant is not None and bias is not None:
+        arrays = (x, w, _conv.fold_zero(constant, bias, x.zero), mult, shift)
+        return Call("tw_fully_connected_s8", params, arrays, (y,), macs=macs)
+    zeros = {"in_zero": x.zero, "w_zero": int(w_zeros[0])}
+    values = (x, w, _conv.bias_of(node, out), mult, shift)
+    return Call("tw_fully_connected_runtime_s8", {**params, **zeros}, values, (y,), macs=macs)
 
 
 def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | None = None, **o: Any) -> Case:
@@ -131,6 +129,16 @@ def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | Non
     options = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False, **o}
     layer = layer or Layer(per_tensor=True, bound=9000)
     return layer.case(rng, "FULLY_CONNECTED", (x_shape, (out, depth)), _shape, options)
+
+
+def _runtime_case(rng: np.random.Generator, constant: bool) -> Case:
+    """Weights with a zero point; or symmetric ones that are fed at run time."""
+    data = rng.integers(-127, 128, (5, 9)) if constant else None
+    x, y = tensor((3, 9), "INT8", 0.05, 4), tensor((3, 5), "INT8", 0.1, -6, name="y")
+    w = tensor((5, 9), "INT8", 0.01, 7 if constant else 0, data=data, name="w")
+    b = tensor((5,), "INT32", 0.0005, data=rng.integers(-900, 900, 5), name="b")
+    options = {"fused_activation_function": "RELU", "weights_format": "DEFAULT", "keep_num_dims": False}
+    return Case(Node("FULLY_CONNECTED", (x, w, b), (y,), options))
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -151,6 +159,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (2, 3, 10), 4, keep_num_dims=True)
     yield _case(rng, (2, 3, 10), 4)
     yield _case(rng, (1, 2, 3, 2), 4, floats, depth=12)
+    yield _runtime_case(rng, constant=True)
+    yield _runtime_case(rng, constant=False)
     for asymmetric in (False, True):
         yield _case(rng, (3, 20), 18, hybrid, asymmetric_quantize_inputs=asymmetric)
         yield _case(rng, (1, 33), 5, replace(hybrid, bias=False), asymmetric_quantize_inputs=asymmetric)
