@@ -109,7 +109,8 @@ static void fail(const char *what) {
 
 static void load(const tw_model *model, int32_t file) {
     for (uint32_t i = 0; i < model->input_count; ++i) {
-        if (tw_read(file, tw_arena + model->inputs[i].offset, model->inputs[i].bytes)) fail("inputs.bin is too short\n");
+        if (tw_read(file, tw_arena + model->inputs[i].offset, model->inputs[i].bytes))
+            fail("inputs.bin is too short\n");
     }
 }
 
