@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import get_args
 
 from twinfer.aot.emit import Mode, Project, emit
@@ -20,11 +21,15 @@ from twinfer.aot.tools import need_tool
 from twinfer.bench.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.recorded import recorded
 from twinfer.bench.source import Source
+from twinfer.bench.verify import TOLERANCE, Line, Proof, compare
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
+
+#: Interpreted first, as on the host.
+MODES: Sequence[Mode] = get_args(Mode)[::-1]
 
 #: What a row says of an engine that could run; None in that of one that could not.
 FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_bytes", "stack_bound_bytes")
@@ -54,7 +59,7 @@ def measure_on(source: Source, card: Card, options: Options, progress: Progress 
     inputs = random_inputs(plan.graph, options.seed)
     want = host_outputs(plan.graph, inputs)
     rows = []
-    for i, mode in enumerate(get_args(Mode)[::-1]):
+    for i, mode in enumerate(MODES):
         progress(i / 2)
         project = emit(plan, identifier(source.name), mode=mode)
         rows.append(_row(source.name, project, card, inputs, want, options))
@@ -89,6 +94,7 @@ def _row(
         "constant_bytes": plan.constant_bytes,
         "same_bits": None,
         "max_difference": None,
+        "agrees": None,
         **dict.fromkeys(FIGURES),
     }
     try:
@@ -98,10 +104,11 @@ def _row(
         bound = firmware_bound(firmware)
     except ToolError as error:
         return {**row, "error": str(error)}
-    every = [value for result in (whole, steps, painted) for value in result.outputs]
+    every, wanted = [value for result in (whole, steps, painted) for value in result.outputs], [*want] * 3
     row |= {
-        "same_bits": same_bits(every, [*want] * 3),
-        "max_difference": max_difference(every, [*want] * 3),
+        "same_bits": same_bits(every, wanted),
+        "max_difference": max_difference(every, wanted),
+        "agrees": all(agree(*pair) for pair in zip(every, wanted, strict=True)),
         "instructions": whole.counts[0],
         "code_bytes": taken.code_bytes,
         "weight_bytes": taken.weight_bytes,
@@ -110,6 +117,12 @@ def _row(
         "stack_bound_bytes": bound.bytes,
     }
     return {**row, "layers": list(_layers(project, steps, taken))} if options.layers else row
+
+
+def agree(value: Array, want: Array) -> bool:
+    """The same bits or, of floats, within the tolerance: newlib's exp and tanh are not glibc's."""
+    difference = compare(0, want, value, TOLERANCE)
+    return difference is None or difference.within
 
 
 def _runs(firmware: Firmware, inputs: Sequence[Array]) -> list[Result]:
@@ -131,3 +144,42 @@ def _layers(project: Project, steps: Result, taken: Sizes) -> Iterator[Row]:
             "instructions": count,
             "code_bytes": sum(own.get(group, 0) for group in ("code", "params")),
         }
+
+
+def verify_on(
+    source: Source,
+    cards: Sequence[Card],
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    guard: bool = False,
+    progress: Progress = lambda share: None,
+) -> Proof:
+    """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
+
+    Where a model cannot be built or run, the proof has a note.
+    """
+    graph = make_plan(source.graph).graph
+    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    want = [host_outputs(graph, sample) for sample in inputs]
+    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    lines = [Line(tensor, made_by.get(tensor)) for tensor in graph.outputs]
+    runs = list(product(cards, MODES))
+    proof = Proof(source.name, graph, lines, samples, others=[engine_on(card, mode) for card, mode in runs])
+    for k, (card, mode) in enumerate(runs):
+        progress(k / len(runs))
+        try:
+            project = emit(make_plan(graph, card.target), identifier(source.name), mode=mode, guard=guard)
+            results = run_jobs(build(project, card), [Job(sample) for sample in inputs], count=False)
+        except ToolError as error:
+            proof.notes[engine_on(card, mode)] = str(error)
+            continue
+        for i, (result, wanted) in enumerate(zip(results, want, strict=True)):
+            for line, value, w in zip(lines, result.outputs, wanted, strict=True):
+                line.add(engine_on(card, mode), compare(i, w, value, TOLERANCE))
+    return proof
+
+
+def engine_on(card: Card, mode: Mode) -> str:
+    """What a proof calls a mode on a core."""
+    return f"{mode} on {card.name}"
