@@ -1,4 +1,8 @@
-"""The constants of a plan as C arrays: weights, biases, multipliers, tables; equal ones are kept once."""
+"""The constants of a plan as C arrays: weights, biases, multipliers, tables.
+
+Their values stand in ``<name>_data.c`` and nowhere else, the model's SHA-256 with them. Which arrays there are does not
+depend on the values either: an array is kept once for several uses only if they share it for any weights.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +36,21 @@ def _item(array: Array) -> str:
 
 
 class Constants:
-    """All constant arrays of a plan in the order of first use, each content once; ``symbol(array)`` finds its name."""
+    """All constant arrays of a plan in the order of first use; ``symbol(array)`` finds the name of one.
+
+    Equal arrays are one if they were made from the same constants of the model: the same weights used twice, or two
+    tables for equal scales; not two biases that happen to be equal.
+    """
 
     def __init__(self, plan: Plan, name: str) -> None:
         self._by_id: dict[int, Constant] = {}
-        by_content: dict[tuple[str, bytes], Constant] = {}
-        for symbol, array, origin in _uses(plan, name):
+        by_content: dict[tuple[str, bytes, Sources], Constant] = {}
+        for use in _uses(plan, name):
+            array = use.array
             if id(array) in self._by_id or array.size == 0:
                 continue
-            content = (c_type(array.dtype), array.tobytes())
-            self._by_id[id(array)] = by_content.setdefault(content, Constant(symbol, array, origin))
+            content = (c_type(array.dtype), array.tobytes(), use.sources)
+            self._by_id[id(array)] = by_content.setdefault(content, Constant(use.symbol, array, use.origin))
         self.all = tuple(by_content.values())
 
     def symbol(self, array: Array) -> str | None:
@@ -53,16 +62,36 @@ class Constants:
         return sum(c.array.nbytes for c in self.all)
 
 
-def _uses(plan: Plan, name: str) -> Iterator[tuple[str, Array, str]]:
-    """Every place that reads a constant: a symbol named after the place, the array, its origin."""
+#: The memory of the model's constants that an array was made from.
+Sources = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A place that reads a constant, with a symbol named after it."""
+
+    symbol: str
+    array: Array
+    sources: Sources
+    origin: str
+
+
+def _uses(plan: Plan, name: str) -> Iterator[_Use]:
     for i, step in enumerate(plan.steps):
+        made_from = tuple(_memory(t.data) for t in step.node.inputs if t is not None and t.data is not None)
         for j, arg in enumerate(step.call.inputs):
             array = arg.data if isinstance(arg, Tensor) else arg
             if array is not None:
-                yield f"{name}_{i}_in{j}", array, _origin(step.node, array)
+                sources = (_memory(array),) if isinstance(arg, Tensor) else made_from
+                yield _Use(f"{name}_{i}_in{j}", array, sources, _origin(step.node, array))
     for i, tensor in enumerate(plan.graph.outputs):
         if tensor.data is not None:
-            yield f"{name}_output_{i}", tensor.data, f'"{comment(tensor.name)}", output {i} of the model'
+            origin = f'"{comment(tensor.name)}", output {i} of the model'
+            yield _Use(f"{name}_output_{i}", tensor.data, (_memory(tensor.data),), origin)
+
+
+def _memory(array: Array) -> int:
+    return int(array.ctypes.data)
 
 
 def _origin(node: Node, array: Array) -> str:
@@ -87,11 +116,12 @@ def data_header(constants: Constants, name: str, banner: str) -> str:
     return "\n".join(lines)
 
 
-def data_source(constants: Constants, name: str, banner: str, alignment: int) -> str:
+def data_source(constants: Constants, name: str, banner: str, sha256: str, alignment: int) -> str:
     """``<name>_data.c``: the constants themselves, each aligned to ``alignment`` bytes."""
-    lines = [banner, f'#include "{name}_data.h"', "", "#include <stdalign.h>"]
+    lines = [banner, f'#include "{name}_data.h"', f'#include "{name}.h"', "", "#include <stdalign.h>", ""]
+    lines.append(f'const char {name}_model_sha256[65] = "{sha256}";')
     for c in constants.all:
         shape = f"{c.array.dtype.name}{list(c.array.shape)}"
         lines += ["", block_comment([f"{c.origin}: {shape}, {grouped(c.array.nbytes)} bytes"])]
-        lines += [f"alignas({alignment}) {c.declaration} = {{", wrapped(elements(c.array)), "};"]
+        lines += [f"alignas({max(alignment, c.array.itemsize)}) {c.declaration} = {{", wrapped(elements(c.array)), "};"]
     return "\n".join(lines) + "\n"

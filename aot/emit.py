@@ -1,48 +1,63 @@
 """Plan -> C: ``<name>.c`` with one function a layer, ``<name>_data.c`` with the constants, ``<name>.h`` for the caller.
 
-Nothing is planned or chosen here but which layers share a body. The text depends on the plan, the name and the tool's
-version only: same model and options, same bytes.
+Nothing is planned or chosen here but which layers share a body. The text depends on the plan, the name, the mode and
+the tool's version only: same model and options, same bytes.
+
+Weights, biases, the multipliers of their scales, tables and the model's hash are in ``<name>_data.c`` alone. All else
+is structure: the graph with its shapes, types and options, and scale and zero point of every tensor but the weights of
+convolutions and fully connected layers. A model trained anew with the same structure changes that file only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from typing import Literal, get_args
 
 from twinfer.aot.data import Constants, data_header, data_source
 from twinfer.aot.headers import closure, headers_of
-from twinfer.aot.interface import header, static_source
-from twinfer.aot.layers import Layers, Policy, kernel_counts, specialise
+from twinfer.aot.interface import header, sizes, static_source
+from twinfer.aot.layers import Layers, Policy, default_policy, kernel_counts
 from twinfer.aot.literals import check_name
+from twinfer.aot.table import Table
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import Plan
 from twinfer.runtime.session import initial_value
+
+#: Compiled: a function a layer, shapes known to the compiler. Interpreted: shared kernels, called from a table.
+Mode = Literal["compiled", "interpreted"]
 
 
 @dataclass(frozen=True)
 class Project:
     """Emitted sources: ``code`` maps a path in the project's folder to its text, for all but the constants' values.
 
-    ``layers`` are the C functions of ``plan.steps``.
+    ``layers`` are the static C functions of ``plan.steps``, each called with the arena; in interpreted mode all are the
+    same one, called with the arena and the step's number.
     """
 
     name: str
     plan: Plan
+    mode: Mode
     code: Mapping[str, str]
     layers: tuple[str, ...]
     constants: Constants
     banner: str
+    sha256: str
+    stack_bytes: int | None
 
     @property
     def alignment(self) -> int:
         """Of every constant, in bytes."""
-        return 64 if self.plan.target.wide else 16
+        return 64 if self.plan.target.wide else 4
 
     @property
     def files(self) -> dict[str, str]:
         """All sources."""
-        return {**self.code, f"{self.name}_data.c": data_source(self.constants, self.name, self.banner, self.alignment)}
+        data = data_source(self.constants, self.name, self.banner, self.sha256, self.alignment)
+        return {**self.code, f"{self.name}_data.c": data}
 
 
 def version() -> str:
@@ -53,39 +68,73 @@ def version() -> str:
         return "(not installed)"
 
 
-def emit(plan: Plan, name: str, *, sha256: str = "", policy: Policy = specialise) -> Project:
+def emit(
+    plan: Plan,
+    name: str,
+    *,
+    sha256: str = "",
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
+    stack_bytes: int | None = None,
+) -> Project:
     """The C sources of a plan; ``name`` begins every symbol and file name.
 
-    ``sha256`` is the model file's, for the comments. Raises InvalidArgumentError if ``name`` is no C identifier.
+    ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: what suits the
+    target); ``stack_bytes`` is for the header, where it was measured. Raises InvalidArgumentError if ``name`` is no C
+    identifier.
     """
     check_name(name)
+    if mode not in get_args(Mode):
+        raise InvalidArgumentError(f"mode {mode!r} does not exist, only {', '.join(get_args(Mode))}")
     constants = Constants(plan, name)
-    layers = Layers(plan, name, constants, policy(plan))
-    functions = tuple(layers)
-    source = f", model SHA-256 {sha256}" if sha256 else ""
-    banner = f"/* {name}: made by twinfer {version()} for target {plan.target.name}{source}. Do not edit. */"
-    kernels = headers_of(kernel_counts(plan))
+    policy = policy or default_policy(plan.target)
+    steps = _compiled(plan, name, constants, policy) if mode == "compiled" else _interpreted(plan, name, constants)
+    made = f"{name}: made by twinfer {version()} for target {plan.target.name}"
+    banner = f"/* {made}{'' if mode == 'compiled' else f', {mode}'}. Do not edit. */"
     code = {
-        f"{name}.h": header(plan, name, constants, banner),
-        f"{name}.c": _source(plan, name, constants, layers, banner),
+        f"{name}.h": header(plan, name, banner, sizes(plan, constants, version(), stack_bytes)),
+        f"{name}.c": _source(plan, name, constants, steps, banner),
         f"{name}_data.h": data_header(constants, name, banner),
         f"{name}_static.c": static_source(plan, name, banner),
-        **{f"kernels/{file}": text for file, text in closure(kernels).items()},
+        **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    return Project(name, plan, code, tuple(f.symbol for f in functions), constants, banner)
+    return Project(name, plan, mode, code, steps.layers, constants, banner, sha256, stack_bytes)
 
 
-def _source(plan: Plan, name: str, constants: Constants, layers: Layers, banner: str) -> str:
-    functions = list(layers)
-    kernels = ["kernels/tw.h", *(f"kernels/{h}" for h in headers_of(kernel_counts(plan)))]
-    includes = [f"{name}.h", f"{name}_data.h", *kernels]
+@dataclass(frozen=True)
+class _Steps:
+    """All steps as C: definitions, the function of each step, what calls them, the kernel headers they need."""
+
+    text: str
+    layers: tuple[str, ...]
+    calls: tuple[str, ...]
+    headers: tuple[str, ...]
+
+
+def _compiled(plan: Plan, name: str, constants: Constants, policy: Policy) -> _Steps:
+    printer = Layers(plan, name, constants, policy(plan))
+    layers = tuple(printer)
+    text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
+    symbols = tuple(layer.symbol for layer in layers)
+    return _Steps(text, symbols, tuple(f"{s}(base);" for s in symbols), ("tw.h", *headers_of(kernel_counts(plan))))
+
+
+def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
+    table, count = Table(plan, name, constants), len(plan.steps)
+    calls = (f"for (int32_t i = 0; i < {count}; ++i) {table.symbol}(base, i);",) if count else ()
+    headers = ("run.h", *headers_of(kernel_counts(plan)))
+    return _Steps(table.text, (table.symbol,) * count, calls, headers)
+
+
+def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:
+    includes = [f"{name}.h", f"{name}_data.h", *(f"kernels/{header}" for header in steps.headers)]
     parts = [
         banner,
         "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),
         "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n",
-        layers.preamble + "\n\n".join(layer.text for layer in functions) + ("\n" if functions else ""),
+        steps.text,
         _copy(name) if _copied(plan) else "",
-        _run(plan, name, constants, [layer.symbol for layer in functions]),
+        _run(plan, name, constants, steps.calls),
         _reset(plan, name) if plan.variables else "",
     ]
     return "\n".join(part for part in parts if part)
@@ -103,7 +152,7 @@ static void {name}_copy(void *to, const void *from, size_t size) {{
 """
 
 
-def _run(plan: Plan, name: str, constants: Constants, layers: list[str]) -> str:
+def _run(plan: Plan, name: str, constants: Constants, calls: Sequence[str]) -> str:
     up = name.upper()
     copies_in = [
         f"        {name}_copy(base + {up}_INPUT_{i}_OFFSET, inputs[{i}], {up}_INPUT_{i}_BYTES);"
@@ -120,7 +169,7 @@ def _run(plan: Plan, name: str, constants: Constants, layers: list[str]) -> str:
         "    if (base == NULL) return 1;",
         f"    if ((uintptr_t)arena % {up}_ARENA_ALIGN != 0) return 2;",
         *(["    if (inputs != NULL) {", *copies_in, "    }"] if copies_in else ["    (void)inputs;"]),
-        *(f"    {layer}(base);" for layer in layers),
+        *(f"    {call}" for call in calls),
         *(["    if (outputs != NULL) {", *copies_out, "    }"] if copies_out else ["    (void)outputs;"]),
         "    return 0;",
         "}",

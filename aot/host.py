@@ -7,20 +7,19 @@ made from: sources, flags, the compiler's version and the CPU.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import platform
 import shlex
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twinfer.aot.emit import Project, emit
-from twinfer.aot.layers import Policy, specialise
+from twinfer.aot.emit import Mode, Project, emit
+from twinfer.aot.layers import Policy
+from twinfer.aot.library import library_sources
+from twinfer.aot.tools import built, compiler_version
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
@@ -28,9 +27,6 @@ from twinfer.runtime.plan import Plan
 from twinfer.runtime.session import Session
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
-
-#: Longest that one run of the compiler may take, in seconds.
-PATIENCE = 1800
 
 
 class CompiledSession(Session):
@@ -65,14 +61,15 @@ def compile_plans(
     *,
     compiler: str | None = None,
     flags: Iterable[str] = FLAGS,
-    policy: Policy = specialise,
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
 ) -> dict[str, CompiledSession]:
     """Emit and build the plans into one library with one run of the compiler; one engine each, by name.
 
     ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if there
     is none or it fails.
     """
-    projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
+    projects = [emit(plan, name, mode=mode, policy=policy) for name, plan in plans.items()]
     library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
 
@@ -89,54 +86,11 @@ def find_compiler(command: str | None = None) -> tuple[str, ...]:
 
 def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
     """The shared library of the projects, from the cache if it is there; ToolError with the compiler's message."""
-    sources = library_sources(tuple(projects))
-    key = _key(sources, compiler, flags)
-    folder = cache_folder()
-    library = folder / f"{key}.so"
-    if library.exists():
-        return library
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
-            write_files(Path(work), sources)
-            command = [*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm"]
-            run_tool(command, Path(work))
-            os.replace(Path(work) / "library.so", library)
-    except OSError as error:
-        raise ToolError(f"cannot build in the cache folder {folder}: {error}; set XDG_CACHE_HOME to another") from error
-    return library
+    command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
+    return built(library_sources(tuple(projects), entries), command, "library.so", compiler_version(compiler) + _cpu())
 
 
-def library_sources(projects: Sequence[Project]) -> dict[str, str | bytes]:
-    """The projects' code, a file that includes it and adds entries for the engine, and the constants as they are.
-
-    Constants are taken from a binary file: as C text they would be most of the compile time (2.7 s a megabyte).
-    """
-    files: dict[str, str | bytes] = {}
-    code, data, blob = [], ["typedef int never_empty;"], bytearray()
-    for project in projects:
-        files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
-        code += [f'#include "{project.name}.c"', _entries(project)]
-        for constant in project.constants.all:
-            data.append(_placed(constant.symbol, project.alignment, len(blob), constant.array.nbytes))
-            blob += constant.array.tobytes()
-    return {
-        **files,
-        "library.c": "\n".join(code),
-        "library_data.c": "\n".join(data) + "\n",
-        "constants.bin": bytes(blob),
-    }
-
-
-def _placed(symbol: str, alignment: int, at: int, size: int) -> str:
-    """A constant's definition: ``size`` bytes of constants.bin."""
-    return (
-        f'__asm__(".pushsection .rodata\\n.balign {alignment}\\n.globl {symbol}\\n.hidden {symbol}\\n"\n'
-        f'        "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");'
-    )
-
-
-def _entries(project: Project) -> str:
+def entries(project: Project) -> str:
     """Two functions of the kernels' own signature: the whole model, and the step whose number params points to."""
     name = project.name
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
@@ -149,32 +103,20 @@ void {name}_whole{signature} {{
 
 void {name}_step{signature};
 void {name}_step{signature} {{
-    static void (*const layers[])(unsigned char *) = {{{", ".join((*project.layers, "NULL"))}}};
+    unsigned char *const arena = (unsigned char *)scratch;
+    const int32_t i = *(const int32_t *)params;
     (void)in;
     (void)out;
-    layers[*(const int32_t *)params]((unsigned char *)scratch);
+    {_dispatch(project)}
 }}
 """
 
 
-def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/twinfer``, or ``~/.cache/twinfer``."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "twinfer"
-
-
-def _key(sources: Mapping[str, str | bytes], compiler: tuple[str, ...], flags: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(repr((compiler, flags, compiler_version(compiler), _cpu())).encode())
-    for path, content in sorted(sources.items()):
-        data = content.encode() if isinstance(content, str) else content
-        digest.update(f"{path} {len(data)} ".encode() + data)
-    return digest.hexdigest()[:40]
-
-
-@cache
-def compiler_version(compiler: tuple[str, ...]) -> str:
-    """What the compiler says of itself; another one must not find this one's libraries."""
-    return run_tool([*compiler, "--version"])
+def _dispatch(project: Project) -> str:
+    if project.mode == "compiled":
+        layers = ", ".join((*project.layers, "NULL"))
+        return f"static void (*const layers[])(unsigned char *) = {{{layers}}};\n    layers[i](arena);"
+    return f"{project.layers[0]}(arena, i);" if project.layers else "(void)i;\n    (void)arena;"
 
 
 @cache
@@ -186,23 +128,3 @@ def _cpu() -> str:
         lines = [platform.processor()]
     told = [line for line in lines if line.split("\t")[0] in ("model name", "flags", "Features")]
     return "\n".join([platform.machine(), *told])
-
-
-def write_files(folder: Path, files: Mapping[str, str] | Mapping[str, str | bytes]) -> None:
-    """Write ``files`` below ``folder``."""
-    for path, content in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def run_tool(command: list[str], folder: Path | None = None, patience: float = PATIENCE) -> str:
-    """Run a program and return what it printed; ToolError with its messages if it fails, is missing or hangs."""
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(f"{shlex.join(command)}: {error}") from error
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise ToolError(f"{shlex.join(command)} failed with status {done.returncode}:\n{said[:4000]}")
-    return done.stdout

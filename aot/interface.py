@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from twinfer.aot.data import Constants
 from twinfer.aot.layers import span
 from twinfer.aot.literals import block_comment, c_type, comment, scalar, wrapped
+from twinfer.aot.quantization import helpers
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import Plan
 
 
-def header(plan: Plan, name: str, constants: Constants, banner: str) -> str:
+def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
     """The public header: sizes, offsets, shapes, types and quantisation as macros, then the functions."""
     up = name.upper()
     lines = [banner, f"#ifndef {up}_H", f"#define {up}_H", "", "#include <stdint.h>", ""]
-    lines += [f"#define {up}_{key} {value}" for key, value in _sizes(plan, constants)]
+    lines += [f"#define {up}_{key} {value}" for key, value in sizes]
     for kind, tensors in (("INPUT", plan.graph.inputs), ("OUTPUT", plan.graph.outputs)):
         for i, tensor in enumerate(tensors):
             place = span(plan, tensor) if tensor.data is None else "a constant, not in the arena"
             lines += ["", block_comment([f'{kind.capitalize()} {i}: "{comment(tensor.name)}" {tensor.type}, {place}'])]
             lines += [f"#define {up}_{kind}_{i}_{key} {value}" for key, value in _tensor(plan, tensor)]
-    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *_functions(plan, name)]
+    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *_functions(plan, name), *helpers(plan, name)]
     lines += ["#ifdef __cplusplus", "}", "#endif", "#endif", ""]
     return "\n".join(lines)
 
 
-def _sizes(plan: Plan, constants: Constants) -> Iterator[tuple[str, object]]:
+def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | None) -> Iterator[tuple[str, object]]:
+    """Macros of the whole model. ``stack_bytes`` is the worst case where it is known, without the caller's frame."""
+    yield "TWINFER_VERSION", f'"{version}"'
     yield "ARENA_BYTES", plan.arena_bytes
     yield "ARENA_ALIGN", plan.target.alignment
     yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
-    yield "CONSTANT_BYTES", constants.nbytes
-    yield "MACS", plan.macs
+    if stack_bytes is not None:
+        yield "STACK_BYTES", f"{stack_bytes} /* the most that a run needs */"
+    yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
+    yield "MACS", f"{plan.macs} /* multiply-accumulates of a run */"
     yield "INPUT_COUNT", len(plan.graph.inputs)
     yield "OUTPUT_COUNT", len(plan.graph.outputs)
 
@@ -68,6 +73,9 @@ void {name}_reset(void *arena);
     yield f"""/* The same over an arena of {name}_static.c; only a program that uses them pays for it. Not reentrant. */
 int {name}_run_static(const void *const *inputs, void *const *outputs);
 void *{name}_arena(void);
+"""
+    yield f"""/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
+extern const char {name}_model_sha256[65];
 """
 
 

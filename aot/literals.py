@@ -30,6 +30,15 @@ _KEYWORDS = frozenset(
     )
 )
 
+#: What CMake and make call targets of their own.
+_TARGETS = frozenset(
+    re.findall(
+        r"\w+",
+        """all clean depend edit_cache help install list_install_components package package_source preinstall
+        rebuild_cache test""",
+    )
+)
+
 
 def c_type(dtype: np.dtype[Any]) -> str:
     """C type of one element of an array of ``dtype``."""
@@ -113,12 +122,16 @@ def block_comment(lines: Sequence[str]) -> str:
 def identifier(text: str) -> str:
     """The nearest C identifier to a file's or operator's name, in lower case."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "model"
-    return f"model_{name}" if name[0].isdigit() or name in _KEYWORDS or name.startswith("tw_") else name
+    return f"model_{name}" if name[0].isdigit() or _taken(name) else name
+
+
+def _taken(name: str) -> bool:
+    return name in _KEYWORDS or name in _TARGETS or name.startswith("tw_")
 
 
 def check_name(name: str) -> str:
     """``name`` if it can begin the name of every function and file of a model, else InvalidArgumentError."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name) or name in _KEYWORDS or name.startswith("tw_"):
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name) or _taken(name):
         raise InvalidArgumentError(f"{name!r} cannot name C functions and files; try {identifier(name)!r}")
     return name
 

@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from twinfer.aot.emit import Project, emit, version
-from twinfer.aot.host import write_files
-from twinfer.aot.layers import Policy, kernel_counts, specialise
+from twinfer.aot.emit import Mode, Project, emit, version
+from twinfer.aot.layers import Policy, kernel_counts
 from twinfer.aot.literals import comment, grouped
-from twinfer.aot.selftest import golden, test_source
+from twinfer.aot.selftest import test_source, vectors
+from twinfer.aot.tools import write_files
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
@@ -34,7 +34,9 @@ def write_project(
     *,
     sha256: str = "",
     inputs: Sequence[Array] | None = None,
-    policy: Policy = specialise,
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
+    stack_bytes: int | None = None,
 ) -> Project:
     """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
 
@@ -43,8 +45,8 @@ def write_project(
     """
     target = Path(folder).resolve()
     check_replaceable(target)
-    project = emit(plan, name, sha256=sha256, policy=policy)
-    files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, sha256)
+    project = emit(plan, name, sha256=sha256, mode=mode, policy=policy, stack_bytes=stack_bytes)
+    files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
         new = Path(work) / target.name
@@ -88,16 +90,21 @@ def _written(target: Path) -> set[str]:
         return set()
 
 
-def project_files(project: Project, inputs: Sequence[Array], sha256: str = "") -> dict[str, str]:
+def project_files(project: Project, inputs: Sequence[Array]) -> dict[str, str]:
     """Everything that goes into the folder, by path."""
-    test = test_source(project, inputs, golden(project.plan, inputs))
+    test = test_source(project, vectors(project.plan, inputs))
     files = {
         **project.files,
         f"{project.name}_test.c": test,
-        "Makefile": _filled("Makefile", project),
-        "README.md": _filled("README.md", project),
+        **{template: _filled(template, project) for template in ("Makefile", "CMakeLists.txt", "README.md")},
     }
-    described = {"tool": version(), "target": project.plan.target.name, "model_sha256": sha256, "files": sorted(files)}
+    described = {
+        "tool": version(),
+        "target": project.plan.target.name,
+        "mode": project.mode,
+        "model_sha256": project.sha256,
+        "files": sorted(files),
+    }
     files[MANIFEST] = json.dumps(described, indent=1) + "\n"
     return files
 
@@ -126,6 +133,8 @@ def _facts(project: Project) -> Mapping[str, str]:
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
         "arch": "-march=native" if plan.target.wide else "",
+        "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
+        "reset": f"    {project.name}_reset(arena); /* variables to their first values */\n" if plan.variables else "",
     }
 
 

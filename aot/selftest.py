@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from twinfer.aot.emit import Project
 from twinfer.aot.literals import c_type, elements, wrapped
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan import Plan
+from twinfer.runtime.plan import Plan, random_inputs
 from twinfer.runtime.session import Session
 
+#: How many runs the self-test of a model with variables takes, one after another without a reset.
+SEQUENCE = 3
 _COMPARE = """
 /* Compares bytes and says where the first difference is: 1 if there is one, else 0. */
-static int NAME_test_differs(const char *what, const void *got, const void *want, size_t bytes, size_t item) {
+static int NAME_test_differs(const char *what, int run, const void *got, const void *want, size_t bytes,
+                             size_t item) {
     for (size_t i = 0; i < bytes; ++i) {
         const unsigned g = ((const unsigned char *)got)[i];
         const unsigned w = ((const unsigned char *)want)[i];
         if (g != w) {
-            printf("NAME: %s: element %lu, byte %lu: got 0x%02x, want 0x%02x\\n", what, (unsigned long)(i / item),
-                   (unsigned long)(i % item), g, w);
+            printf("NAME: %s: run %d, element %lu, byte %lu: got 0x%02x, want 0x%02x\\n", what, run,
+                   (unsigned long)(i / item), (unsigned long)(i % item), g, w);
             return 1;
         }
     }
@@ -28,81 +32,114 @@ static int NAME_test_differs(const char *what, const void *got, const void *want
 """
 
 
-def golden(plan: Plan, inputs: Sequence[Array]) -> list[Array]:
-    """The interpreter's outputs, from an arena full of rubbish: nothing may lean on zeroed memory."""
+@dataclass(frozen=True)
+class Vector:
+    """One run of the self-test: what goes in and what must come out."""
+
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+
+
+def vectors(plan: Plan, inputs: Sequence[Array]) -> list[Vector]:
+    """The interpreter's outputs, from an arena full of rubbish: nothing may lean on zeroed memory.
+
+    One run; of a model with variables several, each from what the one before left, the later ones on random inputs.
+    """
     session = Session(plan)
     session.arena[:] = 0xA5
     session.reset_variables()
-    for tensor, value in zip(plan.graph.inputs, inputs, strict=True):
+    later = range(1, SEQUENCE if plan.variables else 1)
+    return [_vector(session, fed) for fed in (inputs, *(random_inputs(plan.graph, seed) for seed in later))]
+
+
+def _vector(session: Session, inputs: Sequence[Array]) -> Vector:
+    for tensor, value in zip(session.plan.graph.inputs, inputs, strict=True):
         if tensor.data is None:
             session.view(tensor)[...] = value
     session.run()
-    return [session.view(tensor).copy() for tensor in plan.graph.outputs]
+    return Vector(inputs, [session.view(tensor).copy() for tensor in session.plan.graph.outputs])
 
 
-def test_source(project: Project, inputs: Sequence[Array], outputs: Sequence[Array]) -> str:
-    """The self-test: once over the caller's buffers, once in place in the static arena, and the refused arenas."""
-    name, plan = project.name, project.plan
-    up = name.upper()
-    fed = [i for i, tensor in enumerate(plan.graph.inputs) if tensor.data is None]
+def test_source(project: Project, vectors: Sequence[Vector]) -> str:
+    """The self-test: all runs over the caller's buffers, then all in place, and the arenas that are refused."""
+    name, graph = project.name, project.plan.graph
+    fed = [i for i, tensor in enumerate(graph.inputs) if tensor.data is None]
     parts = [
         project.banner,
-        f'#include "{name}.h"\n\n#include <stdalign.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
-        *(_array(f"{name}_test_input_{i}", plan.graph.inputs[i], inputs[i]) for i in fed),
-        *(_array(f"{name}_test_want_{i}", t, outputs[i]) for i, t in enumerate(plan.graph.outputs)),
-        *(f"static {c_type(t.dtype)} {name}_test_got_{i}[{len(elements(outputs[i])) or 1}];"
-          for i, t in enumerate(plan.graph.outputs)),
-        f"alignas({up}_ARENA_ALIGN) static unsigned char {name}_test_arena[{up}_ARENA_BYTES + 1];",
+        f'#include "{name}.h"\n\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
+        *(_array(f"{name}_test_input_{i}", graph.inputs[i], [v.inputs[i] for v in vectors]) for i in fed),
+        *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
+        *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
         _COMPARE.replace("NAME", name),
+        *_function(project, "buffers", _over_buffers(project, fed), len(vectors)),
+        *_function(project, "in_place", _in_place(project, fed), len(vectors)),
         "int main(void) {",
-        "    int bad = 0;",
-        *_pointers(project, fed),
-        *_body(project, fed),
-        f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");',
-        "    return bad != 0;",
+        *_main(project),
         "}",
         "",
-    ]  # fmt: skip
+    ]
     return "\n".join(parts)
 
 
-def _array(symbol: str, tensor: Tensor, value: Array) -> str:
-    texts = elements(value) or ["0"]
-    return f"static const {c_type(tensor.dtype)} {symbol}[{len(texts)}] = {{\n{wrapped(texts)},\n}};"
+def _array(symbol: str, tensor: Tensor, values: Sequence[Array]) -> str:
+    """A row a run."""
+    rows = [elements(value) or ["0"] for value in values]
+    text = ",\n".join(f"    {{\n{wrapped(row, ' ' * 8)},\n    }}" for row in rows)
+    return f"static const {c_type(tensor.dtype)} {symbol}[{len(rows)}][{len(rows[0])}] = {{\n{text},\n}};"
 
 
-def _pointers(project: Project, fed: Sequence[int]) -> Iterator[str]:
-    name, graph = project.name, project.plan.graph
-    inputs = [f"{name}_test_input_{i}" if i in fed else "NULL" for i in range(len(graph.inputs))]
-    outputs = [f"{name}_test_got_{i}" for i in range(len(graph.outputs))]
-    yield f"    const void *const inputs[] = {{{', '.join(inputs or ['NULL'])}}};"
-    yield f"    void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
+def _buffer(symbol: str, tensor: Tensor) -> str:
+    return f"static {c_type(tensor.dtype)} {symbol}[{tensor.size or 1}];"
+
+
+def _function(project: Project, what: str, run: Iterable[str], runs: int) -> Iterator[str]:
+    """A function that takes all runs from an arena full of rubbish, and returns whether one was wrong."""
+    name, up = project.name, project.name.upper()
+    yield f"static int {name}_test_{what}(void) {{"
     yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
-
-
-def _body(project: Project, fed: Sequence[int]) -> Iterator[str]:
-    name, plan = project.name, project.plan
-    up = name.upper()
-    arena = f"{name}_test_arena"
-    yield f"    memset({arena}, 0xA5, sizeof {arena});"
-    yield f"    memset(base, 0x5A, {up}_ARENA_BYTES);"
-    if plan.variables:
-        yield f"    {name}_reset({arena});"
+    yield "    int bad = 0;"
+    yield f"    memset(base, 0xA5, {up}_ARENA_BYTES);"
+    if project.plan.variables:
         yield f"    {name}_reset(base);"
-    yield f"    bad |= {name}_run(NULL, inputs, outputs) != 1;"
-    yield f"    bad |= {name}_run({arena} + 1, inputs, outputs) != 2;"
-    yield f"    bad |= {name}_run({arena}, inputs, outputs) != 0;"
-    yield from _compare(project, lambda i: f"{name}_test_got_{i}", "", range(len(plan.graph.outputs)))
+    yield f"    for (int run = 0; run < {runs}; ++run) {{"
+    yield from (f"        {line}" for line in run)
+    yield from ("    }", "    return bad;", "}", "")
+
+
+def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
+    name, graph = project.name, project.plan.graph
+    inputs = [f"{name}_test_input_{i}[run]" if i in fed else "NULL" for i in range(len(graph.inputs))]
+    outputs = [f"{name}_test_got_{i}" for i in range(len(graph.outputs))]
+    yield f"const void *const inputs[] = {{{', '.join(inputs or ['NULL'])}}};"
+    yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
+    yield f"bad |= {name}_run(base, inputs, outputs) != 0;"
+    for i in range(len(graph.outputs)):
+        yield _compare(project, i, f"{name}_test_got_{i}", "")
+
+
+def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
+    name, up = project.name, project.name.upper()
     for i in fed:
-        yield f"    memcpy(base + {up}_INPUT_{i}_OFFSET, inputs[{i}], {up}_INPUT_{i}_BYTES);"
-    yield f"    bad |= {name}_run_static(NULL, NULL) != 0;"
-    placed = [i for i, tensor in enumerate(plan.graph.outputs) if tensor.data is None]
-    yield from _compare(project, lambda i: f"base + {up}_OUTPUT_{i}_OFFSET", " in place", placed)
+        yield f"memcpy(base + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
+    yield f"bad |= {name}_run_static(NULL, NULL) != 0;"
+    for i, tensor in enumerate(project.plan.graph.outputs):
+        if tensor.data is None:
+            yield _compare(project, i, f"base + {up}_OUTPUT_{i}_OFFSET", " in place")
 
 
-def _compare(project: Project, got: Callable[[int], str], where: str, outputs: Iterable[int]) -> Iterator[str]:
+def _compare(project: Project, i: int, got: str, where: str) -> str:
+    want = f"{project.name}_test_want_{i}"
+    sizes = f"{project.name.upper()}_OUTPUT_{i}_BYTES, sizeof **{want}"
+    call = f'bad |= {project.name}_test_differs("output {i}{where}", run, {got}, {want}[run],'
+    return f"{call}\n                {sizes});"
+
+
+def _main(project: Project) -> Iterator[str]:
     name = project.name
-    for i in outputs:
-        want = f"{name}_test_want_{i}"
-        sizes = f"{name.upper()}_OUTPUT_{i}_BYTES, sizeof *{want}"
-        yield f'    bad |= {name}_test_differs("output {i}{where}", {got(i)}, {want}, {sizes});'
+    yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
+    yield f"    int bad = {name}_run(NULL, NULL, NULL) != 1;"
+    yield f"    bad |= {name}_run(base + 1, NULL, NULL) != 2;"
+    yield f"    bad |= {name}_test_buffers();"
+    yield f"    bad |= {name}_test_in_place();"
+    yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'
+    yield "    return bad != 0;"

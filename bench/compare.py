@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.aot.compiled import CompiledModel
-from twinfer.aot.host import cache_folder
+from twinfer.aot.tools import cache_folder
 from twinfer.bench.measure import Run, Timing, interleaved
 from twinfer.bench.peers import isolated, open_peer
 from twinfer.bench.source import Source

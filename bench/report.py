@@ -52,7 +52,8 @@ def _cpu() -> str:
 
 
 def _compiler() -> str:
-    from twinfer.aot.host import compiler_version, find_compiler
+    from twinfer.aot.host import find_compiler
+    from twinfer.aot.tools import compiler_version
 
     try:
         return compiler_version(find_compiler()).splitlines()[0]
@@ -65,6 +66,7 @@ def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     if not rows:
         return
     yield _times(rows)
+    yield from (Text(f"{r['model']}: {_name(r)}: {r['error']}", style="yellow") for r in rows if r.get("error"))
     yield _sizes(rows)
     for model in _models(rows):
         own = [row for row in rows if row["model"] == model and row.get("layers")]
@@ -77,33 +79,41 @@ def _models(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["model"] for row in rows))
 
 
-def _table(title: str, *columns: str) -> Table:
-    """Columns whose name begins with ``<`` are left-aligned."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
+def table(title: str, *columns: str, gap: int = 2) -> Table:
+    """A table that fits narrow terminals; columns whose name begins with "<" are left-aligned and may be folded."""
+    style = {"title_justify": "left", "title_style": "bold", "header_style": "bold", "pad_edge": False}
+    made = Table(title=title, box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
     for column in columns:
-        table.add_column(column.removeprefix("<"), justify="left" if column[0] == "<" else "right", no_wrap=True)
-    return table
+        left = column[:1] == "<"
+        made.add_column(
+            column.removeprefix("<"), justify="left" if left else "right", no_wrap=not left, overflow="fold"
+        )
+    return made
 
 
 def _times(rows: Sequence[Row]) -> Table:
-    columns = ("<model", "<engine", "min µs", "median µs", "spread µs", "× interpreted", "GMAC/s", "<outputs")
-    table = _table("Time of one inference", *columns)
+    """A heading for every model, and below it a line an engine."""
+    columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
+    made = table("Time of one inference", *columns)
     for model in _models(rows):
-        table.add_section()
-        label = model
+        made.add_row(Text(model, style="bold"))
         for row in (row for row in rows if row["model"] == model):
-            table.add_row(Text(label), _engine(row["engine"]), *_time_cells(row))
-            label = ""
-    return table
+            made.add_row(_engine(row), *_time_cells(row))
+    return made
 
 
-def _engine(name: str) -> Text:
-    return Text(NAMES.get(name, name), style="bold" if name == "compiled" else "")
+def _name(row: Row) -> str:
+    name: str = row["engine"]
+    return NAMES.get(name, name)
+
+
+def _engine(row: Row) -> Text:
+    return Text(f"  {_name(row)}", style="bold" if row["engine"] == "compiled" else "")
 
 
 def _time_cells(row: Row) -> list[str | Text]:
     if row["min_us"] is None:
-        return ["-", "-", "-", "-", "-", Text(row.get("error", ""), style="yellow")]
+        return ["-", "-", "-", "-", "-", Text("failed", style="yellow")]
     rate = row["macs"] / row["min_us"] / 1e3
     times = [number(row[key]) for key in ("min_us", "median_us", "spread_us")]
     return [*times, f"{row['ratio']:.2f}", f"{rate:.1f}" if row["macs"] else "-", _bits(row)]
@@ -113,9 +123,8 @@ def _bits(row: Row) -> Text:
     if row["same_bits"]:
         return Text("same bits", style="green")
     far = row["max_difference"]
-    return Text(
-        "differ" if far is None else f"differ by {far:.3g}", style="yellow" if row["engine"] in NAMES else "red"
-    )
+    text = "differ" if far is None else f"differ by {far:.0f}" if far >= 1 else f"differ by {far:.1g}"
+    return Text(text, style="yellow" if row["engine"] in NAMES else "bold red")
 
 
 def number(value: float) -> str:
@@ -125,40 +134,58 @@ def number(value: float) -> str:
 
 
 def _sizes(rows: Sequence[Row]) -> Table:
-    columns = ("<model", "operators", "MACs", "constants B", "arena B", "lower bound B", "over bound", "compile s")
-    table = _table("Size", *columns)
+    columns = (
+        "<",
+        "opera-\ntors",
+        "MACs",
+        "constant\nbytes",
+        "arena\nbytes",
+        "lower\nbound",
+        "over\nbound",
+        "compiled\nin s",
+    )
+    made = table("Size", *columns)
     for row in rows:
         if row["engine"] != "compiled":
             continue
         bound = row["lower_bound_bytes"]
         over = f"{100 * (row['arena_bytes'] / bound - 1):.1f} %" if bound else "-"
-        took = f"{row['compile_s']:.2f}" + (" (cached)" if row["compile_cached"] else "")
-        counts = [
-            f"{row[key]:,}" for key in ("operators", "macs", "constant_bytes", "arena_bytes", "lower_bound_bytes")
-        ]
-        table.add_row(Text(row["model"]), *counts, over, took)
-    return table
+        keys = ("operators", "macs", "constant_bytes", "arena_bytes", "lower_bound_bytes")
+        took = "cached" if row["compile_cached"] else f"{row['compile_s']:.2f}"
+        made.add_row(Text(row["model"], style="bold"), *(f"{row[key]:,}" for key in keys), over, took)
+    return made
 
 
 def _layers(model: str, rows: Sequence[Row]) -> Table:
     """A line a step: kernel times, the step's share of the interpreted run, and Python dispatch's share of the step."""
-    times = [f"{row['engine']} µs" for row in rows]
-    table = _table(f"Layers of {model}", "#", "<operator", "<output", "<kernel", "MACs", *times, "share", "dispatch")
+    times = [f"{row['engine'][:6]}.\nµs" for row in rows]
+    made = table(
+        f"Layers of {model}", "#", "<operator", "<kernel", "<output", "MACs", *times, "share", "dis-\npatch", gap=1
+    )
     total = sum(layer["min_us"] for layer in rows[0]["layers"])
+    dispatch = rows[0]["dispatch_us"]
     for group in zip(*(row["layers"] for row in rows), strict=True):
         first = group[0]
-        dispatch = rows[0]["dispatch_us"]
-        table.add_row(
+        made.add_row(
             str(first["index"]),
             first["op"],
+            variant(first["op"], first["kernel"]),
             "×".join(map(str, first["shape"])),
-            first["kernel"].removeprefix("tw_"),
             f"{first['macs']:,}" if first["macs"] else "-",
             *(number(layer["min_us"]) for layer in group),
-            f"{100 * first['min_us'] / max(total, 1e-9):.1f} %",
-            f"{100 * dispatch / max(first['min_us'] + dispatch, 1e-9):.1f} %",
+            f"{100 * first['min_us'] / max(total, 1e-9):.0f} %",
+            f"{100 * dispatch / max(first['min_us'] + dispatch, 1e-9):.0f} %",
         )
-    return table
+    return made
+
+
+def variant(op: str, kernel: str) -> str:
+    """What a kernel's name says beyond the operator's: wide_s8 of tw_conv2d_wide_s8."""
+    words, rest = op.lower().replace("_", ""), kernel.removeprefix("tw_")
+    for at in range(len(rest) + 1):
+        if rest[:at].replace("_", "") == words:
+            return rest[at:].lstrip("_") or rest
+    return rest
 
 
 def _dispatch(row: Row) -> Text:
@@ -166,6 +193,6 @@ def _dispatch(row: Row) -> Text:
     steps, dispatch = len(row["layers"]), row["dispatch_us"]
     share = 100 * steps * dispatch / max(row["min_us"] + steps * dispatch, 1e-9)
     return Text(
-        f"Dispatch from Python, as on_call does it: {dispatch:.3f} µs an operator, {share:.1f} % of such a run; "
-        "invoke() alone makes one call into C."
+        f"Dispatch from Python, as with on_call: {dispatch:.3f} µs an operator, {share:.1f} % of a run;\n"
+        "without on_call, invoke() is one call into C."
     )

@@ -91,16 +91,19 @@ def verify(
     seed: int = 0,
     samples: int = 1,
     tolerance: float = TOLERANCE,
+    guard: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
     """Compare on ``samples`` seeded inputs, each from fresh state.
 
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
-    after every step, then once more in one call. Raises what planning and compiling raise.
+    after every step, then once more in one call; with ``guard`` every step is watched, and GuardError names a wrong
+    one. Raises what planning and compiling raise.
     """
     graph = make_plan(source.graph).graph
-    models = {"interpreted": Interpreter.from_graph(graph), "compiled": CompiledModel.from_graph(graph)}
+    twins = {"interpreted": Interpreter, "compiled": CompiledModel}
+    models = {engine: twin.from_graph(graph, guard=guard) for engine, twin in twins.items()}
     for model in models.values():
         model.allocate_tensors()
     made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
@@ -170,7 +173,9 @@ def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
     def look(position: int, step: Step) -> None:
         seen.update((tensor, session.view(tensor).copy()) for tensor in step.node.outputs)
 
-    session.run_observed(look)
+    model.on_call = look
+    model.invoke()
+    model.on_call = None
     _fill_dropped(graph, seen)
     model.reset_all_variables()
     feed(model, inputs)

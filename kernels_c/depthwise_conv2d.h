@@ -152,12 +152,20 @@ typedef struct {
 /* Eight float lanes (wide.h has sixteen). */
 typedef float tw_f32x8 __attribute__((vector_size(32)));
 typedef float tw_f32x8_any __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t tw_i32x8 __attribute__((vector_size(32)));
+
+TW_INLINE void tw_clamp_f32x8(tw_f32x8 *x, float low, float high) {
+    const tw_f32x8 zero = {0}, lows = zero + low, highs = zero + high;
+    const tw_i32x8 below = *x < lows;
+    const tw_i32x8 raised = (below & (tw_i32x8)lows) | (~below & (tw_i32x8)*x);
+    const tw_i32x8 above = highs < (tw_f32x8)raised;
+    *x = (tw_f32x8)((above & (tw_i32x8)highs) | (~above & raised));
+}
 
 /* Eight channels of one output, multiplier 1, the sums in a register; x, w, bias and y at the first of them. */
 TW_INLINE void tw_depthwise_conv2d_eight_f32(const float *x, const float *w, const float *bias, float *y, int32_t y0,
                                              int32_t x0, const tw_depthwise_conv2d_f32_params *p) {
     tw_f32x8 acc;
-    float sums[8];
     memset(&acc, 0, sizeof acc);
     for (int32_t ky = 0; ky < p->k_h; ++ky) {
         const int32_t iy = y0 + ky * p->dilation_h;
@@ -169,8 +177,9 @@ TW_INLINE void tw_depthwise_conv2d_eight_f32(const float *x, const float *w, con
                    *(const tw_f32x8_any *)(const void *)(w + (ky * p->k_w + kx) * p->out_c);
         }
     }
-    memcpy(sums, &acc, sizeof sums);
-    for (int lane = 0; lane < 8; ++lane) y[lane] = tw_clampf(sums[lane] + bias[lane], p->act_min, p->act_max);
+    acc += *(const tw_f32x8_any *)(const void *)bias;
+    tw_clamp_f32x8(&acc, p->act_min, p->act_max);
+    memcpy(y, &acc, sizeof acc);
 }
 
 /* All channels of one output: y collects the sums. x: the image, (y0, x0) the window's corner. */

@@ -28,5 +28,9 @@ class ToolError(TwinferError, RuntimeError):
     """A compiler or other program that the job needs is missing or failed."""
 
 
+class GuardError(TwinferError, RuntimeError):
+    """Guard mode saw a step use memory that is not its own; the message names operator, tensor, offset and bytes."""
+
+
 class ModelWarning(UserWarning):
     """A model is out of the ordinary but can be run; the message names the tensor and what was assumed."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, walk
+from twinfer.runtime.guard import Guard, spread
 from twinfer.runtime.op import Array, Shape
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.session import Hook, Session
@@ -110,7 +111,8 @@ class Interpreter:
 
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
     tensor memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours
-    alone, is called after every kernel call; without it the whole plan runs in one C call. Delegates are refused; op
+    alone, is called after every kernel call; without it the whole plan runs in one C call. So is ``guard``: the arena
+    is spread out and every step watched; GuardError names one that uses memory not its own. Delegates are refused; op
     resolvers, threads (one is used) and the other experimental arguments are accepted and mean nothing here.
 
     Errors have the types of LiteRT's, ValueError and RuntimeError, as bases. Raises ModelError for a damaged model.
@@ -132,6 +134,7 @@ class Interpreter:
         experimental_force_delegate_node_profiling: bool = False,
         *,
         on_call: Hook | None = None,
+        guard: bool = False,
     ) -> None:
         if experimental_delegates:
             raise InvalidArgumentError("delegates are not supported: twinfer runs its own kernels")
@@ -140,23 +143,29 @@ class Interpreter:
         if (model_path is None) == (model_content is None):
             raise InvalidArgumentError("give one of model_path and model_content")
         graph = read_file(model_path) if model_path is not None else read(model_content or b"")
-        self._setup(graph, experimental_preserve_all_tensors, on_call)
+        self._setup(graph, experimental_preserve_all_tensors, on_call, guard)
 
     @classmethod
-    def from_graph(cls, graph: Graph, *, preserve_all: bool = False, on_call: Hook | None = None) -> Self:
+    def from_graph(
+        cls, graph: Graph, *, preserve_all: bool = False, on_call: Hook | None = None, guard: bool = False
+    ) -> Self:
         """The same over a Graph that is in memory already."""
         self = cls.__new__(cls)
-        self._setup(graph, preserve_all, on_call)
+        self._setup(graph, preserve_all, on_call, guard)
         return self
 
-    def _setup(self, graph: Graph, preserve_all: bool, on_call: Hook | None) -> None:
+    def _setup(self, graph: Graph, preserve_all: bool, on_call: Hook | None, guard: bool) -> None:
         self._programs = [_Program(g, preserve_all) for g in walk(graph)]
         self._signatures = {s.key: s for s in graph.signatures}
         self.on_call = on_call
+        self._guard = guard
 
     def _open(self, plan: Plan) -> Session:
         """What runs a plan; the compiled twin opens another engine here."""
         return Session(plan)
+
+    def _make(self, plan: Plan) -> Session:
+        return self._open(spread(plan) if self._guard else plan)
 
     @property
     def session(self) -> Session:
@@ -172,7 +181,7 @@ class Interpreter:
 
     def allocate_tensors(self) -> None:
         """Plan the arena and make everything ready; does nothing if nothing has changed since the last call."""
-        self._programs[0].allocate(self._open)
+        self._programs[0].allocate(self._make)
 
     def invoke(self) -> None:
         """One inference; variables keep their values for the next one."""
@@ -180,7 +189,9 @@ class Interpreter:
 
     def _invoke(self, program: _Program) -> None:
         engine = program.ready()
-        if self.on_call is not None:
+        if self._guard:
+            Guard(engine).run(self.on_call)
+        elif self.on_call is not None:
             engine.run_observed(self.on_call)
         else:
             engine.run()
@@ -267,7 +278,7 @@ class SignatureRunner:
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
         for name, array in arrays.items():
             self._program.resize(self._inputs[name], array.shape, strict=False)
-        self._program.allocate(self._interpreter._open)
+        self._program.allocate(self._interpreter._make)
         for name, array in arrays.items():
             self._program.set(self._inputs[name], array)
         self._interpreter._invoke(self._program)

@@ -130,7 +130,7 @@ class Session:
     def run_observed(self, on_call: Hook | None) -> None:
         """Step by step from Python; ``on_call`` is called after every step, when its outputs can be looked at."""
         run = lib.tw_run
-        run(self._calls, self._loads)
+        self.load_inputs()
         if on_call is None:
             for pointer in self._pointers:
                 run(pointer, 1)
@@ -138,6 +138,14 @@ class Session:
         for i, (pointer, step) in enumerate(zip(self._pointers, self.plan.steps, strict=True)):
             run(pointer, 1)
             on_call(i, step)
+
+    def load_inputs(self) -> None:
+        """Copy the inputs into the arena: the beginning of a run that goes on with ``run_step`` for every step."""
+        lib.tw_run(self._calls, self._loads)
+
+    def run_step(self, i: int) -> None:
+        """One step alone."""
+        lib.tw_run(self._pointers[i], 1)
 
     def profile(self, runs: int) -> list[int]:
         """The shortest time of every step in ``runs`` whole runs, in nanoseconds, timed in C between its neighbours.

@@ -16,7 +16,7 @@ from twinfer.bench import peers
 from twinfer.bench.compare import Options, compare, max_difference, same_bits
 from twinfer.bench.measure import BATCH_NS, MAX_BATCH, MIN_ROUNDS, Timing, interleaved
 from twinfer.bench.peers import installed, isolated, open_peer
-from twinfer.bench.report import document, number, tables
+from twinfer.bench.report import document, number, tables, variant
 from twinfer.bench.source import Source, load
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
@@ -149,9 +149,19 @@ def test_report(rows: list[dict[str, Any]]) -> None:
     for part in tables([*rows, failed]):
         console.print(part)
     text = written.getvalue()
-    for word in ("interpreted", "compiled", "same bits", "fully_connected", "µs an operator", "crashes", "lower bound"):
+    for word in ("interpreted", "compiled", "same bits", "FULLY_CONNECTED", "µs an operator", "crashes", "lower"):
         assert word in text
     assert list(tables([])) == []
+
+
+def test_variants() -> None:
+    names = {
+        "CONV_2D": "tw_conv2d_wide_s8",
+        "AVERAGE_POOL_2D": "tw_average_pool_2d_s8",
+        "TANH": "tw_table_8",
+        "PAD": "tw_pad",
+    }
+    assert [variant(*pair) for pair in names.items()] == ["wide_s8", "s8", "table_8", "pad"]
 
 
 def test_numbers() -> None:

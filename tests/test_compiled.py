@@ -12,18 +12,17 @@ from cases import ALLOWED_SYMBOLS, SEED, cases_of, graph_of, interpreted, output
 
 from twinfer import kernels_c
 from twinfer.aot.compiled import CompiledModel
-from twinfer.aot.emit import emit
+from twinfer.aot.emit import Mode, emit
 from twinfer.aot.host import (
     FLAGS,
     CompiledSession,
     compile_plans,
+    entries,
     find_compiler,
-    library_sources,
-    run_tool,
-    write_files,
 )
-from twinfer.aot.layers import share_all, specialise
+from twinfer.aot.library import library_sources
 from twinfer.aot.project import project_files
+from twinfer.aot.tools import run_tool, write_files
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
@@ -81,20 +80,21 @@ def test_compiled_is_interpreted(op: str, compiler: str) -> None:
 @pytest.mark.parametrize("op", operators())
 def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
     need("g++")
-    projects = [emit(plan, name) for target in (HOST, GENERIC) for name, _, _, plan in models(op, target)]
-    write_files(tmp_path, library_sources(projects))
+    modes: dict[Target, Mode] = {HOST: "compiled", GENERIC: "interpreted"}
+    projects = [emit(plan, name, mode=modes[target]) for target in modes for name, _, _, plan in models(op, target)]
+    write_files(tmp_path, library_sources(projects, entries))
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
 
 @pytest.mark.parametrize("target", [HOST, GENERIC], ids=lambda target: target.name)
 @pytest.mark.parametrize("op", operators())
 def test_no_fault_under_sanitizers(op: str, target: Target, tmp_path: Path) -> None:
-    """The self-tests of all cases in one program; the host's large kernels are shared to keep it short."""
+    """The self-tests of all cases in one program: compiled for a small target, interpreted for the host."""
     need("gcc")
     files: dict[str, str] = {}
     parts, calls = [], []
     for name, _, values, plan in models(op, target):
-        project = emit(plan, name, policy=share_all if target is HOST else specialise)
+        project = emit(plan, name, mode="interpreted" if target is HOST else "compiled")
         files.update(project_files(project, values))
         parts += [f'#include "{name}{end}.c"' for end in ("", "_data", "_static")]
         parts += [f"#define main {name}_main", f'#include "{name}_test.c"', "#undef main"]

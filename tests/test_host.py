@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import tiny
 
-from twinfer.aot import host
+from twinfer.aot import host, tools
 from twinfer.aot.compiled import compile
-from twinfer.aot.host import FLAGS, build, cache_folder, compile_plans, find_compiler
+from twinfer.aot.host import FLAGS, build, compile_plans, find_compiler
+from twinfer.aot.tools import cache_folder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.plan import random_inputs
@@ -37,8 +38,8 @@ def test_built_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_folder() == cache
     before = {p: p.stat().st_mtime_ns for p in cache.iterdir()}
     assert [p.suffix for p in before] == [".so"]
-    host.compiler_version(find_compiler())
-    monkeypatch.setattr(host, "run_tool", lambda *_: pytest.fail("the compiler ran again"))
+    tools.compiler_version(find_compiler())
+    monkeypatch.setattr(tools, "run_tool", lambda *_: pytest.fail("the compiler ran again"))
     compile_plans({"m": tiny.dense()})
     assert {p: p.stat().st_mtime_ns for p in cache.iterdir()} == before
 

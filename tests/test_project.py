@@ -6,11 +6,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import tiny
 
 from twinfer.aot import project as project_module
+from twinfer.aot.emit import Mode
 from twinfer.aot.project import write_project
 from twinfer.runtime.errors import InvalidArgumentError
 
@@ -21,9 +23,10 @@ def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", "-C", folder, *goals], capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("name", tiny.MODELS)
-def test_builds_and_passes(name: str, tmp_path: Path) -> None:
-    write_project(tiny.MODELS[name](), name, tmp_path / "made")
+def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
+    write_project(tiny.MODELS[name](), name, tmp_path / "made", mode=mode)
     done = make(tmp_path / "made", "all", "test")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{name}: ok" in done.stdout
@@ -31,22 +34,48 @@ def test_builds_and_passes(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", tiny.MODELS)
+def test_cmake_builds_and_passes(name: str, tmp_path: Path) -> None:
+    if not shutil.which("cmake"):
+        pytest.skip("cmake is needed")
+    write_project(tiny.MODELS[name](), name, tmp_path / "made")
+    (tmp_path / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.13)
+project(caller CXX)
+add_subdirectory(made)
+add_executable(caller main.cpp)
+target_link_libraries(caller {name})
+""")
+    call = f"{name}_run_static(nullptr, nullptr)"
+    (tmp_path / "main.cpp").write_text(f'#include "{name}.h"\nint main() {{ return {call}; }}\n')
+    for source, test in (("made", [f"ctest --output-on-failure -R {name}_test"]), (".", ["./caller"])):
+        build = tmp_path / source / "build"
+        for command in (f"cmake -S {tmp_path / source} -B {build}", f"cmake --build {build}", *test):
+            folder = build if build.exists() else tmp_path
+            done = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "warning" not in done.stdout + done.stderr
+    write_project(tiny.MODELS[name](), name, tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
 def test_changed_golden_byte_fails(name: str, tmp_path: Path) -> None:
     write_project(tiny.MODELS[name](), name, tmp_path)
     path = tmp_path / f"{name}_test.c"
     before = path.read_text()
-    changed = re.sub(r"(_test_want_0\[\d+\] = \{\n\s*)(-?\d+)", lambda m: f"{m[1]}{(int(m[2]) + 1) % 100}", before)
+    first = r"(_test_want_0\[\d+\]\[\d+\] = \{\s*\{\s*)(-?\d+)"
+    changed = re.sub(first, lambda m: f"{m[1]}{(int(m[2]) + 1) % 100}", before)
     assert changed != before
     path.write_text(changed)
     done = make(tmp_path, "test")
     assert done.returncode != 0
-    assert f"{name}: output 0: element 0, byte " in done.stdout
+    assert f"{name}: output 0: run 0, element 0, byte " in done.stdout
     assert f"{name}: FAILED" in done.stdout
 
 
 def test_only_the_kernels_used(tmp_path: Path) -> None:
     write_project(tiny.passing(), "m", tmp_path)
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["copy.h", "tw.h"]
+    write_project(tiny.passing(), "m", tmp_path, mode="interpreted")
+    assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["copy.h", "run.h", "tw.h"]
 
 
 def test_replaces_its_own_folder(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from typing import get_args
 
 import numpy as np
 
-from twinfer.aot.emit import emit
+from twinfer.aot.emit import Mode, emit
 from twinfer.aot.project import project_files
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
@@ -32,7 +33,8 @@ def _dense(rng: np.random.Generator, x: Tensor, index: int) -> Node:
     w = tensor((6, 6), "INT8", 0.01, data=rng.integers(-127, 128, (6, 6)), name=f"w{index}")
     b = tensor((6,), "INT32", 0.001, data=rng.integers(-500, 500, 6), name=f"b{index}")
     y = tensor((1, 6), "INT8", 0.1, -3, name=f"y{index}")
-    return Node("FULLY_CONNECTED", (x, w, b), (y,), {"fused_activation_function": "RELU"}, index=index)
+    activation = "RELU" if index else "RELU6"
+    return Node("FULLY_CONNECTED", (x, w, b), (y,), {"fused_activation_function": activation}, index=index)
 
 
 def dense() -> Plan:
@@ -69,13 +71,13 @@ def state() -> Plan:
 MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state}
 
 
-def project(name: str) -> dict[str, str]:
+def project(name: str, mode: Mode = "compiled") -> dict[str, str]:
     """The files of a project, but for the kernel headers, which are this repository's, and the list of files."""
     plan = MODELS[name]()
-    files = project_files(emit(plan, name, sha256="0" * 64), random_inputs(plan.graph), "0" * 64)
+    files = project_files(emit(plan, name, sha256="0" * 64, mode=mode), random_inputs(plan.graph))
     return {path: text for path, text in files.items() if not path.startswith(("kernels/", "twinfer.json"))}
 
 
 if __name__ == "__main__":
-    everything = repr([project(name) for name in MODELS])
+    everything = repr([project(name, mode) for name in MODELS for mode in get_args(Mode)])
     print(hashlib.sha256(everything.encode()).hexdigest())  # noqa: T201

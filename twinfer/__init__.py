@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from twinfer.aot.compiled import CompiledModel, compile
     from twinfer.converter.write import write
     from twinfer.runtime.errors import (
+        GuardError,
         InvalidArgumentError,
         ModelError,
         ModelWarning,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CompiledModel",
     "Graph",
+    "GuardError",
     "Interpreter",
     "InvalidArgumentError",
     "ModelError",

@@ -72,8 +72,8 @@ class ArenaMap:
             cells[first:last] = [(KINDS[kind], colour)] * (min(last, width) - min(first, width))
         return Text.assemble(*cells[:width])
 
-    def render(self, width: int = 64) -> Iterator[RenderableType]:
-        """Title, legend, and a line an operator."""
+    def render(self, width: int) -> Iterator[RenderableType]:
+        """Title, legend, and a line an operator, in ``width`` characters if that is enough for a picture."""
         plan, nodes = self.plan, self.plan.graph.nodes
         bound = plan.lower_bound_bytes
         over = f"{100 * (plan.arena_bytes / bound - 1):.1f} % above" if bound and plan.arena_bytes > bound else "at"
@@ -84,10 +84,12 @@ class ArenaMap:
                 f"peak: {self.live_bytes(self.peak):,} bytes live at {where}, scratch at most {plan.scratch_bytes:,}"
             )
         yield Text("  ".join(f"{glyph} {kind}" for kind, glyph in KINDS.items()), style="bright_black")
+        names = max((len(node.op) for node in nodes), default=0) + len(f"{plan.arena_bytes:,}")
+        bar = max(16, min(64, width - names - 16))
         table = Table.grid(padding=(0, 1))
         for justify in ("right", "left", "right", "left", "left"):
             table.add_column(justify=justify, no_wrap=True)
         for i, node in enumerate(nodes):
             mark = "◀ peak" if i == self.peak else ""
-            table.add_row(str(node.index), node.op, f"{self.live_bytes(i):,}", self.bar(i, width), mark)
+            table.add_row(str(node.index), node.op, f"{self.live_bytes(i):,}", self.bar(i, bar), mark)
         yield table

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from twinfer.bench.report import table
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
@@ -104,14 +104,12 @@ def _umask() -> int:
 
 def summary(graph: Graph, inputs: Sequence[Array], outputs: Sequence[Array]) -> Table:
     """A line for every input and output: its range, mean, and first values."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
-    for column in ("", "name", "type", "shape", "min", "max", "mean", "largest at", "values"):
-        table.add_column(column, overflow="fold" if column == "name" else "ellipsis", no_wrap=column != "name")
+    made = table("", "<", "<name", "<type", "<shape", "min", "max", "mean", "<largest at", "<values")
     for kind, tensors, values in (("in", graph.inputs, inputs), ("out", graph.outputs, outputs)):
         for i, (tensor, value) in enumerate(zip(tensors, values, strict=True)):
             shape = "×".join(map(str, value.shape)) or "()"
-            table.add_row(f"{kind} {i}", Text(tensor.name), tensor.type, shape, *_statistics(value))
-    return table
+            made.add_row(f"{kind} {i}", Text(tensor.name), tensor.type, shape, *_statistics(value))
+    return made
 
 
 def _statistics(value: Array) -> list[str]:

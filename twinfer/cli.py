@@ -16,6 +16,7 @@ from twinfer.runtime.errors import TwinferError
 
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
+_GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
 _MODEL = "a .tflite file, or the name of a built-in model"
 
 
@@ -190,14 +191,14 @@ def _add_inspect(commands: Any) -> None:
 def inspect(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.show import describe, planned, render
-    from twinfer.terminal import show
+    from twinfer.terminal import console, show
 
     source = load(arguments.model)
     plan, reason = planned(source)
     if arguments.json:
         _write_json("-", describe(source.name, source.graph, plan, reason))
         return 0
-    show(render(source.name, source.graph, plan, reason))
+    show(render(source.name, source.graph, plan, reason, console().width))
     return 0
 
 
@@ -222,6 +223,7 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
     )
+    command.add_argument("--guard", action="store_true", help=_GUARD)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -232,7 +234,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
-    model = _opened(graph, arguments.engine, [value.shape for value in inputs])
+    model = _opened(graph, arguments.engine, [value.shape for value in inputs], arguments.guard)
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
     model.invoke()
@@ -242,11 +244,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]]) -> Any:
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool) -> Any:
     """The interpreter or its twin, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
-    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph)
+    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, guard=guard)
     for detail, shape in zip(model.get_input_details(), shapes, strict=True):
         model.resize_tensor_input(detail["index"], shape)
     model.allocate_tensors()
@@ -271,6 +273,7 @@ def _add_verify(commands: Any) -> None:
     )
     about = "tflm, litert-ref, or none (default: those installed)"
     command.add_argument("--against", metavar="PEERS", help=about)
+    command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
 
@@ -286,7 +289,7 @@ def verify(arguments: argparse.Namespace) -> int:
         for i, name in enumerate(names):
             told(i, name, 0)
             try:
-                options = {"seed": arguments.seed, "samples": arguments.samples}
+                options = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
                 step = lambda share, i=i, name=name: told(i, name, share)  # noqa: E731
                 proofs.append(proof.verify(load(name), peers, progress=step, **options))
             except TwinferError as error:
@@ -313,6 +316,12 @@ def _add_compile(commands: Any) -> None:
         "-o", "--output", required=True, metavar="DIR", help="folder to write; an earlier run's is replaced"
     )
     command.add_argument("--name", help="what functions and files are called (default: after the model)")
+    command.add_argument(
+        "--mode",
+        choices=["compiled", "interpreted"],
+        default="compiled",
+        help="a function a layer, or shared kernels called from a table (default: compiled)",
+    )
 
 
 def compile(arguments: argparse.Namespace) -> int:
@@ -325,7 +334,7 @@ def compile(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     plan = make_plan(source.graph, HOST if arguments.target == "host" else GENERIC)
     name = arguments.name or identifier(source.name)
-    project = write_project(plan, name, arguments.output, sha256=source.sha256)
+    project = write_project(plan, name, arguments.output, sha256=source.sha256, mode=arguments.mode)
     arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
     sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from twinfer.bench.report import NAMES
+from twinfer.bench.report import NAMES, table
 from twinfer.bench.verify import TOLERANCE, Difference, Line, Proof
 
 #: Signs of the matrix: the same bits, within the tolerance, different, not computed.
 SAME, CLOSE, DIFFERENT, ABSENT = "=", "≈", "≠", "·"
+
+#: Engine -> heading of its column.
+SHORT = {"tflm": "TFLM", "litert-ref": "LiteRT"}
 
 _STYLE = {SAME: "green", CLOSE: "cyan", DIFFERENT: "bold red", ABSENT: "bright_black"}
 
@@ -30,20 +31,18 @@ def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[Renderab
     """Every tensor of a single model, or the worst of all tensors of several; each engine against the interpreter."""
     if not proofs:
         return
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", title_justify="left", title_style="bold")
-    subject = proofs[0].model if len(proofs) == 1 else "All models"
-    table.title = f"{subject}: each engine against the interpreter"
-    for name in ("#", "operator", "tensor", "type", "shape") if len(proofs) == 1 else ("model", "tensors"):
-        table.add_column(name, justify="right" if name in ("#", "tensors") else "left", overflow="fold")
+    single = len(proofs) == 1
+    subject = proofs[0].model if single else "All models"
+    labels = ("#", "<operator", "<tensor", "<type", "<shape") if single else ("<model", "tensors")
+    made = table(f"{subject}: each engine against the interpreter", *labels)
     for engine in engines:
-        table.add_column(NAMES.get(engine, engine), justify="center", no_wrap=True)
-    for labels, cells in _rows(proofs, engines):
-        table.add_row(*(Text(label) for label in labels), *(Text(cell, style=_STYLE[cell]) for cell in cells))
-    yield table
-    legend = (
-        f"{SAME} same bits   {CLOSE} within {TOLERANCE:g} of the tensor's largest magnitude   {DIFFERENT} different"
-    )
-    yield Text(f"{legend}   {ABSENT} not computed (peers show outputs only)", style="bright_black")
+        made.add_column(SHORT.get(engine, engine), justify="center", no_wrap=True)
+    for texts, cells in _rows(proofs, engines):
+        made.add_row(*(Text(text) for text in texts), *(Text(cell, style=_STYLE[cell]) for cell in cells))
+    yield made
+    close = f"{CLOSE} within {TOLERANCE:g} of the largest value"
+    legend = f"{SAME} same bits  {close}  {DIFFERENT} different  {ABSENT} not computed"
+    yield Text(legend, style="bright_black")
 
 
 def _rows(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from twinfer.arena_map import ArenaMap
+from twinfer.bench.report import table, variant
 from twinfer.bench.source import Source
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
@@ -110,8 +110,8 @@ def _plan(plan: Plan) -> dict[str, Any]:
     }
 
 
-def render(name: str, graph: Graph, plan: Plan | None, reason: str) -> Iterator[RenderableType]:
-    """The text, piece by piece."""
+def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) -> Iterator[RenderableType]:
+    """The text, piece by piece, for lines of ``width`` characters."""
     yield _headline(name, graph, plan)
     yield _ends(graph)
     for i, one in enumerate(walk(graph)):
@@ -122,7 +122,7 @@ def render(name: str, graph: Graph, plan: Plan | None, reason: str) -> Iterator[
         return
     yield _sizes(graph)
     if plan.arena_bytes:
-        yield from ArenaMap(plan).render()
+        yield from ArenaMap(plan).render(width)
 
 
 def _headline(name: str, graph: Graph, plan: Plan | None) -> Text:
@@ -137,21 +137,12 @@ def _headline(name: str, graph: Graph, plan: Plan | None) -> Text:
     return Text.assemble((name, "bold"), ": " + ", ".join(parts) + about)
 
 
-def _grid(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
-    for name in left:
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _ends(graph: Graph) -> Table:
-    table = _grid("Inputs and outputs", ("", "name", "type", "shape", "quantisation"))
+    made = table("Inputs and outputs", "<", "<name", "<type", "<shape", "<quantisation")
     for kind, tensors in (("in", graph.inputs), ("out", graph.outputs)):
         for i, t in enumerate(tensors):
-            table.add_row(f"{kind} {i}", Text(t.name), t.type, dims(t.shape_signature or t.shape), quantisation(t))
-    return table
+            made.add_row(f"{kind} {i}", Text(t.name), t.type, dims(t.shape_signature or t.shape), quantisation(t))
+    return made
 
 
 def dims(shape: Sequence[int]) -> str:
@@ -159,38 +150,38 @@ def dims(shape: Sequence[int]) -> str:
     return "×".join("?" if d == -1 else str(d) for d in shape) or "()"
 
 
-def quantisation(tensor: Tensor) -> str:
+def quantisation(tensor: Tensor, digits: int = 6) -> str:
     """Scale and zero point, or how many there are."""
     quant = tensor.quant
     if quant is None or not quant.scale.size:
         return "-"
     if quant.per_channel:
         return f"{quant.scale.size} scales, axis {quant.axis}"
-    return f"{quant.scale[0]:.6g}, {int(quant.zero_point[0])}"
+    return f"{quant.scale[0]:.{digits}g}, {int(quant.zero_point[0])}"
 
 
 def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
-    columns = ("#", "operator", "inputs", "output", "type", "scale, zero", "kernel")
-    table = _grid(title, columns, ("MACs", "constants B"))
+    columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
+    made = table(title, "#", *columns, gap=1)
     unknown = set(missing(graph))
     for node in graph.nodes:
         lost = node in unknown
         node, call = _planned_node(node, plan)
         out = node.outputs[0] if node.outputs else None
-        kernel = call.kernel.removeprefix("tw_") if call else "in place" if plan else "-"
+        kernel = variant(node.op, call.kernel) if call else "in place" if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
-        table.add_row(
+        made.add_row(
             str(node.index),
             Text(node.op, style="red" if lost else ""),
             ", ".join(dims(t.shape) for t in node.inputs if t is not None and t.data is None) or "-",
             ", ".join(dims(t.shape) for t in node.outputs) or "-",
             out.type if out else "-",
-            quantisation(out) if out else "-",
+            quantisation(out, 4) if out else "-",
             Text("unsupported", style="red") if lost else kernel,
             f"{call.macs:,}" if call and call.macs else "-",
             f"{constants:,}" if constants else "-",
         )
-    return table
+    return made
 
 
 def targets(graph: Graph) -> list[dict[str, Any]]:
@@ -208,12 +199,12 @@ def targets(graph: Graph) -> list[dict[str, Any]]:
 
 
 def _sizes(graph: Graph) -> Table:
-    table = _grid("Bytes by target", ("target",), ("arena", "lower bound", "scratch", "constants"))
+    made = table("Bytes by target", "<target", "arena", "lower bound", "scratch", "constants")
     names = {HOST.name: "host, 16 lanes", GENERIC.name: "32-bit microcontroller, plain C"}
     for row in targets(graph):
         target, *sizes = row.values()
-        table.add_row(names[target], *(f"{size:,}" for size in sizes))
-    return table
+        made.add_row(names[target], *(f"{size:,}" for size in sizes))
+    return made
 
 
 def _facts(graph: Graph) -> Iterator[RenderableType]:

@@ -6,15 +6,20 @@ import codecs
 import io
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 #: Characters a line has where nobody says how wide the output is.
 PIPE_WIDTH = 160
+
+#: Seconds between two drawings of the progress bar.
+REFRESH_S = 0.1
 
 _ASCII = str.maketrans("µ×≈≠→█▓▒░·◀…━─", "ux~!>#=s-.<.--")
 
@@ -31,9 +36,11 @@ def console() -> Console:
 
 
 def show(parts: Iterable[RenderableType]) -> None:
-    """Print tables, and texts without breaking their lines."""
+    """Print tables, each after a blank line unless it is the first, and texts without breaking their lines."""
     out = console()
-    for part in parts:
+    for i, part in enumerate(parts):
+        if i and isinstance(part, Table) and part.title:
+            out.print()
         out.print(part, soft_wrap=isinstance(part, Text))
 
 
@@ -54,12 +61,22 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[int, str, float], None]]:
-    """A bar on standard error if that is a terminal: ``told(done, what, share of what)``, done of ``total``."""
+    """A bar on standard error if that is a terminal: ``told(done, what, share of what)``, done of ``total``.
+
+    It is drawn when it is told something and at no other time, so that it takes no time from what is measured.
+    """
     err = Console(stderr=True)
     if not err.is_terminal:
         yield lambda done, what, share: None
         return
     columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, what, share: bar.update(task, completed=done + share, description=what)
+    with Progress(*columns, console=err, transient=True, auto_refresh=False) as bar:
+        task, drawn = bar.add_task("", total=total), 0.0
+
+        def told(done: int, what: str, share: float) -> None:
+            nonlocal drawn
+            if time.monotonic() - drawn > REFRESH_S or not share:
+                drawn = time.monotonic()
+                bar.update(task, completed=done + share, description=what, refresh=True)
+
+        yield told

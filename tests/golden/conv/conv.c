@@ -1,4 +1,4 @@
-/* conv: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* conv: made by twinfer VERSION for target host. Do not edit. */
 #include "conv.h"
 #include "conv_data.h"
 #include "kernels/tw.h"
@@ -18,7 +18,7 @@ static const tw_conv2d_wide_f32_params conv_0_params = {
     .stride_h = 2, .stride_w = 2, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0, .panel = 8, .direct = 0,
     .act_min = 0.0f, .act_max = 6.0f,
 };
-static __attribute__((noinline)) void conv_0_conv_2d(unsigned char *arena) {
+static TW_NOINLINE void conv_0_conv_2d(unsigned char *arena) {
     const void *const in[] = {arena + 576, conv_0_in1, conv_0_in2};
     void *const out[] = {arena + 704};
     tw_conv2d_wide_f32_body(&conv_0_params, in, out, arena + 0);

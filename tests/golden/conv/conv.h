@@ -1,14 +1,15 @@
-/* conv: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* conv: made by twinfer VERSION for target host. Do not edit. */
 #ifndef CONV_H
 #define CONV_H
 
 #include <stdint.h>
 
+#define CONV_TWINFER_VERSION "VERSION"
 #define CONV_ARENA_BYTES 752
 #define CONV_ARENA_ALIGN 16
 #define CONV_LOWER_BOUND_BYTES 752 /* no placement of these tensors needs less */
-#define CONV_CONSTANT_BYTES 1216
-#define CONV_MACS 216
+#define CONV_CONSTANT_BYTES 1216 /* weights and everything else in the constants' file, read only */
+#define CONV_MACS 216 /* multiply-accumulates of a run */
 #define CONV_INPUT_COUNT 1
 #define CONV_OUTPUT_COUNT 1
 
@@ -42,6 +43,9 @@ int conv_run(void *arena, const void *const *inputs, void *const *outputs);
 /* The same over an arena of conv_static.c; only a program that uses them pays for it. Not reentrant. */
 int conv_run_static(const void *const *inputs, void *const *outputs);
 void *conv_arena(void);
+
+/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
+extern const char conv_model_sha256[65];
 
 #ifdef __cplusplus
 }

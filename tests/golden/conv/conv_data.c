@@ -1,7 +1,10 @@
-/* conv: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* conv: made by twinfer VERSION for target host. Do not edit. */
 #include "conv_data.h"
+#include "conv.h"
 
 #include <stdalign.h>
+
+const char conv_model_sha256[65] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /* packed for operator 0 CONV_2D: float32[1, 18, 16], 1,152 bytes */
 alignas(64) const float conv_0_in1[288] = {

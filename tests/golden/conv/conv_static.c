@@ -1,4 +1,4 @@
-/* conv: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* conv: made by twinfer VERSION for target host. Do not edit. */
 #include "conv.h"
 
 #include <stdalign.h>

@@ -1,53 +1,75 @@
-/* conv: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* conv: made by twinfer VERSION for target host. Do not edit. */
 #include "conv.h"
 
-#include <stdalign.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-static const float conv_test_input_0[32] = {
-    0.125730217f, -0.132104859f, 0.640422642f, 0.104900114f, -0.535669386f, 0.361595064f, 1.30400002f, 0.94708097f,
-    -0.703735232f, -1.26542151f, -0.623274446f, 0.0413259789f, -2.3250308f, -0.218791664f, -1.245911f, -0.73226738f,
-    -0.544259012f, -0.316300154f, 0.411630541f, 1.04251337f, -0.12853466f, 1.36646342f, -0.66519469f, 0.351510078f,
-    0.903470159f, 0.0940122977f, -0.743499279f, -0.921725392f, -0.457725823f, 0.22019513f, -1.00961816f,
-    -0.209175572f,
+static const float conv_test_input_0[1][32] = {
+    {
+        0.125730217f, -0.132104859f, 0.640422642f, 0.104900114f, -0.535669386f, 0.361595064f, 1.30400002f,
+        0.94708097f, -0.703735232f, -1.26542151f, -0.623274446f, 0.0413259789f, -2.3250308f, -0.218791664f,
+        -1.245911f, -0.73226738f, -0.544259012f, -0.316300154f, 0.411630541f, 1.04251337f, -0.12853466f, 1.36646342f,
+        -0.66519469f, 0.351510078f, 0.903470159f, 0.0940122977f, -0.743499279f, -0.921725392f, -0.457725823f,
+        0.22019513f, -1.00961816f, -0.209175572f,
+    },
 };
-static const float conv_test_want_0[12] = {
-    0.0f, 3.43829346f, 3.42984676f, 0.0f, 0.300162554f, 1.12525547f, 0.0f, 0.0f, 0.477757722f, 0.0f, 0.0f,
-    2.28725648f,
+static const float conv_test_want_0[1][12] = {
+    {
+        0.0f, 3.43829346f, 3.42984676f, 0.0f, 0.300162554f, 1.12525547f, 0.0f, 0.0f, 0.477757722f, 0.0f, 0.0f,
+        2.28725648f,
+    },
 };
 static float conv_test_got_0[12];
-alignas(CONV_ARENA_ALIGN) static unsigned char conv_test_arena[CONV_ARENA_BYTES + 1];
 
 /* Compares bytes and says where the first difference is: 1 if there is one, else 0. */
-static int conv_test_differs(const char *what, const void *got, const void *want, size_t bytes, size_t item) {
+static int conv_test_differs(const char *what, int run, const void *got, const void *want, size_t bytes,
+                             size_t item) {
     for (size_t i = 0; i < bytes; ++i) {
         const unsigned g = ((const unsigned char *)got)[i];
         const unsigned w = ((const unsigned char *)want)[i];
         if (g != w) {
-            printf("conv: %s: element %lu, byte %lu: got 0x%02x, want 0x%02x\n", what, (unsigned long)(i / item),
-                   (unsigned long)(i % item), g, w);
+            printf("conv: %s: run %d, element %lu, byte %lu: got 0x%02x, want 0x%02x\n", what, run,
+                   (unsigned long)(i / item), (unsigned long)(i % item), g, w);
             return 1;
         }
     }
     return 0;
 }
 
-int main(void) {
-    int bad = 0;
-    const void *const inputs[] = {conv_test_input_0};
-    void *const outputs[] = {conv_test_got_0};
+static int conv_test_buffers(void) {
     unsigned char *const base = (unsigned char *)conv_arena();
-    memset(conv_test_arena, 0xA5, sizeof conv_test_arena);
-    memset(base, 0x5A, CONV_ARENA_BYTES);
-    bad |= conv_run(NULL, inputs, outputs) != 1;
-    bad |= conv_run(conv_test_arena + 1, inputs, outputs) != 2;
-    bad |= conv_run(conv_test_arena, inputs, outputs) != 0;
-    bad |= conv_test_differs("output 0", conv_test_got_0, conv_test_want_0, CONV_OUTPUT_0_BYTES, sizeof *conv_test_want_0);
-    memcpy(base + CONV_INPUT_0_OFFSET, inputs[0], CONV_INPUT_0_BYTES);
-    bad |= conv_run_static(NULL, NULL) != 0;
-    bad |= conv_test_differs("output 0 in place", base + CONV_OUTPUT_0_OFFSET, conv_test_want_0, CONV_OUTPUT_0_BYTES, sizeof *conv_test_want_0);
+    int bad = 0;
+    memset(base, 0xA5, CONV_ARENA_BYTES);
+    for (int run = 0; run < 1; ++run) {
+        const void *const inputs[] = {conv_test_input_0[run]};
+        void *const outputs[] = {conv_test_got_0};
+        bad |= conv_run(base, inputs, outputs) != 0;
+        bad |= conv_test_differs("output 0", run, conv_test_got_0, conv_test_want_0[run],
+                CONV_OUTPUT_0_BYTES, sizeof **conv_test_want_0);
+    }
+    return bad;
+}
+
+static int conv_test_in_place(void) {
+    unsigned char *const base = (unsigned char *)conv_arena();
+    int bad = 0;
+    memset(base, 0xA5, CONV_ARENA_BYTES);
+    for (int run = 0; run < 1; ++run) {
+        memcpy(base + CONV_INPUT_0_OFFSET, conv_test_input_0[run], CONV_INPUT_0_BYTES);
+        bad |= conv_run_static(NULL, NULL) != 0;
+        bad |= conv_test_differs("output 0 in place", run, base + CONV_OUTPUT_0_OFFSET, conv_test_want_0[run],
+                CONV_OUTPUT_0_BYTES, sizeof **conv_test_want_0);
+    }
+    return bad;
+}
+
+int main(void) {
+    unsigned char *const base = (unsigned char *)conv_arena();
+    int bad = conv_run(NULL, NULL, NULL) != 1;
+    bad |= conv_run(base + 1, NULL, NULL) != 2;
+    bad |= conv_test_buffers();
+    bad |= conv_test_in_place();
     printf("conv: %s\n", bad ? "FAILED" : "ok");
     return bad != 0;
 }

@@ -1,4 +1,4 @@
-/* dense: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* dense: made by twinfer VERSION for target generic. Do not edit. */
 #include "dense.h"
 #include "dense_data.h"
 #include "kernels/tw.h"
@@ -10,15 +10,14 @@
 /* Layer 0: FULLY_CONNECTED, operator 0 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "x" INT8[1, 6]: arena [0, 6)
  *   in  "w0" INT8[6, 6]: dense_0_in1
- *   in  "b0" INT32[6]: dense_0_in2
+ *   in  int32[6]: dense_0_in2
  *   in  int32[1]: dense_0_in3
  *   in  int8[1]: dense_0_in4
  *   out "y0" INT8[1, 6]: arena [16, 22) */
 static const tw_fully_connected_s8_params dense_0_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .in_zero = 7, .w_zero = 0, .out_zero = -3, .act_min = -3,
-    .act_max = 127,
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57,
 };
-static __attribute__((noinline)) void dense_0_fully_connected(unsigned char *arena) {
+static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 0, dense_0_in1, dense_0_in2, dense_0_in3, dense_0_in4};
     void *const out[] = {arena + 16};
     tw_fully_connected_s8_body(&dense_0_params, in, out, NULL);
@@ -27,19 +26,18 @@ static __attribute__((noinline)) void dense_0_fully_connected(unsigned char *are
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "y0" INT8[1, 6]: arena [16, 22)
  *   in  "w1" INT8[6, 6]: dense_1_in1
- *   in  "b1" INT32[6]: dense_1_in2
- *   in  int32[1]: dense_0_in3
+ *   in  int32[6]: dense_1_in2
+ *   in  int32[1]: dense_1_in3
  *   in  int8[1]: dense_1_in4
  *   out "y1" INT8[1, 6]: arena [0, 6) */
 static const tw_fully_connected_s8_params dense_1_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .in_zero = -3, .w_zero = 0, .out_zero = -3, .act_min = -3,
-    .act_max = 127,
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127,
 };
-static __attribute__((noinline)) void dense_1_body(const void *const *in, void *const *out, void *scratch) {
+static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, void *scratch) {
     tw_fully_connected_s8_body(&dense_1_params, in, out, scratch);
 }
-static __attribute__((noinline)) void dense_1_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 16, dense_1_in1, dense_1_in2, dense_0_in3, dense_1_in4};
+static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
+    const void *const in[] = {arena + 16, dense_1_in1, dense_1_in2, dense_1_in3, dense_1_in4};
     void *const out[] = {arena + 0};
     dense_1_body(in, out, NULL);
 }
@@ -47,12 +45,12 @@ static __attribute__((noinline)) void dense_1_fully_connected(unsigned char *are
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "y1" INT8[1, 6]: arena [0, 6)
  *   in  "w2" INT8[6, 6]: dense_2_in1
- *   in  "b2" INT32[6]: dense_2_in2
- *   in  int32[1]: dense_0_in3
- *   in  int8[1]: dense_1_in4
+ *   in  int32[6]: dense_2_in2
+ *   in  int32[1]: dense_2_in3
+ *   in  int8[1]: dense_2_in4
  *   out "y2" INT8[1, 6]: arena [16, 22) */
-static __attribute__((noinline)) void dense_2_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 0, dense_2_in1, dense_2_in2, dense_0_in3, dense_1_in4};
+static TW_NOINLINE void dense_2_fully_connected(unsigned char *arena) {
+    const void *const in[] = {arena + 0, dense_2_in1, dense_2_in2, dense_2_in3, dense_2_in4};
     void *const out[] = {arena + 16};
     dense_1_body(in, out, NULL);
 }

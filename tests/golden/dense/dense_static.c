@@ -1,4 +1,4 @@
-/* dense: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* dense: made by twinfer VERSION for target generic. Do not edit. */
 #include "dense.h"
 
 #include <stdalign.h>

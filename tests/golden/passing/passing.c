@@ -1,4 +1,4 @@
-/* passing: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* passing: made by twinfer VERSION for target host. Do not edit. */
 #include "passing.h"
 #include "passing_data.h"
 #include "kernels/tw.h"
@@ -13,7 +13,7 @@
 static const tw_copy_params passing_0_params = {
     .size = 30,
 };
-static __attribute__((noinline)) void passing_0_reshape(unsigned char *arena) {
+static TW_NOINLINE void passing_0_reshape(unsigned char *arena) {
     const void *const in[] = {arena + 0};
     void *const out[] = {arena + 32};
     tw_copy_body(&passing_0_params, in, out, NULL);
@@ -25,7 +25,7 @@ static __attribute__((noinline)) void passing_0_reshape(unsigned char *arena) {
 static const tw_copy_params passing_1_params = {
     .size = 36,
 };
-static __attribute__((noinline)) void passing_1_reshape(unsigned char *arena) {
+static TW_NOINLINE void passing_1_reshape(unsigned char *arena) {
     const void *const in[] = {passing_1_in0};
     void *const out[] = {arena + 64};
     tw_copy_body(&passing_1_params, in, out, NULL);

@@ -1,14 +1,15 @@
-/* passing: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* passing: made by twinfer VERSION for target host. Do not edit. */
 #ifndef PASSING_H
 #define PASSING_H
 
 #include <stdint.h>
 
+#define PASSING_TWINFER_VERSION "VERSION"
 #define PASSING_ARENA_BYTES 100
 #define PASSING_ARENA_ALIGN 16
 #define PASSING_LOWER_BOUND_BYTES 96 /* no placement of these tensors needs less */
-#define PASSING_CONSTANT_BYTES 36
-#define PASSING_MACS 0
+#define PASSING_CONSTANT_BYTES 36 /* weights and everything else in the constants' file, read only */
+#define PASSING_MACS 0 /* multiply-accumulates of a run */
 #define PASSING_INPUT_COUNT 1
 #define PASSING_OUTPUT_COUNT 4
 
@@ -71,6 +72,42 @@ int passing_run(void *arena, const void *const *inputs, void *const *outputs);
 /* The same over an arena of passing_static.c; only a program that uses them pays for it. Not reentrant. */
 int passing_run_static(const void *const *inputs, void *const *outputs);
 void *passing_arena(void);
+
+/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
+extern const char passing_model_sha256[65];
+
+/* scaled + zero, rounded half away from zero and saturated to [low, high]; NaN gives low. */
+static inline int32_t passing_saturate(float scaled, int32_t zero, int32_t low, int32_t high) {
+    int32_t whole;
+    float rest;
+    if (!(scaled > (float)(low - zero))) return low;
+    if (scaled >= (float)(high - zero)) return high;
+    whole = (int32_t)scaled;
+    rest = scaled - (float)whole; /* exact, unlike scaled + 0.5 */
+    return zero + whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
+}
+
+/* One value, by its tensor's scale and zero point; what dequantize gives is quantized to the same. */
+static inline int8_t passing_quantize_input_0(float real) {
+    return (int8_t)passing_saturate(real / PASSING_INPUT_0_SCALE, PASSING_INPUT_0_ZERO_POINT, INT8_MIN, INT8_MAX);
+}
+static inline float passing_dequantize_input_0(int8_t value) {
+    return (float)(value - (PASSING_INPUT_0_ZERO_POINT)) * PASSING_INPUT_0_SCALE;
+}
+
+static inline int8_t passing_quantize_output_0(float real) {
+    return (int8_t)passing_saturate(real / PASSING_OUTPUT_0_SCALE, PASSING_OUTPUT_0_ZERO_POINT, INT8_MIN, INT8_MAX);
+}
+static inline float passing_dequantize_output_0(int8_t value) {
+    return (float)(value - (PASSING_OUTPUT_0_ZERO_POINT)) * PASSING_OUTPUT_0_SCALE;
+}
+
+static inline int8_t passing_quantize_output_2(float real) {
+    return (int8_t)passing_saturate(real / PASSING_OUTPUT_2_SCALE, PASSING_OUTPUT_2_ZERO_POINT, INT8_MIN, INT8_MAX);
+}
+static inline float passing_dequantize_output_2(int8_t value) {
+    return (float)(value - (PASSING_OUTPUT_2_ZERO_POINT)) * PASSING_OUTPUT_2_SCALE;
+}
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* passing: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* passing: made by twinfer VERSION for target host. Do not edit. */
 #ifndef PASSING_DATA_H
 #define PASSING_DATA_H
 

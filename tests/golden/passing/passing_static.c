@@ -1,4 +1,4 @@
-/* passing: made by twinfer VERSION for target host, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* passing: made by twinfer VERSION for target host. Do not edit. */
 #include "passing.h"
 
 #include <stdalign.h>

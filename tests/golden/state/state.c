@@ -1,4 +1,4 @@
-/* state: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* state: made by twinfer VERSION for target generic. Do not edit. */
 #include "state.h"
 #include "state_data.h"
 #include "kernels/tw.h"
@@ -13,7 +13,7 @@
 static const tw_copy_params state_0_params = {
     .size = 6,
 };
-static __attribute__((noinline)) void state_0_reshape(unsigned char *arena) {
+static TW_NOINLINE void state_0_reshape(unsigned char *arena) {
     const void *const in[] = {arena + 32};
     void *const out[] = {arena + 48};
     tw_copy_body(&state_0_params, in, out, NULL);
@@ -25,7 +25,7 @@ static __attribute__((noinline)) void state_0_reshape(unsigned char *arena) {
 static const tw_copy_params state_1_params = {
     .size = 20,
 };
-static __attribute__((noinline)) void state_1_reshape(unsigned char *arena) {
+static TW_NOINLINE void state_1_reshape(unsigned char *arena) {
     const void *const in[] = {arena + 0};
     void *const out[] = {arena + 64};
     tw_copy_body(&state_1_params, in, out, NULL);

@@ -1,14 +1,15 @@
-/* state: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* state: made by twinfer VERSION for target generic. Do not edit. */
 #ifndef STATE_H
 #define STATE_H
 
 #include <stdint.h>
 
+#define STATE_TWINFER_VERSION "VERSION"
 #define STATE_ARENA_BYTES 84
 #define STATE_ARENA_ALIGN 16
 #define STATE_LOWER_BOUND_BYTES 52 /* no placement of these tensors needs less */
-#define STATE_CONSTANT_BYTES 0
-#define STATE_MACS 0
+#define STATE_CONSTANT_BYTES 0 /* weights and everything else in the constants' file, read only */
+#define STATE_MACS 0 /* multiply-accumulates of a run */
 #define STATE_INPUT_COUNT 0
 #define STATE_OUTPUT_COUNT 2
 
@@ -47,6 +48,28 @@ void state_reset(void *arena);
 /* The same over an arena of state_static.c; only a program that uses them pays for it. Not reentrant. */
 int state_run_static(const void *const *inputs, void *const *outputs);
 void *state_arena(void);
+
+/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
+extern const char state_model_sha256[65];
+
+/* scaled + zero, rounded half away from zero and saturated to [low, high]; NaN gives low. */
+static inline int32_t state_saturate(float scaled, int32_t zero, int32_t low, int32_t high) {
+    int32_t whole;
+    float rest;
+    if (!(scaled > (float)(low - zero))) return low;
+    if (scaled >= (float)(high - zero)) return high;
+    whole = (int32_t)scaled;
+    rest = scaled - (float)whole; /* exact, unlike scaled + 0.5 */
+    return zero + whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
+}
+
+/* One value, by its tensor's scale and zero point; what dequantize gives is quantized to the same. */
+static inline int8_t state_quantize_output_0(float real) {
+    return (int8_t)state_saturate(real / STATE_OUTPUT_0_SCALE, STATE_OUTPUT_0_ZERO_POINT, INT8_MIN, INT8_MAX);
+}
+static inline float state_dequantize_output_0(int8_t value) {
+    return (float)(value - (STATE_OUTPUT_0_ZERO_POINT)) * STATE_OUTPUT_0_SCALE;
+}
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* state: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* state: made by twinfer VERSION for target generic. Do not edit. */
 #include "state.h"
 
 #include <stdalign.h>

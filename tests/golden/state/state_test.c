@@ -1,52 +1,88 @@
-/* state: made by twinfer VERSION for target generic, model SHA-256 0000000000000000000000000000000000000000000000000000000000000000. Do not edit. */
+/* state: made by twinfer VERSION for target generic. Do not edit. */
 #include "state.h"
 
-#include <stdalign.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-static const int8_t state_test_want_0[6] = {
-    -7, -7, -7, -7, -7, -7,
+static const int8_t state_test_want_0[3][6] = {
+    {
+        -7, -7, -7, -7, -7, -7,
+    },
+    {
+        -7, -7, -7, -7, -7, -7,
+    },
+    {
+        -7, -7, -7, -7, -7, -7,
+    },
 };
-static const float state_test_want_1[5] = {
-    0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
+static const float state_test_want_1[3][5] = {
+    {
+        0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
+    },
+    {
+        0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
+    },
+    {
+        0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
+    },
 };
 static int8_t state_test_got_0[6];
 static float state_test_got_1[5];
-alignas(STATE_ARENA_ALIGN) static unsigned char state_test_arena[STATE_ARENA_BYTES + 1];
 
 /* Compares bytes and says where the first difference is: 1 if there is one, else 0. */
-static int state_test_differs(const char *what, const void *got, const void *want, size_t bytes, size_t item) {
+static int state_test_differs(const char *what, int run, const void *got, const void *want, size_t bytes,
+                             size_t item) {
     for (size_t i = 0; i < bytes; ++i) {
         const unsigned g = ((const unsigned char *)got)[i];
         const unsigned w = ((const unsigned char *)want)[i];
         if (g != w) {
-            printf("state: %s: element %lu, byte %lu: got 0x%02x, want 0x%02x\n", what, (unsigned long)(i / item),
-                   (unsigned long)(i % item), g, w);
+            printf("state: %s: run %d, element %lu, byte %lu: got 0x%02x, want 0x%02x\n", what, run,
+                   (unsigned long)(i / item), (unsigned long)(i % item), g, w);
             return 1;
         }
     }
     return 0;
 }
 
-int main(void) {
-    int bad = 0;
-    const void *const inputs[] = {NULL};
-    void *const outputs[] = {state_test_got_0, state_test_got_1};
+static int state_test_buffers(void) {
     unsigned char *const base = (unsigned char *)state_arena();
-    memset(state_test_arena, 0xA5, sizeof state_test_arena);
-    memset(base, 0x5A, STATE_ARENA_BYTES);
-    state_reset(state_test_arena);
+    int bad = 0;
+    memset(base, 0xA5, STATE_ARENA_BYTES);
     state_reset(base);
-    bad |= state_run(NULL, inputs, outputs) != 1;
-    bad |= state_run(state_test_arena + 1, inputs, outputs) != 2;
-    bad |= state_run(state_test_arena, inputs, outputs) != 0;
-    bad |= state_test_differs("output 0", state_test_got_0, state_test_want_0, STATE_OUTPUT_0_BYTES, sizeof *state_test_want_0);
-    bad |= state_test_differs("output 1", state_test_got_1, state_test_want_1, STATE_OUTPUT_1_BYTES, sizeof *state_test_want_1);
-    bad |= state_run_static(NULL, NULL) != 0;
-    bad |= state_test_differs("output 0 in place", base + STATE_OUTPUT_0_OFFSET, state_test_want_0, STATE_OUTPUT_0_BYTES, sizeof *state_test_want_0);
-    bad |= state_test_differs("output 1 in place", base + STATE_OUTPUT_1_OFFSET, state_test_want_1, STATE_OUTPUT_1_BYTES, sizeof *state_test_want_1);
+    for (int run = 0; run < 3; ++run) {
+        const void *const inputs[] = {NULL};
+        void *const outputs[] = {state_test_got_0, state_test_got_1};
+        bad |= state_run(base, inputs, outputs) != 0;
+        bad |= state_test_differs("output 0", run, state_test_got_0, state_test_want_0[run],
+                STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
+        bad |= state_test_differs("output 1", run, state_test_got_1, state_test_want_1[run],
+                STATE_OUTPUT_1_BYTES, sizeof **state_test_want_1);
+    }
+    return bad;
+}
+
+static int state_test_in_place(void) {
+    unsigned char *const base = (unsigned char *)state_arena();
+    int bad = 0;
+    memset(base, 0xA5, STATE_ARENA_BYTES);
+    state_reset(base);
+    for (int run = 0; run < 3; ++run) {
+        bad |= state_run_static(NULL, NULL) != 0;
+        bad |= state_test_differs("output 0 in place", run, base + STATE_OUTPUT_0_OFFSET, state_test_want_0[run],
+                STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
+        bad |= state_test_differs("output 1 in place", run, base + STATE_OUTPUT_1_OFFSET, state_test_want_1[run],
+                STATE_OUTPUT_1_BYTES, sizeof **state_test_want_1);
+    }
+    return bad;
+}
+
+int main(void) {
+    unsigned char *const base = (unsigned char *)state_arena();
+    int bad = state_run(NULL, NULL, NULL) != 1;
+    bad |= state_run(base + 1, NULL, NULL) != 2;
+    bad |= state_test_buffers();
+    bad |= state_test_in_place();
     printf("state: %s\n", bad ? "FAILED" : "ok");
     return bad != 0;
 }

@@ -1,0 +1,105 @@
+/* A QEMU plugin that counts executed instructions between marks: calls of the guest function at address "mark".
+ *
+ *     -plugin file=count.so,mark=0x1a4[,out=FILE][,pcs=FILE[,first=N]]
+ *
+ * out: one line a mark, the instructions executed before it. pcs: one line "address count" for every instruction that
+ * was executed in the intervals between the first mark and the second, the third and the fourth, and so on; without
+ * the first N intervals.
+ * QEMU's plugin interface, version 1, is declared here as far as it is used: distributions ship no header. */
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef uint64_t qemu_plugin_id_t;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+struct qemu_info_t;
+enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, enum qemu_plugin_op, void *, uint64_t);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, void (*)(unsigned, void *),
+                                            enum qemu_plugin_cb_flags, void *);
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*)(qemu_plugin_id_t, void *), void *);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
+
+extern int qemu_plugin_version;
+int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t *info, int argc, char **argv);
+int qemu_plugin_version = 1;
+
+/* A translated block: its instructions, how often it ran, and how often within the counted intervals. */
+typedef struct block {
+    struct block *next;
+    uint64_t runs, begin, counted;
+    size_t size;
+    uint64_t address[];
+} block;
+
+static uint64_t executed, mark_address;
+static unsigned marks, first;
+static block *blocks;
+static FILE *out, *pcs;
+
+static void at_mark(unsigned cpu, void *unused) {
+    (void)cpu;
+    (void)unused;
+    if (out != NULL) fprintf(out, "%" PRIu64 "\n", executed);
+    for (block *b = blocks; b != NULL; b = b->next) {
+        if (marks % 2 && marks / 2 >= first) b->counted += b->runs - b->begin;
+        b->begin = b->runs;
+    }
+    ++marks;
+}
+
+static void watch(struct qemu_plugin_tb *tb, size_t size) {
+    block *b = calloc(1, sizeof *b + size * sizeof b->address[0]);
+    if (b == NULL) abort();
+    b->next = blocks;
+    b->size = size;
+    for (size_t i = 0; i < size; ++i) b->address[i] = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, i));
+    blocks = b;
+    qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &b->runs, 1);
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
+    const size_t size = qemu_plugin_tb_n_insns(tb);
+    (void)id;
+    for (size_t i = 0; i < size; ++i) {
+        struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+        if (qemu_plugin_insn_vaddr(insn) != mark_address) continue;
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, at_mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    }
+    qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &executed, size);
+    if (pcs != NULL) watch(tb, size);
+}
+
+static void finish(qemu_plugin_id_t id, void *unused) {
+    (void)id;
+    (void)unused;
+    for (const block *b = blocks; b != NULL; b = b->next) {
+        for (size_t i = 0; b->counted && i < b->size; ++i) {
+            fprintf(pcs, "0x%" PRIx64 " %" PRIu64 "\n", b->address[i], b->counted);
+        }
+    }
+    if (out != NULL) fclose(out);
+    if (pcs != NULL) fclose(pcs);
+}
+
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t *info,
+                                                               int argc, char **argv) {
+    (void)info;
+    for (int i = 0; i < argc; ++i) {
+        if (strncmp(argv[i], "mark=", 5) == 0) mark_address = strtoull(argv[i] + 5, NULL, 0);
+        if (strncmp(argv[i], "out=", 4) == 0) out = fopen(argv[i] + 4, "w");
+        if (strncmp(argv[i], "pcs=", 4) == 0) pcs = fopen(argv[i] + 4, "w");
+        if (strncmp(argv[i], "first=", 6) == 0) first = (unsigned)strtoul(argv[i] + 6, NULL, 0);
+    }
+    qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+    qemu_plugin_register_atexit_cb(id, finish, NULL);
+    return 0;
+}

@@ -1,0 +1,147 @@
+/* Does the jobs in inputs.bin one after the other and writes what they give to outputs.bin.
+ *
+ * inputs.bin: uint32 clock, then jobs to the end of the file: uint32 model, uint32 how, the bytes of every input.
+ * outputs.bin: for every job int32 status of the run, uint32 bytes of stack that it took or 0, every output's bytes.
+ *
+ * What is counted lies between two calls of tw_mark: by QEMU's plugin, which watches for its address, or, if clock is
+ * set, by SysTick, whose value every mark then writes to ticks.bin as uint64. The first three intervals gauge that:
+ * the two ways of calling a function that does nothing, and a loop of 2,000,002 instructions. */
+#include "harness.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "semihost.h"
+
+enum { FRESH = 1, BY_STEP = 2, PAINT = 4 }; /* how: from a new state, with one interval a step, on painted stack */
+
+#define SYSTICK ((volatile uint32_t *)0xE000E010u) /* control, reload, value */
+#define SYSTICK_BITS 24
+
+static int32_t ticks_file = -1;
+static volatile uint32_t wraps;
+
+void tw_tick(void);
+void tw_tick(void) { ++wraps; }
+
+static void start_clock(void) {
+    ticks_file = tw_open("ticks.bin", TW_WRITE_FILE);
+    SYSTICK[1] = (1u << SYSTICK_BITS) - 1;
+    SYSTICK[2] = 0;
+    SYSTICK[0] = 7; /* core clock, interrupt, on */
+}
+
+static uint64_t clock_ticks(void) {
+    uint32_t before, value;
+    do {
+        before = wraps;
+        value = SYSTICK[2];
+    } while (before != wraps);
+    return ((uint64_t)(before + 1) << SYSTICK_BITS) - value;
+}
+
+void tw_mark(void);
+__attribute__((noinline, used)) void tw_mark(void) {
+    if (ticks_file < 0) return;
+    const uint64_t now = clock_ticks();
+    tw_write(ticks_file, &now, sizeof now);
+}
+
+/* The empty function and the loop that the counts are gauged on; 2 * 1,000,000 + 2 instructions. */
+int tw_nothing(void *arena, const void *const *inputs, void *const *outputs);
+void tw_no_step(unsigned char *arena);
+int tw_loop(void *arena, const void *const *inputs, void *const *outputs);
+__asm__(".text\n.syntax unified\n.thumb\n"
+        ".type tw_nothing, %function\n.thumb_func\ntw_nothing:\n"
+        ".type tw_no_step, %function\n.thumb_func\ntw_no_step:\n\tbx lr\n"
+        ".type tw_loop, %function\n.thumb_func\ntw_loop:\n"
+        "\tldr r0, 2f\n1:\tsubs r0, #1\n\tbne 1b\n\tbx lr\n.balign 4\n2:\t.word 1000000\n");
+
+static __attribute__((noinline)) int count_run(tw_run_fn *run) {
+    tw_mark();
+    const int status = run(tw_arena, NULL, NULL);
+    tw_mark();
+    return status;
+}
+
+static __attribute__((noinline)) void count_step(tw_step_fn *step) {
+    tw_mark();
+    step(tw_arena);
+    tw_mark();
+}
+
+#define PAINTED 0x5EC0DE5Au
+
+static __attribute__((noinline)) void paint(void) {
+    const uint32_t *sp;
+    __asm__ volatile("mov %0, sp" : "=r"(sp));
+    for (volatile uint32_t *word = tw_stack_limit; word < sp; ++word) *word = PAINTED;
+}
+
+static __attribute__((noinline)) uint32_t used_below(const uint32_t *sp) {
+    const volatile uint32_t *word = tw_stack_limit;
+    while (word < sp && *word == PAINTED) ++word;
+    return (uint32_t)(sp - word) * 4;
+}
+
+/* Bytes of stack from the call on; neither of the functions above keeps anything on it. */
+static __attribute__((noinline)) uint32_t stack_run(tw_run_fn *run, int32_t *status) {
+    const uint32_t *sp;
+    paint();
+    __asm__ volatile("mov %0, sp" : "=r"(sp));
+    *status = run(tw_arena, NULL, NULL);
+    return used_below(sp);
+}
+
+static void fail(const char *what) {
+    tw_print(what);
+    tw_exit(98);
+}
+
+static void load(const tw_model *model, int32_t file) {
+    for (uint32_t i = 0; i < model->input_count; ++i) {
+        if (tw_read(file, tw_arena + model->inputs[i].offset, model->inputs[i].bytes)) fail("inputs.bin is too short\n");
+    }
+}
+
+static void save(const tw_model *model, int32_t status, uint32_t stack, int32_t file) {
+    int bad = tw_write(file, &status, sizeof status) | tw_write(file, &stack, sizeof stack);
+    for (uint32_t i = 0; i < model->output_count; ++i) {
+        bad |= tw_write(file, tw_arena + model->outputs[i].offset, model->outputs[i].bytes);
+    }
+    if (bad) fail("cannot write outputs.bin\n");
+}
+
+static int32_t work(const tw_model *model, uint32_t how) {
+    if ((how & BY_STEP) == 0) return count_run(model->run);
+    for (uint32_t i = 0; i < model->step_count; ++i) count_step(model->steps[i]);
+    return 0;
+}
+
+int main(void) {
+    const int32_t inputs = tw_open("inputs.bin", TW_READ_FILE), outputs = tw_open("outputs.bin", TW_WRITE_FILE);
+    uint32_t clock, job[2]; /* model, how */
+    if (inputs < 0 || outputs < 0 || tw_read(inputs, &clock, sizeof clock)) fail("no inputs.bin or outputs.bin\n");
+    if (clock) start_clock();
+    count_run(tw_nothing);
+    count_step(tw_no_step);
+    count_run(tw_loop);
+    while (tw_read(inputs, job, sizeof job) == 0) {
+        if (job[0] >= tw_model_count) fail("no such model\n");
+        const tw_model *const model = &tw_models[job[0]];
+        if (job[1] & FRESH) {
+            memset(tw_arena, 0xA5, model->arena_bytes); /* nothing may lean on zeroed memory */
+            if (model->reset != NULL) model->reset(tw_arena);
+        }
+        load(model, inputs);
+        int32_t status;
+        uint32_t stack = 0;
+        if (job[1] & PAINT) {
+            stack = stack_run(model->run, &status);
+        } else {
+            status = work(model, job[1]);
+        }
+        save(model, status, stack, outputs);
+    }
+    return 0;
+}

@@ -1,0 +1,23 @@
+/* Semihosting: the debugger's, here QEMU's, services. ARM IHI 0095, "Semihosting for AArch32 and AArch64". */
+#ifndef TW_SEMIHOST_H
+#define TW_SEMIHOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TW_READ_FILE = 1, TW_WRITE_FILE = 5 }; /* "rb", "wb" */
+
+/* Prints text on QEMU's standard error. */
+void tw_print(const char *text);
+
+/* Ends the program; status is QEMU's exit status. */
+_Noreturn void tw_exit(int status);
+
+/* Opens a file of QEMU's working directory; -1 if it cannot. */
+int32_t tw_open(const char *name, uint32_t mode);
+
+/* Reads or writes size bytes; nonzero if it could not. */
+int tw_read(int32_t file, void *to, size_t size);
+int tw_write(int32_t file, const void *from, size_t size);
+
+#endif

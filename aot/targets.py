@@ -1,0 +1,117 @@
+"""The machines that code can be emitted, built and run for: cards in ``board/targets.toml``, and the user's own."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.target import Target
+
+#: What stands beside the emitted code in a program for a board: start-up, harness, linker script, QEMU's plugin.
+BOARD = Path(__file__).resolve().parent / "board"
+
+
+@dataclass(frozen=True)
+class Card:
+    """A microcontroller and the QEMU board that runs its code; the fields are explained in board/targets.toml."""
+
+    name: str
+    flags: tuple[str, ...]
+    isa: tuple[str, ...]
+    machine: str
+    flash_origin: int
+    flash_bytes: int
+    ram_origin: int
+    ram_bytes: int
+    stack_bytes: int
+    vectors: int | None = None
+
+    @property
+    def target(self) -> Target:
+        """What to plan for."""
+        return Target(self.name)
+
+
+def names() -> tuple[str, ...]:
+    """The microcontrollers that come along."""
+    return tuple(sorted(_builtin()))
+
+
+def find(target: str | os.PathLike[str]) -> Card:
+    """The card of that name, or the one in that TOML file.
+
+    InvalidArgumentError if there is neither, or if the file says anything that a card does not know.
+    """
+    if isinstance(target, str) and target in _builtin():
+        return _builtin()[target]
+    path = Path(target)
+    if path.suffix != ".toml":
+        raise InvalidArgumentError(f"no target {str(target)!r}: name one of {', '.join(names())}, or a .toml file")
+    own = _read(path)
+    if len(own) != 1:
+        raise InvalidArgumentError(f"{path} describes {len(own)} targets, it should be one")
+    (name,) = own
+    return _card(name, {**_tables(), **own}, str(path))
+
+
+@cache
+def _builtin() -> dict[str, Card]:
+    return {name: _card(name, _tables(), "targets.toml") for name in _tables()}
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return _read(BOARD / "targets.toml")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"{path}: {error}") from error
+
+
+def _card(name: str, tables: Mapping[str, Any], where: str) -> Card:
+    """The card ``name`` with what it takes over from its bases; every field checked, for users write them."""
+    said: dict[str, Any] = {}
+    base: object = name
+    seen: list[object] = []
+    while base is not None:
+        table = tables.get(base) if isinstance(base, str) else None
+        if base in seen or not isinstance(table, Mapping):
+            raise InvalidArgumentError(f"{where}: {name}: there is no base {base!r}, or it is its own")
+        seen.append(base)
+        said = {**table, **said}
+        base = table.get("base")
+    said.pop("base", None)
+    return Card(name=name, **{field: _value(f"{where}: {name}", field, said) for field in _fields(where, name, said)})
+
+
+def _fields(where: str, name: str, said: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields that are said, if they are those of a card."""
+    known = {field.name for field in fields(Card)} - {"name"}
+    if unknown := sorted(set(said) - known):
+        raise InvalidArgumentError(f"{where}: {name}: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    if absent := sorted(known - set(said) - {"vectors"}):
+        raise InvalidArgumentError(f"{where}: {name}: {absent[0]!r} is missing; a base could give it")
+    return tuple(said)
+
+
+def _value(where: str, field: str, said: Mapping[str, Any]) -> Any:
+    value = said[field]
+    if field in ("flags", "isa"):
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            return tuple(value)
+        raise InvalidArgumentError(f"{where}: {field} should be a list of words, not {value!r}")
+    kind = str if field == "machine" else int
+    if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 32):
+        raise InvalidArgumentError(
+            f"{where}: {field} should be {'a name' if kind is str else 'a number'}, not {value!r}"
+        )
+    return value

@@ -1,0 +1,97 @@
+"""Running compilers and other programs, and keeping what they make in the user's cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from twinfer.runtime.errors import ToolError
+
+#: Path in a folder -> content.
+Files = Mapping[str, str] | Mapping[str, str | bytes]
+
+#: Longest that one run of a compiler may take, in seconds.
+PATIENCE = 1800
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/twinfer``, or ``~/.cache/twinfer``."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "twinfer"
+
+
+def built(sources: Files, command: tuple[str, ...], product: str, made_with: str) -> Path:
+    """The file ``product`` that ``command`` makes in a folder of ``sources``, from the cache if it is there.
+
+    It is found by everything that it was made from: sources, command, and ``made_with``, what else it depends on: the
+    compiler's version. ToolError with the command's message if it fails.
+    """
+    folder = cache_folder()
+    made = folder / f"{_key(sources, command, made_with)}{Path(product).suffix}"
+    if made.exists():
+        return made
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
+            write_files(Path(work), sources)
+            run_tool(list(command), Path(work))
+            os.replace(Path(work) / product, made)
+    except OSError as error:
+        raise ToolError(f"cannot build in the cache folder {folder}: {error}; set XDG_CACHE_HOME to another") from error
+    return made
+
+
+def _key(sources: Files, command: tuple[str, ...], made_with: str) -> str:
+    digest = hashlib.sha256(repr((command, made_with)).encode())
+    for path, content in sorted(sources.items()):
+        data = content.encode() if isinstance(content, str) else content
+        digest.update(f"{path} {len(data)} ".encode() + data)
+    return digest.hexdigest()[:40]
+
+
+@cache
+def compiler_version(compiler: tuple[str, ...]) -> str:
+    """What the compiler says of itself; another one must not find this one's products."""
+    return run_tool([*compiler, "--version"])
+
+
+def need_tool(tool: str, package: str) -> str:
+    """``tool`` if it is installed, else ToolError with the Debian package that has it."""
+    if shutil.which(tool) is None:
+        raise ToolError(f"{tool} is not installed: apt-get install {package}")
+    return tool
+
+
+def write_files(folder: Path, files: Files) -> None:
+    """Write ``files`` below ``folder``."""
+    for path, content in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def run_tool(command: list[str], folder: Path | None = None, patience: float = PATIENCE) -> str:
+    """Run a program and return what it printed; ToolError with its messages if it fails, is missing or hangs."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=patience,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolError(f"{shlex.join(command)}: {error}") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()
+        raise ToolError(f"{shlex.join(command)} failed with status {done.returncode}:\n{said[:4000]}")
+    return done.stdout

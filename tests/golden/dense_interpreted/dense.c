@@ -1,0 +1,83 @@
+/* dense: made by twinfer VERSION for target generic, interpreted. Do not edit. */
+#include "dense.h"
+#include "dense_data.h"
+#include "kernels/run.h"
+#include "kernels/fully_connected.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Kernels that layers share, params read at run time. */
+static TW_NOINLINE TW_SHARED(tw_fully_connected_s8, dense_tw_fully_connected_s8)
+
+/* Layer 0: FULLY_CONNECTED, operator 0 of the model; tw_fully_connected_s8, 36 MACs
+ *   in  "x" INT8[1, 6]: arena [0, 6)
+ *   in  "w0" INT8[6, 6]: dense_0_in1
+ *   in  int32[6]: dense_0_in2
+ *   in  int32[1]: dense_0_in3
+ *   in  int8[1]: dense_0_in4
+ *   out "y0" INT8[1, 6]: arena [16, 22) */
+static const tw_fully_connected_s8_params dense_0_params = {
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57,
+};
+
+/* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
+ *   in  "y0" INT8[1, 6]: arena [16, 22)
+ *   in  "w1" INT8[6, 6]: dense_1_in1
+ *   in  int32[6]: dense_1_in2
+ *   in  int32[1]: dense_1_in3
+ *   in  int8[1]: dense_1_in4
+ *   out "y1" INT8[1, 6]: arena [0, 6) */
+static const tw_fully_connected_s8_params dense_1_params = {
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127,
+};
+
+/* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
+ *   in  "y1" INT8[1, 6]: arena [0, 6)
+ *   in  "w2" INT8[6, 6]: dense_2_in1
+ *   in  int32[6]: dense_2_in2
+ *   in  int32[1]: dense_2_in3
+ *   in  int8[1]: dense_2_in4
+ *   out "y2" INT8[1, 6]: arena [16, 22) */
+
+static const void *const dense_constants[] = {
+    dense_0_in1, dense_0_in2, dense_0_in3, dense_0_in4, dense_1_in1, dense_1_in2, dense_1_in3, dense_1_in4,
+    dense_2_in1, dense_2_in2, dense_2_in3, dense_2_in4,
+};
+/* Of every layer the inputs, then the outputs: bytes of the arena, below 0 constants. */
+static const int32_t dense_pointers[] = {
+    0, -1, -2, -3, -4, 16,
+    16, -5, -6, -7, -8, 0,
+    0, -9, -10, -11, -12, 16,
+};
+/* Kernel, params, pointers, scratch, how many inputs and outputs. */
+static const tw_step dense_steps[] = {
+    {dense_tw_fully_connected_s8, &dense_0_params, dense_pointers + 0, 0, 5, 1},
+    {dense_tw_fully_connected_s8, &dense_1_params, dense_pointers + 6, 0, 5, 1},
+    {dense_tw_fully_connected_s8, &dense_1_params, dense_pointers + 12, 0, 5, 1},
+};
+
+static TW_NOINLINE void dense_layer(unsigned char *arena, int32_t i) {
+    const void *in[5];
+    void *out[1];
+    tw_run_step(&dense_steps[i], dense_constants, arena, in, out);
+}
+
+/* Copies unless one side is absent or the value is in place already. */
+static void dense_copy(void *to, const void *from, size_t size) {
+    if (to != NULL && from != NULL && to != from) memmove(to, from, size);
+}
+
+int dense_run(void *arena, const void *const *inputs, void *const *outputs) {
+    unsigned char *const base = (unsigned char *)arena;
+    if (base == NULL) return 1;
+    if ((uintptr_t)arena % DENSE_ARENA_ALIGN != 0) return 2;
+    if (inputs != NULL) {
+        dense_copy(base + DENSE_INPUT_0_OFFSET, inputs[0], DENSE_INPUT_0_BYTES);
+    }
+    for (int32_t i = 0; i < 3; ++i) dense_layer(base, i);
+    if (outputs != NULL) {
+        dense_copy(outputs[0], base + DENSE_OUTPUT_0_OFFSET, DENSE_OUTPUT_0_BYTES);
+    }
+    return 0;
+}

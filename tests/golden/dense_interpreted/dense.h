@@ -1,0 +1,83 @@
+/* dense: made by twinfer VERSION for target generic, interpreted. Do not edit. */
+#ifndef DENSE_H
+#define DENSE_H
+
+#include <stdint.h>
+
+#define DENSE_TWINFER_VERSION "VERSION"
+#define DENSE_ARENA_BYTES 22
+#define DENSE_ARENA_ALIGN 16
+#define DENSE_LOWER_BOUND_BYTES 12 /* no placement of these tensors needs less */
+#define DENSE_CONSTANT_BYTES 195 /* weights and everything else in the constants' file, read only */
+#define DENSE_MACS 108 /* multiply-accumulates of a run */
+#define DENSE_INPUT_COUNT 1
+#define DENSE_OUTPUT_COUNT 1
+
+/* Input 0: "x" INT8, arena [0, 6) */
+#define DENSE_INPUT_0_OFFSET 0
+#define DENSE_INPUT_0_BYTES 6
+#define DENSE_INPUT_0_TYPE int8_t
+#define DENSE_INPUT_0_SIZE 6
+#define DENSE_INPUT_0_RANK 2
+#define DENSE_INPUT_0_SHAPE {1, 6}
+#define DENSE_INPUT_0_SCALE 0.0500000007f
+#define DENSE_INPUT_0_ZERO_POINT 7
+
+/* Output 0: "y2" INT8, arena [16, 22) */
+#define DENSE_OUTPUT_0_OFFSET 16
+#define DENSE_OUTPUT_0_BYTES 6
+#define DENSE_OUTPUT_0_TYPE int8_t
+#define DENSE_OUTPUT_0_SIZE 6
+#define DENSE_OUTPUT_0_RANK 2
+#define DENSE_OUTPUT_0_SHAPE {1, 6}
+#define DENSE_OUTPUT_0_SCALE 0.100000001f
+#define DENSE_OUTPUT_0_ZERO_POINT -3
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
+ * arena: DENSE_ARENA_BYTES bytes at a multiple of DENSE_ARENA_ALIGN, the caller's.
+ * inputs, outputs: pointers to DENSE_INPUT_COUNT and DENSE_OUTPUT_COUNT values, of any alignment. A value that is
+ * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+int dense_run(void *arena, const void *const *inputs, void *const *outputs);
+
+/* The same over an arena of dense_static.c; only a program that uses them pays for it. Not reentrant. */
+int dense_run_static(const void *const *inputs, void *const *outputs);
+void *dense_arena(void);
+
+/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
+extern const char dense_model_sha256[65];
+
+/* scaled + zero, rounded half away from zero and saturated to [low, high]; NaN gives low. */
+static inline int32_t dense_saturate(float scaled, int32_t zero, int32_t low, int32_t high) {
+    int32_t whole;
+    float rest;
+    if (!(scaled > (float)(low - zero))) return low;
+    if (scaled >= (float)(high - zero)) return high;
+    whole = (int32_t)scaled;
+    rest = scaled - (float)whole; /* exact, unlike scaled + 0.5 */
+    return zero + whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
+}
+
+/* One value, by its tensor's scale and zero point; what dequantize gives is quantized to the same. */
+static inline int8_t dense_quantize_input_0(float real) {
+    return (int8_t)dense_saturate(real / DENSE_INPUT_0_SCALE, DENSE_INPUT_0_ZERO_POINT, INT8_MIN, INT8_MAX);
+}
+static inline float dense_dequantize_input_0(int8_t value) {
+    return (float)(value - (DENSE_INPUT_0_ZERO_POINT)) * DENSE_INPUT_0_SCALE;
+}
+
+static inline int8_t dense_quantize_output_0(float real) {
+    return (int8_t)dense_saturate(real / DENSE_OUTPUT_0_SCALE, DENSE_OUTPUT_0_ZERO_POINT, INT8_MIN, INT8_MAX);
+}
+static inline float dense_dequantize_output_0(int8_t value) {
+    return (float)(value - (DENSE_OUTPUT_0_ZERO_POINT)) * DENSE_OUTPUT_0_SCALE;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

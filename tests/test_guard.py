@@ -1,0 +1,151 @@
+"""Guard mode: right kernels pass it, and one that is wrong on purpose is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import tiny
+from cases import cases_of, graph_of, outputs_of, values_of
+
+from twinfer.aot.compiled import CompiledModel
+from twinfer.aot.host import compile_plans
+from twinfer.cli import main
+from twinfer.converter.build import Builder
+from twinfer.runtime.errors import GuardError
+from twinfer.runtime.guard import GAP, Guard, positions, spread
+from twinfer.runtime.interpreter import Interpreter
+from twinfer.runtime.plan import Plan, make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.session import Session
+from twinfer.runtime.target import GENERIC, HOST, Target
+
+SIZE = 8
+
+Engine = Callable[[Plan], Session]
+
+
+def compiled(plan: Plan) -> Session:
+    return compile_plans({"m": plan})["m"]
+
+
+ENGINES = pytest.mark.parametrize("engine", [Session, compiled], ids=["interpreted", "compiled"])
+
+
+def chain() -> Plan:
+    """x -> RELU -> MUL by itself -> ADD of that and the RELU, eight elements each: three steps, none in place."""
+    b = Builder("chain")
+    x = b.input("x", "FLOAT32", (SIZE,))
+    y = b.op("RELU", [x])
+    z = b.op("MUL", [y, y])
+    return make_plan(b.graph([b.op("ADD", [z, y]), x]), GENERIC)
+
+
+def run(plan: Plan, engine: Engine = Session) -> None:
+    session = engine(plan)
+    for tensor, value in zip(plan.graph.inputs, random_inputs(plan.graph), strict=True):
+        session.view(tensor)[...] = value
+    Guard(session).run()
+
+
+def changed(plan: Plan, i: int, **params: Any) -> Plan:
+    """The plan with other params in step ``i``."""
+    step = plan.steps[i]
+    call = replace(step.call, params={**step.call.params, **params})
+    return replace(plan, steps=(*plan.steps[:i], replace(step, call=call), *plan.steps[i + 1 :]))
+
+
+@pytest.mark.parametrize("target", [HOST, GENERIC], ids=lambda target: target.name)
+@pytest.mark.parametrize("op", operators())
+def test_every_case_passes(op: str, target: Target) -> None:
+    for name, case in cases_of(op).items():
+        graph = graph_of(case.node)
+        values = values_of(case, graph)
+        session = Session(spread(make_plan(graph, target)))
+        for tensor, value in zip(graph.inputs, values, strict=True):
+            session.view(tensor)[...] = value
+        Guard(session).run()
+        got = [session.view(t).tobytes() for t in graph.outputs]
+        want = [v.tobytes() for v in outputs_of(Session(make_plan(graph, target)), values)]
+        assert got == want, name
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel])
+def test_models_pass_and_give_the_same(name: str, engine: type[Interpreter]) -> None:
+    graph, outputs = tiny.MODELS[name]().graph, []
+    for guard in (False, True):
+        model = engine.from_graph(graph, guard=guard)
+        model.allocate_tensors()
+        for details, value in zip(model.get_input_details(), random_inputs(graph), strict=True):
+            model.set_tensor(details["index"], value)
+        model.invoke()
+        outputs.append([model.get_tensor(d["index"]).tobytes() for d in model.get_output_details()])
+    assert outputs[0] == outputs[1]
+
+
+def test_gaps_lie_between_all_blocks() -> None:
+    for name in tiny.MODELS:
+        plan = spread(tiny.MODELS[name]())
+        spans = {(at, at + t.nbytes) for t, at in plan.offsets.items() if t.nbytes}
+        spans |= {(s.scratch, s.scratch + s.call.scratch) for s in plan.steps if s.call.scratch}
+        for begin, end in spans:
+            assert begin >= GAP
+            assert end + GAP <= plan.arena_bytes
+            assert all(begin == b or end + GAP <= b or e + GAP <= begin for b, e in spans)
+
+
+@ENGINES
+def test_overrun_is_named(engine: Engine) -> None:
+    """One element too many, behind the end."""
+    plan = chain()
+    with pytest.raises(
+        GuardError, match=r"step 1 \(operator 1 MUL .*, tw_mul_f32\) wrote [34] bytes outside"
+    ) as caught:
+        run(changed(spread(plan), 1, size=SIZE + 1), engine)
+    assert "0 bytes behind the end of tensor" in str(caught.value)
+    assert "into free memory" in str(caught.value)
+    assert plan.steps[1].call.outputs[0].name in str(caught.value)
+
+
+@ENGINES
+def test_missing_output_is_named(engine: Engine) -> None:
+    """One element too few: what is left depends on what was there."""
+    plan = chain()
+    with pytest.raises(GuardError, match=r"step 1 .*4 bytes of tensor .*first at offset 28, depend on memory"):
+        run(changed(spread(plan), 1, size=SIZE - 1), engine)
+
+
+def test_life_too_short_is_named() -> None:
+    plan = chain()
+    y = plan.steps[0].call.outputs[0]
+    with pytest.raises(GuardError, match=r"step 2 .* ADD .* reads tensor .*, which holds no value then"):
+        spread(replace(plan, lives={**plan.lives, y: (0, 1)}))
+
+
+def test_overlap_is_named() -> None:
+    plan = chain()
+    y, z = (plan.steps[i].call.outputs[0] for i in (0, 1))
+    with pytest.raises(GuardError, match=r"step 1 .* MUL .* writes tensor .* over tensor .*, which is needed"):
+        spread(replace(plan, offsets={**plan.offsets, z: plan.offsets[y] + 16}))
+
+
+def test_overwritten_neighbour_is_named() -> None:
+    """Without gaps between them, an overrun hits the next tensor."""
+    plan = chain()
+    offsets = dict(zip(plan.offsets, (64, 32, 96, 96), strict=True))
+    with pytest.raises(GuardError, match=r"step 0 .* RELU .* wrote [34] bytes .* into tensor 'x'"):
+        run(changed(replace(plan, offsets=offsets, arena_bytes=128), 0, size=SIZE + 1))
+
+
+def test_positions_count_nodes_without_a_step() -> None:
+    plan = tiny.passing()
+    assert all(plan.graph.nodes[at] is s.node for at, s in zip(positions(plan), plan.steps, strict=True))
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--engine", "compiled"], ["verify", "--against", "none"]])
+def test_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([arguments[0], "kws_int8", "--guard", *arguments[1:]]) == 0
+    assert capsys.readouterr().err == ""
