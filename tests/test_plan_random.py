@@ -79,7 +79,7 @@ class Growing:
     def concatenation(self) -> None:
         x = self.pick(((12,), (2, 6), (1, 3, 4)))
         y = self.pick((x.shape,))
-        if x.quant == y.quant:
+        if x.quant == y.quant == self.tensors[0].quant:
             shape = (2 * x.shape[0], *x.shape[1:])
             self.node("CONCATENATION", (x, y), shape, axis=0, fused_activation_function="NONE")
 
