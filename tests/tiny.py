@@ -33,7 +33,8 @@ def _dense(rng: np.random.Generator, x: Tensor, index: int) -> Node:
     w = tensor((6, 6), "INT8", 0.01, data=rng.integers(-127, 128, (6, 6)), name=f"w{index}")
     b = tensor((6,), "INT32", 0.001, data=rng.integers(-500, 500, 6), name=f"b{index}")
     y = tensor((1, 6), "INT8", 0.1, -3, name=f"y{index}")
-    return Node("FULLY_CONNECTED", (x, w, b), (y,), {"fused_activation_function": "RELU"}, index=index)
+    activation = "RELU" if index else "RELU6"
+    return Node("FULLY_CONNECTED", (x, w, b), (y,), {"fused_activation_function": activation}, index=index)
 
 
 def dense() -> Plan:

@@ -15,15 +15,12 @@
  *   in  int8[1]: dense_0_in4
  *   out "y0" INT8[1, 6]: arena [16, 22) */
 static const tw_fully_connected_s8_params dense_0_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127,
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57,
 };
-static TW_NOINLINE void dense_0_body(const void *const *in, void *const *out, void *scratch) {
-    tw_fully_connected_s8_body(&dense_0_params, in, out, scratch);
-}
 static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 0, dense_0_in1, dense_0_in2, dense_0_in3, dense_0_in4};
     void *const out[] = {arena + 16};
-    dense_0_body(in, out, NULL);
+    tw_fully_connected_s8_body(&dense_0_params, in, out, NULL);
 }
 
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
@@ -33,10 +30,16 @@ static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
  *   in  int32[1]: dense_1_in3
  *   in  int8[1]: dense_1_in4
  *   out "y1" INT8[1, 6]: arena [0, 6) */
+static const tw_fully_connected_s8_params dense_1_params = {
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127,
+};
+static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, void *scratch) {
+    tw_fully_connected_s8_body(&dense_1_params, in, out, scratch);
+}
 static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 16, dense_1_in1, dense_1_in2, dense_1_in3, dense_1_in4};
     void *const out[] = {arena + 0};
-    dense_0_body(in, out, NULL);
+    dense_1_body(in, out, NULL);
 }
 
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
@@ -49,7 +52,7 @@ static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
 static TW_NOINLINE void dense_2_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 0, dense_2_in1, dense_2_in2, dense_2_in3, dense_2_in4};
     void *const out[] = {arena + 16};
-    dense_0_body(in, out, NULL);
+    dense_1_body(in, out, NULL);
 }
 
 /* Copies unless one side is absent or the value is in place already. */

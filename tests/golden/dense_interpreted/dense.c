@@ -18,7 +18,7 @@ static TW_NOINLINE TW_SHARED(tw_fully_connected_s8, dense_tw_fully_connected_s8)
  *   in  int8[1]: dense_0_in4
  *   out "y0" INT8[1, 6]: arena [16, 22) */
 static const tw_fully_connected_s8_params dense_0_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127,
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57,
 };
 
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
@@ -28,6 +28,9 @@ static const tw_fully_connected_s8_params dense_0_params = {
  *   in  int32[1]: dense_1_in3
  *   in  int8[1]: dense_1_in4
  *   out "y1" INT8[1, 6]: arena [0, 6) */
+static const tw_fully_connected_s8_params dense_1_params = {
+    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127,
+};
 
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "y1" INT8[1, 6]: arena [0, 6)
@@ -50,8 +53,8 @@ static const int32_t dense_pointers[] = {
 /* Kernel, params, pointers, scratch, how many inputs and outputs. */
 static const tw_step dense_table[] = {
     {dense_tw_fully_connected_s8, &dense_0_params, dense_pointers + 0, 0, 5, 1},
-    {dense_tw_fully_connected_s8, &dense_0_params, dense_pointers + 6, 0, 5, 1},
-    {dense_tw_fully_connected_s8, &dense_0_params, dense_pointers + 12, 0, 5, 1},
+    {dense_tw_fully_connected_s8, &dense_1_params, dense_pointers + 6, 0, 5, 1},
+    {dense_tw_fully_connected_s8, &dense_1_params, dense_pointers + 12, 0, 5, 1},
 };
 
 static TW_NOINLINE void dense_layer(unsigned char *arena, int32_t i) {
