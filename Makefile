@@ -37,7 +37,7 @@ lint: setup  ## ruff and mypy
 format: $(DEVELOP)  ## formats Python and C, and sorts imports
 	$(BIN)/ruff check -q --select I --fix .
 	$(BIN)/ruff format -q .
-	clang-format -i kernels_c/*.h
+	clang-format -i kernels_c/*.h aot/board/*.[ch]
 
 bench: setup  ## the benchmark suites
 	$(BIN)/python -m pytest bench --benchmark-only

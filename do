@@ -32,6 +32,8 @@ demo | setup) ;;
     has clang-format || tools="$tools clang-format"
     has clang || tools="$tools clang"
     has clang && sanitizes || tools="$tools libclang-rt-dev"
+    has arm-none-eabi-gcc || tools="$tools gcc-arm-none-eabi libnewlib-arm-none-eabi"
+    has qemu-system-arm || tools="$tools qemu-system-arm"
     ;;
 esac
 

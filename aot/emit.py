@@ -11,11 +11,12 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Literal, get_args
 
+from twinfer.aot import guard as guards
 from twinfer.aot.data import Constants, data_header, data_source
 from twinfer.aot.headers import closure, headers_of
 from twinfer.aot.interface import header, sizes, static_source
@@ -24,6 +25,7 @@ from twinfer.aot.literals import check_name
 from twinfer.aot.table import Table
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.guard import spread
 from twinfer.runtime.plan import Plan
 from twinfer.runtime.session import initial_value
 
@@ -78,23 +80,27 @@ def emit(
     mode: Mode = "compiled",
     policy: Policy | None = None,
     stack_bytes: int | None = None,
+    guard: bool = False,
 ) -> Project:
     """The C sources of a plan; ``name`` begins every symbol and file name.
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: what suits the
-    target); ``stack_bytes`` is for the header, where it was measured. Raises InvalidArgumentError if ``name`` is no C
-    identifier.
+    target); ``stack_bytes`` is for the header, where it was measured; ``guard`` spreads the plan out and watches every
+    layer. Raises InvalidArgumentError if ``name`` is no C identifier.
     """
     check_name(name)
     if mode not in get_args(Mode):
         raise InvalidArgumentError(f"mode {mode!r} does not exist, only {', '.join(get_args(Mode))}")
+    plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
     policy = policy or default_policy(plan.target)
     steps = _compiled(plan, name, constants, policy) if mode == "compiled" else _interpreted(plan, name, constants)
+    steps = _guarded(plan, name, steps) if guard and plan.steps else steps
     made = f"{name}: made by twinfer {version()} for target {plan.target.name}"
     banner = f"/* {made}{'' if mode == 'compiled' else f', {mode}'}. Do not edit. */"
+    macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
     code = {
-        f"{name}.h": header(plan, name, banner, sizes(plan, constants, version(), stack_bytes)),
+        f"{name}.h": header(plan, name, banner, macros),
         f"{name}.c": _source(plan, name, constants, steps, banner),
         f"{name}_data.h": data_header(constants, name, banner),
         f"{name}_static.c": static_source(plan, name, banner),
@@ -105,13 +111,25 @@ def emit(
 
 @dataclass(frozen=True)
 class _Steps:
-    """All steps as C: definitions, what runs them, the kernel headers they need; layers and wrappers as in Project."""
+    """All steps as C: definitions, what runs them, the kernel headers they need; layers and wrappers as in Project.
+
+    ``calls`` is one statement a step or, if all are the same but for ``i``, one statement for all.
+    """
 
     text: str
     calls: tuple[str, ...]
     headers: tuple[str, ...]
     layers: tuple[str, ...]
     wrappers: str = ""
+    looped: bool = False
+
+    @property
+    def statements(self) -> Iterator[str]:
+        """What runs all steps."""
+        if not self.looped:
+            yield from self.calls
+        elif self.layers:
+            yield f"for (int32_t i = 0; i < {len(self.layers)}; ++i) {self.calls[0]}"
 
 
 def _compiled(plan: Plan, name: str, constants: Constants, policy: Policy) -> _Steps:
@@ -124,14 +142,21 @@ def _compiled(plan: Plan, name: str, constants: Constants, policy: Policy) -> _S
 
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     table, count = Table(plan, name, constants), len(plan.steps)
-    calls = (f"for (int32_t i = 0; i < {count}; ++i) {table.symbol}(base, i);",) if count else ()
     headers = ("run.h", *headers_of(kernel_counts(plan)))
     symbols = tuple(f"{table.symbol}_{i}" for i in range(count))
     wrappers = [
         f"static void {symbol}(unsigned char *arena) {{ {table.symbol}(arena, {i}); }}"
         for i, symbol in enumerate(symbols)
     ]
-    return _Steps(table.text, calls, headers, symbols, "\n".join(wrappers))
+    return _Steps(table.text, (f"{table.symbol}(base, i);",), headers, symbols, "\n".join(wrappers), looped=True)
+
+
+def _guarded(plan: Plan, name: str, steps: _Steps) -> _Steps:
+    """The same with every call under watch."""
+    numbers = ["i"] if steps.looped else list(map(str, range(len(steps.calls))))
+    calls = tuple(guards.watched(name, call, i) for call, i in zip(steps.calls, numbers, strict=True))
+    text = f"{steps.text}\n{guards.tables(plan, name)}"
+    return replace(steps, text=text, calls=calls, headers=(guards.HEADER, *steps.headers))
 
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:
@@ -142,7 +167,7 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n",
         steps.text,
         _copy(name) if _copied(plan) else "",
-        _run(plan, name, constants, steps.calls),
+        _run(plan, name, constants, steps.statements),
         _reset(plan, name) if plan.variables else "",
     ]
     return "\n".join(part for part in parts if part)
@@ -160,7 +185,7 @@ static void {name}_copy(void *to, const void *from, size_t size) {{
 """
 
 
-def _run(plan: Plan, name: str, constants: Constants, calls: Sequence[str]) -> str:
+def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> str:
     up = name.upper()
     copies_in = [
         f"        {name}_copy(base + {up}_INPUT_{i}_OFFSET, inputs[{i}], {up}_INPUT_{i}_BYTES);"

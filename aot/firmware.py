@@ -58,7 +58,7 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
     """Everything that the compiler reads, by path."""
     files = library_sources(projects, _entries)
     arena = max((p.plan.arena_bytes for p in projects), default=0)
-    models = ",\n".join(f"    {{{', '.join(_members(p))}}}" for p in projects)
+    models = ",\n".join([*(f"    {{{', '.join(_members(p))}}}" for p in projects), "    {0}"])
     table = [
         f"const tw_model tw_models[] = {{\n{models}\n}};",
         f"const uint32_t tw_model_count = {len(projects)};",
@@ -77,7 +77,7 @@ def _entries(project: Project) -> str:
     def spans(tensors: Sequence[Tensor]) -> str:
         return ", ".join(f"{{{offsets[t]}, {t.nbytes}}}" for t in tensors if t.data is None) or "{0, 0}"
 
-    return f"""
+    return f"""{project.wrappers}
 static tw_step_fn *const {name}_steps[] = {{{", ".join((*project.layers, "NULL"))}}};
 static const tw_span {name}_inputs[] = {{{spans(graph.inputs)}}};
 static const tw_span {name}_outputs[] = {{{spans(graph.outputs)}}};

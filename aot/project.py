@@ -37,6 +37,7 @@ def write_project(
     mode: Mode = "compiled",
     policy: Policy | None = None,
     stack_bytes: int | None = None,
+    guard: bool = False,
 ) -> Project:
     """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
 
@@ -45,7 +46,7 @@ def write_project(
     """
     target = Path(folder).resolve()
     check_replaceable(target)
-    project = emit(plan, name, sha256=sha256, mode=mode, policy=policy, stack_bytes=stack_bytes)
+    project = emit(plan, name, sha256=sha256, mode=mode, policy=policy, stack_bytes=stack_bytes, guard=guard)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:

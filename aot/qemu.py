@@ -18,8 +18,9 @@ import numpy as np
 
 from twinfer.aot.emit import Project
 from twinfer.aot.firmware import FLAGS, Firmware, build
+from twinfer.aot.guard import check_status
 from twinfer.aot.host import find_compiler
-from twinfer.aot.targets import BOARD, Card
+from twinfer.aot.targets import BOARD, Card, find
 from twinfer.aot.tools import built, compiler_version, need_tool, run_tool
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Tensor
@@ -34,6 +35,9 @@ PATIENCE = 300.0
 LOOP = 2_000_002
 
 _PLUGIN_FLAGS = ("-std=c11", "-O2", "-shared", "-fPIC")
+#: Of QEMU's plugin interface: 7 and 8 know 1, 9.0 knows 2, from 9.1 on 3 and later.
+PLUGIN_VERSIONS = (1, 2, 3, 4, 5)
+
 _FRESH, _BY_STEP, _PAINT = 1, 2, 4
 
 #: Intervals at a run's beginning that gauge the count.
@@ -102,9 +106,9 @@ def run_jobs(
     plugin = counter() if count else None
     with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
         folder = Path(work)
-        clock = count and plugin is None
-        (folder / "inputs.bin").write_bytes(struct.pack("<I", clock) + b"".join(_job(firmware, job) for job in jobs))
-        start(firmware, folder, patience, _counting(firmware, plugin, clock))
+        clock = struct.pack("<I", count and plugin is None)
+        (folder / "inputs.bin").write_bytes(clock + b"".join(_job(firmware, job) for job in jobs))
+        start(firmware, folder, patience, _counting(firmware, plugin) if count else ())
         outputs = _outputs(firmware, jobs, (folder / "outputs.bin").read_bytes())
         intervals = _intervals(folder, plugin) if count else None
     counts = _counts(firmware, jobs, intervals) if intervals else [()] * len(jobs)
@@ -145,6 +149,7 @@ def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tu
         status, stack = struct.unpack_from("<iI", content, at)
         at += 8
         if status:
+            check_status(project.plan, status)
             raise ToolError(f"{project.name}_run on {firmware.card.name} returned {status}")
         arrays = []
         for tensor in project.plan.graph.outputs:
@@ -162,16 +167,30 @@ def _outputs(firmware: Firmware, jobs: Sequence[Job], content: bytes) -> list[tu
 
 @cache
 def counter() -> Path | None:
-    """The plugin, compiled if need be; None where it cannot be or this QEMU takes no plugins."""
-    try:
-        compiler = find_compiler()
-        source = (BOARD / "count.c").read_text(encoding="utf-8")
-        command = (*compiler, *_PLUGIN_FLAGS, "count.c", "-o", "count.so")
-        plugin = built({"count.c": source}, command, "count.so", compiler_version(compiler))
-        run_tool([QEMU, "-machine", "none", "-plugin", _option(plugin), "-version"])
-    except ToolError:
-        return None
-    return plugin
+    """The plugin, compiled if need be; None where it cannot be or this QEMU does not take it.
+
+    It is tried on a program without models, which does nothing but gauge the count.
+    """
+    empty = build((), find("cortex-m4"))
+    for version in PLUGIN_VERSIONS:
+        try:
+            plugin = _plugin(version)
+            with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
+                folder = Path(work)
+                (folder / "inputs.bin").write_bytes(struct.pack("<I", 0))
+                start(empty, folder, PATIENCE, _counting(empty, plugin))
+                _counts(empty, [], _intervals(folder, plugin))
+        except ToolError:
+            continue
+        return plugin
+    return None
+
+
+def _plugin(version: int) -> Path:
+    compiler = find_compiler()
+    source = (BOARD / "count.c").read_text(encoding="utf-8")
+    command = (*compiler, *_PLUGIN_FLAGS, f"-DAPI={version}", "count.c", "-o", "count.so")
+    return built({"count.c": source}, command, "count.so", compiler_version(compiler))
 
 
 def _option(plugin: Path, **arguments: str) -> str:
@@ -199,10 +218,11 @@ def counted_by_address(firmware: Firmware, inputs: Sequence[Array], patience: fl
     return counts
 
 
-def _counting(firmware: Firmware, plugin: Path | None, clock: bool) -> tuple[str, ...]:
-    if plugin is not None:
-        return "-plugin", _option(plugin, mark=hex(address(firmware, "tw_mark")), out="marks.txt")
-    return ("-icount", "shift=6") if clock else ()
+def _counting(firmware: Firmware, plugin: Path | None) -> tuple[str, ...]:
+    """QEMU's options: the plugin or, without it, a clock that goes by instructions."""
+    if plugin is None:
+        return "-icount", "shift=6"
+    return "-plugin", _option(plugin, mark=hex(address(firmware, "tw_mark")), out="marks.txt")
 
 
 def address(firmware: Firmware, symbol: str) -> int:

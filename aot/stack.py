@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinfer.aot.emit import Project
+from twinfer.aot.firmware import COMPILER, FLAGS, Firmware, firmware_sources
 from twinfer.aot.sizes import SECTIONS, image, image_sources, named_symbols, open_elf, section_kind
-from twinfer.aot.tools import built, compiler_version, run_tool
+from twinfer.aot.tools import Files, built, compiler_version, run_tool
 
 _NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
 _FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]*)>:$")
@@ -47,24 +48,47 @@ class StackBound:
 
 def stack_bound(project: Project, compiler: str, flags: Sequence[str]) -> StackBound:
     """The bound of ``<name>_run`` as that compiler, a gcc, makes it with those flags. ToolError if a tool fails."""
-    command = (compiler, *flags, *SECTIONS, "-fcallgraph-info=su", "-c", "library.c", "-o", "library.o")
-    frames = built(image_sources(project), command, "library.ci", compiler_version((compiler,)))
-    path = image(project, compiler, flags)
-    return read_bound(path, f"{project.name}_run", f"{compiler.removesuffix('gcc')}objdump", frames.read_text())
+    told = callgraph(image_sources(project), compiler, (*flags, *SECTIONS))
+    return read_bound(image(project, compiler, flags), f"{project.name}_run", compiler, told)
 
 
-def read_bound(path: Path, root: str, objdump: str, callgraph: str = "") -> StackBound:
-    """The bound of function ``root`` in a linked ELF; ``callgraph`` is what the compiler said of the frames in it."""
+def firmware_bound(firmware: Firmware, flags: Sequence[str] = FLAGS, model: int = 0) -> StackBound:
+    """The bound of a model's run within a program that was built with those flags: what its marks are held against.
+
+    It may differ from ``stack_bound``: what else is in a program changes what gcc inlines.
+    """
+    project = firmware.projects[model]
+    sources = firmware_sources(firmware.projects, firmware.card)
+    told = callgraph(sources, COMPILER, (*firmware.card.flags, *flags, *SECTIONS))
+    root, own = f"{project.name}_run", f"{project.name}_"
+    by_harness = {root, f"{project.name}_reset", *project.layers}
+    return read_bound(firmware.elf, root, COMPILER, told, lambda f: f.startswith(own) and f not in by_harness)
+
+
+def callgraph(sources: Files, compiler: str, flags: Sequence[str]) -> str:
+    """What gcc says of the functions of library.c: the content of its .ci file."""
+    command = (compiler, *flags, "-fcallgraph-info=su", "-c", "library.c", "-o", "library.o")
+    return built(sources, command, "library.ci", compiler_version((compiler,))).read_text(encoding="utf-8")
+
+
+def read_bound(
+    path: Path, root: str, compiler: str, told: str = "", pointed: Callable[[str], bool] = lambda _: True
+) -> StackBound:
+    """The bound of function ``root`` in a linked ELF.
+
+    ``told`` is what the compiler said of the frames in it; ``pointed`` tells which of the functions whose address is
+    taken ``root`` may call by a pointer.
+    """
     with path.open("rb") as file:
         arm = open_elf(file)["e_machine"] == "EM_ARM"
-    listing = run_tool([objdump, "-d", "--no-show-raw-insn", str(path)])
-    found = functions(listing, compiler_frames(callgraph), stack_taken if arm else lambda *_: None)
-    return deepest(found, root, address_taken(path))
+    listing = run_tool([f"{compiler.removesuffix('gcc')}objdump", "-d", "--no-show-raw-insn", str(path)])
+    found = functions(listing, compiler_frames(told), stack_taken if arm else lambda *_: None)
+    return deepest(found, root, frozenset(filter(pointed, address_taken(path))))
 
 
-def compiler_frames(callgraph: str) -> dict[str, int | None]:
+def compiler_frames(told: str) -> dict[str, int | None]:
     """Function -> bytes of its frame from a .ci file; None for one that depends on its arguments."""
-    found = _NODE.findall(callgraph)
+    found = _NODE.findall(told)
     return {name: int(size) if kind in ("static", "dynamic,bounded") else None for name, size, kind in found}
 
 

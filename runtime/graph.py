@@ -109,6 +109,12 @@ class Tensor:
         return self.size * self.dtype.itemsize
 
     @property
+    def too_large(self) -> bool:
+        """Whether it has 2 GiB or more, which int32 offsets do not reach; an empty one counts as if it were not."""
+        bits = PACKED_BITS.get(self.type) or 8 * self.dtype.itemsize
+        return math.prod(max(d, 1) for d in self.shape) * bits >= 8 << 31
+
+    @property
     def scale(self) -> float:
         """Per-tensor scale as float64 (exactly the file's float32); ModelError if there is none."""
         return float(self._per_tensor().scale[0])
@@ -227,37 +233,40 @@ def check(graph: Graph) -> None:
 
     Passes run it after each step in tests; the reader runs it once on every subgraph.
     """
-    known = set(graph.tensors)
-    given = set(graph.inputs)
+    known, given = set(graph.tensors), set(graph.inputs)
+    for tensor in given - known:
+        raise ModelError(f"graph {graph.name!r}: input {tensor} is not in the graph")
+    for tensor in graph.tensors:
+        if tensor.variable and tensor.data is not None:
+            raise ModelError(f"graph {graph.name!r}: {tensor} is a variable and a constant; it can be one of them")
     ready = {t for t in graph.tensors if t.data is not None or t.variable} | given
     made: set[Tensor] = set()
-    for one in graph.tensors:
-        if one.variable and one.data is not None:
-            raise ModelError(f"graph {graph.name!r}: {one} is a variable and a constant; it can be one of them")
-    for one in graph.inputs:
-        if one not in known:
-            raise ModelError(f"graph {graph.name!r}: input {one} is not in the graph")
     for node in graph.nodes:
-        for tensor in node.inputs:
-            if tensor is None:
-                continue
-            if tensor not in known:
-                raise ModelError(f"{node}: reads {tensor}, which is not in the graph")
-            if tensor not in ready:
-                raise ModelError(f"{node}: reads {tensor} before any operator has written it; sort the operators")
+        for source in node.inputs:
+            if source is not None and source not in known:
+                raise ModelError(f"{node}: reads {source}, which is not in the graph")
+            if source is not None and source not in ready:
+                raise ModelError(f"{node}: reads {source} before any operator has written it; sort the operators")
         for tensor in node.outputs:
-            if tensor not in known:
-                raise ModelError(f"{node}: writes {tensor}, which is not in the graph")
-            if tensor in made:
-                raise ModelError(f"{node}: writes {tensor}, which another operator has written already")
-            if tensor.data is not None and tensor.size:
-                raise ModelError(f"{node}: writes {tensor}, which is a constant")
-            if tensor in given:
-                raise ModelError(f"{node}: writes {tensor}, which is an input of the graph; give the result its own")
-            if tensor in node.inputs:
-                raise ModelError(f"{node}: writes {tensor}, which it reads, too; give the result a tensor of its own")
+            if fault := _write_fault(node, tensor, known, given, made):
+                raise ModelError(f"{node}: writes {tensor}, {fault}")
             made.add(tensor)
             ready.add(tensor)
     for tensor in graph.outputs:
         if tensor not in ready:
             raise ModelError(f"graph {graph.name!r}: output {tensor} is never written")
+
+
+def _write_fault(node: Node, tensor: Tensor, known: set[Tensor], given: set[Tensor], made: set[Tensor]) -> str:
+    """Why the node must not write the tensor; nothing if it may."""
+    if tensor not in known:
+        return "which is not in the graph"
+    if tensor in made:
+        return "which another operator has written already"
+    if tensor.data is not None and tensor.size:
+        return "which is a constant"
+    if tensor in given:
+        return "which is an input of the graph; give the result a tensor of its own"
+    if tensor in node.inputs:
+        return "which it reads, too; give the result a tensor of its own"
+    return ""

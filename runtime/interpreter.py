@@ -51,6 +51,8 @@ class _Program:
         old = self.tensor(index)
         if old not in self.graph.inputs:
             raise InvalidArgumentError(f"only inputs can be resized, {old} is none")
+        if old.data is not None:
+            raise InvalidArgumentError(f"{old} is a constant of the model and cannot be resized")
         if any(d < 0 for d in shape):
             raise InvalidArgumentError(f"{old} cannot have the shape {list(shape)}")
         if strict:

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
+from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array, Call
 from twinfer.runtime.plan import COPY, Plan, Step
@@ -22,7 +23,10 @@ _ALIGN = 64
 
 def aligned_bytes(size: int) -> Array:
     """Zeroed uint8 array of ``size`` bytes whose address is a multiple of 64."""
-    raw = np.zeros(size + _ALIGN, np.uint8)
+    try:
+        raw = np.zeros(size + _ALIGN, np.uint8)
+    except MemoryError:
+        raise ModelError(f"the model needs {size} bytes in one piece, which this machine does not give") from None
     start = -raw.ctypes.data % _ALIGN
     return raw[start : start + size]
 
@@ -38,7 +42,11 @@ def aligned_copy(array: Array) -> Array:
 
 def initial_value(tensor: Tensor) -> int:
     """What every element of a variable starts as: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
-    return tensor.zero if tensor.type == "INT8" and tensor.quant is not None and not tensor.quant.per_channel else 0
+    if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
+        return 0
+    if not -128 <= tensor.zero <= 127:
+        raise ModelError(f"{tensor}: zero point {tensor.zero} is outside its type")
+    return tensor.zero
 
 
 @cache

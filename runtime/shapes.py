@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -10,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor
-from twinfer.runtime.op import Array, Shape, need
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Signature, Tensor
+from twinfer.runtime.op import Array, Shape, need, unsupported
 from twinfer.runtime.registry import operator, operators
 
 T = TypeVar("T")
@@ -51,17 +50,33 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
 def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
     if tensor not in graph.inputs:
         raise InvalidArgumentError(f"{tensor} is no input of the graph; only inputs can be resized")
+    if tensor.data is not None:
+        raise InvalidArgumentError(f"{tensor} is a constant of the model and cannot be resized")
     if any(d < 0 for d in shape):
         raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: extents must not be negative")
-    if tensor.type in DTYPES and math.prod(shape) * tensor.dtype.itemsize >= 1 << 31:
+    if tensor.type in DTYPES and replace(tensor, shape=tuple(shape)).too_large:
         raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: 2 GiB or more")
 
 
 def infer_node(node: Node) -> list[Shape]:
     """Shapes of the node's outputs; ModelError or UnsupportedOperatorError if the operator does not take the node."""
+    for tensor in node.inputs:
+        if tensor is not None and tensor.data is not None:
+            _check_constant(node, tensor, tensor.data)
     shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(node)])
     need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
     return shapes
+
+
+def _check_constant(node: Node, tensor: Tensor, data: Array) -> None:
+    """Operators and kernels take it for granted that a constant holds what its tensor says."""
+    if tensor.extra.get("sparsity"):
+        raise unsupported(node, f"{tensor} is stored sparsely, which has no kernel; store it densely")
+    if tensor.type in DTYPES:
+        same = (data.dtype, data.shape) == (tensor.dtype, tensor.shape)
+    else:
+        same = tensor.type not in PACKED_BITS or data.nbytes == tensor.nbytes
+    need(same, node, f"the value of {tensor} is {data.dtype}{list(data.shape)}")
 
 
 def guarded(node: Node, ask: Callable[[], T]) -> T:
@@ -70,7 +85,9 @@ def guarded(node: Node, ask: Callable[[], T]) -> T:
         return ask()
     except TwinferError:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
+    except KeyError as error:
+        raise ModelError(f"{node}: its option {error} is missing") from error
+    except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError, AttributeError) as error:
         raise ModelError(f"{node}: its shapes, types or options do not fit together ({error!r})") from error
 
 
@@ -164,11 +181,17 @@ def _fold(node: Node) -> list[Array] | None:
     if node.op not in operators():
         return None
     wanted = infer_node(node)
-    inputs = [None if t is None else _value(t) for t in node.inputs]
-    values = [np.asarray(v, t.dtype) for v, t in zip(operator(node).reference(node, inputs), node.outputs, strict=True)]
+    values = guarded(node, lambda: _results(node))
     if any(t.shape != shape for t, shape in zip(node.outputs, wanted, strict=True)):
         return None  # planning says what is wrong
     return [value.reshape(t.shape) for value, t in zip(values, node.outputs, strict=True)]
+
+
+def _results(node: Node) -> list[Array]:
+    inputs = [None if t is None else _value(t) for t in node.inputs]
+    with np.errstate(all="ignore"):
+        results = operator(node).reference(node, inputs)
+    return [np.asarray(value, t.dtype) for value, t in zip(results, node.outputs, strict=True)]
 
 
 def _value(tensor: Tensor) -> Array:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,12 @@ import tiny
 from cases import cases_of, graph_of, outputs_of, values_of
 
 from twinfer.aot.compiled import CompiledModel
-from twinfer.aot.host import compile_plans
+from twinfer.aot.emit import Mode, emit
+from twinfer.aot.guard import STATUS, check_status
+from twinfer.aot.host import FLAGS as HOST_FLAGS
+from twinfer.aot.host import build, compile_plans, find_compiler
+from twinfer.aot.project import write_project
+from twinfer.aot.tools import run_tool
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
@@ -19,7 +27,7 @@ from twinfer.runtime.guard import GAP, Guard, positions, spread
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
 from twinfer.runtime.registry import operators
-from twinfer.runtime.session import Session
+from twinfer.runtime.session import Session, aligned_bytes
 from twinfer.runtime.target import GENERIC, HOST, Target
 
 SIZE = 8
@@ -149,3 +157,30 @@ def test_positions_count_nodes_without_a_step() -> None:
 def test_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([arguments[0], "kws_int8", "--guard", *arguments[1:]]) == 0
     assert capsys.readouterr().err == ""
+
+
+# -- emitted code ------------------------------------------------------------------------------------------------------
+
+MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+
+
+@MODES
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_emitted_project_passes(name: str, mode: Mode, tmp_path: Path) -> None:
+    write_project(tiny.MODELS[name](), name, tmp_path, mode=mode, guard=True)
+    if not shutil.which("make"):
+        pytest.skip("make is needed")
+    assert f"{name}: ok" in run_tool(["make", "-C", str(tmp_path), "test"])
+
+
+@MODES
+def test_emitted_code_tells_an_overrun(mode: Mode, tmp_path: Path) -> None:
+    plan = changed(chain(), 1, size=SIZE + 1)
+    for guard, status in ((True, STATUS + 1), (False, 0)):
+        project = emit(plan, "m", mode=mode, guard=guard)
+        library = ctypes.CDLL(str(build([project], find_compiler(), HOST_FLAGS)))
+        arena = aligned_bytes(project.plan.arena_bytes)
+        assert library.m_run(arena.ctypes.data_as(ctypes.c_void_p), None, None) == status
+        if guard:
+            with pytest.raises(GuardError, match=r"step 1 \(operator 1 MUL .*wrote outside its blocks: tensor 'mul_2'"):
+                check_status(project.plan, status)

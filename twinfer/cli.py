@@ -322,6 +322,8 @@ def _add_compile(commands: Any) -> None:
         default="compiled",
         help="a function a layer, or shared kernels called from a table (default: compiled)",
     )
+    about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
+    command.add_argument("--guard", action="store_true", help=about)
 
 
 def compile(arguments: argparse.Namespace) -> int:
@@ -334,8 +336,9 @@ def compile(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     plan = make_plan(source.graph, HOST if arguments.target == "host" else GENERIC)
     name = arguments.name or identifier(source.name)
-    project = write_project(plan, name, arguments.output, sha256=source.sha256, mode=arguments.mode)
-    arena = f"arena {plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
+    how = {"mode": arguments.mode, "guard": arguments.guard}
+    project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
+    arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
     sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")
     return 0

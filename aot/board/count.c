@@ -5,7 +5,8 @@
  * out: one line a mark, the instructions executed before it. pcs: one line "address count" for every instruction that
  * was executed in the intervals between the first mark and the second, the third and the fourth, and so on; without
  * the first N intervals.
- * QEMU's plugin interface, version 1, is declared here as far as it is used: distributions ship no header. */
+ * QEMU's plugin interface is declared here as far as it is used, for distributions ship no header; this part of it is
+ * the same in all versions, of which QEMU wants to be told one that it knows: API. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,11 +17,11 @@ typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_info_t;
-enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, enum qemu_plugin_op, void *, uint64_t);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *),
+                                          enum qemu_plugin_cb_flags, void *);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, void (*)(unsigned, void *),
                                             enum qemu_plugin_cb_flags, void *);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*)(qemu_plugin_id_t, void *), void *);
@@ -30,7 +31,7 @@ uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 
 extern int qemu_plugin_version;
 int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t *info, int argc, char **argv);
-int qemu_plugin_version = 1;
+int qemu_plugin_version = API;
 
 /* A translated block: its instructions, how often it ran, and how often within the counted intervals. */
 typedef struct block {
@@ -56,32 +57,34 @@ static void at_mark(unsigned cpu, void *unused) {
     ++marks;
 }
 
-static void watch(struct qemu_plugin_tb *tb, size_t size) {
-    block *b = calloc(1, sizeof *b + size * sizeof b->address[0]);
-    if (b == NULL) abort();
-    b->next = blocks;
-    b->size = size;
-    for (size_t i = 0; i < size; ++i) b->address[i] = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, i));
-    blocks = b;
-    qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &b->runs, 1);
+static void at_block(unsigned cpu, void *run) {
+    block *const b = run;
+    (void)cpu;
+    executed += b->size;
+    ++b->runs;
 }
 
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     const size_t size = qemu_plugin_tb_n_insns(tb);
+    block *const b = calloc(1, sizeof *b + size * sizeof b->address[0]);
+    if (b == NULL) abort();
     (void)id;
+    b->next = blocks;
+    b->size = size;
+    blocks = b;
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, at_block, QEMU_PLUGIN_CB_NO_REGS, b);
     for (size_t i = 0; i < size; ++i) {
-        struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        if (qemu_plugin_insn_vaddr(insn) != mark_address) continue;
+        struct qemu_plugin_insn *const insn = qemu_plugin_tb_get_insn(tb, i);
+        b->address[i] = qemu_plugin_insn_vaddr(insn);
+        if (b->address[i] != mark_address) continue;
         qemu_plugin_register_vcpu_insn_exec_cb(insn, at_mark, QEMU_PLUGIN_CB_NO_REGS, NULL);
     }
-    qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &executed, size);
-    if (pcs != NULL) watch(tb, size);
 }
 
 static void finish(qemu_plugin_id_t id, void *unused) {
     (void)id;
     (void)unused;
-    for (const block *b = blocks; b != NULL; b = b->next) {
+    for (const block *b = pcs != NULL ? blocks : NULL; b != NULL; b = b->next) {
         for (size_t i = 0; b->counted && i < b->size; ++i) {
             fprintf(pcs, "0x%" PRIx64 " %" PRIu64 "\n", b->address[i], b->counted);
         }

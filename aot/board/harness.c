@@ -72,25 +72,34 @@ static __attribute__((noinline)) void count_step(tw_step_fn *step) {
 
 #define PAINTED 0x5EC0DE5Au
 
+/* In assembly, because nothing here may use the stack itself. */
 static __attribute__((noinline)) void paint(void) {
-    const uint32_t *sp;
-    __asm__ volatile("mov %0, sp" : "=r"(sp));
-    for (volatile uint32_t *word = tw_stack_limit; word < sp; ++word) *word = PAINTED;
+    const uint32_t *word = tw_stack_limit;
+    __asm__ volatile(".syntax unified\n1:\tcmp %0, sp\n\tbhs 2f\n\tstr %1, [%0]\n\tadds %0, #4\n\tb 1b\n2:"
+                     : "+l"(word)
+                     : "l"(PAINTED)
+                     : "cc", "memory");
 }
 
-static __attribute__((noinline)) uint32_t used_below(const uint32_t *sp) {
-    const volatile uint32_t *word = tw_stack_limit;
-    while (word < sp && *word == PAINTED) ++word;
-    return (uint32_t)(sp - word) * 4;
+/* Bytes from the deepest word that is not as painted to the caller's stack pointer. */
+static __attribute__((noinline)) uint32_t unpainted(void) {
+    const uint32_t *word = tw_stack_limit, *value;
+    uint32_t bytes;
+    __asm__ volatile(".syntax unified\n1:\tcmp %0, sp\n\tbhs 2f\n\tldr %1, [%0]\n\tcmp %1, %3\n\tbne 2f\n"
+                     "\tadds %0, #4\n\tb 1b\n2:\tmov %2, sp\n\tsubs %2, %2, %0"
+                     : "+l"(word), "=&l"(value), "=&l"(bytes)
+                     : "l"(PAINTED)
+                     : "cc", "memory");
+    return bytes;
 }
 
-/* Bytes of stack from the call on; neither of the functions above keeps anything on it. */
+/* How deep a run writes the stack, from the call on. */
 static __attribute__((noinline)) uint32_t stack_run(tw_run_fn *run, int32_t *status) {
-    const uint32_t *sp;
     paint();
-    __asm__ volatile("mov %0, sp" : "=r"(sp));
     *status = run(tw_arena, NULL, NULL);
-    return used_below(sp);
+    const uint32_t bytes = unpainted();
+    __asm__ volatile("" : : : "memory"); /* or the call above becomes a jump, from another depth */
+    return bytes;
 }
 
 static void fail(const char *what) {
@@ -100,7 +109,8 @@ static void fail(const char *what) {
 
 static void load(const tw_model *model, int32_t file) {
     for (uint32_t i = 0; i < model->input_count; ++i) {
-        if (tw_read(file, tw_arena + model->inputs[i].offset, model->inputs[i].bytes)) fail("inputs.bin is too short\n");
+        if (tw_read(file, tw_arena + model->inputs[i].offset, model->inputs[i].bytes))
+            fail("inputs.bin is too short\n");
     }
 }
 

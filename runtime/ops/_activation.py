@@ -19,6 +19,8 @@ RANGES: dict[str, tuple[float | None, float | None]] = {
     "RELU_0_TO_1": (0.0, 1.0),
 }
 
+_ENDLESS = 1 << 31  # more steps than any range has
+
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
@@ -59,8 +61,10 @@ def quantized_range(node: Node, output: Tensor) -> tuple[int, int]:
     scale, zero = np.float32(output.scale), output.zero
 
     def quantize(real: float) -> int:
-        value = float(np.float32(real) / scale)
-        return zero + int(math.copysign(math.floor(abs(value) + 0.5), value))
+        with np.errstate(over="ignore"):
+            value = float(np.float32(real) / scale)
+        steps = math.floor(min(abs(value), _ENDLESS) + 0.5)
+        return zero + int(math.copysign(steps, value))
 
     return (
         info.min if low is None else max(int(info.min), quantize(low)),

@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, need, need_type
+from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.op import Array, need, need_type, unsupported
 from twinfer.runtime.ops._activation import float_range, quantized_range
+from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.ops._window import window
 
 LANES = 16
+
+#: Output channels beyond this only a file means that is short and says much: every channel has its multiplier.
+MOST_CHANNELS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ def shifted(x: Array, g: Window, ky: int, kx: int, fill: int | float) -> Array:
 def check_types(node: Node, channels: int) -> None:
     """Types, bias shape and quantisation of input 0, weights (input 1), bias (input 2, optional) and output 0."""
     x, w, bias, y = node.input(0), node.input(1), node.optional(2), node.output
+    if channels > MOST_CHANNELS:
+        raise unsupported(node, f"{w} makes {channels} output channels, {MOST_CHANNELS} are the limit; split it")
     need_type(node, x, "INT8", "FLOAT32")
     if not is_hybrid(node):
         need_type(node, w, x.type)
@@ -112,8 +118,13 @@ def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
     """Scale of every output channel, [channels]; ModelError if there is no such quantisation."""
     w = node.input(1)
     need(w.quant is not None, node, f"{w} has no quantisation")
-    scales = w.quant.scale.astype(np.float64) if w.quant is not None else np.zeros(0)
+    quant = w.quant or Quant.per_tensor(0.0)
+    scales, zeros = quant.scale.astype(np.float64), quant.zero_point
     need(scales.size in (1, channels), node, f"{w} has {scales.size} scales for {channels} output channels")
+    usable = bool(np.isfinite(scales).all() and (scales >= 0).all())
+    need(usable, node, f"{w} has a scale that is negative or no number")
+    in_type = zeros.size == scales.size and bool((np.abs(zeros + 0.5) < 128).all())
+    need(in_type, node, f"{w} has zero points outside of its type, or not one for each scale")
     return np.broadcast_to(scales, (channels,)) if scales.size == 1 else scales
 
 
@@ -121,11 +132,7 @@ def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[n
     """Fixed-point multiplier and shift of every output channel: in_scale * w_scale / out_scale in float64."""
     x, y = node.input(0), node.output
     scales = weight_scales(node, channels)
-    need(math.isfinite(x.scale) and x.scale > 0, node, f"{x} has the scale {x.scale}")
-    need(math.isfinite(y.scale) and y.scale > 0, node, f"{y} has the scale {y.scale}")
-    need(
-        bool(np.isfinite(scales).all() and (scales >= 0).all()), node, f"{node.input(1)} has a scale that is no number"
-    )
+    need_quant(node, x, y)
     pairs = [quantize_multiplier(x.scale * float(s) / y.scale) for s in scales]
     return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
 
@@ -141,7 +148,8 @@ def bias_of(node: Node, channels: int) -> Tensor | Array:
 def constant_bias(node: Node, channels: int) -> Array | None:
     """The bias's value, zeros where there is none, None where it is computed at run time."""
     bias = bias_of(node, channels)
-    return bias if isinstance(bias, np.ndarray) else bias.data
+    value = bias if isinstance(bias, np.ndarray) else bias.data
+    return None if value is None else value.reshape(-1)
 
 
 def finish(node: Node, acc: Array) -> list[Array]:
@@ -181,7 +189,7 @@ def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
 def hybrid_ends(node: Node, channels: int) -> tuple[Array, Array]:
     """Scales of the weights and the bias of a hybrid node, float32 [channels]."""
     bias = node.optional(2)
-    start = np.zeros(channels, np.float32) if bias is None or bias.data is None else bias.data
+    start = np.zeros(channels, np.float32) if bias is None or bias.data is None else bias.data.reshape(-1)
     return weight_scales(node, channels).astype(np.float32), start
 
 
@@ -221,7 +229,7 @@ def convolve(node: Node, inputs: list[Any], sums: Callable[[Array], Array]) -> l
     x = inputs[0]
     if is_hybrid(node):
         return _convolve_hybrid(node, x, sums)
-    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(1, np.int32)
+    bias = inputs[2].reshape(-1) if len(inputs) > 2 and inputs[2] is not None else np.zeros(1, np.int32)
     if x.dtype == np.int8:
         return finish(node, sums(x.astype(np.float64) - node.input(0).zero).astype(np.int64) + bias)
     low, high = float_range(node)

@@ -17,6 +17,9 @@ from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
 
+#: Rows or columns of output that are worth a table; more only a file means that is short and says much.
+LONGEST = 1 << 16
+
 
 def geometry(node: Node) -> Window:
     _, k_h, k_w, out_c = node.input(1).shape
@@ -57,7 +60,7 @@ def lower(node: Node, target: Target) -> Call:
     if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
             return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
-        if g.in_c == g.out_c and x.type == "INT8":
+        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
             return _lower_wide(node, g, w.data, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":

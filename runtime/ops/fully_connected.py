@@ -38,7 +38,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM fully_connected reference kernels (float sums in order of depth)."""
     x, w = inputs[0], inputs[1]
     rows = x.reshape(-1, w.shape[1])
-    bias = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.zeros(w.shape[0], w.dtype)
+    bias = inputs[2].reshape(-1) if len(inputs) > 2 and inputs[2] is not None else np.zeros(w.shape[0], w.dtype)
     if x.dtype == np.int8:
         w_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
         sums = (rows.astype(np.float64) - node.input(0).zero) @ (w.astype(np.float64) - w_zero).T

@@ -11,6 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops._move import indices
 from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.target import Target
 
@@ -20,7 +21,7 @@ _MOST = 1 << 22  # int8 values whose centred sum is sure to fit int32
 def _axes(node: Node) -> tuple[int, ...]:
     """The reduced dimensions, in order, each once."""
     rank = len(node.input(0).shape)
-    given = [int(a) for a in node.constant(1).reshape(-1)]
+    given = indices(node, 1)
     need(all(-rank <= a < rank for a in given), node, f"axis {given} is outside the rank of {node.input(0)}")
     return tuple(sorted({a % rank for a in given}))
 
@@ -34,7 +35,6 @@ def infer(node: Node) -> list[Shape]:
     x, y, axes = node.input(0), node.output, _axes(node)
     need_type(node, x, "FLOAT32", "INT8", "INT32")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
-    need_type(node, node.input(1), "INT32", "INT64")
     need(_count(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
     if x.type == "INT8":
         need_quant(node, x, y)

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.ops._move import indices
 from twinfer.runtime.target import Target
 
 
@@ -17,7 +18,7 @@ def _wanted_shape(node: Node) -> Shape:
     """The new shape as the node says it: input 1, else the option, else (computed at run time) the output's own."""
     given = node.optional(1)
     if given is not None and given.data is not None and given.data.ndim <= 1:
-        return tuple(int(d) for d in np.atleast_1d(given.data))
+        return tuple(indices(node, 1))
     if given is not None:
         return node.output.shape
     return tuple(node.options.get("new_shape") or ())
@@ -43,7 +44,7 @@ def infer_squeeze(node: Node) -> list[Shape]:
 
 
 def infer_expand_dims(node: Node) -> list[Shape]:
-    x, axis = node.input(0), int(node.constant(1).reshape(-1)[0])
+    x, axis = node.input(0), indices(node, 1, 1)[0]
     rank = len(x.shape)
     need(-rank - 1 <= axis <= rank, node, f"axis {axis} is outside the rank of {x}")
     at = axis % (rank + 1)

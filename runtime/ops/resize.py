@@ -25,10 +25,11 @@ def infer_nearest(node: Node) -> list[Shape]:
     """Any type of fixed size; the new height and width are a constant."""
     need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
     x, y, size = node.input(0), node.output, node.constant(1)
+    need_type(node, node.input(1), "INT32")
     need(x.type == y.type and x.dtype.itemsize > 0, node, f"{x} and {y} differ in type")
     need(len(x.shape) == 4 and min(x.shape[1:3]) > 0, node, f"{x} must have 4 dimensions (NHWC) and not be empty")
-    need_type(node, node.input(1), "INT32")
-    need(size.shape == (2,) and size.min() > 0, node, f"the new size {size.tolist()} must be two positive numbers")
+    need(size.shape == (2,), node, f"the new size ({node.input(1)}) must be two numbers")
+    need(size.min() > 0, node, f"the new size {size.tolist()} must be positive")
     if max(*x.shape, *size.tolist()) > _MOST:
         raise unsupported(node, f"dimensions above {_MOST} are not supported: split the image")
     return [(x.shape[0], int(size[0]), int(size[1]), x.shape[3])]

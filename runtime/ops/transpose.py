@@ -15,6 +15,7 @@ from twinfer.runtime.ops._move import (
     check_arity,
     check_moved,
     collapse,
+    copy_call,
     example,
     index,
     indices,
@@ -56,6 +57,8 @@ def tiled(axes: list[Axis], size: int, target: Target) -> int | None:
 
 def lower(node: Node, target: Target) -> Call:
     x, order = node.input(0), indices(node, 1)
+    if not x.size:
+        return copy_call(node)
     step = steps(x.shape, x.dtype.itemsize)
     walk = [(x.shape[i], step[i]) for i in order]
     axes, size = collapse(walk, x.dtype.itemsize)
