@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -13,10 +18,6 @@ class Block:
     size: int
     first: int
     last: int
-
-    def meets(self, other: Block) -> bool:
-        """Whether both are alive at some step."""
-        return self.first <= other.last and other.first <= self.last
 
 
 def aligned(value: int, alignment: int) -> int:
@@ -28,24 +29,32 @@ def height(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
     return max((offset + block.size for block, offset in zip(blocks, offsets, strict=True)), default=0)
 
 
-def lower_bound(blocks: Sequence[Block]) -> int:
-    """The largest sum of live bytes over all steps: no placement can need less."""
-    steps = {block.first for block in blocks}
-    return max((sum(b.size for b in blocks if b.first <= step <= b.last) for step in steps), default=0)
+def lower_bound(blocks: Sequence[Block], alignment: int = 1) -> int:
+    """The largest sum of live bytes over all steps: no placement can need less.
+
+    With an alignment every live block but the highest takes whole multiples of it.
+    """
+    change: defaultdict[int, int] = defaultdict(int)
+    for block in blocks:
+        change[block.first] += aligned(block.size, alignment)
+        change[block.last + 1] -= aligned(block.size, alignment)
+    most = max(accumulate(change[step] for step in sorted(change)), default=0)
+    return most - max((aligned(block.size, alignment) - block.size for block in blocks), default=0)
 
 
 def _lowest_fit(blocks: Sequence[Block], order: Sequence[int], alignment: int) -> list[int]:
     """Place blocks in the given order, each at the lowest aligned offset that is free over its life."""
     offsets = [0] * len(blocks)
-    placed: list[int] = []
+    placed: list[tuple[int, int, int, int]] = []  # by offset: where a block begins, the next may begin; its life
     for i in order:
-        offset = 0
-        for j in sorted((j for j in placed if blocks[j].meets(blocks[i])), key=lambda j: offsets[j]):
-            if offset + blocks[i].size <= offsets[j]:
-                break
-            offset = max(offset, aligned(offsets[j] + blocks[j].size, alignment))
+        block, offset = blocks[i], 0
+        for start, end, first, last in placed:
+            if first <= block.last and block.first <= last:
+                if offset + block.size <= start:
+                    break
+                offset = max(offset, end)
         offsets[i] = offset
-        placed.append(i)
+        insort(placed, (offset, aligned(offset + block.size, alignment), block.first, block.last))
     return offsets
 
 
@@ -59,13 +68,17 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 )
 
 
+#: Pairs of blocks that improving may compare: about a second.
+_MOST_PAIRS = 10_000_000
+
+
 def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
     """Offsets of the blocks, multiples of ``alignment``; deterministic.
 
     Greedy lowest fit over several orders, the best kept; where that misses the lower bound, blocks that end highest
-    are moved to the front of the order, up to 200 times (iterated greedy).
+    are moved to the front of the order, up to 200 times (iterated greedy), less often where there are many blocks.
     """
-    bound = lower_bound(blocks)
+    bound = max(lower_bound(blocks), lower_bound(blocks, alignment))
     best: list[int] | None = None
     best_order: list[int] = []
     for key in _ORDERS:
@@ -81,7 +94,7 @@ def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
 def _improve(blocks: Sequence[Block], best: list[int], order: list[int], bound: int, alignment: int) -> list[int]:
     seen = {tuple(order)}
     offsets = best
-    for _ in range(200):
+    for _ in range(min(200, _MOST_PAIRS // len(blocks) ** 2) if blocks else 0):
         top = max(order, key=lambda i: (offsets[i] + blocks[i].size, i))
         order = [top, *(i for i in order if i != top)]
         if tuple(order) in seen:
@@ -98,13 +111,15 @@ def _improve(blocks: Sequence[Block], best: list[int], order: list[int], bound: 
 def check(blocks: Sequence[Block], offsets: Sequence[int], alignment: int = 16) -> list[str]:
     """What is wrong with a placement, one line a fault; every pair is compared, nothing is shared with ``place``."""
     faults = []
+    size, first, last = (np.array([getattr(b, name) for b in blocks]) for name in ("size", "first", "last"))
+    start = np.array(offsets)
+    end = start + size
     for i, (a, at) in enumerate(zip(blocks, offsets, strict=True)):
         if at < 0 or at % alignment:
             faults.append(f"block {i} at {at}: not a multiple of {alignment}")
-        for j in range(i):
-            b, bt = blocks[j], offsets[j]
-            alive_together = not (a.last < b.first or b.last < a.first)
-            apart = at + a.size <= bt or bt + b.size <= at
-            if alive_together and not apart and a.size and b.size:
-                faults.append(f"blocks {j} [{bt}, {bt + b.size}) and {i} [{at}, {at + a.size}) overlap while both live")
+        alive_together = ~((a.last < first[:i]) | (last[:i] < a.first))
+        apart = (at + a.size <= start[:i]) | (end[:i] <= at)
+        for j in np.flatnonzero(alive_together & ~apart & (size[:i] > 0) & (a.size > 0)):
+            others = f"[{start[j]}, {end[j]})"
+            faults.append(f"blocks {j} {others} and {i} [{at}, {at + a.size}) overlap while both live")
     return faults

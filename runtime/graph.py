@@ -109,6 +109,12 @@ class Tensor:
         return self.size * self.dtype.itemsize
 
     @property
+    def too_large(self) -> bool:
+        """Whether it has 2 GiB or more, which int32 offsets do not reach; an empty one counts as if it were not."""
+        bits = PACKED_BITS.get(self.type) or 8 * self.dtype.itemsize
+        return math.prod(max(d, 1) for d in self.shape) * bits >= 8 << 31
+
+    @property
     def scale(self) -> float:
         """Per-tensor scale as float64 (exactly the file's float32); ModelError if there is none."""
         return float(self._per_tensor().scale[0])

@@ -92,14 +92,10 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     blocks, members = _blocks(lives, owner)
     scratch = [arena.Block(call.scratch, i, i) for i, call in enumerate(calls)]
     everything = [*blocks, *(block for block in scratch if block.size)]
-    places = arena.place(everything, target.alignment)
-    if faults := arena.check(everything, places, target.alignment):
-        raise RuntimeError(f"the arena planner is wrong: {faults[0]}")
+    places = _places(graph, everything, target.alignment)
     offsets = {t: places[i] for i, group in enumerate(members) for t in group}
     rest = iter(places[len(blocks) :])
     steps = [Step(c, n, next(rest) if c.scratch else 0) for c, n in zip(calls, graph.nodes, strict=True)]
-    if arena.height(everything, places) >= MOST_BYTES:
-        raise UnsupportedOperatorError(f"graph {graph.name!r}: its tensors need an arena of 2 GiB or more")
     return Plan(
         graph,
         target,
@@ -128,7 +124,7 @@ def _refuse_unsupported(graph: Graph) -> None:
 
 def _lower(node: Node, target: Target) -> Call:
     for tensor in (*node.inputs, *node.outputs):
-        need(tensor is None or tensor.nbytes < MOST_BYTES, node, f"{tensor} takes 2 GiB or more")
+        need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
     return guarded(node, lambda: operator(node).lower(node, target))
@@ -155,6 +151,9 @@ def _lives(
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
     for tensor in variables:
         lives[tensor] = (-1, end)
+    for tensor in lives:
+        if tensor.too_large:
+            raise UnsupportedOperatorError(f"graph {graph.name!r}: {tensor} takes 2 GiB or more; split it")
     return dict.fromkeys(lives, (-1, end)) if keep else lives
 
 
@@ -190,6 +189,16 @@ def _blocks(
         for group in groups.values()
     ]
     return blocks, list(groups.values())
+
+
+def _places(graph: Graph, blocks: Sequence[arena.Block], alignment: int) -> list[int]:
+    """Offsets of the blocks, proven; UnsupportedOperatorError if they reach too far."""
+    places = arena.place(blocks, alignment)
+    if arena.height(blocks, places) >= MOST_BYTES:
+        raise UnsupportedOperatorError(f"graph {graph.name!r}: its tensors need an arena of 2 GiB or more")
+    if faults := arena.check(blocks, places, alignment):
+        raise RuntimeError(f"the arena planner is wrong: {faults[0]}")
+    return places
 
 
 def _dropped(call: Call, offsets: dict[Tensor, int]) -> bool:

@@ -42,7 +42,11 @@ def aligned_copy(array: Array) -> Array:
 
 def initial_value(tensor: Tensor) -> int:
     """What every element of a variable starts as: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
-    return tensor.zero if tensor.type == "INT8" and tensor.quant is not None and not tensor.quant.per_channel else 0
+    if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
+        return 0
+    if not -128 <= tensor.zero <= 127:
+        raise ModelError(f"{tensor}: zero point {tensor.zero} is outside its type")
+    return tensor.zero
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -55,7 +54,7 @@ def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
         raise InvalidArgumentError(f"{tensor} is a constant of the model and cannot be resized")
     if any(d < 0 for d in shape):
         raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: extents must not be negative")
-    if tensor.type in DTYPES and math.prod(shape) * tensor.dtype.itemsize >= 1 << 31:
+    if tensor.type in DTYPES and replace(tensor, shape=tuple(shape)).too_large:
         raise InvalidArgumentError(f"{tensor} cannot be resized to {list(shape)}: 2 GiB or more")
 
 
@@ -182,11 +181,19 @@ def _fold(node: Node) -> list[Array] | None:
     if node.op not in operators():
         return None
     wanted = infer_node(node)
-    inputs = [None if t is None else _value(t) for t in node.inputs]
-    values = [np.asarray(v, t.dtype) for v, t in zip(operator(node).reference(node, inputs), node.outputs, strict=True)]
+    for tensor in node.inputs:
+        need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
+    values = guarded(node, lambda: _results(node))
     if any(t.shape != shape for t, shape in zip(node.outputs, wanted, strict=True)):
         return None  # planning says what is wrong
     return [value.reshape(t.shape) for value, t in zip(values, node.outputs, strict=True)]
+
+
+def _results(node: Node) -> list[Array]:
+    inputs = [None if t is None else _value(t) for t in node.inputs]
+    with np.errstate(all="ignore"):
+        results = operator(node).reference(node, inputs)
+    return [np.asarray(value, t.dtype) for value, t in zip(results, node.outputs, strict=True)]
 
 
 def _value(tensor: Tensor) -> Array:

@@ -79,7 +79,7 @@ class Growing:
     def concatenation(self) -> None:
         x = self.pick(((12,), (2, 6), (1, 3, 4)))
         y = self.pick((x.shape,))
-        if x.quant == y.quant:
+        if x.quant == y.quant == self.tensors[0].quant:
             shape = (2 * x.shape[0], *x.shape[1:])
             self.node("CONCATENATION", (x, y), shape, axis=0, fused_activation_function="NONE")
 
@@ -92,19 +92,7 @@ class Growing:
         self.node("MEAN", (x, self.constant((0,))), (1, *x.shape[1:]), keep_dims=True)
 
 
-KINDS = (
-    "unary",
-    "unary",
-    "binary",
-    "binary",
-    "binary",
-    "reshape",
-    "reshape",
-    "split",
-    "concatenation",
-    "transpose",
-    "mean",
-)
+KINDS = ("unary", "binary", "binary", "reshape", "split", "concatenation", "transpose", "mean")
 
 
 @st.composite
@@ -145,10 +133,11 @@ def assert_sound(plan: Plan) -> None:
     for i, (a, at) in enumerate(zip(blocks, places, strict=True)):
         for b, bt in zip(blocks[:i], places[:i], strict=True):
             handed_over = a.first == b.last or b.first == a.last
-            assert not a.meets(b) or handed_over or at + a.size <= bt or bt + b.size <= at
+            apart = a.last < b.first or b.last < a.first or at + a.size <= bt or bt + b.size <= at
+            assert apart or handed_over
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(graphs(), st.sampled_from([HOST, GENERIC]))
 def test_shared_memory_gives_the_values_of_separate_memory(graph: Graph, target: Any) -> None:
     check(graph)
