@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinfer.aot.data import Constants
@@ -20,25 +20,30 @@ Policy = Callable[[Plan], frozenset[int]]
 #: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time a body.
 MOST_BODIES = 64
 
+#: The same for small targets, where flash is dear, and how many bodies a model may have before that counts.
+FEW_BODIES, FREE_BODIES = 4, 16
+
 
 def specialise(plan: Plan) -> frozenset[int]:
     """Share nothing, but the bodies with the least work of a kernel that has more than ``MOST_BODIES``."""
-    bodies: dict[str, dict[str, list[int]]] = {}
-    for i, step in enumerate(plan.steps):
-        bodies.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
-    least: list[int] = []
-    for users in bodies.values():
-        by_work = sorted(users.values(), key=lambda steps: -sum(plan.steps[i].call.macs for i in steps))
-        least += [i for steps in by_work[MOST_BODIES:] for i in steps]
-    return frozenset(least)
+    return _least(plan, MOST_BODIES)
+
+
+def specialise_few(plan: Plan) -> frozenset[int]:
+    """The same with ``FEW_BODIES``, in a model of more than ``FREE_BODIES``.
+
+    Bytes of code and params and millions of instructions on Cortex-M4 at -O3: mlp_vww 14,028 and 39.1 (all
+    specialised 19,016 and 32.6; all repeated shared 8,300 and 53.9), person_detect 13,776 and 38.1 (17,920 and 31.4;
+    8,264 and 53.6); mlp_ic and mlp_kws have few bodies and keep all: 13,324 and 40.0, 5,976 and 11.3. TFLM's smallest
+    build takes 40,600 to 45,448 bytes.
+    """
+    free = sum(map(len, _bodies(plan).values())) <= FREE_BODIES
+    return specialise(plan) if free else _least(plan, FEW_BODIES)
 
 
 def share_repeated(plan: Plan) -> frozenset[int]:
     """Share every kernel that is called with different params: the smallest code."""
-    bodies: dict[str, set[str]] = {}
-    for step in plan.steps:
-        bodies.setdefault(step.call.kernel, set()).add(initialiser(step.call))
-    return frozenset(i for i, step in enumerate(plan.steps) if len(bodies[step.call.kernel]) > 1)
+    return frozenset(i for users in _bodies(plan).values() if len(users) > 1 for steps in users for i in steps)
 
 
 def share_all(plan: Plan) -> frozenset[int]:
@@ -47,14 +52,24 @@ def share_all(plan: Plan) -> frozenset[int]:
 
 
 def default_policy(target: Target) -> Policy:
-    """What suits a target best when nothing is asked for.
+    """What suits a target best when nothing is asked for."""
+    return specialise if target.wide else specialise_few
 
-    Specialising everything fits microcontrollers, too. Bytes of code and params on Cortex-M4 at -O3, specialised and
-    with ``share_repeated``: mlp_kws 4,016 and 4,400, mlp_vww 10,360 and 6,424, mlp_ic 6,636 and 5,620, mlp_ad01 1,496
-    and 1,264, where TFLM's smallest build takes 22,264 to 45,448.
-    """
-    del target
-    return specialise
+
+def _bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:
+    """Of every kernel the steps that could share a specialised body, most work first."""
+    bodies: dict[str, dict[str, list[int]]] = {}
+    for i, step in enumerate(plan.steps):
+        bodies.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
+    return {
+        kernel: sorted(users.values(), key=lambda steps: -sum(plan.steps[i].call.macs for i in steps))
+        for kernel, users in bodies.items()
+    }
+
+
+def _least(plan: Plan, most: int) -> frozenset[int]:
+    """The steps of all bodies but the ``most`` of every kernel with the most work."""
+    return frozenset(i for users in _bodies(plan).values() for steps in users[most:] for i in steps)
 
 
 def initialiser(call: Call) -> str:

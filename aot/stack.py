@@ -15,6 +15,7 @@ from pathlib import Path
 
 from twinfer.aot.emit import Project
 from twinfer.aot.firmware import COMPILER, FLAGS, Firmware, firmware_sources
+from twinfer.aot.layers import kernel_counts
 from twinfer.aot.sizes import SECTIONS, image, image_sources, named_symbols, open_elf, section_kind
 from twinfer.aot.tools import Files, built, compiler_version, run_tool
 
@@ -60,9 +61,8 @@ def firmware_bound(firmware: Firmware, flags: Sequence[str] = FLAGS, model: int 
     project = firmware.projects[model]
     sources = firmware_sources(firmware.projects, firmware.card)
     told = callgraph(sources, COMPILER, (*firmware.card.flags, *flags, *SECTIONS))
-    root, own = f"{project.name}_run", f"{project.name}_"
-    by_harness = {root, f"{project.name}_reset", *project.layers}
-    return read_bound(firmware.elf, root, COMPILER, told, lambda f: f.startswith(own) and f not in by_harness)
+    shared = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
+    return read_bound(firmware.elf, f"{project.name}_run", COMPILER, told, shared.__contains__)
 
 
 def callgraph(sources: Files, compiler: str, flags: Sequence[str]) -> str:
@@ -103,7 +103,7 @@ def functions(listing: str, frames: Mapping[str, int | None], reader: Reader) ->
             name, lines = head[1], []
         elif "\t" in line:
             words = [word.strip() for word in re.split(r"[;@]", line)[0].split("\t")]
-            lines.append((words[1], " ".join(words[2:])))
+            lines.append((words[1], " ".join(words[2:]).strip()))
     return found
 
 
@@ -181,6 +181,8 @@ def deepest(found: Mapping[str, Function], root: str, pointed: frozenset[str] = 
             if function is None or function.frame is None:
                 unknown[f"{name}: " + ("not in the image" if function is None else "its frame is not known")] = None
                 return 0, ()
+            if function.indirect and not pointed:
+                unknown[f"{name} calls what a pointer says"] = None
             calls = function.calls | (pointed if function.indirect else frozenset())
             size, chain = max((visit(call, (*above, name)) for call in sorted(calls)), default=(0, ()))
             done[name] = function.frame + size, (name, *chain)

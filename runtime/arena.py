@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -27,10 +29,17 @@ def height(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
     return max((offset + block.size for block, offset in zip(blocks, offsets, strict=True)), default=0)
 
 
-def lower_bound(blocks: Sequence[Block]) -> int:
-    """The largest sum of live bytes over all steps: no placement can need less."""
-    steps = {block.first for block in blocks}
-    return max((sum(b.size for b in blocks if b.first <= step <= b.last) for step in steps), default=0)
+def lower_bound(blocks: Sequence[Block], alignment: int = 1) -> int:
+    """The largest sum of live bytes over all steps: no placement can need less.
+
+    With an alignment every live block but the highest takes whole multiples of it.
+    """
+    change: defaultdict[int, int] = defaultdict(int)
+    for block in blocks:
+        change[block.first] += aligned(block.size, alignment)
+        change[block.last + 1] -= aligned(block.size, alignment)
+    most = max(accumulate(change[step] for step in sorted(change)), default=0)
+    return most - max((aligned(block.size, alignment) - block.size for block in blocks), default=0)
 
 
 def _lowest_fit(blocks: Sequence[Block], order: Sequence[int], alignment: int) -> list[int]:
@@ -59,13 +68,17 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 )
 
 
+#: Pairs of blocks that improving may compare: about a second.
+_MOST_PAIRS = 10_000_000
+
+
 def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
     """Offsets of the blocks, multiples of ``alignment``; deterministic.
 
     Greedy lowest fit over several orders, the best kept; where that misses the lower bound, blocks that end highest
-    are moved to the front of the order, up to 200 times (iterated greedy).
+    are moved to the front of the order, up to 200 times (iterated greedy), less often where there are many blocks.
     """
-    bound = lower_bound(blocks)
+    bound = max(lower_bound(blocks), lower_bound(blocks, alignment))
     best: list[int] | None = None
     best_order: list[int] = []
     for key in _ORDERS:
@@ -81,7 +94,7 @@ def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
 def _improve(blocks: Sequence[Block], best: list[int], order: list[int], bound: int, alignment: int) -> list[int]:
     seen = {tuple(order)}
     offsets = best
-    for _ in range(200):
+    for _ in range(min(200, _MOST_PAIRS // len(blocks) ** 2) if blocks else 0):
         top = max(order, key=lambda i: (offsets[i] + blocks[i].size, i))
         order = [top, *(i for i in order if i != top)]
         if tuple(order) in seen:

@@ -181,6 +181,8 @@ def _fold(node: Node) -> list[Array] | None:
     if node.op not in operators():
         return None
     wanted = infer_node(node)
+    for tensor in node.inputs:
+        need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
     values = guarded(node, lambda: _results(node))
     if any(t.shape != shape for t, shape in zip(node.outputs, wanted, strict=True)):
         return None  # planning says what is wrong

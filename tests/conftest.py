@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,3 +97,12 @@ def corpus() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return CORPUS
+
+
+@pytest.fixture
+def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What programs for boards are made and run with: skips where it is not installed, but in CI; own cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(__file__).resolve().parents[1] / "build" / "cache"))
+    missing = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(tool) is None]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"{' and '.join(missing)}: not installed")

@@ -23,7 +23,7 @@ from twinfer.aot import layers
 from twinfer.aot import project as project_module
 from twinfer.aot.emit import Mode, emit
 from twinfer.aot.host import build, compile_plans, find_compiler
-from twinfer.aot.layers import share_all, share_repeated, specialise
+from twinfer.aot.layers import default_policy, share_all, share_repeated, specialise, specialise_few
 from twinfer.aot.literals import comment, identifier
 from twinfer.aot.project import project_files
 from twinfer.aot.tools import write_files
@@ -31,7 +31,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan import make_plan, random_inputs
-from twinfer.runtime.target import GENERIC
+from twinfer.runtime.target import GENERIC, HOST
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 WARNINGS = ("-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
@@ -278,8 +278,16 @@ def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the two different bodies, the one with less work shares."""
     monkeypatch.setattr(layers, "MOST_BODIES", 1)
     plan = tiny.dense()
-    assert specialise(plan) == {0}
-    text = emit(plan, "m").files["m.c"]
+    assert specialise(plan) == specialise_few(plan) == {0}
+    for few, free, shared in ((1, 1, {0}), (1, 2, set()), (2, 1, set())):
+        monkeypatch.setattr(layers, "MOST_BODIES", 64)
+        monkeypatch.setattr(layers, "FEW_BODIES", few)
+        monkeypatch.setattr(layers, "FREE_BODIES", free)
+        assert specialise_few(plan) == shared
+    monkeypatch.setattr(layers, "FEW_BODIES", 1)
+    assert default_policy(GENERIC)(plan) == {0}
+    assert default_policy(HOST)(plan) == set()
+    text = emit(plan, "m", policy=lambda _: frozenset([0])).files["m.c"]
     assert text.count("TW_SHARED(") == text.count("m_tw_fully_connected_s8(&m_0_params") == 1
 
 

@@ -7,18 +7,21 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import tiny
 from cases import cases_of, graph_of, outputs_of, values_of
 
+from twinfer.aot import firmware
 from twinfer.aot.compiled import CompiledModel
 from twinfer.aot.emit import Mode, emit
 from twinfer.aot.guard import STATUS, check_status
 from twinfer.aot.host import FLAGS as HOST_FLAGS
 from twinfer.aot.host import build, compile_plans, find_compiler
 from twinfer.aot.project import write_project
+from twinfer.aot.qemu import Job, run_jobs
+from twinfer.aot.targets import find
 from twinfer.aot.tools import run_tool
 from twinfer.cli import main
 from twinfer.converter.build import Builder
@@ -184,3 +187,22 @@ def test_emitted_code_tells_an_overrun(mode: Mode, tmp_path: Path) -> None:
         if guard:
             with pytest.raises(GuardError, match=r"step 1 \(operator 1 MUL .*wrote outside its blocks: tensor 'mul_2'"):
                 check_status(project.plan, status)
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
+def test_on_the_target(core: str) -> None:
+    """Every tiny model under guard gives the same outputs; a wrong kernel is named."""
+    card = find(core)
+    for mode in get_args(Mode):
+        plans = {name: make_plan(make().graph, card.target) for name, make in tiny.MODELS.items()}
+        made = [
+            emit(plan, f"{name}{guard:d}", mode=mode, guard=guard) for name, plan in plans.items() for guard in (0, 1)
+        ]
+        jobs = [Job(random_inputs(p.plan.graph), model=i) for i, p in enumerate(made)]
+        results = run_jobs(firmware.build(made, card), jobs, count=False)
+        outputs = [[value.tobytes() for value in result.outputs] for result in results]
+        assert outputs[::2] == outputs[1::2]
+        wrong = emit(changed(chain(), 1, size=SIZE + 1), "m", mode=mode, guard=True)
+        with pytest.raises(GuardError, match=r"step 1 \(operator 1 MUL .*wrote outside its blocks: tensor 'mul_2'"):
+            run_jobs(firmware.build(wrong, card), [Job(random_inputs(wrong.plan.graph))], count=False)

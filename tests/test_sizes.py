@@ -1,0 +1,151 @@
+"""Sizes from the linked ELF: every byte is accounted for, and each to what it belongs to."""
+
+from __future__ import annotations
+
+import builtins
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import tiny
+
+from twinfer.aot.emit import Mode, Project, emit
+from twinfer.aot.firmware import COMPILER, FLAGS
+from twinfer.aot.sizes import WEIGHTS, Sizes, image, sizes
+from twinfer.aot.targets import find
+from twinfer.aot.tools import run_tool
+from twinfer.bench.models import builtin
+from twinfer.bench.source import load
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.plan import make_plan
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+#: A host's library is not linked in.
+HOST_FLAGS = ("-std=c11", "-O2", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all")
+
+#: Bytes of code of TFLM's smallest build with CMSIS-NN for each model, all -Os, and weights + biases + 5 B a channel.
+PEER = {
+    "mlp_kws_int8": (45_448, 27_316),
+    "mlp_vww_int8": (45_448, 232_762),
+    "mlp_ic_int8": (42_584, 80_482),
+    "mlp_ad01_int8": (22_264, 270_880),
+}
+
+
+def flags_of(core: str) -> tuple[str, ...]:
+    return (*find(core).flags, *FLAGS)
+
+
+def project(name: str, core: str, mode: Mode) -> Project:
+    graph = tiny.MODELS[name]().graph if name in tiny.MODELS else builtin()[name]()
+    return emit(make_plan(graph, find(core).target), name, mode=mode)
+
+
+def section_bytes(made: Project, flags: Sequence[str]) -> dict[str, int]:
+    """What ``size`` says of the image, by section."""
+    listed = run_tool(["arm-none-eabi-size", "-A", str(image(made, COMPILER, flags))])
+    rows = [line.split() for line in listed.splitlines()[2:] if line.startswith(".")]
+    return {name: int(size) for name, size, _ in rows}
+
+
+@MODES
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
+@pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8", "kws_float32"])
+def test_every_byte_is_accounted_for(name: str, core: str, mode: Mode) -> None:
+    made, flags = project(name, core, mode), flags_of(core)
+    found, sections = sizes(made, COMPILER, flags), section_bytes(made, flags)
+    read_only = sum(sections.get(s, 0) for s in (".text", ".rodata", ".ARM.extab", ".ARM.exidx"))
+    assert found.code_bytes + found.weight_bytes == read_only
+    assert found.ram_bytes == made.plan.arena_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
+    assert found.flash_bytes == read_only + sections.get(".data", 0)
+
+
+@MODES
+@pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8"])
+def test_constants_to_the_byte(name: str, mode: Mode) -> None:
+    """Every array that a layer reads is there, once, as large as it is; nothing but alignment comes on top."""
+    made = project(name, "cortex-m4", mode)
+    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    arrays = {s.name: s.size for s in found.symbols if s.group in WEIGHTS}
+    assert arrays == {c.symbol: c.array.nbytes for c in made.constants.all}
+    assert found.weight_bytes <= made.constants.nbytes + (made.alignment - 1) * len(arrays)
+
+
+def test_groups_and_layers() -> None:
+    """kws: ten convolutions, pooling, fully connected, softmax with its table."""
+    made = project("kws_int8", "cortex-m4", "compiled")
+    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    channels = [s.node.output.shape[-1] for s in made.plan.steps if s.call.macs]
+    by_step = {s.node.op: found.layer(i) for i, s in enumerate(made.plan.steps)}
+    first = made.plan.steps[0]
+    assert found.layer(0)["weights"] >= first.node.input(1).nbytes
+    assert found.groups["biases"] == pytest.approx(4 * sum(channels), abs=8 * len(channels))
+    assert by_step["SOFTMAX"]["tables"] >= 1024
+    assert by_step["AVERAGE_POOL_2D"].keys() == {"code"}
+    names = {s.name: s.group for s in found.symbols}
+    assert names["kws_int8_run"] == "code"
+    assert names["memset"] == "library"
+    own = [s for s in found.symbols if s.layer is None and s.name and s.group == "code"]
+    assert [s.name for s in own] == ["kws_int8_run"]
+
+
+def test_the_table_of_the_interpreted_mode_is_params() -> None:
+    found = sizes(project("kws_int8", "cortex-m4", "interpreted"), COMPILER, flags_of("cortex-m4"))
+    assert found.groups["params"] > 500
+    assert "constants" not in found.groups
+
+
+def test_memory_that_libraries_write_is_counted() -> None:
+    """newlib's expf may set errno, which lies in its reentrancy structure."""
+    made = project("kws_float32", "cortex-m4", "compiled")
+    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    assert found.ram_bytes > made.plan.arena_bytes
+    assert any(s.name == "impure_data" and s.group == "data" for s in found.symbols)
+
+
+def test_variables_keep_reset() -> None:
+    found = sizes(project("state", "cortex-m4", "compiled"), COMPILER, flags_of("cortex-m4"))
+    assert "state_reset" in {s.name for s in found.symbols}
+
+
+def test_another_flag_another_size() -> None:
+    made = project("kws_int8", "cortex-m4", "compiled")
+    small = sizes(made, COMPILER, (*flags_of("cortex-m4"), "-Os"))
+    assert small.code_bytes < sizes(made, COMPILER, flags_of("cortex-m4")).code_bytes
+
+
+def test_on_the_host() -> None:
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is needed")
+    made = tiny.dense()
+    found = sizes(emit(made, "dense"), "gcc", HOST_FLAGS)
+    assert {s.name for s in found.symbols} >= {"dense_run", "dense_0_in1", "dense_0_fully_connected"}
+    assert found.weight_bytes >= sum(c.nbytes for c in made.constants)
+
+
+def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def absent(name: str, *rest: Any) -> Any:
+        if name.startswith("elftools"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(ToolError, match=r"pip install 'twinfer\[embedded\]'"):
+        sizes(project("dense", "cortex-m4", "compiled"), COMPILER, flags_of("cortex-m4"))
+
+
+@MODES
+@pytest.mark.parametrize("model", PEER)
+def test_smaller_than_asked(model: str, mode: Mode, corpus: Any) -> None:
+    """The limits that the project sets itself against TFLM."""
+    plan = make_plan(load(str(corpus / "models" / f"{model}.tflite")).graph, find("cortex-m4").target)
+    found: Sizes = sizes(emit(plan, model, mode=mode), COMPILER, flags_of("cortex-m4"))
+    code, weights = PEER[model]
+    assert found.code_bytes <= 0.35 * code
+    assert found.weight_bytes <= 1.05 * weights
+    assert found.ram_bytes <= 1.10 * plan.lower_bound_bytes
