@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from typing import get_args
 
@@ -14,7 +15,7 @@ from twinfer.aot.emit import Mode, Project, emit
 from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, FLAGS, Firmware, build
 from twinfer.aot.literals import identifier
 from twinfer.aot.qemu import QEMU, QEMU_PACKAGE, Job, Result, run_jobs
-from twinfer.aot.sizes import Sizes, open_elf, sizes
+from twinfer.aot.sizes import Sizes, sizes
 from twinfer.aot.stack import firmware_bound
 from twinfer.aot.targets import Card
 from twinfer.aot.tools import need_tool
@@ -47,7 +48,8 @@ def need_tools() -> None:
     """ToolError if anything is missing that these figures take."""
     need_tool(COMPILER, COMPILER_PACKAGES)
     need_tool(QEMU, QEMU_PACKAGE)
-    open_elf(None)
+    if find_spec("elftools") is None:
+        raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
 
 
 def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
