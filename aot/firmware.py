@@ -67,7 +67,7 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
     files["library.c"] = f'#include "harness.h"\n\n{files["library.c"]!s}\n' + "\n".join(table) + "\n"
     for name in (*_BOARD_SOURCES, "semihost.h", "harness.h"):
         files[name] = (BOARD / name).read_text(encoding="utf-8")
-    return {**files, "link.ld": _linker_script(card)}
+    return {**files, "link.ld": linker_script(card)}
 
 
 def _entries(project: Project) -> str:
@@ -93,7 +93,7 @@ def _members(project: Project) -> list[str]:
     return [f"{name}_run", reset, *tables, *map(str, counts), str(plan.arena_bytes)]
 
 
-def _linker_script(card: Card) -> str:
+def linker_script(card: Card) -> str:
     """The vector table stands before the program or, if the core wants that, elsewhere."""
     before = _VECTORS_BYTES if card.vectors is None else 0
     numbers = {

@@ -7,11 +7,14 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from twinfer.aot import boards
 from twinfer.aot.emit import Mode, Project, emit, version
 from twinfer.aot.layers import Policy, kernel_counts
 from twinfer.aot.literals import comment, grouped
 from twinfer.aot.selftest import test_source, vectors
+from twinfer.aot.targets import Card
 from twinfer.aot.tools import write_files
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
@@ -38,16 +41,21 @@ def write_project(
     policy: Policy | None = None,
     stack_bytes: int | None = None,
     guard: bool = False,
+    card: Card | None = None,
 ) -> Project:
     """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
 
+    ``card`` adds what the self-test needs to run on that board under QEMU, and the stack that a run takes there.
     ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
     run is replaced; InvalidArgumentError if it holds anything that twinfer did not write.
     """
     target = Path(folder).resolve()
     check_replaceable(target)
-    project = emit(plan, name, sha256=sha256, mode=mode, policy=policy, stack_bytes=stack_bytes, guard=guard)
-    files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs)
+    how: dict[str, Any] = {"sha256": sha256, "mode": mode, "policy": policy, "guard": guard}
+    if card is not None and stack_bytes is None:
+        stack_bytes = boards.worst_stack(emit(plan, name, **how), card)
+    project = emit(plan, name, stack_bytes=stack_bytes, **how)
+    files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
         new = Path(work) / target.name
@@ -91,13 +99,14 @@ def _written(target: Path) -> set[str]:
         return set()
 
 
-def project_files(project: Project, inputs: Sequence[Array]) -> dict[str, str]:
+def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str]:
     """Everything that goes into the folder, by path."""
     test = test_source(project, vectors(project.plan, inputs))
     files = {
         **project.files,
         f"{project.name}_test.c": test,
-        **{template: _filled(template, project) for template in ("Makefile", "CMakeLists.txt", "README.md")},
+        **{template: _filled(template, project, card) for template in ("Makefile", "CMakeLists.txt", "README.md")},
+        **(boards.sources(card) if card else {}),
     }
     described = {
         "tool": version(),
@@ -110,9 +119,9 @@ def project_files(project: Project, inputs: Sequence[Array]) -> dict[str, str]:
     return files
 
 
-def _filled(template: str, project: Project) -> str:
+def _filled(template: str, project: Project, card: Card | None) -> str:
     text = (_TEMPLATES / template).read_text(encoding="utf-8")
-    for key, value in _facts(project).items():
+    for key, value in {**_facts(project), **boards.building(card, project.plan.target)}.items():
         text = text.replace(f"@{key}@", value)
     return text
 
@@ -133,7 +142,6 @@ def _facts(project: Project) -> Mapping[str, str]:
         "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
-        "arch": "-march=native" if plan.target.wide else "",
         "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
         "reset": f"    {project.name}_reset(arena); /* variables to their first values */\n" if plan.variables else "",
     }

@@ -28,6 +28,21 @@ from twinfer.runtime.op import Array
 
 QEMU, QEMU_PACKAGE = "qemu-system-arm", "qemu-system-arm"
 
+#: No windows, no consoles but semihosting's.
+SILENT = tuple(
+    [
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+        "-serial",
+        "none",
+        "-nodefaults",
+        "-semihosting-config",
+        "enable=on,target=native",
+    ]
+)
+
 #: Longest that QEMU may take, in seconds; it executes some 300 million instructions in one.
 PATIENCE = 300.0
 
@@ -118,9 +133,7 @@ def run_jobs(
 def start(firmware: Firmware, folder: Path, patience: float, more: Iterable[str] = ()) -> None:
     """Run QEMU in ``folder``, where the program finds its input and leaves its output."""
     machine = ("-machine", firmware.card.machine, "-kernel", str(firmware.elf))
-    silent = ("-display", "none", "-monitor", "none", "-serial", "none", "-nodefaults")
-    semihosting = ("-semihosting-config", "enable=on,target=native")
-    run_tool([QEMU, *machine, *silent, *semihosting, *more], folder, patience)
+    run_tool([QEMU, *machine, *SILENT, *more], folder, patience)
 
 
 def _job(firmware: Firmware, job: Job) -> bytes:

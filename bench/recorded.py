@@ -1,4 +1,4 @@
-"""Figures of TensorFlow Lite for Microcontrollers that were measured once and recorded: ``data/peers_cortex_m.toml``."""
+"""TensorFlow Lite for Microcontrollers beside us: figures measured once, in ``data/peers_cortex_m.toml``."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ MOST = 0.01
 Counts = dict[str, int]
 
 HEAD = """\
-# Instructions of one run under QEMU, compiled for Cortex-M: tests/test_perf.py fails where one changes by more than 1 %.
+# Instructions of one run on Cortex-M under QEMU: tests/test_perf.py fails where one changes by more than 1 %.
 # pytest tests/test_perf.py --refresh-perf writes this file anew.
 """
 

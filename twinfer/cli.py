@@ -10,7 +10,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import product
 from typing import Any
 
 from twinfer.runtime.errors import TwinferError
@@ -133,9 +132,10 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
+    from twinfer.targets import benches, judged
     from twinfer.terminal import progress, show
 
-    runs = _benches(arguments)
+    runs = benches(arguments)
     names = arguments.models or builtin_names()
     rows: list[dict[str, Any]] = []
     failed = 0
@@ -144,7 +144,7 @@ def bench(arguments: argparse.Namespace) -> int:
             for k, run_it in enumerate(runs, i * len(runs)):
                 told(k, name, 0)
                 try:
-                    rows += run_it(load(name), lambda share, k=k, name=name: told(k, name, share))  # type: ignore[misc]
+                    rows += run_it(load(name), lambda share, k=k, name=name: told(k, name, share))
                 except TwinferError as error:
                     failed = _fail(f"{name}: {error}")
     if arguments.json:
@@ -152,64 +152,12 @@ def bench(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         show(tables([row for row in rows if row["target"] == "host"]))
         show(embedded_tables([row for row in rows if row["target"] != "host"]))
-    return _judged(rows) or failed
-
-
-def _benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dict[str, Any]]]]:
-    """For every target what measures one model."""
-    from twinfer.bench import compare as on_host
-    from twinfer.bench import embedded
-
-    runs: list[Callable[[Any, Any], list[dict[str, Any]]]] = []
-    for card in _cards(arguments.target):
-        if card is None:
-            peers = _peers(arguments.against, ("litert", "tflm"))
-            chosen = on_host.Options(peers, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
-            runs.append(lambda source, told, chosen=chosen: on_host.compare(source, chosen, told))  # type: ignore[misc]
-        else:
-            embedded.need_tools()
-            how = embedded.Options(arguments.layers, arguments.seed)
-            runs.append(lambda source, told, card=card, how=how: embedded.measure_on(source, card, how, told))  # type: ignore[misc]
-    return runs
-
-
-def _judged(rows: Sequence[Any]) -> int:
-    """The exit status: our own engines must agree with each other, and run."""
-    own = [row for row in rows if row["engine"] in ("interpreted", "compiled")]
-    if any(not (row["same_bits"] or row.get("agrees")) and not row.get("error") for row in own):
-        return EXIT_DIFFERS
-    return EXIT_USAGE if any(row.get("error") for row in own) else 0
+    return judged(rows) or failed
 
 
 def _add_targets(command: argparse.ArgumentParser) -> None:
     about = f"where, one or several with commas: {_TARGET} (default: host)"
     command.add_argument("--target", metavar="TARGETS", default="host", help=about)
-
-
-def _cards(targets: str) -> list[Any]:
-    """The cards of the targets, None for the host; InvalidArgumentError with the names there are."""
-    names = [name.strip() for name in targets.split(",") if name.strip()]
-    return [_card(name) for name in dict.fromkeys(names or ["host"])]
-
-
-def _card(target: str) -> Any:
-    from twinfer.aot.targets import find
-
-    return None if target == "host" else find(target)
-
-
-def _peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
-    """The peers asked for; ToolError if one is not installed."""
-    from twinfer.bench.peers import installed
-    from twinfer.runtime.errors import ToolError
-
-    if wanted is None:
-        return [peer for peer in usual if installed(peer)]
-    names = [name.strip() for name in wanted.split(",") if name.strip() not in ("", "none")]
-    for name in names:
-        if not installed(name):
-            raise ToolError(f"{name} is not installed: pip install 'twinfer[peers]', or leave it out of --against")
-    return names
 
 
 def _write_json(path: str, value: Any) -> None:
@@ -277,13 +225,15 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.arrays import read_inputs, summary, write_outputs
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
+    from twinfer.targets import card, run_on
     from twinfer.terminal import show
 
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
-    card, shapes = _card(arguments.target), [value.shape for value in inputs]
-    if card is not None:
-        return _run_on(card, arguments, _opened(graph, "interpreted", shapes, False).plan.graph, inputs)
+    board, shapes = card(arguments.target), [value.shape for value in inputs]
+    if board is not None:
+        run_on(board, arguments, _opened(graph, "interpreted", shapes, False).plan.graph, inputs)
+        return 0
     model = _opened(graph, arguments.engine, shapes, arguments.guard)
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
@@ -291,23 +241,6 @@ def run(arguments: argparse.Namespace) -> int:
     values = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
     write_outputs(model.plan.graph, arguments.output, values)
     show([summary(model.plan.graph, inputs, values)])
-    return 0
-
-
-def _run_on(card: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequence[Any]) -> int:
-    """The same on a microcontroller, and how many instructions it took."""
-    from twinfer.aot.emit import emit
-    from twinfer.aot.firmware import build
-    from twinfer.aot.qemu import Job, run_jobs
-    from twinfer.arrays import summary, write_outputs
-    from twinfer.runtime.plan import make_plan
-    from twinfer.terminal import show
-
-    project = emit(make_plan(graph, card.target), "model", mode=arguments.engine, guard=arguments.guard)
-    (result,) = run_jobs(build(project, card), [Job(inputs)])
-    write_outputs(graph, arguments.output, result.outputs)
-    show([summary(graph, inputs, result.outputs)])
-    sys.stdout.write(f"{arguments.engine} on {card.name}: {result.counts[0]:,} instructions\n")
     return 0
 
 
@@ -349,11 +282,12 @@ def _add_verify(commands: Any) -> None:
 def verify(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.matrix import findings, matrix
+    from twinfer.targets import proofs
     from twinfer.terminal import progress, show
 
-    runs = _proofs(arguments)
+    runs = proofs(arguments)
     names, failed = arguments.models, 0
-    proofs: list[list[Any]] = [[] for _ in runs]
+    proven: list[list[Any]] = [[] for _ in runs]
     with progress(len(names) * len(runs)) as told:
         for i, name in enumerate(names):
             for k, (_, prove) in enumerate(runs):
@@ -361,34 +295,15 @@ def verify(arguments: argparse.Namespace) -> int:
                 told(at, name, 0)
                 try:
                     step = lambda share, at=at, name=name: told(at, name, share)  # noqa: E731
-                    proofs[k].append(prove(load(name), step))
+                    proven[k].append(prove(load(name), step))
                 except TwinferError as error:
                     failed = _fail(f"{name}: {error}")
-    for (engines, _), proven in zip(runs, proofs, strict=True):
-        show(matrix(proven, engines))
-        show(findings(proven))
-    every = [proof for proven in proofs for proof in proven]
+    for (engines, _), found in zip(runs, proven, strict=True):
+        show(matrix(found, engines))
+        show(findings(found))
+    every = [proof for found in proven for proof in found]
     failed = EXIT_USAGE if any(proof.unrun for proof in every) else failed
     return failed if all(proof.proven for proof in every) else EXIT_DIFFERS
-
-
-def _proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[[Any, Any], Any]]]:
-    """What proves a model on this computer, and what does on all the microcontrollers; with the columns of its table."""
-    from twinfer.bench import embedded
-    from twinfer.bench import verify as on_host
-
-    cards = _cards(arguments.target)
-    how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
-    runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
-    if None in cards:
-        peers = _peers(arguments.against, ("tflm", "litert-ref"))
-        prove = lambda source, told: on_host.verify(source, peers, progress=told, **how)  # noqa: E731
-        runs.append((("numpy", "compiled", *peers), prove))
-    if boards := [card for card in cards if card is not None]:
-        embedded.need_tools()
-        prove_on = lambda source, told: embedded.verify_on(source, boards, progress=told, **how)  # noqa: E731
-        runs.append(([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove_on))
-    return runs
 
 
 # -- compile -----------------------------------------------------------------------------------------------------------
@@ -425,13 +340,14 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
     from twinfer.runtime.target import GENERIC, HOST
+    from twinfer.targets import card
 
     source = load(arguments.model)
-    card = None if arguments.target == "generic" else _card(arguments.target)
-    target = card.target if card else GENERIC if arguments.target == "generic" else HOST
+    board = None if arguments.target == "generic" else card(arguments.target)
+    target = board.target if board else GENERIC if arguments.target == "generic" else HOST
     plan = make_plan(source.graph, target)
     name = arguments.name or identifier(source.name)
-    how = {"mode": arguments.mode, "guard": arguments.guard, "card": card}
+    how = {"mode": arguments.mode, "guard": arguments.guard, "card": board}
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
     arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     stack = "" if project.stack_bytes is None else f", stack {project.stack_bytes:,} bytes at most"

@@ -1,0 +1,61 @@
+"""What a project's folder needs to build for a machine and to run its self-test there: values of the templates."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from twinfer.aot.emit import Project
+from twinfer.aot.firmware import COMPILER, FLAGS, linker_script
+from twinfer.aot.qemu import QEMU, SILENT
+from twinfer.aot.stack import stack_bound
+from twinfer.aot.targets import BOARD, Card
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.target import Target
+
+_SOURCES = ("start.c", "semihost.c", "stdio.c")
+
+#: CMake's word for a machine without an operating system.
+_CROSS = f"-DCMAKE_SYSTEM_NAME=Generic -DCMAKE_C_COMPILER={COMPILER} -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"
+
+
+def sources(card: Card) -> dict[str, str]:
+    """The files of ``board/``: from reset to main, a console, the linker's script."""
+    files = {f"board/{name}": (BOARD / name).read_text(encoding="utf-8") for name in (*_SOURCES, "semihost.h")}
+    return {**files, "board/link.ld": linker_script(card)}
+
+
+def worst_stack(project: Project, card: Card) -> int | None:
+    """Bytes of stack that a run needs at most there; None without the tools to tell."""
+    try:
+        return stack_bound(project, COMPILER, (*card.flags, *FLAGS)).bytes
+    except ToolError:
+        return None
+
+
+def building(card: Card | None, target: Target) -> Mapping[str, str]:
+    """How to compile, link and run: for a board, or for the machine that make runs on."""
+    if card is None:
+        return {
+            "tools": "CC ?= cc\nAR ?= ar",
+            "arch": "-march=native" if target.wide else "",
+            "portable": "ARCH= for a portable build.",
+            "board": "",
+            "link": "",
+            "run": "./",
+            "where": "",
+            "also": " and ctest",
+            "cmake": "cmake -B build . && cmake --build build && ctest --test-dir build",
+        }
+    quiet = (word for word in SILENT if word != "-nodefaults")  # or QEMU warns of a network that is not there
+    return {
+        "tools": f"CC = {COMPILER}\nAR = {COMPILER.removesuffix('gcc')}ar",
+        "arch": shlex.join([*card.flags, "-ffunction-sections", "-fdata-sections"]),
+        "portable": "ARCH chooses the core.",
+        "board": "".join(f" build/board/{name.removesuffix('.c')}.o" for name in _SOURCES),
+        "link": " -nostartfiles -Wl,--gc-sections -T board/link.ld",
+        "run": f"{shlex.join([QEMU, '-machine', card.machine, *quiet])} -kernel ",
+        "where": f" in QEMU's {card.machine}",
+        "also": "",
+        "cmake": f"cmake -B build {_CROSS} . && cmake --build build",
+    }

@@ -1,0 +1,97 @@
+"""What the command line's targets mean: this computer, or microcontrollers under QEMU; and what runs on which."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+
+def cards(targets: str) -> list[Any]:
+    """The cards of the targets, None for the host; InvalidArgumentError with the names there are."""
+    names = [name.strip() for name in targets.split(",") if name.strip()]
+    return [card(name) for name in dict.fromkeys(names or ["host"])]
+
+
+def card(target: str) -> Any:
+    from twinfer.aot.targets import find
+
+    return None if target == "host" else find(target)
+
+
+def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
+    """The peers asked for; ToolError if one is not installed."""
+    from twinfer.bench.peers import installed
+    from twinfer.runtime.errors import ToolError
+
+    if wanted is None:
+        return [peer for peer in usual if installed(peer)]
+    names = [name.strip() for name in wanted.split(",") if name.strip() not in ("", "none")]
+    for name in names:
+        if not installed(name):
+            raise ToolError(f"{name} is not installed: pip install 'twinfer[peers]', or leave it out of --against")
+    return names
+
+
+def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dict[str, Any]]]]:
+    """For every target what measures one model."""
+    from twinfer.bench import compare as on_host
+    from twinfer.bench import embedded
+
+    runs: list[Callable[[Any, Any], list[dict[str, Any]]]] = []
+    for board in cards(arguments.target):
+        if board is None:
+            against = peers(arguments.against, ("litert", "tflm"))
+            chosen = on_host.Options(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+            runs.append(lambda source, told, chosen=chosen: on_host.compare(source, chosen, told))  # type: ignore[misc]
+        else:
+            embedded.need_tools()
+            how = embedded.Options(arguments.layers, arguments.seed)
+            runs.append(lambda source, told, board=board, how=how: embedded.measure_on(source, board, how, told))  # type: ignore[misc]
+    return runs
+
+
+def judged(rows: Sequence[Any]) -> int:
+    """The exit status: 1 unless our own engines agree with each other, 2 if one of them did not run."""
+    own = [row for row in rows if row["engine"] in ("interpreted", "compiled")]
+    if any(not (row["same_bits"] or row.get("agrees")) and not row.get("error") for row in own):
+        return 1
+    return 2 if any(row.get("error") for row in own) else 0
+
+
+def run_on(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequence[Any]) -> None:
+    """One inference on a microcontroller, and how many instructions it took."""
+    from rich.text import Text
+
+    from twinfer.aot.emit import emit
+    from twinfer.aot.firmware import build
+    from twinfer.aot.qemu import Job, run_jobs
+    from twinfer.arrays import summary, write_outputs
+    from twinfer.runtime.plan import make_plan
+    from twinfer.terminal import show
+
+    project = emit(make_plan(graph, board.target), "model", mode=arguments.engine, guard=arguments.guard)
+    (result,) = run_jobs(build(project, board), [Job(inputs)])
+    write_outputs(graph, arguments.output, result.outputs)
+    counted = Text(f"{arguments.engine} on {board.name}: {result.counts[0]:,} instructions")
+    show([summary(graph, inputs, result.outputs), counted])
+
+
+def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[[Any, Any], Any]]]:
+    """What proves a model on this computer, and what does on all the microcontrollers; each with its columns."""
+    from twinfer.bench import embedded
+    from twinfer.bench import verify as on_host
+
+    chosen = cards(arguments.target)
+    how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
+    runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
+    if None in chosen:
+        against = peers(arguments.against, ("tflm", "litert-ref"))
+        prove = lambda source, told: on_host.verify(source, against, progress=told, **how)  # noqa: E731
+        runs.append((("numpy", "compiled", *against), prove))
+    if boards := [board for board in chosen if board is not None]:
+        embedded.need_tools()
+        prove_on = lambda source, told: embedded.verify_on(source, boards, progress=told, **how)  # noqa: E731
+        runs.append(([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove_on))
+    return runs
