@@ -29,19 +29,8 @@ from twinfer.runtime.op import Array
 QEMU, QEMU_PACKAGE = "qemu-system-arm", "qemu-system-arm"
 
 #: No windows, no consoles but semihosting's.
-SILENT = tuple(
-    [
-        "-display",
-        "none",
-        "-monitor",
-        "none",
-        "-serial",
-        "none",
-        "-nodefaults",
-        "-semihosting-config",
-        "enable=on,target=native",
-    ]
-)
+_CONSOLE = ("-semihosting-config", "enable=on,target=native")
+SILENT = ("-display", "none", "-monitor", "none", "-serial", "none", "-nodefaults", *_CONSOLE)
 
 #: Longest that QEMU may take, in seconds; it executes some 300 million instructions in one.
 PATIENCE = 300.0

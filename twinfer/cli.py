@@ -141,12 +141,13 @@ def bench(arguments: argparse.Namespace) -> int:
     failed = 0
     with progress(len(names) * len(runs)) as told:
         for i, name in enumerate(names):
-            for k, run_it in enumerate(runs, i * len(runs)):
-                told(k, name, 0)
-                try:
-                    rows += run_it(load(name), lambda share, k=k, name=name: told(k, name, share))
-                except TwinferError as error:
-                    failed = _fail(f"{name}: {error}")
+            try:
+                source = load(name)
+                for k, run_it in enumerate(runs, i * len(runs)):
+                    told(k, name, 0)
+                    rows += run_it(source, lambda share, k=k, name=name: told(k, name, share))
+            except TwinferError as error:
+                failed = _fail(f"{name}: {error}")
     if arguments.json:
         _write_json(arguments.json, document(rows))
     if arguments.json != "-":

@@ -1,0 +1,239 @@
+"""The command line on microcontrollers: run, verify, bench and compile for Cortex-M, under QEMU."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import CorpusModel
+from rich.console import Console
+
+from twinfer.aot import targets
+from twinfer.aot.emit import emit
+from twinfer.aot.firmware import build
+from twinfer.aot.qemu import Job, run_jobs
+from twinfer.bench import embedded
+from twinfer.bench.embedded import MODES, Options, measure_on, verify_on
+from twinfer.bench.embedded_report import embedded_tables
+from twinfer.bench.recorded import recorded
+from twinfer.bench.source import Source, load
+from twinfer.cli import main
+from twinfer.converter.build import Builder
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan import make_plan
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+M4 = "cortex-m4"
+
+
+def tiny() -> Graph:
+    """float [1, 8] -> dense [1, 4] -> softmax."""
+    rng = np.random.default_rng(3)
+    b = Builder("tiny")
+    x = b.input("x", "FLOAT32", (1, 8))
+    weights, bias = rng.standard_normal((4, 8)).astype(np.float32), rng.standard_normal(4).astype(np.float32)
+    return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
+
+
+def text_of(rows: list[Any]) -> str:
+    written = io.StringIO()
+    console = Console(width=120, file=written)
+    for part in embedded_tables(rows):
+        console.print(part)
+    return written.getvalue()
+
+
+# -- bench -------------------------------------------------------------------------------------------------------------
+
+
+def test_bench_kws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both modes with the host's bits, the promised keys, and TFLM beside them."""
+    path = tmp_path / "rows.json"
+    assert main(["bench", "kws_int8", "--target", M4, "--layers", "--json", str(path)]) == 0
+    text = capsys.readouterr().out
+    made = json.loads(path.read_text())
+    assert made["schema"] == 1
+    interpreted, compiled, *peers = made["rows"]
+    for row, mode in ((interpreted, "interpreted"), (compiled, "compiled")):
+        assert (row["model"], row["engine"], row["target"], row["same_bits"]) == ("kws_int8", mode, M4, True)
+        assert row["arena_bytes"] == row["lower_bound_bytes"] == row["ram_bytes"] == 16_000
+        assert 0 < row["stack_bytes"] <= row["stack_bound_bytes"] < 1024
+        assert 0 < row["instructions"] - sum(layer["instructions"] for layer in row["layers"]) < 1000
+        assert sum(layer["macs"] for layer in row["layers"]) == row["macs"] == 2_656_768
+        assert row["constant_bytes"] <= row["weight_bytes"] < row["constant_bytes"] + 64
+    assert compiled["instructions"] < interpreted["instructions"]
+    assert [row["engine"] for row in peers] == ["tflm-cmsis", "tflm-cmsis-small", "tflm-reference"]
+    small, reference = peers[1:]
+    assert compiled["instructions"] <= 0.5 * reference["instructions"]
+    assert compiled["code_bytes"] <= 0.35 * small["code_bytes"]
+    for word in ("same bits", "TFLM + CMSIS-NN", "7,847,268", "DEPTHWISE_CONV_2D", "same topology"):
+        assert word in text
+    assert "cycle" not in text
+
+
+def test_bench_several_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "digits_int8", "--target", f"host,{M4},cortex-m0", "--runs", "1", "--against", "none"]
+    assert main([*arguments, "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    pairs = [(row["target"], row["engine"]) for row in rows]
+    assert pairs == [(t, e) for t in ("host", M4, "cortex-m0") for e in ("interpreted", "compiled")]
+    assert all(row["same_bits"] for row in rows)
+
+
+def test_floats_may_differ_within_the_tolerance() -> None:
+    rows = measure_on(Source("tiny", tiny()), targets.find(M4), Options())
+    assert all(row["agrees"] and row["max_difference"] < 1e-6 for row in rows)
+    odd = {**rows[0], "same_bits": False, "max_difference": 1e-7}
+    assert "differ by 1e-07" in text_of([odd])
+
+
+def test_what_does_not_fit_is_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = tmp_path / "small.toml"
+    card.write_text('[small]\nbase = "cortex-m4"\nram_bytes = 0x2000\nstack_bytes = 0x400\n')
+    assert main(["bench", "kws_int8", "digits_int8", "--target", str(card)]) == 2
+    text = capsys.readouterr().out
+    assert "kws_int8 needs 16,000 B of arena, small has 8,192 B of RAM" in text
+    assert "failed" in text
+    assert "same bits" in text
+    assert main(["verify", "kws_int8", "--target", str(card)]) == 2
+    assert "needs 16,000 B of arena" in capsys.readouterr().out
+
+
+def test_tables_stay_narrow() -> None:
+    row = dict.fromkeys(("arena_bytes", "lower_bound_bytes", "code_bytes", "weight_bytes", "ram_bytes"), 333_288)
+    row |= {"stack_bytes": 1_340, "stack_bound_bytes": 1_340, "instructions": 123_456_789}
+    rows: list[Any] = [{**row, "model": "m", "target": M4, "engine": "tflm-cmsis", "macs": 9, "same_bits": True}]
+    assert max(len(line.rstrip()) for line in text_of(rows).splitlines()) <= 110
+
+
+def test_recorded_figures(corpus: Path) -> None:
+    source = load(str(corpus / "models" / "mlp_vww_int8.tflite"))
+    rows = recorded(source, M4)
+    assert [row["instructions"] for row in rows] == [24_720_367, 28_556_481, 116_629_448]
+    assert rows[0]["recorded"] == "vww"
+    assert recorded(source, "cortex-m33")[0]["instructions"] == 24_542_053
+    assert recorded(load("digits_int8"), M4) == recorded(source, "no-such-core") == []
+
+
+def test_missing_tools(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    for command in ("bench", "verify"):
+        assert main([command, "digits_int8", "--target", M4]) == 2
+        assert "pip install" in capsys.readouterr().err
+
+
+def test_unknown_target(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["bench", "digits_int8"], ["compile", "digits_int8", "-o", "x"], ["run", "digits_int8"]):
+        assert main([*command, "--target", "cortex-m99"]) == 2
+        assert "cortex-m55" in capsys.readouterr().err
+
+
+# -- run and verify ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", MODES)
+def test_run(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    host, board = tmp_path / "host.npy", tmp_path / "board.npy"
+    assert main(["run", "digits_int8", "--output", str(host)]) == 0
+    assert main(["run", "digits_int8", "--target", M4, "--engine", engine, "--output", str(board)]) == 0
+    np.testing.assert_array_equal(np.load(board), np.load(host))
+    assert f"{engine} on {M4}: " in capsys.readouterr().out
+
+
+def test_verify(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "digits_int8", "--target", f"{M4},cortex-m55", "--samples", "3", "--guard"]) == 0
+    text = capsys.readouterr().out
+    assert "proven on 3 samples" in text
+    assert text.count("m55") == 2
+
+
+def test_verify_finds_a_wrong_bit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def wrong(*arguments: Any, **how: Any) -> Any:
+        (result,) = run_jobs(*arguments, **how)
+        result.outputs[0][0, 3] ^= 1
+        return [result]
+
+    monkeypatch.setattr(embedded, "run_jobs", wrong)
+    assert main(["verify", "digits_int8", "--target", M4]) == 1
+    assert "element [0, 3] of sample 0" in capsys.readouterr().out
+    assert not verify_on(load("digits_int8"), [targets.find(M4)]).proven
+
+
+@pytest.mark.corpus("app")
+def test_golden_bits(corpus_model: CorpusModel) -> None:
+    """The recorded outputs of MLPerf Tiny's and TFLM's own models, in both modes."""
+    name = corpus_model.path.stem
+    if name not in GOLDEN:
+        pytest.skip("none of the models that are measured")
+    plan, card = make_plan(load(str(corpus_model.path)).graph, targets.find(M4).target), targets.find(M4)
+    golden = corpus_model.golden()
+    samples = sorted({key.split("_")[0] for key in golden if key.startswith("s") and "_in" in key})
+    jobs = [Job([golden[f"{s}_in{j}"] for j in range(len(plan.graph.inputs))], i) for i in (0, 1) for s in samples]
+    projects = [emit(plan, f"{name}_{mode}", mode=mode) for mode in MODES]
+    results = run_jobs(build(projects, card), jobs, count=False)
+    for result, sample in zip(results, samples * 2, strict=True):
+        for j, value in enumerate(result.outputs):
+            np.testing.assert_array_equal(value, golden[f"{sample}_out{j}"])
+
+
+GOLDEN = ("mlp_kws_int8", "mlp_vww_int8", "mlp_ic_int8", "mlp_ad01_int8", "tflm_hello_world_int8")
+GOLDEN += ("tflm_person_detect", "tflm_micro_speech_quantized")
+
+
+# -- compile -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("core", "mode"), [(M4, "compiled"), ("cortex-m0", "interpreted"), ("cortex-m55", "compiled")])
+def test_compile(core: str, mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder builds on its own, and its self-test passes on the board."""
+    folder = tmp_path / "c"
+    assert main(["compile", "digits_int8", "--target", core, "--mode", mode, "-o", str(folder)]) == 0
+    assert "stack" in capsys.readouterr().out
+    assert "DIGITS_INT8_STACK_BYTES" in (folder / "digits_int8.h").read_text()
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "digits_int8: ok" in done.stdout + done.stderr
+    again = tmp_path / "d"
+    assert main(["compile", "digits_int8", "--target", core, "--mode", mode, "-o", str(again)]) == 0
+    files = sorted(p.relative_to(again) for p in again.rglob("*") if p.is_file())
+    assert all((folder / p).read_bytes() == (again / p).read_bytes() for p in files)
+
+
+def test_a_failing_self_test_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    assert main(["compile", "digits_int8", "--target", M4, "-o", str(folder)]) == 0
+    test = folder / "digits_int8_test.c"
+    test.write_text(test.read_text().replace("g != w", "g == w"))
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode != 0
+    assert "FAILED" in done.stdout + done.stderr
+
+
+def test_cmake(tmp_path: Path) -> None:
+    if not shutil.which("cmake"):
+        pytest.skip("cmake is needed")
+    folder = tmp_path / "c"
+    assert main(["compile", "digits_int8", "--target", M4, "-o", str(folder)]) == 0
+    line = next(li for li in (folder / "CMakeLists.txt").read_text().splitlines() if li.startswith("# cmake"))
+    subprocess.run(line.removeprefix("# "), shell=True, cwd=folder, check=True, capture_output=True)
+    assert (folder / "build" / "libdigits_int8.a").exists()
+
+
+def test_without_the_compiler_the_stack_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twinfer.aot.boards.COMPILER", "no-such-compiler")
+    assert main(["compile", "digits_int8", "--target", M4, "-o", str(tmp_path / "c")]) == 0
+    assert "STACK_BYTES" not in (tmp_path / "c" / "digits_int8.h").read_text()
+
+
+def test_cards_of_ones_own_are_named(tmp_path: Path) -> None:
+    card = dataclasses.replace(targets.find(M4), name="mine")
+    rows = measure_on(Source("tiny", tiny()), card, Options())
+    assert {row["target"] for row in rows} == {"mine"}
