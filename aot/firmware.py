@@ -77,7 +77,7 @@ def _entries(project: Project) -> str:
     def spans(tensors: Sequence[Tensor]) -> str:
         return ", ".join(f"{{{offsets[t]}, {t.nbytes}}}" for t in tensors if t.data is None) or "{0, 0}"
 
-    return f"""
+    return f"""{project.wrappers}
 static tw_step_fn *const {name}_steps[] = {{{", ".join((*project.layers, "NULL"))}}};
 static const tw_span {name}_inputs[] = {{{spans(graph.inputs)}}};
 static const tw_span {name}_outputs[] = {{{spans(graph.outputs)}}};

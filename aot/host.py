@@ -94,7 +94,7 @@ def entries(project: Project) -> str:
     """Two functions of the kernels' own signature: the whole model, and the step whose number params points to."""
     name = project.name
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
-    return f"""
+    return f"""{project.wrappers}
 void {name}_whole{signature};
 void {name}_whole{signature} {{
     (void)params;

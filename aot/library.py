@@ -17,7 +17,7 @@ def library_sources(projects: Sequence[Project], entries: Callable[[Project], st
     code, data, blob = [], ["typedef int never_empty;"], bytearray()
     for project in projects:
         files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
-        code += [f'#include "{project.name}.c"', project.wrappers, entries(project)]
+        code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
             data.append(_placed(constant, project.alignment, len(blob)))
             blob += constant.array.tobytes()

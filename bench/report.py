@@ -22,11 +22,18 @@ from twinfer.runtime.errors import ToolError
 SCHEMA = 1
 
 #: Engine -> its name in tables.
-NAMES = {"litert": "LiteRT (XNNPACK)", "litert-ref": "LiteRT (reference)", "tflm": "tflite-micro"}
+NAMES = {
+    "litert": "LiteRT (XNNPACK)",
+    "litert-ref": "LiteRT (reference)",
+    "tflm": "tflite-micro",
+    "tflm-cmsis": "TFLM + CMSIS-NN",
+    "tflm-cmsis-small": "TFLM, -Os",
+    "tflm-reference": "TFLM, reference",
+}
 
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:
-    """The JSON document: what ran where, and a row an engine and model."""
+    """The JSON document: what ran where, and a row an engine, model and target."""
     return {"schema": SCHEMA, "machine": machine(), "rows": list(rows)}
 
 
@@ -68,14 +75,14 @@ def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     yield _times(rows)
     yield from (Text(f"{r['model']}: {_name(r)}: {r['error']}", style="yellow") for r in rows if r.get("error"))
     yield _sizes(rows)
-    for model in _models(rows):
+    for model in models(rows):
         own = [row for row in rows if row["model"] == model and row.get("layers")]
         if own:
             yield _layers(model, own)
             yield _dispatch(own[0])
 
 
-def _models(rows: Iterable[Row]) -> list[str]:
+def models(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["model"] for row in rows))
 
 
@@ -95,10 +102,10 @@ def _times(rows: Sequence[Row]) -> Table:
     """A heading for every model, and below it a line an engine."""
     columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
     made = table("Time of one inference", *columns)
-    for model in _models(rows):
+    for model in models(rows):
         made.add_row(Text(model, style="bold"))
         for row in (row for row in rows if row["model"] == model):
-            made.add_row(_engine(row), *_time_cells(row))
+            made.add_row(engine_label(row), *_time_cells(row))
     return made
 
 
@@ -107,7 +114,7 @@ def _name(row: Row) -> str:
     return NAMES.get(name, name)
 
 
-def _engine(row: Row) -> Text:
+def engine_label(row: Row) -> Text:
     return Text(f"  {_name(row)}", style="bold" if row["engine"] == "compiled" else "")
 
 
@@ -116,15 +123,15 @@ def _time_cells(row: Row) -> list[str | Text]:
         return ["-", "-", "-", "-", "-", Text("failed", style="yellow")]
     rate = row["macs"] / row["min_us"] / 1e3
     times = [number(row[key]) for key in ("min_us", "median_us", "spread_us")]
-    return [*times, f"{row['ratio']:.2f}", f"{rate:.1f}" if row["macs"] else "-", _bits(row)]
+    return [*times, f"{row['ratio']:.2f}", f"{rate:.1f}" if row["macs"] else "-", bits(row)]
 
 
-def _bits(row: Row) -> Text:
+def bits(row: Row) -> Text:
     if row["same_bits"]:
         return Text("same bits", style="green")
     far = row["max_difference"]
     text = "differ" if far is None else f"differ by {far:.0f}" if far >= 1 else f"differ by {far:.1g}"
-    return Text(text, style="yellow" if row["engine"] in NAMES else "bold red")
+    return Text(text, style="yellow" if row["engine"] in NAMES or row.get("agrees") else "bold red")
 
 
 def number(value: float) -> str:

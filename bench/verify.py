@@ -55,13 +55,14 @@ class Line:
 
 @dataclass
 class Proof:
-    """The matrix of a model. ``notes`` maps a peer that gave no outputs to the reason."""
+    """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs."""
 
     model: str
     graph: Graph
     lines: list[Line]
     samples: int
     notes: dict[str, str] = field(default_factory=dict)
+    others: Sequence[str] = OTHERS
 
     @property
     def judges(self) -> list[str]:
@@ -69,7 +70,7 @@ class Proof:
 
         They legitimately differ from TFLM (FULLY_CONNECTED), whose bits are ours.
         """
-        return [e for e in OTHERS if e != "litert-ref" or "tflm" in self.notes]
+        return [e for e in self.others if e != "litert-ref" or "tflm" in self.notes]
 
     def faults(self) -> Iterator[tuple[Line, str, Difference]]:
         """What is wrong, in execution order."""
@@ -78,6 +79,11 @@ class Proof:
                 difference = line.found.get(engine)
                 if difference is not None and not difference.within:
                     yield line, engine, difference
+
+    @property
+    def unrun(self) -> list[str]:
+        """Targets that could not run the model; a peer that could not is no fault of the model's."""
+        return [engine for engine in self.notes if engine not in OTHERS]
 
     @property
     def proven(self) -> bool:

@@ -57,6 +57,7 @@ def entries() -> list[dict[str, Any]]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-models", action="store_true", help="take every corpus model where a test takes a sample")
     parser.addoption("--refresh-golden", action="store_true", help="write tests/golden anew from what is emitted now")
+    parser.addoption("--refresh-perf", action="store_true", help="write tests/perf.lock anew from what is counted now")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -66,6 +66,14 @@ class Growing:
         operands = (b, a) if self.draw(st.booleans()) else (a, b)
         self.node(op, operands, a.shape, fused_activation_function="NONE")
 
+    def assign(self) -> None:
+        """A variable is written, once."""
+        written = {t for n in self.nodes for t in n.outputs}
+        for state in (t for t in self.tensors if t.variable and t not in written):
+            x = self.pick((state.shape,))
+            if x is not state:
+                self.nodes.append(Node("RELU", (x,), (state,), index=len(self.nodes)))
+
     def reshape(self) -> None:
         x = self.pick()
         shape = self.draw(st.sampled_from([x.shape, *(s for s in SHAPES if math.prod(s) == x.size)]))
@@ -92,7 +100,7 @@ class Growing:
         self.node("MEAN", (x, self.constant((0,))), (1, *x.shape[1:]), keep_dims=True)
 
 
-KINDS = ("unary", "binary", "binary", "reshape", "split", "concatenation", "transpose", "mean")
+KINDS = ("unary", "binary", "binary", "reshape", "split", "concatenation", "transpose", "mean", "assign")
 
 
 @st.composite
@@ -103,8 +111,7 @@ def graphs(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Graph:
     for _ in range(draw(st.integers(0, 1))):
         g.add(draw(st.sampled_from(SHAPES[:3])), variable=True)
     g.add((4, 6), data=np.arange(24) - 12)
-    g.add((12,))
-    inputs.append(g.tensors[-1])
+    inputs += [g.add(shape) for shape in ((12,), (6,), (6,))]
     for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=12)):
         getattr(g, kind)()
     last = g.nodes[-1].outputs if g.nodes else ()

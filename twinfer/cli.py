@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 from twinfer.runtime.errors import TwinferError
@@ -17,6 +18,7 @@ from twinfer.runtime.errors import TwinferError
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
 _GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
+_TARGET = "host, cortex-m4, … or a .toml file that describes a board"
 _MODEL = "a .tflite file, or the name of a built-in model"
 
 
@@ -109,17 +111,18 @@ def _add_bench(commands: Any) -> None:
     command = _command(
         commands,
         bench,
-        "time a model interpreted and compiled, beside the peers, in one run",
+        "time a model interpreted and compiled, beside the peers; on a microcontroller count instructions and bytes",
         "",
         "kws_int8 --layers",
+        "kws_int8 --target cortex-m4,cortex-m55",
         "model.tflite --against tflm --seconds 5 --json bench.json",
     )
     command.add_argument("models", nargs="*", metavar="MODEL", help=f"{_MODEL}; all built-in models if none is given")
-    command.add_argument("--layers", action="store_true", help="time every layer, and the dispatch from Python")
+    command.add_argument("--layers", action="store_true", help="every layer, too, and the dispatch from Python")
     command.add_argument(
         "--against", metavar="PEERS", help="litert, tflm, litert-ref, or none (default: those installed)"
     )
-    command.add_argument("--target", choices=["host"], default="host", help="where to run (default: host)")
+    _add_targets(command)
     command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
     command.add_argument("--runs", type=_positive(int), metavar="N", help="rounds for each model, instead of --seconds")
     command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
@@ -127,29 +130,72 @@ def _add_bench(commands: Any) -> None:
 
 
 def bench(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.compare import Options, compare
+    from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
     from twinfer.terminal import progress, show
 
-    peers = _peers(arguments.against, ("litert", "tflm"))
-    options = Options(peers, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+    runs = _benches(arguments)
     names = arguments.models or builtin_names()
     rows: list[dict[str, Any]] = []
     failed = 0
-    with progress(len(names)) as told:
+    with progress(len(names) * len(runs)) as told:
         for i, name in enumerate(names):
-            told(i, name, 0)
-            try:
-                rows += compare(load(name), options, lambda share, i=i, name=name: told(i, name, share))  # type: ignore[misc]
-            except TwinferError as error:
-                failed = _fail(f"{name}: {error}")
+            for k, run_it in enumerate(runs, i * len(runs)):
+                told(k, name, 0)
+                try:
+                    rows += run_it(load(name), lambda share, k=k, name=name: told(k, name, share))  # type: ignore[misc]
+                except TwinferError as error:
+                    failed = _fail(f"{name}: {error}")
     if arguments.json:
         _write_json(arguments.json, document(rows))
     if arguments.json != "-":
-        show(tables(rows))
-    unequal = any(row["engine"] == "compiled" and not row["same_bits"] for row in rows)
-    return EXIT_DIFFERS if unequal else failed
+        show(tables([row for row in rows if row["target"] == "host"]))
+        show(embedded_tables([row for row in rows if row["target"] != "host"]))
+    return _judged(rows) or failed
+
+
+def _benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dict[str, Any]]]]:
+    """For every target what measures one model."""
+    from twinfer.bench import compare as on_host
+    from twinfer.bench import embedded
+
+    runs: list[Callable[[Any, Any], list[dict[str, Any]]]] = []
+    for card in _cards(arguments.target):
+        if card is None:
+            peers = _peers(arguments.against, ("litert", "tflm"))
+            chosen = on_host.Options(peers, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+            runs.append(lambda source, told, chosen=chosen: on_host.compare(source, chosen, told))  # type: ignore[misc]
+        else:
+            embedded.need_tools()
+            how = embedded.Options(arguments.layers, arguments.seed)
+            runs.append(lambda source, told, card=card, how=how: embedded.measure_on(source, card, how, told))  # type: ignore[misc]
+    return runs
+
+
+def _judged(rows: Sequence[Any]) -> int:
+    """The exit status: our own engines must agree with each other, and run."""
+    own = [row for row in rows if row["engine"] in ("interpreted", "compiled")]
+    if any(not (row["same_bits"] or row.get("agrees")) and not row.get("error") for row in own):
+        return EXIT_DIFFERS
+    return EXIT_USAGE if any(row.get("error") for row in own) else 0
+
+
+def _add_targets(command: argparse.ArgumentParser) -> None:
+    about = f"where, one or several with commas: {_TARGET} (default: host)"
+    command.add_argument("--target", metavar="TARGETS", default="host", help=about)
+
+
+def _cards(targets: str) -> list[Any]:
+    """The cards of the targets, None for the host; InvalidArgumentError with the names there are."""
+    names = [name.strip() for name in targets.split(",") if name.strip()]
+    return [_card(name) for name in dict.fromkeys(names or ["host"])]
+
+
+def _card(target: str) -> Any:
+    from twinfer.aot.targets import find
+
+    return None if target == "host" else find(target)
 
 
 def _peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
@@ -212,7 +258,7 @@ def _add_run(commands: Any) -> None:
         "run a model once on arrays from files",
         "model.tflite --input x.npy --output y.npy",
         "model.tflite --input left=a.npy --input right=b.npy --output y.npz --engine compiled",
-        "kws_int8 --seed 7",
+        "kws_int8 --seed 7 --target cortex-m4",
     )
     command.add_argument("model", metavar="MODEL", help=_MODEL)
     about = "a .npy file, in the order of the inputs, or for the input of that name; or a .npz file that holds all"
@@ -223,6 +269,7 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
     )
+    command.add_argument("--target", default="host", help=f"{_TARGET} (default: host)")
     command.add_argument("--guard", action="store_true", help=_GUARD)
 
 
@@ -234,13 +281,33 @@ def run(arguments: argparse.Namespace) -> int:
 
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
-    model = _opened(graph, arguments.engine, [value.shape for value in inputs], arguments.guard)
+    card, shapes = _card(arguments.target), [value.shape for value in inputs]
+    if card is not None:
+        return _run_on(card, arguments, _opened(graph, "interpreted", shapes, False).plan.graph, inputs)
+    model = _opened(graph, arguments.engine, shapes, arguments.guard)
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
     model.invoke()
     values = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
     write_outputs(model.plan.graph, arguments.output, values)
     show([summary(model.plan.graph, inputs, values)])
+    return 0
+
+
+def _run_on(card: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequence[Any]) -> int:
+    """The same on a microcontroller, and how many instructions it took."""
+    from twinfer.aot.emit import emit
+    from twinfer.aot.firmware import build
+    from twinfer.aot.qemu import Job, run_jobs
+    from twinfer.arrays import summary, write_outputs
+    from twinfer.runtime.plan import make_plan
+    from twinfer.terminal import show
+
+    project = emit(make_plan(graph, card.target), "model", mode=arguments.engine, guard=arguments.guard)
+    (result,) = run_jobs(build(project, card), [Job(inputs)])
+    write_outputs(graph, arguments.output, result.outputs)
+    show([summary(graph, inputs, result.outputs)])
+    sys.stdout.write(f"{arguments.engine} on {card.name}: {result.counts[0]:,} instructions\n")
     return 0
 
 
@@ -265,6 +332,7 @@ def _add_verify(commands: Any) -> None:
         "prove that numpy, interpreter, compiled code, tflite-micro and LiteRT agree on every tensor",
         "kws_int8",
         "models/*.tflite --samples 4 --against tflm",
+        "kws_int8 --target cortex-m4,cortex-m55",
     )
     command.add_argument("models", nargs="+", metavar="MODEL", help=_MODEL)
     command.add_argument("--seed", type=int, default=0, help="seed of the first input (default: 0)")
@@ -273,30 +341,54 @@ def _add_verify(commands: Any) -> None:
     )
     about = "tflm, litert-ref, or none (default: those installed)"
     command.add_argument("--against", metavar="PEERS", help=about)
+    _add_targets(command)
     command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    from twinfer.bench import verify as proof
     from twinfer.bench.source import load
     from twinfer.matrix import findings, matrix
     from twinfer.terminal import progress, show
 
-    peers = _peers(arguments.against, ("tflm", "litert-ref"))
-    names, failed, proofs = arguments.models, 0, []
-    with progress(len(names)) as told:
+    runs = _proofs(arguments)
+    names, failed = arguments.models, 0
+    proofs: list[list[Any]] = [[] for _ in runs]
+    with progress(len(names) * len(runs)) as told:
         for i, name in enumerate(names):
-            told(i, name, 0)
-            try:
-                options = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
-                step = lambda share, i=i, name=name: told(i, name, share)  # noqa: E731
-                proofs.append(proof.verify(load(name), peers, progress=step, **options))
-            except TwinferError as error:
-                failed = _fail(f"{name}: {error}")
-    show(matrix(proofs, ("numpy", "compiled", *peers)))
-    show(findings(proofs))
-    return failed if all(p.proven for p in proofs) else EXIT_DIFFERS
+            for k, (_, prove) in enumerate(runs):
+                at = i * len(runs) + k
+                told(at, name, 0)
+                try:
+                    step = lambda share, at=at, name=name: told(at, name, share)  # noqa: E731
+                    proofs[k].append(prove(load(name), step))
+                except TwinferError as error:
+                    failed = _fail(f"{name}: {error}")
+    for (engines, _), proven in zip(runs, proofs, strict=True):
+        show(matrix(proven, engines))
+        show(findings(proven))
+    every = [proof for proven in proofs for proof in proven]
+    failed = EXIT_USAGE if any(proof.unrun for proof in every) else failed
+    return failed if all(proof.proven for proof in every) else EXIT_DIFFERS
+
+
+def _proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[[Any, Any], Any]]]:
+    """What proves a model on this computer, and what does on all the microcontrollers; with the columns of its table."""
+    from twinfer.bench import embedded
+    from twinfer.bench import verify as on_host
+
+    cards = _cards(arguments.target)
+    how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
+    runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
+    if None in cards:
+        peers = _peers(arguments.against, ("tflm", "litert-ref"))
+        prove = lambda source, told: on_host.verify(source, peers, progress=told, **how)  # noqa: E731
+        runs.append((("numpy", "compiled", *peers), prove))
+    if boards := [card for card in cards if card is not None]:
+        embedded.need_tools()
+        prove_on = lambda source, told: embedded.verify_on(source, boards, progress=told, **how)  # noqa: E731
+        runs.append(([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove_on))
+    return runs
 
 
 # -- compile -----------------------------------------------------------------------------------------------------------
@@ -307,11 +399,12 @@ def _add_compile(commands: Any) -> None:
         commands,
         compile,
         "write a model as a folder of C that builds on its own",
-        "model.tflite --target host -o model_c",
+        "model.tflite --target cortex-m4 -o model_c",
         "kws_int8 -o kws && make -C kws test",
     )
     command.add_argument("model", metavar="MODEL", help=_MODEL)
-    command.add_argument("--target", choices=["host", "generic"], default="host", help="what for (default: host)")
+    about = f"what for: generic (any 32-bit machine), {_TARGET} (default: host)"
+    command.add_argument("--target", default="host", help=about)
     command.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="folder to write; an earlier run's is replaced"
     )
@@ -334,11 +427,14 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.target import GENERIC, HOST
 
     source = load(arguments.model)
-    plan = make_plan(source.graph, HOST if arguments.target == "host" else GENERIC)
+    card = None if arguments.target == "generic" else _card(arguments.target)
+    target = card.target if card else GENERIC if arguments.target == "generic" else HOST
+    plan = make_plan(source.graph, target)
     name = arguments.name or identifier(source.name)
-    how = {"mode": arguments.mode, "guard": arguments.guard}
+    how = {"mode": arguments.mode, "guard": arguments.guard, "card": card}
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
     arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
-    sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}"
+    stack = "" if project.stack_bytes is None else f", stack {project.stack_bytes:,} bytes at most"
+    sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
     sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")
     return 0

@@ -36,7 +36,7 @@ def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[Renderab
     labels = ("#", "<operator", "<tensor", "<type", "<shape") if single else ("<model", "tensors")
     made = table(f"{subject}: each engine against the interpreter", *labels)
     for engine in engines:
-        made.add_column(SHORT.get(engine, engine), justify="center", no_wrap=True)
+        made.add_column(SHORT.get(engine, engine.replace(" on cortex-", "\n")), justify="center", no_wrap=True)
     for texts, cells in _rows(proofs, engines):
         made.add_row(*(Text(text) for text in texts), *(Text(cell, style=_STYLE[cell]) for cell in cells))
     yield made

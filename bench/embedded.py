@@ -1,0 +1,187 @@
+"""One model on one microcontroller, in both modes, under QEMU: the rows of ``twinfer bench --target cortex-m4``.
+
+Instructions, never cycles: QEMU executes what the core would, and knows nothing of its pipeline or its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import product
+from typing import get_args
+
+from twinfer.aot.emit import Mode, Project, emit
+from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, FLAGS, Firmware, build
+from twinfer.aot.literals import identifier
+from twinfer.aot.qemu import QEMU, QEMU_PACKAGE, Job, Result, run_jobs
+from twinfer.aot.sizes import Sizes, sizes
+from twinfer.aot.stack import firmware_bound
+from twinfer.aot.targets import Card
+from twinfer.aot.tools import need_tool
+from twinfer.bench.compare import Progress, Row, max_difference, same_bits
+from twinfer.bench.recorded import recorded
+from twinfer.bench.source import Source
+from twinfer.bench.verify import TOLERANCE, Line, Proof, compare
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.session import Session
+
+#: Interpreted first, as on the host.
+MODES: Sequence[Mode] = get_args(Mode)[::-1]
+
+#: What a row says of an engine that could run; None in that of one that could not.
+FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_bytes", "stack_bound_bytes")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure: single layers, too? On which inputs?"""
+
+    layers: bool = False
+    seed: int = 0
+
+
+def need_tools() -> None:
+    """ToolError if anything is missing that these figures take."""
+    need_tool(COMPILER, COMPILER_PACKAGES)
+    need_tool(QEMU, QEMU_PACKAGE)
+    if find_spec("elftools") is None:
+        raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
+
+
+def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
+    """A row a mode, then TFLM's recorded ones where they are known for this model and core.
+
+    A mode that cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
+    """
+    plan = make_plan(source.graph, card.target)
+    inputs = random_inputs(plan.graph, options.seed)
+    want = host_outputs(plan.graph, inputs)
+    rows = []
+    for i, mode in enumerate(MODES):
+        progress(i / 2)
+        project = emit(plan, identifier(source.name), mode=mode)
+        rows.append(_row(source.name, project, card, inputs, want, options))
+    return [*rows, *recorded(source, card.name)]
+
+
+def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """What the interpreter on this computer computes."""
+    session = Session(make_plan(graph))
+    session.reset_variables()
+    for tensor, value in zip(session.plan.graph.inputs, inputs, strict=True):
+        if tensor.data is None:
+            session.view(tensor)[...] = value
+    session.run()
+    return [session.view(tensor).copy() for tensor in session.plan.graph.outputs]
+
+
+def _row(
+    model: str, project: Project, card: Card, inputs: Sequence[Array], want: Sequence[Array], options: Options
+) -> Row:
+    """What the JSON says of one mode; stack is from the call of ``NAME_run`` on, as painted and as the static bound."""
+    plan = project.plan
+    row: Row = {
+        "model": model,
+        "engine": project.mode,
+        "target": card.name,
+        "board": card.machine,
+        "operators": len(plan.graph.nodes),
+        "macs": plan.macs,
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "constant_bytes": plan.constant_bytes,
+        "same_bits": None,
+        "max_difference": None,
+        "agrees": None,
+        **dict.fromkeys(FIGURES),
+    }
+    try:
+        firmware = build(project, card)
+        whole, steps, painted = _runs(firmware, inputs)
+        taken = sizes(project, COMPILER, (*card.flags, *FLAGS))
+        bound = firmware_bound(firmware)
+    except ToolError as error:
+        return {**row, "error": str(error)}
+    every, wanted = [value for result in (whole, steps, painted) for value in result.outputs], [*want] * 3
+    row |= {
+        "same_bits": same_bits(every, wanted),
+        "max_difference": max_difference(every, wanted),
+        "agrees": all(agree(*pair) for pair in zip(every, wanted, strict=True)),
+        "instructions": whole.counts[0],
+        "code_bytes": taken.code_bytes,
+        "weight_bytes": taken.weight_bytes,
+        "ram_bytes": taken.ram_bytes,
+        "stack_bytes": painted.stack_bytes,
+        "stack_bound_bytes": bound.bytes,
+    }
+    return {**row, "layers": list(_layers(project, steps, taken))} if options.layers else row
+
+
+def agree(value: Array, want: Array) -> bool:
+    """The same bits or, of floats, within the tolerance: newlib's exp and tanh are not glibc's."""
+    difference = compare(0, want, value, TOLERANCE)
+    return difference is None or difference.within
+
+
+def _runs(firmware: Firmware, inputs: Sequence[Array]) -> list[Result]:
+    """The whole, step by step, and on painted stack."""
+    return run_jobs(firmware, [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)])
+
+
+def _layers(project: Project, steps: Result, taken: Sizes) -> Iterator[Row]:
+    """Every step: its instructions, and the bytes of code and params that are its alone."""
+    for i, (step, count) in enumerate(zip(project.plan.steps, steps.counts, strict=True)):
+        own = taken.layer(i)
+        yield {
+            "index": step.node.index,
+            "op": step.node.op,
+            "output": step.call.outputs[0].name,
+            "shape": list(step.call.outputs[0].shape),
+            "kernel": step.call.kernel,
+            "macs": step.call.macs,
+            "instructions": count,
+            "code_bytes": sum(own.get(group, 0) for group in ("code", "params")),
+        }
+
+
+def verify_on(
+    source: Source,
+    cards: Sequence[Card],
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    guard: bool = False,
+    progress: Progress = lambda share: None,
+) -> Proof:
+    """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
+
+    Where a model cannot be built or run, the proof has a note.
+    """
+    graph = make_plan(source.graph).graph
+    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    want = [host_outputs(graph, sample) for sample in inputs]
+    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    lines = [Line(tensor, made_by.get(tensor)) for tensor in graph.outputs]
+    runs = list(product(cards, MODES))
+    proof = Proof(source.name, graph, lines, samples, others=[engine_on(card, mode) for card, mode in runs])
+    for k, (card, mode) in enumerate(runs):
+        progress(k / len(runs))
+        try:
+            project = emit(make_plan(graph, card.target), identifier(source.name), mode=mode, guard=guard)
+            results = run_jobs(build(project, card), [Job(sample) for sample in inputs], count=False)
+        except ToolError as error:
+            proof.notes[engine_on(card, mode)] = str(error)
+            continue
+        for i, (result, wanted) in enumerate(zip(results, want, strict=True)):
+            for line, value, w in zip(lines, result.outputs, wanted, strict=True):
+                line.add(engine_on(card, mode), compare(i, w, value, TOLERANCE))
+    return proof
+
+
+def engine_on(card: Card, mode: Mode) -> str:
+    """What a proof calls a mode on a core."""
+    return f"{mode} on {card.name}"
