@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ class Sizes:
 def image_sources(project: Project) -> dict[str, str | bytes]:
     """What the image of a model is made from: library.c and library_data.c, what they include, the linker's script."""
     script = (BOARD / "image.ld").read_text(encoding="utf-8")
-    return {**library_sources((project,), lambda _: ""), "image.ld": script}
+    return {**library_sources((replace(project, wrappers=""),), lambda _: ""), "image.ld": script}
 
 
 def image(project: Project, compiler: str, flags: Sequence[str]) -> Path:

@@ -102,14 +102,15 @@ def functions(listing: str, frames: Mapping[str, int | None], reader: Reader) ->
                 found[name] = _function(name, lines, frames, reader)
             name, lines = head[1], []
         elif "\t" in line:
-            words = [word.strip() for word in re.split(r"[;@]", line)[0].split("\t")]
-            lines.append((words[1], " ".join(words[2:]).strip()))
+            mnemonic, _, operands = " ".join(re.split(r"[;@]", line)[0].split()[1:]).partition(" ")
+            lines.append((mnemonic, operands))
     return found
 
 
 def _function(name: str, lines: list[tuple[str, str]], frames: Mapping[str, int | None], reader: Reader) -> Function:
     targets = [_TARGET.search(operands) for mnemonic, operands in lines if _branches(mnemonic)]
-    calls = frozenset(target[1] for target in targets if target) - {name}
+    again = any(mnemonic in ("bl", "call") and operands.endswith(f"<{name}>") for mnemonic, operands in lines)
+    calls = frozenset(target[1] for target in targets if target) - (frozenset() if again else {name})
     taken = [] if name in frames else [reader(*line) for line in lines]
     known = [size for size in taken if size is not None]
     frame = frames[name] if name in frames else sum(known) if len(known) == len(taken) else None

@@ -48,8 +48,8 @@ TW_INLINE void tw_conv2d_taps_plain_s8(int32_t *acc, const int8_t *x, const int8
 }
 
 /* channels outputs from channel c on; x: the image at the group's first channel, (y0, x0): the window's corner. */
-TW_INLINE void tw_conv2d_outputs_s8(const int8_t *x, const void *const *in, int8_t *y, int32_t c, int32_t y0, int32_t x0,
-                                    int channels, const tw_conv2d_s8_params *p) {
+TW_INLINE void tw_conv2d_outputs_s8(const int8_t *x, const void *const *in, int8_t *y, int32_t c, int32_t y0,
+                                    int32_t x0, int channels, const tw_conv2d_s8_params *p) {
     const int32_t row = p->k_w * p->depth, size = p->k_h * row;
     const int8_t *w = (const int8_t *)in[1] + c * size;
     const int32_t *mult = (const int32_t *)in[3] + c;
@@ -88,8 +88,8 @@ TW_KERNEL(tw_conv2d_s8) {
         for (int32_t oy = 0; oy < p.out_h; ++oy)
             for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c)
                 for (int32_t g = 0; g < groups; ++g)
-                    tw_conv2d_group_s8(x + g * p.depth, in, y, g * group, (g + 1) * group,
-                                       oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                    tw_conv2d_group_s8(x + g * p.depth, in, y, g * group, (g + 1) * group, oy * p.stride_h - p.pad_h,
+                                       ox * p.stride_w - p.pad_w, &p);
 }
 
 /* int8 over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias, mult, left and right int32 [out_c
@@ -135,8 +135,13 @@ TW_KERNEL(tw_conv2d_wide_s8) {
     const int8_t *x = (const int8_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0];
-    const tw_epilogue e = {(const int32_t *)in[2], (const int32_t *)in[3], (const int32_t *)in[4],
-                           (const int32_t *)in[5], p.out_zero, p.act_min, p.act_max};
+    const tw_epilogue e = {(const int32_t *)in[2],
+                           (const int32_t *)in[3],
+                           (const int32_t *)in[4],
+                           (const int32_t *)in[5],
+                           p.out_zero,
+                           p.act_min,
+                           p.act_max};
     uint8_t *panel = (uint8_t *)scratch;
     const int32_t pixels = p.batches * p.out_h * p.out_w, image = p.in_h * p.in_w * p.in_c;
     int32_t oy = 0, ox = 0;
@@ -260,10 +265,28 @@ typedef struct {
 
 /* The geometry of an image already quantised with the given zero point. */
 TW_INLINE tw_conv2d_wide_s8_params tw_conv2d_hybrid_window(const tw_conv2d_hybrid_params *p, int32_t zero) {
-    const tw_conv2d_wide_s8_params w = {1,           p->in_h,     p->in_w,     p->in_c,       p->out_h,      p->out_w,
-                                        p->out_c,    p->k_h,      p->k_w,      p->stride_h,   p->stride_w,   p->dilation_h,
-                                        p->dilation_w, p->pad_h,  p->pad_w,    p->k4,         TW_TILE_ROWS,  0,
-                                        zero,        0,           0,           0};
+    const tw_conv2d_wide_s8_params w = {1,
+                                        p->in_h,
+                                        p->in_w,
+                                        p->in_c,
+                                        p->out_h,
+                                        p->out_w,
+                                        p->out_c,
+                                        p->k_h,
+                                        p->k_w,
+                                        p->stride_h,
+                                        p->stride_w,
+                                        p->dilation_h,
+                                        p->dilation_w,
+                                        p->pad_h,
+                                        p->pad_w,
+                                        p->k4,
+                                        TW_TILE_ROWS,
+                                        0,
+                                        zero,
+                                        0,
+                                        0,
+                                        0};
     return w;
 }
 
@@ -291,7 +314,8 @@ TW_KERNEL(tw_conv2d_hybrid) {
             for (int32_t r = 0; r < rows; ++r, y += p.out_c)
                 for (int32_t c = 0; c < p.out_c; ++c) {
                     const int32_t sum = sums[r * padded + c] - (128 + q.zero) * w_sum[c];
-                    const float real = p.symmetric ? (float)sum * (q.scale * w_scale[c]) : (float)sum * w_scale[c] * q.scale;
+                    const float real =
+                        p.symmetric ? (float)sum * (q.scale * w_scale[c]) : (float)sum * w_scale[c] * q.scale;
                     y[c] = tw_clampf(real + bias[c], p.act_min, p.act_max);
                 }
         }

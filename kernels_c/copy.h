@@ -5,7 +5,9 @@
 #include "tw.h"
 
 /* in: x [size bytes] (may be planned in place, then the call is dropped). out: y [size bytes]. */
-typedef struct { int32_t size; } tw_copy_params;
+typedef struct {
+    int32_t size;
+} tw_copy_params;
 
 TW_KERNEL(tw_copy) {
     const tw_copy_params p = *params;

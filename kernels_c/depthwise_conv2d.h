@@ -131,8 +131,8 @@ TW_KERNEL(tw_depthwise_conv2d_wide_s8) {
     const int32_t *rows = (const int32_t *)in[6];
     const int32_t *columns = (const int32_t *)in[7];
     int8_t *y = (int8_t *)out[0];
-    const tw_epilogue e = {bias, (const int32_t *)in[3], (const int32_t *)in[4], (const int32_t *)in[5],
-                           p.out_zero, p.act_min, p.act_max};
+    const tw_epilogue e = {
+        bias, (const int32_t *)in[3], (const int32_t *)in[4], (const int32_t *)in[5], p.out_zero, p.act_min, p.act_max};
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
         for (int32_t oy = 0; oy < p.out_h; ++oy, y += p.out_w * p.in_c) {
@@ -183,8 +183,9 @@ TW_INLINE void tw_depthwise_conv2d_eight_f32(const float *x, const float *w, con
 }
 
 /* All channels of one output: y collects the sums. x: the image, (y0, x0) the window's corner. */
-TW_INLINE void tw_depthwise_conv2d_pixel_f32(const float *TW_RESTRICT x, const float *TW_RESTRICT w, float *TW_RESTRICT y,
-                                             int32_t y0, int32_t x0, const tw_depthwise_conv2d_f32_params *p) {
+TW_INLINE void tw_depthwise_conv2d_pixel_f32(const float *TW_RESTRICT x, const float *TW_RESTRICT w,
+                                             float *TW_RESTRICT y, int32_t y0, int32_t x0,
+                                             const tw_depthwise_conv2d_f32_params *p) {
     for (int32_t c = 0; c < p->out_c; ++c) y[c] = 0.0F;
     for (int32_t ky = 0; ky < p->k_h; ++ky) {
         const int32_t iy = y0 + ky * p->dilation_h;

@@ -82,8 +82,13 @@ TW_KERNEL(tw_fully_connected_wide_s8) {
     const tw_fully_connected_wide_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
-    const tw_epilogue e = {(const int32_t *)in[2], (const int32_t *)in[3], (const int32_t *)in[4],
-                           (const int32_t *)in[5], p.out_zero, p.act_min, p.act_max};
+    const tw_epilogue e = {(const int32_t *)in[2],
+                           (const int32_t *)in[3],
+                           (const int32_t *)in[4],
+                           (const int32_t *)in[5],
+                           p.out_zero,
+                           p.act_min,
+                           p.act_max};
     uint8_t *panel = (uint8_t *)scratch;
     for (int32_t b = 0; b < p.batches; ++b) tw_bias128(panel + b * p.depth4, x + b * p.depth, p.depth);
     if (p.batches == 1)

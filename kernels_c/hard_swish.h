@@ -5,7 +5,9 @@
 #include "tw.h"
 
 /* in: x [size] (may be planned in place). out: y [size]. */
-typedef struct { int32_t size; } tw_hard_swish_f32_params;
+typedef struct {
+    int32_t size;
+} tw_hard_swish_f32_params;
 
 TW_KERNEL(tw_hard_swish_f32) {
     const tw_hard_swish_f32_params p = *params;

@@ -14,7 +14,9 @@ TW_INLINE float tw_logistic(float x) {
 }
 
 /* in: x [size] (may be planned in place). out: y [size]. */
-typedef struct { int32_t size; } tw_logistic_f32_params;
+typedef struct {
+    int32_t size;
+} tw_logistic_f32_params;
 
 TW_KERNEL(tw_logistic_f32) {
     const tw_logistic_f32_params p = *params;

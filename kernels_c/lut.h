@@ -5,7 +5,9 @@
 #include "tw.h"
 
 /* in: x [size] bytes (may be planned in place), table [256], indexed by the byte as unsigned. out: y [size] bytes. */
-typedef struct { int32_t size; } tw_lut_params;
+typedef struct {
+    int32_t size;
+} tw_lut_params;
 
 TW_KERNEL(tw_lut) {
     const tw_lut_params p = *params;

@@ -8,13 +8,20 @@
 
 /* shape: kept, reduced, kept, reduced, kept, reduced; count is the product of the reduced ones, at most 2^22. zero is
  * the input's zero point times count; mult and shift include 1 / count. in: x [shape]. out: y [kept]. */
-typedef struct { int32_t shape[6], zero, mult, shift, out_zero; } tw_mean_s8_params;
+typedef struct {
+    int32_t shape[6], zero, mult, shift, out_zero;
+} tw_mean_s8_params;
 
 /* in: x [shape]. out: y [kept]; divisor is the count. */
-typedef struct { int32_t shape[6]; float divisor; } tw_mean_f32_params;
+typedef struct {
+    int32_t shape[6];
+    float divisor;
+} tw_mean_f32_params;
 
 /* in: x [shape]. out: y [kept], rounded towards zero; divisor is the count. */
-typedef struct { int32_t shape[6], divisor; } tw_mean_s32_params;
+typedef struct {
+    int32_t shape[6], divisor;
+} tw_mean_s32_params;
 
 /* Offset of row r (of all shape[1] * shape[3] reduced ones) of kept row k (of shape[0] * shape[2]). */
 TW_INLINE ptrdiff_t tw_mean_offset(const int32_t *shape, int32_t k, int32_t r) {

@@ -24,7 +24,10 @@ typedef tw_pool_2d_params tw_max_pool_2d_s8_params;
 typedef tw_pool_2d_params tw_max_pool_2d_f32_params;
 
 /* The part of a window that lies in the input: index of its first element, rows and columns. */
-typedef struct { ptrdiff_t at; int32_t rows, cols; } tw_pool_window;
+typedef struct {
+    ptrdiff_t at;
+    int32_t rows, cols;
+} tw_pool_window;
 
 /* The window of output column j in output row i, which counts over batches. */
 TW_INLINE tw_pool_window tw_pool_cut(const tw_pool_2d_params *p, int32_t i, int32_t j) {

@@ -5,7 +5,9 @@
 #include "tw.h"
 
 /* Input and output have the same quantisation. in: x [size] (may be planned in place). out: y [size]. */
-typedef struct { int32_t size, low, high; } tw_relu_s8_params;
+typedef struct {
+    int32_t size, low, high;
+} tw_relu_s8_params;
 
 TW_KERNEL(tw_relu_s8) {
     const tw_relu_s8_params p = *params;
@@ -20,7 +22,10 @@ TW_KERNEL(tw_relu_s8) {
 }
 
 /* high may be infinite. A NaN stays one. in: x [size] (may be planned in place). out: y [size]. */
-typedef struct { int32_t size; float low, high; } tw_relu_f32_params;
+typedef struct {
+    int32_t size;
+    float low, high;
+} tw_relu_f32_params;
 
 TW_KERNEL(tw_relu_f32) {
     const tw_relu_f32_params p = *params;

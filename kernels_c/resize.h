@@ -9,7 +9,9 @@
 /* Any type: pixel is the bytes of one position, image of one input image. in: x [batches, image], rows [out_h] and
  * cols [out_w] int32: byte offsets of the source row in the image and of the source pixel in its row.
  * out: y [batches, out_h, out_w, pixel]. */
-typedef struct { int32_t batches, image, out_h, out_w, pixel; } tw_resize_nearest_neighbor_params;
+typedef struct {
+    int32_t batches, image, out_h, out_w, pixel;
+} tw_resize_nearest_neighbor_params;
 
 TW_KERNEL(tw_resize_nearest_neighbor) {
     const tw_resize_nearest_neighbor_params p = *params;
@@ -77,7 +79,10 @@ typedef struct {
 
 /* Between the elements at offsets low and high; part is the distance from low, outside of 0..1 only where both are one
  * element. */
-typedef struct { ptrdiff_t low, high; float part; } tw_bilinear_place;
+typedef struct {
+    ptrdiff_t low, high;
+    float part;
+} tw_bilinear_place;
 
 /* The place at of size elements that lie step apart. */
 TW_INLINE tw_bilinear_place tw_bilinear_at(float at, int32_t size, ptrdiff_t step) {

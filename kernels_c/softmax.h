@@ -32,7 +32,9 @@ TW_INLINE void tw_softmax_row_s8(const int8_t *x, int8_t *y, int32_t depth, int3
 
 /* in: x [rows, depth] (may be planned in place), exp [256] int32: exp(-i) of a difference of i steps, 31 fractional
  * bits. out: y [rows, depth]. Where even the largest result rounds to nothing, it is nothing (TFLM aborts there). */
-typedef struct { int32_t rows, depth; } tw_softmax_s8_params;
+typedef struct {
+    int32_t rows, depth;
+} tw_softmax_s8_params;
 
 TW_KERNEL(tw_softmax_s8) {
     const tw_softmax_s8_params p = *params;
@@ -54,7 +56,10 @@ TW_KERNEL(tw_softmax_s8) {
 }
 
 /* in: x [rows, depth] (may be planned in place). out: y [rows, depth]. */
-typedef struct { int32_t rows, depth; float beta; } tw_softmax_f32_params;
+typedef struct {
+    int32_t rows, depth;
+    float beta;
+} tw_softmax_f32_params;
 
 TW_KERNEL(tw_softmax_f32) {
     const tw_softmax_f32_params p = *params;

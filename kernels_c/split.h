@@ -5,7 +5,9 @@
 #include "move.h"
 
 /* in: x [outer, count, run bytes]. out: count tensors y_i [outer, run bytes]. */
-typedef struct { int32_t count, outer, run; } tw_split_params;
+typedef struct {
+    int32_t count, outer, run;
+} tw_split_params;
 
 TW_KERNEL(tw_split) {
     const tw_split_params p = *params;
@@ -17,7 +19,9 @@ TW_KERNEL(tw_split) {
 
 /* in: x [outer, total bytes], run [count] int32, total = sum of run. out: count tensors y_i [outer, run_i bytes].
  * word: 1, 2, 4, 8 or 16, a divisor of every run; 0: runs are long. */
-typedef struct { int32_t count, outer, total, word; } tw_split_ragged_params;
+typedef struct {
+    int32_t count, outer, total, word;
+} tw_split_ragged_params;
 
 TW_INLINE void tw_split_words(tw_split_ragged_params p, const void *const *in, void *const *out, int32_t word) {
     const uint8_t *x = (const uint8_t *)in[0];
@@ -32,12 +36,24 @@ TW_KERNEL(tw_split_ragged) {
     const tw_split_ragged_params p = *params;
     (void)scratch;
     switch (p.word) {
-    case 1: tw_split_words(p, in, out, 1); break;
-    case 2: tw_split_words(p, in, out, 2); break;
-    case 4: tw_split_words(p, in, out, 4); break;
-    case 8: tw_split_words(p, in, out, 8); break;
-    case 16: tw_split_words(p, in, out, 16); break;
-    default: tw_split_words(p, in, out, 0); break;
+    case 1:
+        tw_split_words(p, in, out, 1);
+        break;
+    case 2:
+        tw_split_words(p, in, out, 2);
+        break;
+    case 4:
+        tw_split_words(p, in, out, 4);
+        break;
+    case 8:
+        tw_split_words(p, in, out, 8);
+        break;
+    case 16:
+        tw_split_words(p, in, out, 16);
+        break;
+    default:
+        tw_split_words(p, in, out, 0);
+        break;
     }
 }
 

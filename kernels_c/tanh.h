@@ -7,7 +7,9 @@
 #include "tw.h"
 
 /* in: x [size] (may be planned in place). out: y [size]. */
-typedef struct { int32_t size; } tw_tanh_f32_params;
+typedef struct {
+    int32_t size;
+} tw_tanh_f32_params;
 
 TW_KERNEL(tw_tanh_f32) {
     const tw_tanh_f32_params p = *params;

@@ -28,20 +28,28 @@ typedef uint64_t tw_lanes8 __attribute__((vector_size(16)));
 /* Elements of a and b in turn: the first half of both. */
 TW_INLINE tw_lanes1 tw_zip_low(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     switch (size) {
-    case 1: return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    case 2: return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 0, 8, 1, 9, 2, 10, 3, 11);
-    case 4: return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 0, 4, 1, 5);
-    default: return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 0, 2);
+    case 1:
+        return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    case 2:
+        return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 0, 8, 1, 9, 2, 10, 3, 11);
+    case 4:
+        return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 0, 4, 1, 5);
+    default:
+        return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 0, 2);
     }
 }
 
 /* The same, the second half of both. */
 TW_INLINE tw_lanes1 tw_zip_high(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     switch (size) {
-    case 1: return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    case 2: return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 4, 12, 5, 13, 6, 14, 7, 15);
-    case 4: return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 2, 6, 3, 7);
-    default: return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 1, 3);
+    case 1:
+        return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    case 2:
+        return (tw_lanes1)__builtin_shufflevector((tw_lanes2)a, (tw_lanes2)b, 4, 12, 5, 13, 6, 14, 7, 15);
+    case 4:
+        return (tw_lanes1)__builtin_shufflevector((tw_lanes4)a, (tw_lanes4)b, 2, 6, 3, 7);
+    default:
+        return (tw_lanes1)__builtin_shufflevector((tw_lanes8)a, (tw_lanes8)b, 1, 3);
     }
 }
 
@@ -97,15 +105,23 @@ TW_KERNEL(tw_transpose) {
         for (int32_t b = 0; b < p.n[1]; ++b)
             for (int32_t c = 0; c < p.n[2]; ++c)
                 for (int32_t d = 0; d < p.n[3]; ++d) {
-                    const uint8_t *x = (const uint8_t *)in[0] + a * p.x_steps[0] + b * p.x_steps[1] +
-                                       c * p.x_steps[2] + d * p.x_steps[3];
-                    uint8_t *y = (uint8_t *)out[0] + a * p.y_steps[0] + b * p.y_steps[1] + c * p.y_steps[2] +
-                                 d * p.y_steps[3];
+                    const uint8_t *x = (const uint8_t *)in[0] + a * p.x_steps[0] + b * p.x_steps[1] + c * p.x_steps[2] +
+                                       d * p.x_steps[3];
+                    uint8_t *y =
+                        (uint8_t *)out[0] + a * p.y_steps[0] + b * p.y_steps[1] + c * p.y_steps[2] + d * p.y_steps[3];
                     switch (p.size) {
-                    case 1: tw_transpose_plane(y, x, p, 1); break;
-                    case 2: tw_transpose_plane(y, x, p, 2); break;
-                    case 4: tw_transpose_plane(y, x, p, 4); break;
-                    default: tw_transpose_plane(y, x, p, 8); break;
+                    case 1:
+                        tw_transpose_plane(y, x, p, 1);
+                        break;
+                    case 2:
+                        tw_transpose_plane(y, x, p, 2);
+                        break;
+                    case 4:
+                        tw_transpose_plane(y, x, p, 4);
+                        break;
+                    default:
+                        tw_transpose_plane(y, x, p, 8);
+                        break;
                     }
                 }
 }

@@ -62,8 +62,7 @@ TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_
 /* The first count lanes, plus zero, clamped, as int8. */
 TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, int32_t zero, int32_t low, int32_t high, int32_t count) {
     const __m512i moved = _mm512_add_epi32(acc, _mm512_set1_epi32(zero));
-    const __m512i clamped =
-        _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+    const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
     _mm_mask_storeu_epi8(y, tw_lanes(count), _mm512_cvtepi32_epi8(clamped));
 }
 #else
@@ -128,8 +127,7 @@ TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_
 
 TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, int32_t zero, int32_t low, int32_t high, int32_t count) {
     if (count >= TW_LANES) {
-        for (int lane = 0; lane < TW_LANES; ++lane)
-            y[lane] = (int8_t)tw_clamp(tw_add(acc.v[lane], zero), low, high);
+        for (int lane = 0; lane < TW_LANES; ++lane) y[lane] = (int8_t)tw_clamp(tw_add(acc.v[lane], zero), low, high);
         return;
     }
     for (int lane = 0; lane < count; ++lane) y[lane] = (int8_t)tw_clamp(tw_add(acc.v[lane], zero), low, high);
@@ -175,10 +173,12 @@ TW_INLINE void tw_panel_s8(const uint8_t *x, int32_t rows, int32_t k, const int8
     int32_t b = 0;
     for (; b + 2 <= blocks; b += 2)
         for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
-            tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 2, rows - r, e);
+            tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 2, rows - r,
+                       e);
     for (; b < blocks; ++b)
         for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
-            tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 1, rows - r, e);
+            tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 1, rows - r,
+                       e);
 }
 
 /* The same for one row, where loading weights is all the work. */
@@ -243,8 +243,8 @@ TW_INLINE void tw_panel_f32(const float *x, int32_t rows, int32_t k, const float
                         rows - r, low, high);
 }
 
-TW_INLINE void tw_row_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out, float low,
-                          float high) {
+TW_INLINE void tw_row_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out,
+                          float low, float high) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
     int32_t b = 0;
     for (; b + 8 <= blocks; b += 8)
