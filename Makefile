@@ -9,11 +9,19 @@ INSTALLED := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
 JOBS ?= 2
 
-.PHONY: help demo setup build test test-all lint format bench clean
+# What bench-embedded measures: models that TFLM was measured with, where the corpus is present, and built-in ones.
+CORPUS ?= $(or $(TWINFER_SHARED),../shared)/corpus/models
+MEASURED := $(addprefix mlp_,kws_int8 vww_int8 ic_int8 ad01_int8)
+MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quantized)
+EMBEDDED ?= $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)) $(addsuffix _int8,kws vww ic ad01 digits)
+CORES ?= cortex-m0,cortex-m3,cortex-m4,cortex-m7,cortex-m33,cortex-m55
+REPORT ?= bench-embedded.json
+
+.PHONY: help demo setup build test test-all lint format bench bench-embedded clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
 	$(BIN)/twinfer bench
@@ -42,8 +50,11 @@ format: $(DEVELOP)  ## formats Python and C, and sorts imports
 bench: setup  ## the benchmark suites
 	$(BIN)/python -m pytest bench --benchmark-only
 
+bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside them (takes minutes)
+	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --json $(REPORT)
+
 clean:  ## removes everything that was made
-	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build dist out $(REPORT) *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
