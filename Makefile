@@ -15,7 +15,7 @@ MEASURED := $(addprefix mlp_,kws_int8 vww_int8 ic_int8 ad01_int8)
 MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quantized)
 EMBEDDED ?= $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)) $(addsuffix _int8,kws vww ic ad01 digits)
 CORES ?= cortex-m0,cortex-m3,cortex-m4,cortex-m7,cortex-m33,cortex-m55
-REPORT ?= bench-embedded.json
+REPORT ?= build/bench-embedded.json
 
 .PHONY: help demo setup build test test-all lint format bench bench-embedded clean
 .DELETE_ON_ERROR:
@@ -51,10 +51,11 @@ bench: setup  ## the benchmark suites
 	$(BIN)/python -m pytest bench --benchmark-only
 
 bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside them (takes minutes)
+	@mkdir -p $(dir $(REPORT))
 	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --json $(REPORT)
 
 clean:  ## removes everything that was made
-	rm -rf $(VENV) build dist out $(REPORT) *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

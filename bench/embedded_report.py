@@ -31,7 +31,8 @@ def embedded_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
 def _legend(rows: Sequence[Row]) -> Iterator[Text]:
     yield Text("MAC: multiply-accumulate; bytes of code: all read-only but weights; stack: written, and static bound.")
     if any("recorded" in row for row in rows):
-        yield Text("TFLM: recorded (bench/data/peers_cortex_m.toml); its weights are the .tflite file.")
+        yield Text("TFLM: recorded (bench/data/peers_cortex_m.toml), at -O3 but where it says -Os, its smallest build;")
+        yield Text("its weights are the .tflite file, which lies in flash whole.")
     if alike := sorted({row["model"] for row in rows if str(row.get("recorded", "")).startswith("alike")}):
         yield Text(f"TFLM ran MLPerf Tiny's own models of the same topology in place of {', '.join(alike)}.")
 

@@ -27,8 +27,8 @@ NAMES = {
     "litert-ref": "LiteRT (reference)",
     "tflm": "tflite-micro",
     "tflm-cmsis": "TFLM + CMSIS-NN",
-    "tflm-cmsis-small": "TFLM, -Os",
-    "tflm-reference": "TFLM, reference",
+    "tflm-cmsis-small": "TFLM + CMSIS, -Os",
+    "tflm-reference": "TFLM reference",
 }
 
 

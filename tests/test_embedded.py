@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CorpusModel
 from rich.console import Console
 
 from twinfer.aot import targets
@@ -110,7 +109,9 @@ def test_what_does_not_fit_is_a_row(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_tables_stay_narrow() -> None:
     row = dict.fromkeys(("arena_bytes", "lower_bound_bytes", "code_bytes", "weight_bytes", "ram_bytes"), 333_288)
     row |= {"stack_bytes": 1_340, "stack_bound_bytes": 1_340, "instructions": 123_456_789}
-    rows: list[Any] = [{**row, "model": "m", "target": M4, "engine": "tflm-cmsis", "macs": 99_999_999, "same_bits": True}]
+    rows: list[Any] = [
+        {**row, "model": "m", "target": M4, "engine": "tflm-cmsis", "macs": 99_999_999, "same_bits": True}
+    ]
     assert max(len(line.rstrip()) for line in text_of(rows).splitlines()) <= 110
 
 
@@ -167,26 +168,24 @@ def test_verify_finds_a_wrong_bit(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert not verify_on(load("digits_int8"), [targets.find(M4)]).proven
 
 
+GOLDEN = ("mlp_kws_int8", "mlp_vww_int8", "mlp_ic_int8", "mlp_ad01_int8", "tflm_hello_world_int8")
+GOLDEN += ("tflm_person_detect", "tflm_micro_speech_quantized")
+
+
 @pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
-@pytest.mark.corpus("app")
-def test_golden_bits(corpus_model: CorpusModel) -> None:
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_bits(name: str, corpus: Path) -> None:
     """The recorded outputs of MLPerf Tiny's and TFLM's own models, in both modes."""
-    name = corpus_model.path.stem
-    if name not in GOLDEN:
-        pytest.skip("none of the models that are measured")
-    plan, card = make_plan(load(str(corpus_model.path)).graph, targets.find(M4).target), targets.find(M4)
-    golden = corpus_model.golden()
-    samples = sorted({key.split("_")[0] for key in golden if key.startswith("s") and "_in" in key})
+    card = targets.find(M4)
+    plan = make_plan(load(str(corpus / "models" / f"{name}.tflite")).graph, card.target)
+    golden = np.load(corpus / "golden" / f"{name}.npz")
+    samples = sorted({key.split("_")[0] for key in golden.files if key.startswith("s")})
     jobs = [Job([golden[f"{s}_in{j}"] for j in range(len(plan.graph.inputs))], i) for i in (0, 1) for s in samples]
     projects = [emit(plan, f"{name}_{mode}", mode=mode) for mode in MODES]
     results = run_jobs(build(projects, card), jobs, count=False)
     for result, sample in zip(results, samples * 2, strict=True):
         for j, value in enumerate(result.outputs):
             np.testing.assert_array_equal(value, golden[f"{sample}_out{j}"])
-
-
-GOLDEN = ("mlp_kws_int8", "mlp_vww_int8", "mlp_ic_int8", "mlp_ad01_int8", "tflm_hello_world_int8")
-GOLDEN += ("tflm_person_detect", "tflm_micro_speech_quantized")
 
 
 # -- compile -----------------------------------------------------------------------------------------------------------
