@@ -21,7 +21,7 @@ Policy = Callable[[Plan], frozenset[int]]
 MOST_BODIES = 64
 
 #: The same for small targets, where flash is dear, and how many bodies a model may have before that counts.
-FEW_BODIES, FREE_BODIES = 4, 16
+FEW_BODIES, FREE_BODIES = 3, 16
 
 
 def specialise(plan: Plan) -> frozenset[int]:
@@ -32,10 +32,9 @@ def specialise(plan: Plan) -> frozenset[int]:
 def specialise_few(plan: Plan) -> frozenset[int]:
     """The same with ``FEW_BODIES``, in a model of more than ``FREE_BODIES``.
 
-    Bytes of code and params and millions of instructions on Cortex-M4 at -O3: mlp_vww 14,028 and 39.1 (all
-    specialised 19,016 and 32.6; all repeated shared 8,300 and 53.9), person_detect 13,776 and 38.1 (17,920 and 31.4;
-    8,264 and 53.6); mlp_ic and mlp_kws have few bodies and keep all: 13,324 and 40.0, 5,976 and 11.3. TFLM's smallest
-    build takes 40,600 to 45,448 bytes.
+    Bytes of all read-only data but weights and millions of instructions on Cortex-M4 at -O3: mlp_vww 14,139 and 40.8
+    (all specialised about 20,000 and 32.6; all repeated shared 9,700 and 53.9), person_detect 13,702 and 41.0; mlp_ic
+    and mlp_kws have few bodies and keep all. TFLM's smallest build takes 40,600 to 45,448 bytes.
     """
     free = sum(map(len, _bodies(plan).values())) <= FREE_BODIES
     return specialise(plan) if free else _least(plan, FEW_BODIES)

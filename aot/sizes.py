@@ -29,7 +29,7 @@ SECTIONS = ("-ffunction-sections", "-fdata-sections")
 _ALONE = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")
 
 #: Groups of constants that belong to the model's parameters: what another training would change, and its size.
-WEIGHTS = ("weights", "biases", "multipliers", "tables")
+WEIGHTS = ("weights", "biases", "multipliers")
 
 #: A gap before a symbol up to this many bytes is its alignment, a longer one is data without a name.
 _MOST_PADDING = 63
@@ -40,7 +40,7 @@ _CLONE = re.compile(r"\..*$")
 
 @dataclass(frozen=True)
 class Symbol:
-    """Bytes of the image: ``group`` is code, library, params, one of WEIGHTS, constants, data or bss.
+    """Bytes of the image: ``group`` is code, library, params, tables, one of WEIGHTS, constants, data or bss.
 
     ``layer`` is the step it belongs to, the first one if several share it; None for what all have in common.
     ``padding`` is what its alignment costs, not part of ``size``.
@@ -69,12 +69,12 @@ class Sizes:
 
     @property
     def weight_bytes(self) -> int:
-        """Constant arrays of the model: weights, biases, multipliers and shifts, tables; their alignment included."""
+        """Weights, biases, multipliers and shifts; their alignment included."""
         return sum(self.groups.get(group, 0) for group in WEIGHTS)
 
     @property
     def code_bytes(self) -> int:
-        """Everything read-only but the weights: code, params, other constants."""
+        """Everything read-only but the weights: code, params, look-up tables, other constants."""
         return sum(size for group, size in self.groups.items() if group not in (*WEIGHTS, "data", "bss"))
 
     @property
