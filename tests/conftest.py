@@ -107,3 +107,9 @@ def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):
         pytest.skip(f"{' and '.join(missing)}: not installed")
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as in a pipe: xdist's workers have the width of a terminal in their environment."""
+    monkeypatch.delenv("COLUMNS", raising=False)

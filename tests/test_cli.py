@@ -42,11 +42,6 @@ def custom() -> Graph:
     return b.graph([b.op("CUSTOM:Mystery", [b.op("RELU", [x])], shape=(1, 3))])
 
 
-@pytest.fixture(autouse=True)
-def _as_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)  # xdist's workers have it
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     path = tmp_path / "two.tflite"
