@@ -16,7 +16,7 @@ from cases import cases_of, graph_of, interpreted, values_of
 
 from twinfer import kernels_c
 from twinfer.aot import qemu, tools
-from twinfer.aot.emit import Project, emit
+from twinfer.aot.emit import Mode, Project, emit
 from twinfer.aot.firmware import COMPILER, Firmware, build, largest_step, live_bytes
 from twinfer.aot.hotspots import hot_spots
 from twinfer.aot.layers import Policy, share_all, specialise
@@ -41,6 +41,9 @@ LIBM = 3e-7
 WITH_LIBM = ("LOGISTIC", "SOFTMAX", "TANH")
 
 
+MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+
+
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are kept in build/, found again by content; without the tools there are no tests, but in CI."""
@@ -60,11 +63,11 @@ class Trial:
     bound: float
 
 
-def trials_of(op: str, card: Card, policy: Policy, every: int) -> Iterator[Trial]:
+def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int) -> Iterator[Trial]:
     for name, case in list(cases_of(op).items())[::every]:
         graph = graph_of(case.node)
         values = values_of(case, graph)
-        project = emit(make_plan(graph, card.target), name.replace("-", "_"), policy=policy)
+        project = emit(make_plan(graph, card.target), name.replace("-", "_"), mode=mode, policy=policy)
         want = interpreted(graph, values, HOST, kernels_c.level())
         yield Trial(project, values, want, LIBM if op in WITH_LIBM else 0)
 
@@ -90,22 +93,25 @@ def agree(got: Any, want: Any, bound: float) -> bool:
     return bool((np.isnan(got) == ~numbers).all()) and got[numbers].tobytes() == want[numbers].tobytes()
 
 
+@MODES
 @pytest.mark.parametrize("op", operators())
-def test_operators(op: str) -> None:
-    """Every case, specialised."""
-    card = find(MAIN)
-    assert not differing(card, list(trials_of(op, card, specialise, 1)))
+def test_operators(op: str, mode: Mode) -> None:
+    """Every case; compiled ones specialised."""
+    card, policy = find(MAIN), specialise if mode == "compiled" else None
+    assert not differing(card, list(trials_of(op, card, mode, policy, 1)))
 
 
+@MODES
 @pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
-def test_operators_on_other_cores(core: str) -> None:
+def test_operators_on_other_cores(core: str, mode: Mode) -> None:
     """Some cases of every operator, kernels shared: one program a core."""
-    card = find(core)
-    assert not differing(card, [t for op in operators() for t in trials_of(op, card, share_all, SAMPLE)])
+    card, policy = find(core), share_all if mode == "compiled" else None
+    assert not differing(card, [t for op in operators() for t in trials_of(op, card, mode, policy, SAMPLE)])
 
 
+@MODES
 @pytest.mark.parametrize("core", names())
-def test_models(core: str) -> None:
+def test_models(core: str, mode: Mode) -> None:
     """The topologies of MLPerf Tiny in int8, and a float model."""
     card, trials = find(core), []
     for name in ("kws_int8", "vww_int8", "ic_int8", "ad01_int8", "digits_int8", "digits_float32"):
@@ -113,7 +119,7 @@ def test_models(core: str) -> None:
         values = random_inputs(graph)
         want = interpreted(graph, values, HOST, kernels_c.level())
         bound = LIBM if name.endswith("float32") else 0
-        trials.append(Trial(emit(make_plan(graph, card.target), name), values, want, bound))
+        trials.append(Trial(emit(make_plan(graph, card.target), name, mode=mode), values, want, bound))
     assert not differing(card, trials)
 
 
