@@ -17,7 +17,7 @@ from twinfer.bench.source import Source
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan import Plan, random_inputs
+from twinfer.runtime.plan import Plan, Step, random_inputs
 from twinfer.runtime.session import Session
 
 #: A row of the report, ready for JSON; ``row`` says what is in it.
@@ -166,19 +166,20 @@ def _layers(sessions: Sequence[Session], seconds: float) -> list[list[Row]]:
     return [_steps(session.plan, ns) for session, ns in zip(sessions, shortest, strict=True)]
 
 
+def described(step: Step) -> Row:
+    """What every row of a layer says of its step, on whatever target it ran."""
+    return {
+        "index": step.node.index,
+        "op": step.node.op,
+        "output": step.call.outputs[0].name,
+        "shape": list(step.call.outputs[0].shape),
+        "kernel": step.call.kernel,
+        "macs": step.call.macs,
+    }
+
+
 def _steps(plan: Plan, ns: Sequence[int]) -> list[Row]:
-    return [
-        {
-            "index": step.node.index,
-            "op": step.node.op,
-            "output": step.call.outputs[0].name,
-            "shape": list(step.call.outputs[0].shape),
-            "kernel": step.call.kernel,
-            "macs": step.call.macs,
-            "min_us": took / 1e3,
-        }
-        for step, took in zip(plan.steps, ns, strict=True)
-    ]
+    return [{**described(step), "min_us": took / 1e3} for step, took in zip(plan.steps, ns, strict=True)]
 
 
 def _dispatch_us(session: Session, options: Options) -> float:

@@ -19,7 +19,7 @@ from twinfer.aot.sizes import Sizes, sizes
 from twinfer.aot.stack import firmware_bound
 from twinfer.aot.targets import Card
 from twinfer.aot.tools import need_tool
-from twinfer.bench.compare import Progress, Row, max_difference, same_bits
+from twinfer.bench.compare import Progress, Row, described, max_difference, same_bits
 from twinfer.bench.recorded import recorded
 from twinfer.bench.source import Source
 from twinfer.bench.verify import TOLERANCE, Line, Proof, compare
@@ -137,12 +137,7 @@ def _layers(project: Project, steps: Result, taken: Sizes) -> Iterator[Row]:
     for i, (step, count) in enumerate(zip(project.plan.steps, steps.counts, strict=True)):
         own = taken.layer(i)
         yield {
-            "index": step.node.index,
-            "op": step.node.op,
-            "output": step.call.outputs[0].name,
-            "shape": list(step.call.outputs[0].shape),
-            "kernel": step.call.kernel,
-            "macs": step.call.macs,
+            **described(step),
             "instructions": count,
             "code_bytes": sum(own.get(group, 0) for group in ("code", "params")),
         }

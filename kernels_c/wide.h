@@ -43,8 +43,6 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
     return _mm512_dpwssd_epi32(acc, wide, _mm512_loadu_si512(w));
 }
 
-TW_INLINE tw_acc tw_acc_add(tw_acc a, tw_acc b) { return _mm512_add_epi32(a, b); }
-
 /* tw_requantize in every lane. */
 TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_t *left, const int32_t *right) {
     const __m512i m = _mm512_loadu_si512(mult), e = _mm512_loadu_si512(right);
@@ -110,11 +108,6 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
     else
         for (int lane = 0; lane < count; ++lane) acc.v[lane] = tw_add(acc.v[lane], x[lane] * (int16_t)w[lane]);
     return acc;
-}
-
-TW_INLINE tw_acc tw_acc_add(tw_acc a, tw_acc b) {
-    for (int lane = 0; lane < TW_LANES; ++lane) a.v[lane] = tw_add(a.v[lane], b.v[lane]);
-    return a;
 }
 
 TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_t *left, const int32_t *right) {

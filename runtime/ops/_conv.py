@@ -98,7 +98,7 @@ def check_types(node: Node, channels: int) -> None:
         need(all(t is None or t.data is not None for t in node.inputs[1:]), node, "weights and bias must be constants")
     if x.type == "INT8":
         weight_scales(node, channels)
-        multipliers(node, channels)
+        need_quant(node, x, y)
         quantized_range(node, y)
 
 

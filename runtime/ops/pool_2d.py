@@ -60,11 +60,6 @@ def _windows(node: Node, x: Array) -> Iterator[tuple[int, int, Array]]:
             yield i, j, seen.reshape(x.shape[0], -1, x.shape[3])
 
 
-def _float(node: Node) -> tuple[float, float]:
-    low, high = float_range(node)
-    return max(low, -FLOAT_MAX), min(high, FLOAT_MAX)
-
-
 def _average_int8(x: Array) -> Array:
     """Rounded half away from zero. Source: TFLM reference_integer_ops::AveragePool."""
     total, count = x.astype(np.int64).sum(axis=1), x.shape[1]
@@ -87,7 +82,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     int8 = x.dtype == np.int8
     reduce = _largest if node.op == "MAX_POOL_2D" else _average_int8 if int8 else _average_float
-    low, high = quantized_range(node, node.output) if int8 else _float(node)
+    low, high = quantized_range(node, node.output) if int8 else float_range(node)
     y = np.empty(node.output.shape, x.dtype)
     for i, j, seen in _windows(node, x):
         y[:, i, j] = np.clip(reduce(seen), low, high)
@@ -103,7 +98,7 @@ def lower(node: Node, target: Target) -> Call:
         "stride_h": s_h, "stride_w": s_w, "pad_h": pad_h, "pad_w": pad_w,
     }  # fmt: skip
     names = ("act_min", "act_max") if x.type == "INT8" else ("low", "high")
-    limits = quantized_range(node, y) if x.type == "INT8" else _float(node)
+    limits = quantized_range(node, y) if x.type == "INT8" else float_range(node)
     return Call(_KERNELS[node.op, x.type], {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
 
 
