@@ -35,7 +35,7 @@ class Card:
     @property
     def target(self) -> Target:
         """What to plan for."""
-        return Target(self.name)
+        return Target(self.name, isa=frozenset(self.isa))
 
 
 def names() -> tuple[str, ...]:

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+#: What to spend flash on: fewest instructions, least flash, or what lies between.
+Optimize = Literal["speed", "balanced", "size"]
 
 
 @dataclass(frozen=True)
 class Target:
     """A machine to plan for.
 
-    ``wide`` says that kernels over 16 int32 lanes pay (any SIMD host); without it ``lower`` picks the plain C kernels,
-    which suit a microcontroller. ``alignment`` is that of every arena block, in bytes.
+    ``wide`` says that kernels over 16 int32 lanes pay (any SIMD host); ``isa`` names the extensions of a Cortex-M that
+    kernels may use: "dsp" (SMLAD and its kin), "mve" (Helium). Without any of them ``lower`` picks the plain C kernels.
+    Kernels for an extension run everywhere, on plain C stand-ins where it is absent. ``alignment`` is that of every
+    arena block, in bytes; ``optimize`` what to spend flash on.
     """
 
     name: str
     wide: bool = False
+    isa: frozenset[str] = frozenset()
     alignment: int = 16
+    optimize: Optimize = "balanced"
+
+    @property
+    def dsp(self) -> bool:
+        """Whether to take kernels on SMLAD; where there is Helium, it is better."""
+        return "dsp" in self.isa and not self.mve
+
+    @property
+    def mve(self) -> bool:
+        """Whether to take kernels on Helium."""
+        return "mve" in self.isa
 
 
 HOST = Target("host", wide=True)
 GENERIC = Target("generic")
+DSP = Target("dsp", isa=frozenset(["dsp"]))
+MVE = Target("mve", isa=frozenset(["dsp", "mve"]))
+
+#: One target for each choice that a ``lower`` may make; all of them run on the host.
+TARGETS = (HOST, GENERIC, DSP, MVE)

@@ -28,7 +28,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
 from twinfer.runtime.registry import operators
-from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, Target
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 SANITIZE = ("-std=c11", "-O1", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -40,11 +40,16 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path(__file__).resolve().parents[1] / "build" / "cache"))
 
 
-def models(op: str, target: Target) -> Iterator[tuple[str, Graph, list[Any], Plan]]:
-    """Name, graph, input values and plan of every case of the operator."""
+def models(op: str, *targets: Target) -> Iterator[tuple[str, Graph, list[Any], Plan]]:
+    """Name, graph, input values and plan of every case of the operator; of a target, what those before lack."""
     for name, case in cases_of(op).items():
-        graph = graph_of(case.node)
-        yield f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), make_plan(graph, target)
+        graph, kernels = graph_of(case.node), set()
+        for target in targets:
+            plan = make_plan(graph, target)
+            used = tuple(step.call.kernel for step in plan.steps)
+            if used not in kernels:
+                yield f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), plan
+            kernels.add(used)
 
 
 def need(compiler: str) -> None:
@@ -64,7 +69,7 @@ def taken_from_outside(engine: CompiledSession) -> set[str]:
 @pytest.mark.parametrize("op", operators())
 def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     need(compiler)
-    found = list(models(op, HOST))
+    found = list(models(op, HOST, DSP, MVE))
     plans = {name: plan for name, _, _, plan in found}
     engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
     assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
@@ -80,21 +85,21 @@ def test_compiled_is_interpreted(op: str, compiler: str) -> None:
 @pytest.mark.parametrize("op", operators())
 def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
     need("g++")
-    modes: dict[Target, Mode] = {HOST: "compiled", GENERIC: "interpreted"}
-    projects = [emit(plan, name, mode=modes[target]) for target in modes for name, _, _, plan in models(op, target)]
+    modes: dict[Target, Mode] = {HOST: "compiled", GENERIC: "interpreted", DSP: "compiled", MVE: "interpreted"}
+    projects = [emit(plan, name, mode=modes[plan.target]) for name, _, _, plan in models(op, *modes)]
     write_files(tmp_path, library_sources(projects, entries))
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
 
-@pytest.mark.parametrize("target", [HOST, GENERIC], ids=lambda target: target.name)
+@pytest.mark.parametrize("targets", [(HOST,), (GENERIC, DSP, MVE)], ids=["host", "small"])
 @pytest.mark.parametrize("op", operators())
-def test_no_fault_under_sanitizers(op: str, target: Target, tmp_path: Path) -> None:
-    """The self-tests of all cases in one program: compiled for a small target, interpreted for the host."""
+def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_path: Path) -> None:
+    """The self-tests of all cases in one program: compiled for small targets, interpreted for the host."""
     need("gcc")
     files: dict[str, str] = {}
     parts, calls = [], []
-    for name, _, values, plan in models(op, target):
-        project = emit(plan, name, mode="interpreted" if target is HOST else "compiled")
+    for name, _, values, plan in models(op, *targets):
+        project = emit(plan, name, mode="interpreted" if plan.target is HOST else "compiled")
         files.update(project_files(project, values))
         parts += [f'#include "{name}{end}.c"' for end in ("", "_data", "_static")]
         parts += [f"#define main {name}_main", f'#include "{name}_test.c"', "#undef main"]

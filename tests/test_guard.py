@@ -31,7 +31,7 @@ from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
 from twinfer.runtime.registry import operators
 from twinfer.runtime.session import Session, aligned_bytes
-from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.target import GENERIC, TARGETS, Target
 
 SIZE = 8
 
@@ -68,7 +68,7 @@ def changed(plan: Plan, i: int, **params: Any) -> Plan:
     return replace(plan, steps=(*plan.steps[:i], replace(step, call=call), *plan.steps[i + 1 :]))
 
 
-@pytest.mark.parametrize("target", [HOST, GENERIC], ids=lambda target: target.name)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("op", operators())
 def test_every_case_passes(op: str, target: Target) -> None:
     for name, case in cases_of(op).items():

@@ -29,7 +29,7 @@ from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operators
 from twinfer.runtime.session import Session
 from twinfer.runtime.shapes import infer_node, infer_shapes
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, TARGETS
 
 ROUNDS = 250
 
@@ -214,7 +214,7 @@ def test_damaged_graphs(op: str) -> None:
 
 
 def refused(graph: Graph, message: str, error: type[TwinferError] = ModelError) -> None:
-    for target in (HOST, GENERIC):
+    for target in TARGETS:
         with pytest.raises(error, match=message):
             make_plan(graph, target)
 
@@ -276,7 +276,7 @@ def test_a_bias_of_any_rank() -> None:
     (node,) = dense(rows=2).nodes
     for shape in ((4,), (1, 4), (4, 1)):
         bias = tensor(shape, "INT32", 0.25, data=np.arange(4).reshape(shape) * 100, name="b")
-        for target in (HOST, GENERIC):
+        for target in TARGETS:
             engine = Session(make_plan(graph_of(replace(node, inputs=(*node.inputs, bias))), target))
             engine.run()
             assert engine.view(node.output)[1].tolist() == [-9, 41, 91, 127]
@@ -310,7 +310,7 @@ def test_index_arguments_of_odd_types() -> None:
 def test_a_transpose_of_nothing() -> None:
     order = tensor((3,), "INT32", data=np.array([2, 0, 1]), name="order")
     node = Node("TRANSPOSE", (tensor((0, 20, 30), "INT8"), order), (tensor((30, 0, 20), "INT8"),))
-    for target in (HOST, GENERIC):
+    for target in TARGETS:
         assert make_plan(graph_of(node), target).steps == ()
 
 

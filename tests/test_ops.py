@@ -15,7 +15,7 @@ from twinfer.bench.peers import open_peer
 from twinfer.converter.write import write
 from twinfer.runtime.op import Case
 from twinfer.runtime.registry import operators
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import HOST, TARGETS
 
 
 def all_cases() -> list[Any]:
@@ -27,7 +27,7 @@ def test_reference_and_interpreter(case: Case) -> None:
     graph = graph_of(case.node)
     values = values_of(case, graph)
     want = numpy_outputs(case, graph, values)
-    for target in (HOST, GENERIC):
+    for target in TARGETS:
         first = interpreted(graph, values, target, 0)
         assert_equal(first, want, graph.outputs, case.tolerance, f"interpreter, {target.name}, against numpy")
         for level in range(1, kernels_c.lib.tw_level() + 1):

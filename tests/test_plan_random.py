@@ -15,7 +15,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor, check
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
 from twinfer.runtime.session import Session
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import TARGETS
 
 #: Shapes of 24 elements, which RESHAPE turns into one another, and their halves.
 SHAPES = ((24,), (4, 6), (2, 3, 4), (1, 4, 6), (12,), (2, 6), (1, 3, 4))
@@ -145,7 +145,7 @@ def assert_sound(plan: Plan) -> None:
 
 
 @settings(max_examples=250, deadline=None)
-@given(graphs(), st.sampled_from([HOST, GENERIC]))
+@given(graphs(), st.sampled_from(TARGETS))
 def test_shared_memory_gives_the_values_of_separate_memory(graph: Graph, target: Any) -> None:
     check(graph)
     plan, separate = make_plan(graph, target), make_plan(graph, target, preserve_all=True)

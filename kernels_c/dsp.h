@@ -1,0 +1,121 @@
+/* The DSP extension of Armv7E-M and Armv8-M (Cortex-M4, M7, M33), one instruction a helper, and the same in plain C where
+ * it is absent: the kernels on top give the same bits everywhere.
+ *
+ * Words hold two int16 ("halves", the low one first) or four int8 in memory order. Sums wrap as two's complement does. */
+#ifndef TW_DSP_H
+#define TW_DSP_H
+
+#include "tw.h"
+
+#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP && defined(__GNUC__)
+#define TW_DSP 1
+#include <arm_acle.h>
+#endif
+
+/* Four bytes or two halves as a word; no alignment needed. */
+TW_INLINE uint32_t tw_word(const void *p) {
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+TW_INLINE int32_t tw_low(uint32_t x) { return (int16_t)(uint16_t)(x & 0xFFFFU); }
+TW_INLINE int32_t tw_high(uint32_t x) { return (int16_t)(uint16_t)(x >> 16); }
+
+/* a's low half below b's low half. */
+TW_INLINE uint32_t tw_pack(uint32_t a, uint32_t b) {
+#if defined(TW_DSP)
+    uint32_t r;
+    __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+#else
+    return (a & 0xFFFFU) | (b << 16);
+#endif
+}
+
+/* Bytes 0 and 2 of a word as halves. */
+TW_INLINE uint32_t tw_even(uint32_t x) {
+#if defined(TW_DSP)
+    return (uint32_t)__sxtb16(x);
+#else
+    return tw_pack((uint32_t)(int8_t)(x & 0xFFU), (uint32_t)(int8_t)(x >> 16 & 0xFFU));
+#endif
+}
+
+/* Bytes 1 and 3 of a word as halves. */
+TW_INLINE uint32_t tw_odd(uint32_t x) {
+#if defined(TW_DSP)
+    uint32_t r;
+    __asm("sxtb16 %0, %1, ror #8" : "=r"(r) : "r"(x));
+    return r;
+#else
+    return tw_even(x >> 8);
+#endif
+}
+
+/* acc + a.low * b.low + a.high * b.high. */
+TW_INLINE int32_t tw_dual(uint32_t a, uint32_t b, int32_t acc) {
+#if defined(TW_DSP)
+    return __smlad((int32_t)a, (int32_t)b, acc);
+#else
+    return tw_add(acc, tw_add(tw_low(a) * tw_low(b), tw_high(a) * tw_high(b)));
+#endif
+}
+
+/* acc + one half of a * one half of b: low and low, low and high, high and low. */
+TW_INLINE int32_t tw_low_low(uint32_t a, uint32_t b, int32_t acc) {
+#if defined(TW_DSP)
+    return __smlabb((int32_t)a, (int32_t)b, acc);
+#else
+    return tw_add(acc, tw_low(a) * tw_low(b));
+#endif
+}
+
+TW_INLINE int32_t tw_low_high(uint32_t a, uint32_t b, int32_t acc) {
+#if defined(TW_DSP)
+    return __smlabt((int32_t)a, (int32_t)b, acc);
+#else
+    return tw_add(acc, tw_low(a) * tw_high(b));
+#endif
+}
+
+TW_INLINE int32_t tw_high_low(uint32_t a, uint32_t b, int32_t acc) {
+#if defined(TW_DSP)
+    return __smlatb((int32_t)a, (int32_t)b, acc);
+#else
+    return tw_add(acc, tw_high(a) * tw_low(b));
+#endif
+}
+
+/* a * b / 2^32, rounded half up. */
+TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b) {
+#if defined(TW_DSP)
+    int32_t r;
+    __asm("smmulr %0, %1, %2" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+#else
+    return (int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32);
+#endif
+}
+
+/* x clamped to -128..127. */
+TW_INLINE int32_t tw_clamp8(int32_t x) {
+#if defined(TW_DSP)
+    return __ssat(x, 8);
+#else
+    return tw_clamp(x, -128, 127);
+#endif
+}
+
+/* What tw_scaled adds before its shift: half of a step, and the output's zero point beyond it. zero -128..127, shift
+ * 1..22. */
+TW_INLINE int32_t tw_rounding(int32_t zero, int32_t shift) { return tw_shift_left(2 * zero + 1, shift) >> 1; }
+
+/* tw_requantize(twice / 2, mult, -shift) + zero in five instructions: exact for |twice| < 2^31 and shift 1..22, where
+ * the multiplication leaves less than 2^30. mult: 2^30..2^31-1 or 0. rounding: tw_rounding(zero, shift). */
+TW_INLINE int32_t tw_scaled(int32_t twice, int32_t mult, int32_t rounding, int32_t shift) {
+    const int32_t high = tw_mul_top(twice, mult);
+    return (high + (high >> 31) + rounding) >> shift;
+}
+
+#endif
