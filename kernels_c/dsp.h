@@ -36,7 +36,7 @@ TW_INLINE uint32_t tw_pack(uint32_t a, uint32_t b) {
 /* Bytes 0 and 2 of a word as halves. */
 TW_INLINE uint32_t tw_even(uint32_t x) {
 #if defined(TW_DSP)
-    return (uint32_t)__sxtb16(x);
+    return (uint32_t)__sxtb16((int32_t)x);
 #else
     return tw_pack((uint32_t)(int8_t)(x & 0xFFU), (uint32_t)(int8_t)(x >> 16 & 0xFFU));
 #endif
@@ -101,7 +101,7 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b) {
 /* x clamped to -128..127. */
 TW_INLINE int32_t tw_clamp8(int32_t x) {
 #if defined(TW_DSP)
-    return __ssat(x, 8);
+    return (int32_t)__ssat(x, 8);
 #else
     return tw_clamp(x, -128, 127);
 #endif
