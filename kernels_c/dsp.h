@@ -101,7 +101,9 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b) {
 /* x clamped to -128..127. */
 TW_INLINE int32_t tw_clamp8(int32_t x) {
 #if defined(TW_DSP)
-    return (int32_t)__ssat(x, 8);
+    int32_t r;
+    __asm("ssat %0, #8, %1" : "=r"(r) : "r"(x));
+    return r;
 #else
     return tw_clamp(x, -128, 127);
 #endif
