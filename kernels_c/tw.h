@@ -18,6 +18,8 @@
 #else
 #define TW_NOINLINE __attribute__((noinline, noclone))
 #endif
+/* A function with so little work that it had better be small: compiled for size whatever the level. */
+#define TW_COLD __attribute__((cold))
 
 /* Kernels keep the reference's rounding: no fused multiply-add behind our back (gcc: -ffp-contract=off). */
 #if defined(__clang__)
