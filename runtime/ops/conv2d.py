@@ -99,7 +99,7 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
 
 
 def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
-    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel has to do."""
+    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel serves."""
     if target.dsp and node.input(0).type == "INT8":
         return _dsp.convolution(node, g, w, bias, macs)
     return None
