@@ -18,12 +18,11 @@
 /* Of every two channels: both biases, doubled, both multipliers, and both right shifts, 1..22, in the low bytes. */
 #define TW_DSP_ENDS 5
 
-/* A packed matrix, and how its sums become outputs. ends: int32 [out / 2][TW_DSP_ENDS]. words: k4 / 2. chunk: words
- * after which the sum of b is taken over; even. */
+/* A packed matrix, and how its sums become outputs. ends: int32 [out / 2][TW_DSP_ENDS]. words: k4 / 2. */
 typedef struct {
     const uint32_t *weights;
     const int32_t *ends;
-    int32_t words, chunk, out, zero, low, high;
+    int32_t words, out, zero;
 } tw_dsp_matrix;
 
 /* both[r]: 256 * B + A over pixel r, first[r]: A; words of weights, an even number. Returns what follows them. In
@@ -65,42 +64,38 @@ TW_INLINE int32_t tw_dsp_second(int32_t both, int32_t first) {
 
 /* What the outputs of a channel have in common. */
 typedef struct {
-    int32_t mult, rounding, shift, low, high;
+    int32_t mult, rounding, shift;
 } tw_dsp_channel;
 
 /* Channel j, 0 or 1, of a pair. */
 TW_INLINE tw_dsp_channel tw_dsp_end(const int32_t *ends, int j, const tw_dsp_matrix *m) {
     const int32_t shift = ((const int8_t *)(ends + 4))[j];
-    const tw_dsp_channel channel = {ends[2 + j], tw_rounding(m->zero, shift), shift, m->low, m->high};
+    const tw_dsp_channel channel = {ends[2 + j], tw_rounding(m->zero, shift), shift};
     return channel;
 }
 
 TW_INLINE int8_t tw_dsp_output(int32_t twice, const tw_dsp_channel *c) {
-    const int32_t q = tw_clamp8(tw_scaled(twice, c->mult, c->rounding, c->shift));
-    return (int8_t)(c->low > -128 || c->high < 127 ? tw_clamp(q, c->low, c->high) : q);
+    return (int8_t)tw_clamp8(tw_scaled(twice, c->mult, c->rounding, c->shift));
+}
+
+/* The same clamped further, where the activation's range is not all of int8: rarely, so it has a loop of its own. */
+TW_INLINE void tw_dsp_activation(int8_t *y, int32_t count, int32_t low, int32_t high) {
+    if (low == -128 && high == 127) return;
+    for (int32_t i = 0; i < count; ++i) y[i] = (int8_t)tw_clamp(y[i], low, high);
 }
 
 /* Two channels of rows (1..3) outputs, the first one's at y; second is 1, or 0 where there is but one channel: then the
  * first, written last, is what stays. Returns the next pair's weights. */
 TW_INLINE const uint32_t *tw_dsp_pair3(const uint32_t *x, const uint32_t *w, const int32_t *ends, int8_t *y,
                                        int32_t second, int32_t rows, const tw_dsp_matrix *m) {
-    int32_t a[TW_DSP_PIXELS] = {0, 0, 0}, b[TW_DSP_PIXELS] = {0, 0, 0};
-    for (int32_t left = m->words; left > 0; left -= m->chunk) {
-        const int32_t words = tw_min(left, m->chunk);
-        int32_t both[TW_DSP_PIXELS], first[TW_DSP_PIXELS];
-        w = tw_dsp_sums3(x, w, words, both, first);
-        for (int r = 0; r < TW_DSP_PIXELS; ++r) {
-            a[r] = tw_add(a[r], tw_shift_left(first[r], 1));
-            b[r] = tw_add(b[r], tw_dsp_second(both[r], first[r]));
-        }
-        x += TW_DSP_PIXELS * words;
-    }
+    int32_t both[TW_DSP_PIXELS], first[TW_DSP_PIXELS];
+    w = tw_dsp_sums3(x, w, m->words, both, first);
     const tw_dsp_channel end_a = tw_dsp_end(ends, 0, m), end_b = tw_dsp_end(ends, 1, m);
 #pragma GCC unroll 3
     for (int r = 0; r < TW_DSP_PIXELS; ++r, y += m->out) {
         if (r >= rows) break;
-        y[second] = tw_dsp_output(tw_add(ends[1], b[r]), &end_b);
-        y[0] = tw_dsp_output(tw_add(ends[0], a[r]), &end_a);
+        y[second] = tw_dsp_output(tw_add(ends[1], tw_dsp_second(both[r], first[r])), &end_b);
+        y[0] = tw_dsp_output(tw_add(ends[0], tw_shift_left(first[r], 1)), &end_a);
     }
     return w;
 }
@@ -114,7 +109,7 @@ TW_INLINE void tw_dsp_panel(const uint32_t *panel, int8_t *y, int32_t rows, cons
 }
 
 /* count int8, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
-TW_INLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
+static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
 #pragma GCC unroll 2
     for (const int8_t *const end = from + count; from != end; from += 4, to += 2 * TW_DSP_PIXELS) {
         const uint32_t four = tw_word(from);

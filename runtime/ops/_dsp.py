@@ -24,7 +24,9 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     if channels is None or pairs is None:
         return None
     words, chunk = pairs
-    params = {**asdict(g), "k4": 2 * words.shape[1], "chunk": chunk, "in_zero": node.input(0).zero, **_ends(channels)}
+    if chunk < words.shape[1]:
+        return None
+    params = {**asdict(g), "k4": 2 * words.shape[1], "in_zero": node.input(0).zero, **_ends(channels)}
     inputs = (node.input(0), words, _pair_ends(channels))
     scratch = (2 * PIXELS + 1) * 2 * words.shape[1]
     return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs)
