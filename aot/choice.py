@@ -1,14 +1,18 @@
 """Which layers of compiled code have a body of their own, and which are compiled small: what ``optimize`` means.
 
-A specialised body has its params as constants: fewer instructions, for some hundred bytes a layer. A shared instance
-of a kernel reads them at run time, and is paid once. Nothing is measured here, so that the same plan gives the same
-text everywhere; ``twinfer bench --target cortex-m4 --layers`` shows what each choice costs and saves.
+A specialised body has its params as constants: fewer instructions, for some hundred bytes each. A shared instance of a
+kernel reads them at run time, and is paid once. What either costs was measured kernel by kernel (``prices.toml``);
+nothing is measured here, so that the same plan gives the same text everywhere. ``twinfer bench --target cortex-m4
+--layers`` shows what each choice really costs and saves.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from twinfer.aot.layers import initialiser
 from twinfer.runtime.graph import Tensor
@@ -22,11 +26,11 @@ Policy = Callable[[Plan], frozenset[int]]
 #: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time a body.
 MOST_BODIES = 64
 
-#: Specialised bodies that take no more flash than a shared instance would: what does not apply folds away in them.
-FEW_BODIES = 2
+#: Kernel -> what its bodies cost and save.
+PRICES = Path(__file__).with_name("prices.toml")
 
-#: Share of the model's work from which a body is worth its flash on a small target.
-WORTH_A_BODY: Mapping[Optimize, float] = {"speed": 0.01, "balanced": 0.05, "size": inf}
+#: Bytes of flash that are paid on a small target to save one per cent of the instructions.
+WORTH: Mapping[Optimize, float] = {"speed": 2000, "balanced": 300, "size": 20}
 
 #: Share of the model's work that may be done in code compiled for size, all such layers together.
 COLD: Mapping[Optimize, float] = {"speed": 0.001, "balanced": 0.005, "size": 0.03}
@@ -37,7 +41,7 @@ WORK_AN_ELEMENT = 4
 
 def specialise(plan: Plan) -> frozenset[int]:
     """Share nothing, but the bodies with the least work of a kernel that has more than ``MOST_BODIES``."""
-    return frozenset(i for users in _bodies(plan).values() for steps in users[MOST_BODIES:] for i in steps)
+    return frozenset(i for users in bodies(plan).values() for steps in users[MOST_BODIES:] for i in steps)
 
 
 def share_all(plan: Plan) -> frozenset[int]:
@@ -45,19 +49,47 @@ def share_all(plan: Plan) -> frozenset[int]:
     return frozenset(range(len(plan.steps)))
 
 
-def specialise_worthy(plan: Plan) -> frozenset[int]:
-    """Share the layers that do less than ``WORTH_A_BODY`` of the work, where a kernel has more than a few of them."""
-    parts, worth, shared = _parts(plan), WORTH_A_BODY[plan.target.optimize], set[int]()
-    for users in _bodies(plan).values():
-        small = [steps for steps in users if sum(parts[i] for i in steps) < worth]
-        if len(small) > FEW_BODIES:
-            shared.update(i for steps in small for i in steps)
-    return frozenset(shared) | specialise(plan)
+@dataclass(frozen=True)
+class Price:
+    """Of one kernel: bytes of a specialised body and of the shared instance, instructions saved an output element.
+
+    ``body`` is what it takes beyond a layer that calls the instance. A kernel that was not measured has the usual ones.
+    """
+
+    body: float = 400
+    instance: float = 1000
+    saved: float = 8
+
+
+def by_price(plan: Plan) -> frozenset[int]:
+    """Share where that is cheapest: flash in bytes and instructions by what they are worth.
+
+    Of every kernel the bodies with the smallest outputs share, for a body saves about as much an output; all numbers of
+    them are tried.
+    """
+    total, worth = sum(map(work, plan.steps)), 100 * WORTH[plan.target.optimize]
+    shared = set[int](specialise(plan))
+    for kernel, users in bodies(plan).items():
+        price = _prices().get(kernel, Price())
+        losses = [worth * price.saved * _outputs(plan, steps) / max(total, 1) for steps in users]
+
+        def cost(own: int, price: Price = price, losses: Sequence[float] = losses) -> float:
+            return own * price.body + (price.instance if own < len(losses) else 0) + sum(losses[own:])
+
+        own = min(range(len(users), -1, -1), key=cost)
+        shared.update(i for steps in users[own:] for i in steps)
+    return frozenset(shared)
+
+
+@cache
+def _prices() -> Mapping[str, Price]:
+    kernels = tomllib.loads(PRICES.read_text(encoding="utf-8"))["kernels"]
+    return {kernel: Price(*figures) for kernel, figures in kernels.items()}
 
 
 def default_policy(target: Target) -> Policy:
     """What suits a target best when nothing is asked for; where flash is not dear, all is specialised."""
-    return specialise if target.wide and target.optimize != "size" else specialise_worthy
+    return specialise if target.wide and target.optimize != "size" else by_price
 
 
 def cold(plan: Plan) -> frozenset[int]:
@@ -80,21 +112,26 @@ def _parts(plan: Plan) -> list[float]:
 
 
 def work(step: Step) -> int:
-    """About how much a step does: its multiply-accumulates, and the elements that it reads and writes."""
-    call = step.call
-    return call.macs + WORK_AN_ELEMENT * (_elements(call.inputs) + _elements(call.outputs))
+    """About how many instructions a step takes: multiply-accumulates, and the elements that it reads and writes."""
+    return step.call.macs + WORK_AN_ELEMENT * (_elements(step.call.inputs) + outputs_of(step))
+
+
+def outputs_of(step: Step) -> int:
+    """Elements that a step writes."""
+    return _elements(step.call.outputs)
+
+
+def _outputs(plan: Plan, steps: Iterable[int]) -> int:
+    return sum(outputs_of(plan.steps[i]) for i in steps)
 
 
 def _elements(arguments: Iterable[object]) -> int:
     return sum(arg.size for arg in arguments if isinstance(arg, Tensor) and arg.data is None)
 
 
-def _bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:
-    """Of every kernel the steps that could share a specialised body, most work first."""
-    bodies: dict[str, dict[str, list[int]]] = {}
+def bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:
+    """Of every kernel the steps that could share a specialised body, by position; those that write most come first."""
+    found: dict[str, dict[str, list[int]]] = {}
     for i, step in enumerate(plan.steps):
-        bodies.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
-    return {
-        kernel: sorted(users.values(), key=lambda steps: -sum(work(plan.steps[i]) for i in steps))
-        for kernel, users in bodies.items()
-    }
+        found.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
+    return {kernel: sorted(users.values(), key=lambda steps: -_outputs(plan, steps)) for kernel, users in found.items()}

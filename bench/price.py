@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twinfer.aot.choice import Policy, share_all, specialise
+from twinfer.aot.choice import share_all, specialise
 from twinfer.aot.emit import Project, emit
 from twinfer.aot.firmware import COMPILER, FLAGS, build
 from twinfer.aot.layers import kernel_counts
@@ -39,7 +39,8 @@ def priced_layers(
     made = Build(counts, taken)
     layers = list(_layers(project, made))
     if project.mode == "compiled":
-        every_own, every_shared = (_build(project, card, inputs, policy) for policy in (specialise, share_all))
+        forms = (emit(project.plan, project.name, policy=policy) for policy in (specialise, share_all))
+        every_own, every_shared = (build_steps(form, card, inputs) for form in forms)
         for i, layer in enumerate(layers):
             other = every_own if i in project.shared else every_shared
             layer["shared"] = i in project.shared
@@ -53,10 +54,10 @@ def _layers(project: Project, made: Build) -> Iterator[Row]:
         yield {**described(step), "instructions": instructions, "code_bytes": code}
 
 
-def _build(project: Project, card: Card, inputs: Sequence[Array], policy: Policy) -> Build:
-    other = emit(project.plan, project.name, policy=policy)
-    (steps,) = run_jobs(build(other, card), [Job(inputs, by_step=True)])
-    return Build(steps.counts, sizes(other, COMPILER, (*card.flags, *FLAGS)))
+def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:
+    """Build a model and run it step by step. ToolError if a tool fails."""
+    (steps,) = run_jobs(build(project, card), [Job(inputs, by_step=True)])
+    return Build(steps.counts, sizes(project, COMPILER, (*card.flags, *FLAGS)))
 
 
 def instances(project: Project, taken: Sizes) -> dict[str, int]:

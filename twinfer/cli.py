@@ -129,9 +129,12 @@ def _add_bench(commands: Any) -> None:
     command.add_argument("--runs", type=_positive(int), metavar="N", help="rounds for each model, instead of --seconds")
     command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
+    about = "write a page to FILE that shows microcontrollers beside TFLM, where its figures are known"
+    command.add_argument("--html", metavar="FILE", help=about)
 
 
 def bench(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.embedded_html import embedded_html
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
@@ -153,9 +156,12 @@ def bench(arguments: argparse.Namespace) -> int:
                 failed = _fail(f"{name}: {error}")
     if arguments.json:
         _write_json(arguments.json, document(rows))
+    there = [row for row in rows if row["target"] != "host"]
+    if arguments.html:
+        _write_text(arguments.html, embedded_html(there))
     if arguments.json != "-":
         show(tables([row for row in rows if row["target"] == "host"]))
-        show(embedded_tables([row for row in rows if row["target"] != "host"]))
+        show(embedded_tables(there))
     return judged(rows) or failed
 
 
@@ -175,9 +181,13 @@ def _write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        from twinfer.arrays import write_whole
+        _write_text(path, text)
 
-        write_whole(path, lambda file: file.write(text.encode()))
+
+def _write_text(path: str, text: str) -> None:
+    from twinfer.arrays import write_whole
+
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 # -- inspect -----------------------------------------------------------------------------------------------------------
