@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, conv2d
+from twinfer.runtime.ops import _conv, _dsp_depthwise, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -64,6 +64,10 @@ def lower(node: Node, target: Target) -> Call:
             return _lower_wide(node, g, w.data, bias, macs)
     if g.in_c == 1 and w.data is not None and bias is not None:
         fast = conv2d.lower_fast(node, target, g, w.data.reshape(-1, g.out_c).T, bias, macs)
+        if fast is not None:
+            return fast
+    if target.dsp and x.type == "INT8" and w.data is not None and bias is not None:
+        fast = _dsp_depthwise.depthwise(node, g, w.data, bias, macs)
         if fast is not None:
             return fast
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
