@@ -28,33 +28,33 @@ TW_INLINE tw_mve_sums tw_mve_tile2(const int8_t *x0, const int8_t *x1, const int
     const int32_t *f = *fours;
 #if defined(TW_MVE)
     int8x16_t w;
-    __asm volatile("ldm %[f], {r0, r2, r4, r6}\n\t"
-                   "ldm %[f]!, {r8, r10, r12, lr}\n"
-                   "1:\n\t"
-                   "vldrb.8 %q[a], [%[x0]], #16\n\t"
-                   "vldrb.8 %q[w], [%[f]], #64\n\t"
-                   "vmladava.s8 r0, %q[a], %q[w]\n\t"
-                   "vldrb.8 %q[b], [%[x1]], #16\n\t"
-                   "vmladava.s8 r8, %q[b], %q[w]\n\t"
-                   "vldrb.8 %q[w], [%[f], #-48]\n\t"
-                   "vmladava.s8 r2, %q[a], %q[w]\n\t"
-                   "vmladava.s8 r10, %q[b], %q[w]\n\t"
-                   "vldrb.8 %q[w], [%[f], #-32]\n\t"
-                   "vmladava.s8 r4, %q[a], %q[w]\n\t"
-                   "vmladava.s8 r12, %q[b], %q[w]\n\t"
-                   "vldrb.8 %q[w], [%[f], #-16]\n\t"
-                   "vmladava.s8 r6, %q[a], %q[w]\n\t"
-                   "vmladava.s8 lr, %q[b], %q[w]\n\t"
-                   "subs %[n], #1\n\t"
-                   "bne 1b\n\t"
-                   "vmov %q[a][2], %q[a][0], r4, r0\n\t"
-                   "vmov %q[a][3], %q[a][1], r6, r2\n\t"
-                   "vmov %q[b][2], %q[b][0], r12, r8\n\t"
-                   "vmov %q[b][3], %q[b][1], lr, r10"
-                   : [a] "=&w"(s.a), [b] "=&w"(s.b), [w] "=&w"(w), [x0] "+r"(x0), [x1] "+r"(x1), [f] "+r"(f),
-                     [n] "+r"(blocks)
-                   :
-                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+    __asm volatile(
+        "ldm %[f], {r0, r2, r4, r6}\n\t"
+        "ldm %[f]!, {r8, r10, r12, lr}\n"
+        "1:\n\t"
+        "vldrb.8 %q[a], [%[x0]], #16\n\t"
+        "vldrb.8 %q[w], [%[f]], #64\n\t"
+        "vmladava.s8 r0, %q[a], %q[w]\n\t"
+        "vldrb.8 %q[b], [%[x1]], #16\n\t"
+        "vmladava.s8 r8, %q[b], %q[w]\n\t"
+        "vldrb.8 %q[w], [%[f], #-48]\n\t"
+        "vmladava.s8 r2, %q[a], %q[w]\n\t"
+        "vmladava.s8 r10, %q[b], %q[w]\n\t"
+        "vldrb.8 %q[w], [%[f], #-32]\n\t"
+        "vmladava.s8 r4, %q[a], %q[w]\n\t"
+        "vmladava.s8 r12, %q[b], %q[w]\n\t"
+        "vldrb.8 %q[w], [%[f], #-16]\n\t"
+        "vmladava.s8 r6, %q[a], %q[w]\n\t"
+        "vmladava.s8 lr, %q[b], %q[w]\n\t"
+        "subs %[n], #1\n\t"
+        "bne 1b\n\t"
+        "vmov %q[a][2], %q[a][0], r0, r4\n\t"
+        "vmov %q[a][3], %q[a][1], r2, r6\n\t"
+        "vmov %q[b][2], %q[b][0], r8, r12\n\t"
+        "vmov %q[b][3], %q[b][1], r10, lr"
+        : [a] "=&w"(s.a), [b] "=&w"(s.b), [w] "=&w"(w), [x0] "+r"(x0), [x1] "+r"(x1), [f] "+r"(f), [n] "+r"(blocks)
+        :
+        : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
 #else
     const int8_t *w = (const int8_t *)(f + 4);
     s.a = s.b = tw_v4_load(f, 4);
@@ -88,26 +88,29 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
 #if defined(TW_MVE)
     tw_v4 s;
     int8x16_t v;
-    const int8_t *w1 = w + rows[0], *w2 = w + rows[1], *w3 = w + rows[2];
-    __asm volatile("ldm %[bias], {r0, r2, r4, r6}\n\t"
+    __asm volatile("ldm %[rows], {r8, r10, r12}\n\t"
+                   "add r8, %[w]\n\t"
+                   "add r10, %[w]\n\t"
+                   "add r12, %[w]\n\t"
+                   "ldm %[bias], {r0, r2, r4, r6}\n\t"
                    "wlstp.8 lr, %[n], 2f\n"
                    "1:\n\t"
                    "vldrb.8 %q[s], [%[x]], #16\n\t"
                    "vldrb.8 %q[v], [%[w]], #16\n\t"
                    "vmladava.s8 r0, %q[s], %q[v]\n\t"
-                   "vldrb.8 %q[v], [%[w1]], #16\n\t"
+                   "vldrb.8 %q[v], [r8], #16\n\t"
                    "vmladava.s8 r2, %q[s], %q[v]\n\t"
-                   "vldrb.8 %q[v], [%[w2]], #16\n\t"
+                   "vldrb.8 %q[v], [r10], #16\n\t"
                    "vmladava.s8 r4, %q[s], %q[v]\n\t"
-                   "vldrb.8 %q[v], [%[w3]], #16\n\t"
+                   "vldrb.8 %q[v], [r12], #16\n\t"
                    "vmladava.s8 r6, %q[s], %q[v]\n\t"
                    "letp lr, 1b\n"
                    "2:\n\t"
-                   "vmov %q[s][2], %q[s][0], r4, r0\n\t"
-                   "vmov %q[s][3], %q[s][1], r6, r2"
-                   : [s] "=&w"(s), [v] "=&w"(v), [x] "+r"(x), [w] "+r"(w), [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3)
-                   : [n] "r"(count), [bias] "r"(bias)
-                   : "r0", "r2", "r4", "r6", "lr", "cc", "memory");
+                   "vmov %q[s][2], %q[s][0], r0, r4\n\t"
+                   "vmov %q[s][3], %q[s][1], r2, r6"
+                   : [s] "=&w"(s), [v] "=&w"(v), [x] "+r"(x), [w] "+r"(w)
+                   : [n] "r"(count), [bias] "r"(bias), [rows] "r"(rows)
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
     return s;
 #else
     tw_v4 s = tw_v4_load(bias, 4);

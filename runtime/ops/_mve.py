@@ -60,7 +60,7 @@ def _fours(c: Channels) -> Array:
     """Channels as mve_tile.h describes them, int32 [out / 4, words]."""
     w = _conv.padded(_conv.padded(c.weights, BLOCK, 1), FOUR, 0)
     blocks = w.reshape(len(w) // FOUR, FOUR, -1, BLOCK).transpose(0, 2, 1, 3)
-    words = np.ascontiguousarray(blocks).reshape(len(blocks), -1).view("<i4")
+    words = np.frombuffer(blocks.tobytes(), "<i4").reshape(len(blocks), -1)
     bias, mult = (_conv.padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
     shift = _conv.padded(c.shift.astype(np.int8), FOUR).view("<i4")[:, None]
     return np.concatenate([bias, words, mult, shift], 1).astype(np.int32)
