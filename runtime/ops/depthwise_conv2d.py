@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, conv2d
+from twinfer.runtime.ops import _conv, _mve_depthwise, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -62,6 +62,10 @@ def lower(node: Node, target: Target) -> Call:
             return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
         if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
             return _lower_wide(node, g, w.data, bias, macs)
+    if target.mve and x.type == "INT8" and w.data is not None and bias is not None:
+        call = _mve_depthwise.lower(node, g, w.data, bias, macs)
+        if call is not None:
+            return call
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
