@@ -93,6 +93,8 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b) {
     int32_t r;
     __asm("smmulr %0, %1, %2" : "=r"(r) : "r"(a), "r"(b));
     return r;
+#elif defined(TW_HALVES)
+    return tw_mul_halves(a, b, 16);
 #else
     return (int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32);
 #endif
