@@ -102,13 +102,25 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b) {
 
 /* x clamped to -128..127. */
 TW_INLINE int32_t tw_clamp8(int32_t x) {
-#if defined(TW_DSP)
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__)
     int32_t r;
     __asm("ssat %0, #8, %1" : "=r"(r) : "r"(x));
     return r;
 #else
     return tw_clamp(x, -128, 127);
 #endif
+}
+
+/* tw_clamp8(x >> shift), shift 1..31: one instruction where the shift is known to the compiler. */
+TW_INLINE int32_t tw_shift_clamp8(int32_t x, int32_t shift) {
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__OPTIMIZE__)
+    if (__builtin_constant_p(shift)) {
+        int32_t r;
+        __asm("ssat %0, #8, %1, asr %2" : "=r"(r) : "r"(x), "I"(shift));
+        return r;
+    }
+#endif
+    return tw_clamp8(x >> shift);
 }
 
 /* What tw_scaled adds before its shift: half of a step, and the output's zero point beyond it. zero -128..127, shift
