@@ -57,9 +57,20 @@ def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call |
 
 def _params(g: Window, along: Axis, lines: Axis) -> dict[str, int]:
     return {
-        **{"batches": g.batches, "channels": g.out_c},
-        **{"x_size": g.in_h * g.in_w * g.in_c, "y_size": g.out_h * g.out_w * g.out_c},
-        **{"in_lines": lines.extent, "out_lines": lines.out, "line_stride": lines.stride, "line_pad": lines.pad},
-        **{"x_line": lines.x_bytes, "y_line": lines.y_bytes, "in_steps": along.extent, "out_steps": along.out},
-        **{"stride": along.stride, "pad": along.pad, "x_step": along.x_bytes, "y_step": along.y_bytes},
+        "batches": g.batches,
+        "channels": g.out_c,
+        "x_size": g.in_h * g.in_w * g.in_c,
+        "y_size": g.out_h * g.out_w * g.out_c,
+        "in_lines": lines.extent,
+        "out_lines": lines.out,
+        "line_stride": lines.stride,
+        "line_pad": lines.pad,
+        "x_line": lines.x_bytes,
+        "y_line": lines.y_bytes,
+        "in_steps": along.extent,
+        "out_steps": along.out,
+        "stride": along.stride,
+        "pad": along.pad,
+        "x_step": along.x_bytes,
+        "y_step": along.y_bytes,
     }
