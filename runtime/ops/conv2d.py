@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, _dsp
+from twinfer.runtime.ops import _conv, _dsp, _mve
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -102,6 +102,8 @@ def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, mac
     """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel serves."""
     if target.dsp and node.input(0).type == "INT8":
         return _dsp.convolution(node, g, w, bias, macs)
+    if target.mve and node.input(0).type == "INT8":
+        return _mve.convolution(node, g, w, bias, macs)
     return None
 
 
