@@ -24,7 +24,7 @@ _HEIGHT, _ONE, _BAR, _GAP, _LEFT = 260, 180, 14, 30, 40
 
 
 def embedded_html(rows: Sequence[Row]) -> str:
-    """The page of what ``twinfer bench`` has measured on microcontrollers; models without TFLM's figures are left out."""
+    """The page of what ``twinfer bench`` has measured on microcontrollers; models that TFLM did not run are not in it."""
     found = standings(rows)
     cores = [[s for s in found if s.target == target] for target in dict.fromkeys(s.target for s in found)]
     parts = (
@@ -33,9 +33,10 @@ def embedded_html(rows: Sequence[Row]) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>twinfer beside TFLM on Cortex-M</title><style>{_STYLE}</style></head>
 <body><h1>twinfer beside TFLM on Cortex-M</h1>
-<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and tables against TFLM's
-smallest build (-Os, int8 registrations); weights against weights + bias + 5 B a channel; RAM without stack against the
-least that any placement needs, and against TFLM's arena. Green: within the limit that the project set itself.</p>
+<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and tables against
+TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B a channel; RAM without stack
+against the least that any placement needs, and against TFLM's arena. Green: within the limit that the project set
+itself.</p>
 {"".join(parts)}</body></html>
 """
 

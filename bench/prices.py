@@ -1,7 +1,7 @@
 """Measures what a body of its own costs and saves, kernel by kernel: ``python -m twinfer.bench.prices MODEL...``.
 
-Writes ``aot/prices.toml`` anew, which ``aot/choice.py`` reads. Every model is built with all layers specialised and with
-all shared; both are run step by step. Run it when kernels have changed: bytes and savings come from real layers.
+Writes ``aot/prices.toml`` anew, which ``aot/choice.py`` reads. Every model is built with all layers specialised and
+with all shared; both are run step by step. Run it when kernels have changed: the figures are those of real layers.
 """
 
 from __future__ import annotations
