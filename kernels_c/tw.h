@@ -19,6 +19,13 @@
 #define TW_NOINLINE __attribute__((noinline, noclone, unused))
 #endif
 
+/* Before a loop that compilers would unroll whole where its length is known, to no use but of flash. */
+#if defined(__clang__)
+#define TW_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define TW_ROLLED _Pragma("GCC unroll 1")
+#endif
+
 /* Kernels keep the reference's rounding: no fused multiply-add behind our back (gcc: -ffp-contract=off). */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
