@@ -87,14 +87,16 @@ TW_INLINE int32_t tw_high_low(uint32_t a, uint32_t b, int32_t acc) {
 #endif
 }
 
-/* a * b / 2^32, rounded half up. */
-TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b) {
+/* a * b / 2^32 + c, rounded half up. */
+TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b, int32_t c) {
 #if defined(TW_DSP)
     int32_t r;
-    __asm("smmulr %0, %1, %2" : "=r"(r) : "r"(a), "r"(b));
+    __asm("smmlar %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(c));
     return r;
+#elif defined(TW_HALVES)
+    return tw_mul_halves(a, b, 16);
 #else
-    return (int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32);
+    return tw_add((int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32), c);
 #endif
 }
 
@@ -113,11 +115,11 @@ TW_INLINE int32_t tw_clamp8(int32_t x) {
  * 1..22. */
 TW_INLINE int32_t tw_rounding(int32_t zero, int32_t shift) { return tw_shift_left(2 * zero + 1, shift) >> 1; }
 
-/* tw_requantize(twice / 2, mult, -shift) + zero in five instructions: exact for |twice| < 2^31 and shift 1..22, where
- * the multiplication leaves less than 2^30. mult: 2^30..2^31-1 or 0. rounding: tw_rounding(zero, shift). */
+/* tw_requantize(twice / 2, mult, -shift) + zero in three instructions: exact for |twice| < 2^31 and shift 1..22, where
+ * the multiplication leaves less than 2^30. mult: 2^30..2^31-1 or 0. rounding: tw_rounding(zero, shift). Halves go away
+ * from zero, hence one less for negative sums; where such a sum is multiplied to 0, the half step takes it back. */
 TW_INLINE int32_t tw_scaled(int32_t twice, int32_t mult, int32_t rounding, int32_t shift) {
-    const int32_t high = tw_mul_top(twice, mult);
-    return (high + (high >> 31) + rounding) >> shift;
+    return (tw_mul_top(twice, mult, rounding) + (twice >> 31)) >> shift;
 }
 
 #endif

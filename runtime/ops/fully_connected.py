@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
-from twinfer.runtime.ops import _conv
+from twinfer.runtime.ops import _conv, _dsp
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
@@ -111,6 +111,10 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
         return Call(
             "tw_fully_connected_wide_s8", {**shape, "depth4": depth4, **ends}, inputs, (y,), rows * depth4, macs=macs
         )
+    if target.dsp and constant is not None and bias is not None:
+        fast = _dsp.fully_connected(node, constant, bias)
+        if fast is not None:
+            return fast
     need(bool((w_zeros == w_zeros[0]).all()), node, f"{w} has different zero points, one is needed")
     mult, shift = _conv.multipliers(node, out)
     if w.quant is not None and not w.quant.per_channel:
