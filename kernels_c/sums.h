@@ -4,7 +4,7 @@
 #ifndef TW_SUMS_H
 #define TW_SUMS_H
 
-#include "tw.h"
+#include "dsp.h"
 
 /* Armv6-M and Armv8-M Baseline, and the rest of the M profile. The tiles need every register. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
@@ -22,6 +22,13 @@
 #define TW_TILE_PIXELS 2
 #endif
 #define TW_TILE 4
+
+/* Inlined, but where a product of 64 bits is a long story: there it is told once. */
+#if defined(TW_HALVES)
+#define TW_SHORT static TW_NOINLINE __attribute__((unused))
+#else
+#define TW_SHORT TW_INLINE
+#endif
 
 /* The sum of one row, from acc on. */
 TW_INLINE int32_t tw_sum_s8(int32_t acc, const int8_t *x, const int8_t *w, int32_t n) {
@@ -72,8 +79,7 @@ TW_INLINE void tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_
                            "ldrsb %[b], [%[w2]], #1\n ldrsb %[c], [%[w3]], #1\n"
                            "mla %[s2], %[a], %[b], %[s2]\n mla %[s3], %[a], %[c], %[s3]\n")
                    : [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3), [x] "+r"(x), [w0] "+r"(w),
-                     [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b),
-                     [c] "=&r"(c)
+                     [w1] "+r"(w1), [w2] "+r"(w2), [w3] "+r"(w3), [n] "+r"(n), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c)
                    :
                    : "cc", "memory");
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
@@ -110,13 +116,44 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
 }
 #endif
 
-/* acc[j * TW_TILE_PIXELS + i] += x[i] . w[j]: a convolution's tile. */
-TW_INLINE void tw_tile_s8(int32_t *acc, const int8_t *const *x, const int8_t *w, int32_t n, int32_t size) {
+/* How the sums of a layer's channels end: bias int32, mult int32 and shift int8 of each, the clamp. mults: 1 where all
+ * channels have the same, else 0. fast: tw_scaled is exact for all channels. */
+typedef struct {
+    const int32_t *bias, *mult;
+    const int8_t *shift;
+    int32_t fast, zero, low, high;
+} tw_ends;
+
+/* The output of a sum of channel c. */
+TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_ends *e) {
+    int32_t q;
+    if (e->fast)
+        q = tw_scaled(2 * sum, mult, tw_rounding(e->zero, -shift), -shift);
+    else
+        q = tw_add(tw_requantize(sum, mult, shift), e->zero);
+    return (int8_t)tw_clamp(q, e->low, e->high);
+}
+
+/* All channels of TW_TILE_PIXELS outputs of a convolution: y[i][c] = x[i] . w[c], rows of n. */
+TW_INLINE void tw_outputs_s8(int8_t *const *y, const int8_t *const *x, const int8_t *w, int32_t n, int32_t out,
+                             const tw_ends *e) {
+    int32_t c = 0;
+    for (; c <= out - TW_TILE_CHANNELS; c += TW_TILE_CHANNELS, w += TW_TILE_CHANNELS * n) {
+        int32_t acc[TW_TILE];
+        for (int k = 0; k < TW_TILE; ++k) acc[k] = e->bias[c + k / TW_TILE_PIXELS];
 #if TW_THUMB == 1
-    tw_rows_s8(acc, x[0], w, n, size);
+        tw_rows_s8(acc, x[0], w, n, n);
 #else
-    tw_square_s8(acc, x[0], x[1], w, n, size);
+        tw_square_s8(acc, x[0], x[1], w, n, n);
 #endif
+        for (int k = 0; k < TW_TILE; ++k) {
+            const int32_t channel = c + k / TW_TILE_PIXELS;
+            y[k % TW_TILE_PIXELS][channel] = tw_end_s8(acc[k], e->mult[channel], e->shift[channel], e);
+        }
+    }
+    for (; c < out; ++c, w += n)
+        for (int i = 0; i < TW_TILE_PIXELS; ++i)
+            y[i][c] = tw_end_s8(tw_sum_s8(e->bias[c], x[i], w, n), e->mult[c], e->shift[c], e);
 }
 
 #endif
