@@ -94,7 +94,7 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b, int32_t c) {
     __asm("smmlar %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(c));
     return r;
 #elif defined(TW_HALVES)
-    return tw_mul_halves(a, b, 16);
+    return tw_add(tw_mul_halves(a, b, 16), c);
 #else
     return tw_add((int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32), c);
 #endif
