@@ -173,10 +173,9 @@ TW_INLINE void tw_depthwise_dsp_line(const int8_t *x, int8_t *y, const tw_depthw
     *at.y = tw_depthwise_dsp_output(at.acc + c->tail, c);
 }
 
-/* All lines of one channel of an image. w: int8 [3][3]. */
-TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, const int32_t *ends, int32_t shift,
-                                      const tw_depthwise_conv2d_dsp_s8_params *p) {
-    int16_t taps[15] = {0};
+/* All lines of one channel of an image. w: int8 [3][3]; taps: room for them, zeros where padding is. */
+TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, int16_t *taps, const int32_t *ends,
+                                      int32_t shift, const tw_depthwise_conv2d_dsp_s8_params *p) {
     int32_t at = -p->lines[0] * p->x_line;
     tw_depthwise_dsp_channel c;
     for (int k = 0; k < 9; ++k) taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(2 * w[k]);
@@ -196,10 +195,11 @@ TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
     const int32_t *ends = (const int32_t *)in[2];
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
+    int16_t taps[15] = {0};
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.x_size, y += p.y_size)
         for (int32_t c = 0; c < p.channels; ++c)
-            tw_depthwise_dsp_image(x + c, y + c, w + 9 * c, ends + 2 * c, shift[c], &p);
+            tw_depthwise_dsp_image(x + c, y + c, w + 9 * c, taps, ends + 2 * c, shift[c], &p);
     if (p.act_min > -128 || p.act_max < 127)
         for (int32_t i = p.batches * p.y_size; i > 0; --i) y[-i] = (int8_t)tw_clamp(y[-i], p.act_min, p.act_max);
 }
