@@ -5,14 +5,16 @@
 #include "dsp.h"
 
 /* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart by
- * x_line and y_line bytes, their elements by step in both, images by x_size and y_size. Lines are 3..254 elements long,
- * and at least 3; strides are 1 or 2 along a line and any across, pads 0 or 1, no more than 1 behind.
+ * x_line and y_line bytes, their elements by step in both, images by x_size and y_size. Strides are 1 or 2 along a line
+ * and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs, lines[0] (0 or 1) begin before the image,
+ * lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs of a line, steps (1..254) end inside of it
+ * and behind (0 or 1) beyond it.
  * in: x, weights int8 [channels][3 along][3 lines], ends int32 [channels][2]: bias with the input zero point folded in,
  * doubled, and mult; shift int8 [channels]: to the right, 1..22. in_zero is what padding holds. out: y. */
 typedef struct {
     int32_t batches, channels, x_size, y_size;
-    int32_t in_lines, out_lines, line_stride, line_pad, x_line, y_line;
-    int32_t in_steps, out_steps, stride, pad, step;
+    int32_t lines[3], line_stride, x_line, y_line;
+    int32_t steps, behind, stride, pad, step;
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_depthwise_conv2d_dsp_s8_params;
 
@@ -140,34 +142,25 @@ TW_INLINE tw_depthwise_dsp_place tw_depthwise_dsp_steps2(tw_depthwise_dsp_place 
 
 #endif
 
-/* The weights w [3][3] of a channel whose first (edge < 0) or last (edge > 0) line lies outside of the image: they move
- * to the lines inside, and the sums have what the padding gives. twice: the bias; last: shift and number of outputs. */
-TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int8_t *w, int32_t edge, int32_t twice,
-                                        int32_t in_zero, uint32_t last) {
-    int32_t third[3], sum[3];
+/* What suits three lines of which the first (edge -1) or the last (edge 1) lies outside of the image: the weights move to
+ * the lines inside, and the sums have what the padding gives. w: doubled weights between zeros [along][lines + 2];
+ * twice: the bias; last: shift and number of outputs. */
+TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16_t *w, int32_t edge, int32_t twice,
+                                        uint32_t last, int32_t in_zero) {
+    const uint32_t zero = (uint32_t)in_zero;
+    const tw_depthwise_dsp_column padding = {tw_pack(zero, zero), zero};
+    const int16_t *inside = w + 1 - edge, *outside = w + 2 + edge;
+    for (int k = 0; k < 3; ++k) c->pair[k] = tw_word(inside + 5 * k);
+    c->thirds = tw_pack((uint32_t)inside[2], (uint32_t)inside[7]);
+    c->last = tw_pack(last, (uint32_t)inside[12]);
     c->start = twice;
-    for (int k = 0; k < 3; ++k, w += 3) {
-        int32_t first = 2 * w[0], second = 2 * w[1];
-        third[k] = 2 * w[2];
-        if (edge < 0) {
-            c->start += in_zero * first;
-            first = second, second = third[k], third[k] = 0;
-        }
-        if (edge > 0) {
-            c->start += in_zero * third[k];
-            third[k] = second, second = first, first = 0;
-        }
-        c->pair[k] = tw_pack((uint32_t)first, (uint32_t)second);
-        sum[k] = in_zero * (first + second + third[k]);
-    }
-    c->thirds = tw_pack((uint32_t)third[0], (uint32_t)third[1]);
-    c->last = tw_pack(last, (uint32_t)third[2]);
-    c->head = c->start + sum[0];
-    c->tail = sum[2];
+    if (edge) c->start += in_zero * (outside[0] + outside[5] + outside[10]);
+    c->head = tw_depthwise_dsp_first(padding, c, c->start);
+    c->tail = tw_depthwise_dsp_third(padding, c, 0);
 }
 
-/* One line of outputs at y; x: the first of its three lines. inside: outputs whose last column is in the image. */
-TW_INLINE void tw_depthwise_dsp_line(const int8_t *x, int8_t *y, const tw_depthwise_dsp_channel *c, int32_t inside,
+/* One line of outputs at y; x: the first of its three lines. */
+TW_INLINE void tw_depthwise_dsp_line(const int8_t *x, int8_t *y, const tw_depthwise_dsp_channel *c,
                                      const tw_depthwise_conv2d_dsp_s8_params *p) {
     tw_depthwise_dsp_place at = {x, y, c->head};
     if (!p->pad) {
@@ -175,32 +168,24 @@ TW_INLINE void tw_depthwise_dsp_line(const int8_t *x, int8_t *y, const tw_depthw
         at.x += c->step;
     }
     at = p->stride == 1 ? tw_depthwise_dsp_steps1(at, c) : tw_depthwise_dsp_steps2(at, c);
-    if (inside == p->out_steps) return;
+    if (!p->behind) return;
     if (p->stride == 2) at.acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(at.x, c), c, at.acc);
     *at.y = tw_depthwise_dsp_output(at.acc + c->tail, c);
 }
 
-/* -1 or 1 where the first or the last of three lines lies outside of the image. */
-TW_INLINE int32_t tw_depthwise_dsp_edge(int32_t top, const tw_depthwise_conv2d_dsp_s8_params *p) {
-    return top < 0 ? -1 : top + 3 > p->in_lines;
-}
-
-/* All lines of one channel of an image. */
-TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, const int32_t *ends, int32_t shift,
-                                      const tw_depthwise_conv2d_dsp_s8_params *p) {
-    const int32_t inside = (p->in_steps + p->pad - 3) / p->stride + 1;
-    int32_t line = 0, top = -p->line_pad;
+/* All lines of one channel of an image. w: int8 [3][3]; taps: room for them, zeros where padding is. */
+TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, int16_t *taps, const int32_t *ends,
+                                      int32_t shift, const tw_depthwise_conv2d_dsp_s8_params *p) {
+    int32_t at = -p->lines[0] * p->x_line;
     tw_depthwise_dsp_channel c;
+    for (int k = 0; k < 9; ++k) taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(2 * w[k]);
     c.line = p->x_line, c.step = p->step;
     c.mult = ends[1], c.rounding = tw_rounding(p->out_zero, shift);
-    while (line < p->out_lines) {
-        const int32_t edge = tw_depthwise_dsp_edge(top, p);
-        tw_depthwise_dsp_weights(&c, w, edge, ends[0], p->in_zero, (uint32_t)(inside << 8 | shift));
-        do {
-            tw_depthwise_dsp_line(x + (top - edge) * p->x_line, y, &c, inside, p);
-            top += p->line_stride;
-            y += p->y_line;
-        } while (++line < p->out_lines && tw_depthwise_dsp_edge(top, p) == edge);
+    for (int32_t edge = -1; edge <= 1; ++edge) {
+        int32_t left = p->lines[edge + 1];
+        if (left) tw_depthwise_dsp_weights(&c, taps, edge, ends[0], (uint32_t)(p->steps << 8 | shift), p->in_zero);
+        for (; left; --left, at += p->line_stride * p->x_line, y += p->y_line)
+            tw_depthwise_dsp_line(x + (at - edge * p->x_line), y, &c, p);
     }
 }
 
@@ -210,10 +195,11 @@ TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
     const int32_t *ends = (const int32_t *)in[2];
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
+    int16_t taps[15] = {0};
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.x_size, y += p.y_size)
         for (int32_t c = 0; c < p.channels; ++c)
-            tw_depthwise_dsp_image(x + c, y + c, w + 9 * c, ends + 2 * c, shift[c], &p);
+            tw_depthwise_dsp_image(x + c, y + c, w + 9 * c, taps, ends + 2 * c, shift[c], &p);
     if (p.act_min > -128 || p.act_max < 127)
         for (int32_t i = p.batches * p.y_size; i > 0; --i) y[-i] = (int8_t)tw_clamp(y[-i], p.act_min, p.act_max);
 }
