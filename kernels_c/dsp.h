@@ -19,6 +19,13 @@ TW_INLINE uint32_t tw_word(const void *p) {
     return word;
 }
 
+/* Four int8 at a multiple of 4 bytes, as unsigned bytes. */
+TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
+    uint32_t word;
+    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
+    return word ^ 0x80808080U;
+}
+
 TW_INLINE int32_t tw_low(uint32_t x) { return (int16_t)(uint16_t)(x & 0xFFFFU); }
 TW_INLINE int32_t tw_high(uint32_t x) { return (int16_t)(uint16_t)(x >> 16); }
 
