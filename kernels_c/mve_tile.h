@@ -122,28 +122,32 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
 #endif
 }
 
-/* count bytes; returns what follows them. */
-TW_INLINE int8_t *tw_mve_copy(int8_t *to, const int8_t *from, int32_t count) {
-    int8_t *const end = to + count;
+/* rows (at least one) of count bytes (at least one), at pitches of their own. */
+TW_INLINE void tw_mve_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int32_t from_pitch, int32_t rows,
+                           int32_t count) {
 #if defined(TW_MVE)
+    const int32_t moved = (count + 15) & -16;
     int8x16_t v;
-    __asm volatile("wlstp.8 lr, %[n], 2f\n"
-                   "1:\n\t"
+    __asm volatile("1:\n\t"
+                   "dlstp.8 lr, %[n]\n"
+                   "2:\n\t"
                    "vldrb.8 %q[v], [%[from]], #16\n\t"
                    "vstrb.8 %q[v], [%[to]], #16\n\t"
-                   "letp lr, 1b\n"
-                   "2:"
-                   : [v] "=&w"(v), [from] "+r"(from), [to] "+r"(to)
-                   : [n] "r"(count)
-                   : "lr", "memory");
+                   "letp lr, 2b\n\t"
+                   "add %[from], %[from_step]\n\t"
+                   "add %[to], %[to_step]\n\t"
+                   "subs %[rows], #1\n\t"
+                   "bne 1b"
+                   : [v] "=&w"(v), [from] "+r"(from), [to] "+r"(to), [rows] "+r"(rows)
+                   : [n] "r"(count), [from_step] "r"(from_pitch - moved), [to_step] "r"(to_pitch - moved)
+                   : "lr", "cc", "memory");
 #else
-    memcpy(to, from, (size_t)count);
+    for (; rows > 0; --rows, to += to_pitch, from += from_pitch) memcpy(to, from, (size_t)count);
 #endif
-    return end;
 }
 
-TW_INLINE int8_t *tw_mve_fill(int8_t *to, int32_t value, int32_t count) {
-    int8_t *const end = to + count;
+/* count bytes. */
+TW_INLINE void tw_mve_fill(int8_t *to, int32_t value, int32_t count) {
 #if defined(TW_MVE)
     __asm volatile("wlstp.8 lr, %[n], 2f\n"
                    "1:\n\t"
@@ -156,7 +160,6 @@ TW_INLINE int8_t *tw_mve_fill(int8_t *to, int32_t value, int32_t count) {
 #else
     memset(to, value, (size_t)count);
 #endif
-    return end;
 }
 
 #endif
