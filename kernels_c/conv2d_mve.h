@@ -14,13 +14,11 @@ typedef struct {
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_conv2d_mve_s8_params;
 
-/* The window of image x at (y0, x0) as a column: in_zero where it leaves the image, then what lies inside. */
-TW_INLINE void tw_conv2d_mve_window(int8_t *to, const int8_t *x, int32_t y0, int32_t x0,
+/* What of the window of image x at (y0, x0) lies inside, as a column. */
+TW_INLINE void tw_conv2d_mve_inside(int8_t *to, const int8_t *x, int32_t y0, int32_t x0,
                                     const tw_conv2d_mve_s8_params *p) {
-    const int32_t low = y0 + (p->k_h - 1) * p->dilation_h, right = x0 + (p->k_w - 1) * p->dilation_w;
     const int32_t top = (tw_max(-y0, 0) + p->dilation_h - 1) / p->dilation_h;
     const int32_t rows = tw_min((p->in_h - y0 + p->dilation_h - 1) / p->dilation_h, p->k_h) - top;
-    if (y0 < 0 || x0 < 0 || low >= p->in_h || right >= p->in_w) tw_mve_fill(to, p->in_zero, p->k_h * p->k_w * p->in_c);
     for (int32_t kx = 0; kx < p->k_w; kx += p->run, x0 += p->dilation_w) {
         const int32_t first = tw_max(-x0, 0), taps = tw_min(p->in_w - x0, p->run) - first;
         if (rows > 0 && taps > 0)
@@ -30,24 +28,40 @@ TW_INLINE void tw_conv2d_mve_window(int8_t *to, const int8_t *x, int32_t y0, int
     }
 }
 
+/* The window as a column, in_zero where it leaves the image. */
+TW_INLINE void tw_conv2d_mve_window(int8_t *to, const int8_t *x, int32_t y0, int32_t x0,
+                                    const tw_conv2d_mve_s8_params *p) {
+    const int32_t taps = p->k_w * p->in_c, pitch = p->in_w * p->in_c;
+    const int32_t below = p->in_h - (p->k_h - 1) * p->dilation_h, right = p->in_w - (p->k_w - 1) * p->dilation_w;
+    const int32_t whole = y0 >= 0 && x0 >= 0 && y0 < below && x0 < right;
+    if (whole && p->run == p->k_w) {
+        tw_mve_rows(to, taps, x + y0 * pitch + x0 * p->in_c, p->dilation_h * pitch, p->k_h, taps);
+        return;
+    }
+    if (!whole) tw_mve_fill(to, p->in_zero, p->k_h * taps);
+    tw_conv2d_mve_inside(to, x, y0, x0, p);
+}
+
 TW_KERNEL(tw_conv2d_mve_s8) {
     const tw_conv2d_mve_s8_params p = *params;
-    const tw_mve_matrix m = {(const int32_t *)in[1], p.blocks, p.out_c, p.out_zero, p.act_min, p.act_max};
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0], *columns = (int8_t *)scratch;
     const int32_t size = TW_MVE_BLOCK * p.blocks;
+    tw_mve_pair pair = {columns,   columns,  y, y, p.blocks, p.out_zero, p.out_c, (const int32_t *)in[1],
+                        p.act_min, p.act_max};
     int32_t oy = 0, ox = 0;
     for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= 2, y += 2 * p.out_c) {
         const int32_t last = left == 1;
-        const int8_t *x0 = columns, *x1 = last ? columns : columns + size;
+        pair.y0 = y, pair.y1 = last ? y : y + p.out_c;
+        pair.x0 = columns, pair.x1 = last ? columns : columns + size;
         if (p.direct && left > 2) {
-            x0 = x, x1 = x + p.in_c;
+            pair.x0 = x, pair.x1 = x + p.in_c;
             x += 2 * p.in_c;
         } else if (p.direct) {
             tw_mve_rows(columns, size, x, p.in_c, 2 - last, p.in_c);
         } else {
 #pragma GCC unroll 1
-            for (int8_t *to = columns; to <= x1; to += size) {
+            for (int8_t *to = columns; to <= pair.x1; to += size) {
                 tw_conv2d_mve_window(to, x, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
                 if (++ox < p.out_w) continue;
                 ox = 0;
@@ -56,7 +70,7 @@ TW_KERNEL(tw_conv2d_mve_s8) {
                 x += p.in_h * p.in_w * p.in_c;
             }
         }
-        tw_mve_pair(x0, x1, y, last ? y : y + p.out_c, &m);
+        tw_mve_run_pair(&pair);
     }
 }
 
