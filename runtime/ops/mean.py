@@ -121,6 +121,9 @@ def lower(node: Node, target: Target) -> Call:
         "shift": shift,
         "out_zero": y.zero,
     }
+    if target.mve and shape[0] * shape[1] * shape[5] == 1:
+        ends = dict(zip(("kept", "reduced", "depth"), shape[2:5], strict=True))
+        return Call("tw_mean_mve_s8", {k: v for k, v in params.items() if k != "shape"} | ends, (x,), (y,))
     return Call("tw_mean_s8", params, (x,), (y,))
 
 
