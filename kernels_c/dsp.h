@@ -19,6 +19,13 @@ TW_INLINE uint32_t tw_word(const void *p) {
     return word;
 }
 
+/* Four int8 at a multiple of 4 bytes, as unsigned bytes. */
+TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
+    uint32_t word;
+    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
+    return word ^ 0x80808080U;
+}
+
 TW_INLINE int32_t tw_low(uint32_t x) { return (int16_t)(uint16_t)(x & 0xFFFFU); }
 TW_INLINE int32_t tw_high(uint32_t x) { return (int16_t)(uint16_t)(x >> 16); }
 
@@ -94,7 +101,7 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b, int32_t c) {
     __asm("smmlar %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(c));
     return r;
 #elif defined(TW_HALVES)
-    return tw_mul_halves(a, b, 16);
+    return tw_add(tw_mul_halves(a, b, 16), c);
 #else
     return tw_add((int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32), c);
 #endif

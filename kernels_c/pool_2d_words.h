@@ -6,41 +6,46 @@
 #include "dsp.h"
 #include "pool_2d.h"
 
-/* As the kernels of pool_2d.h, and the window has at most 257 elements (average). */
+/* As the kernels of pool_2d.h, and an average is over at most 181 elements. */
 typedef tw_pool_2d_params tw_average_pool_2d_words_s8_params;
 typedef tw_pool_2d_params tw_max_pool_2d_words_s8_params;
 
-/* Four int8 at a multiple of 4 bytes, as unsigned bytes. */
-TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
-    uint32_t word;
-    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
-    return word ^ 0x80808080U;
+TW_INLINE void tw_store4(int8_t *p, uint32_t word) { memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word); }
+
+/* What turns sums of count unsigned bytes into averages rounded half away from zero: (sum * mult + offset) >> 23. mult
+ * is a little above 2^23 / count, which takes the ties of both signs away from zero and nothing else over a bound, up to
+ * 181 values: 128 count / 2^23 < 1 / (2 count). */
+typedef struct {
+    uint32_t mult, offset;
+} tw_averaging;
+
+TW_INLINE tw_averaging tw_averaging_of(uint32_t count) {
+    tw_averaging by;
+    by.mult = (1U << 23) / count + 1;
+    by.offset = (128U << 23) + (1U << 22) - 128 * count * by.mult; /* 128 is added to every byte */
+    return by;
 }
 
-/* The average of count int8 from their sum as unsigned bytes, rounded half away from zero, as an unsigned byte: floor(t /
- * 2 count), where t is one less for negative sums. reciprocal is 2^22 / count + 1, with which the product is exact and
- * fits 32 bits up to 90 values (t < 512 count, 1024 count^2 < 2^23). */
-TW_INLINE uint32_t tw_average_byte(uint32_t sum, uint32_t count, uint32_t reciprocal) {
-    const uint32_t t = 2 * sum + count - (sum < 128 * count ? 1 : 0);
-    return count <= 90 ? t * reciprocal >> 23 : t / (2 * count);
+/* The average of a sum as an unsigned byte, clamped to act_min .. act_max. */
+TW_INLINE uint32_t tw_average_byte(const tw_pool_2d_params *p, uint32_t sum, tw_averaging by) {
+    int32_t q = (int32_t)((sum * by.mult + by.offset) >> 23);
+    if (p->act_min > INT8_MIN) q = tw_max(q, p->act_min + 128);
+    if (p->act_max < INT8_MAX) q = tw_min(q, p->act_max + 128);
+    return (uint32_t)q;
 }
 
-/* Four averages from their sums, clamped to act_min .. act_max. */
-TW_INLINE void tw_average_store4(const tw_pool_2d_params *p, uint32_t even, uint32_t odd, uint32_t count,
-                                 uint32_t reciprocal, int8_t *y) {
-    const uint32_t sums[4] = {even & 0xFFFFU, odd & 0xFFFFU, even >> 16, odd >> 16};
-    for (int32_t i = 0; i < 4; ++i) {
-        int32_t q = (int32_t)tw_average_byte(sums[i], count, reciprocal) - 128;
-        if (p->act_min > INT8_MIN) q = tw_max(q, p->act_min);
-        if (p->act_max < INT8_MAX) q = tw_min(q, p->act_max);
-        y[i] = (int8_t)q;
-    }
+/* Four averages from the sums of their bytes, as a word of int8. */
+TW_INLINE uint32_t tw_average4(const tw_pool_2d_params *p, uint32_t even, uint32_t odd, tw_averaging by) {
+    const uint32_t low = tw_average_byte(p, even & 0xFFFFU, by) | tw_average_byte(p, odd & 0xFFFFU, by) << 8;
+    const uint32_t high = tw_average_byte(p, even >> 16, by) | tw_average_byte(p, odd >> 16, by) << 8;
+    return (low | high << 16) ^ 0x80808080U;
 }
 
 /* y [channels] = the average of the window at x. */
 TW_INLINE void tw_average_words_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
                                    int8_t *TW_RESTRICT y) {
-    const uint32_t count = (uint32_t)(w.rows * w.cols), reciprocal = (1U << 22) / count + 1;
+    const tw_averaging by = tw_averaging_of((uint32_t)(w.rows * w.cols));
+    TW_ROLLED
     for (int32_t c = 0; c < p->channels; c += 4) {
         const int8_t *tap = x + c;
         uint32_t even = 0, odd = 0;
@@ -51,7 +56,7 @@ TW_INLINE void tw_average_words_s8(const tw_pool_2d_params *p, tw_pool_window w,
                 odd = tw_add_odd(odd, word);
             }
         }
-        tw_average_store4(p, even, odd, count, reciprocal, y + c);
+        tw_store4(y + c, tw_average4(p, even, odd, by));
     }
 }
 
@@ -60,6 +65,7 @@ TW_INLINE void tw_max_words_s8(const tw_pool_2d_params *p, tw_pool_window w, con
                                int8_t *TW_RESTRICT y) {
     const uint32_t least = (uint32_t)(p->act_min + 128) * 0x01010101U;
     const uint32_t limit = (uint32_t)(127 - p->act_max) * 0x01010101U;
+    TW_ROLLED
     for (int32_t c = 0; c < p->channels; c += 4) {
         const int8_t *tap = x + c;
         uint32_t most = least;
@@ -67,7 +73,7 @@ TW_INLINE void tw_max_words_s8(const tw_pool_2d_params *p, tw_pool_window w, con
             for (int32_t k = 0; k < w.cols; ++k, tap += p->channels) most = tw_greater4(most, tw_unsigned4(tap));
         }
         most = ~tw_greater4(~most, limit) ^ 0x80808080U; /* the lesser by complements */
-        memcpy(__builtin_assume_aligned(y + c, 4), &most, sizeof most);
+        tw_store4(y + c, most);
     }
 }
 

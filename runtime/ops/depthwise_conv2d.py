@@ -20,6 +20,9 @@ from twinfer.runtime.target import Target
 #: Rows or columns of output that are worth a table; more only a file means that is short and says much.
 LONGEST = 1 << 16
 
+#: Channels that kernels_c/depthwise_conv2d.h gathers at a time.
+CHANNELS = 32
+
 
 def geometry(node: Node) -> Window:
     _, k_h, k_w, out_c = node.input(1).shape
@@ -74,9 +77,13 @@ def lower(node: Node, target: Target) -> Call:
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     start = node.constant(2) if bias is None else bias
-    folded = _conv.fold_zero(node.constant(1).reshape(-1, g.out_c).T, start, x.zero)
-    inputs = (x, w, folded, *_conv.multipliers(node, g.out_c))
-    return Call("tw_depthwise_conv2d_s8", {**params, **ends}, inputs, (node.output,), macs=macs)
+    c, short = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
+    inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
+    columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
+    scratch = g.k_h * columns * min(g.in_c, CHANNELS)
+    return Call(
+        "tw_depthwise_conv2d_s8", {**params, **ends, "fast": int(short)}, inputs, (node.output,), scratch, macs=macs
+    )
 
 
 def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
