@@ -84,7 +84,7 @@ TW_INLINE void tw_mve_run_pair(const tw_mve_pair *pair) {
                    : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(mult), [shift] "=&w"(shift), [x0] "=&r"(x0), [x1] "=&r"(x1),
                      [n] "=&r"(n), [f] "+r"(f)
                    : [s] "r"(&s), [low] "w"(vdupq_n_s32(s.low)), [high] "w"(vdupq_n_s32(s.high))
-                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "p0", "cc", "memory");
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
 #else
 /* Biases and weights of a four times one window. */

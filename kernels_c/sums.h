@@ -7,7 +7,8 @@
 #include "dsp.h"
 
 /* Armv6-M and Armv8-M Baseline, and the rest of the M profile. The tiles need every register. */
-#if defined(__GNUC__) && defined(__OPTIMIZE__) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM) &&                         \
+    defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 #define TW_THUMB __ARM_ARCH_ISA_THUMB
 #else
 #define TW_THUMB 0
