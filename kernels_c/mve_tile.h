@@ -7,6 +7,13 @@
 
 #include "mve.h"
 
+/* VPR as a clobber: clang has no name for it, and keeps nothing there over a function's end. */
+#if defined(__clang__)
+#define TW_VPR "cc"
+#else
+#define TW_VPR "p0"
+#endif
+
 /* Bytes that one VMLADAVA takes of each operand. */
 #define TW_MVE_BLOCK 16
 
@@ -81,7 +88,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, 
                    : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(mult), [shift] "=&w"(shift), [x0] "=&r"(x0), [x1] "=&r"(x1),
                      [n] "=&r"(n), [f] "+&r"(f)
                    : [s] "r"(s), [low] "w"(vdupq_n_s32(low)), [high] "w"(vdupq_n_s32(high))
-                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "p0", "cc", "memory");
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_VPR, "cc", "memory");
 }
 #else
 /* Biases and weights of a four times one window. */
@@ -105,18 +112,17 @@ TW_INLINE void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low, in
 }
 #endif
 
-/* bias [4] + x . rows of w [count] at the given distances from the first. */
-TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *rows, int32_t count,
-                             const int32_t *bias) {
+/* bias [4] + x . four rows of w; rows: how far the other three lie from the first, then the length of a row. */
+TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *rows, const int32_t *bias) {
 #if defined(TW_MVE)
     tw_v4 s;
     int8x16_t v;
-    __asm volatile("ldm %[rows], {r8, r10, r12}\n\t"
+    __asm volatile("ldm %[rows], {r8, r10, r12, lr}\n\t"
                    "add r8, %[w]\n\t"
                    "add r10, %[w]\n\t"
                    "add r12, %[w]\n\t"
                    "ldm %[bias], {r0, r2, r4, r6}\n\t"
-                   "wlstp.8 lr, %[n], 2f\n"
+                   "wlstp.8 lr, lr, 2f\n"
                    "1:\n\t"
                    "vldrb.8 %q[s], [%[x]], #16\n\t"
                    "vldrb.8 %q[v], [%[w]], #16\n\t"
@@ -132,14 +138,14 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
                    "vmov %q[s][2], %q[s][0], r0, r4\n\t"
                    "vmov %q[s][3], %q[s][1], r2, r6"
                    : [s] "=&w"(s), [v] "=&w"(v), [x] "+&r"(x), [w] "+&r"(w)
-                   : [n] "r"(count), [bias] "r"(bias), [rows] "r"(rows)
+                   : [bias] "r"(bias), [rows] "r"(rows)
                    : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
     return s;
 #else
     tw_v4 s = tw_v4_load(bias, 4);
     for (int j = 0; j < 4; ++j) {
         const int8_t *row = w + (j > 0 ? rows[j - 1] : 0);
-        for (int32_t i = 0; i < count; ++i) s.lane[j] = tw_add(s.lane[j], x[i] * row[i]);
+        for (int32_t i = 0; i < rows[3]; ++i) s.lane[j] = tw_add(s.lane[j], x[i] * row[i]);
     }
     return s;
 #endif
