@@ -7,13 +7,6 @@
 
 #include "mve.h"
 
-/* VPR as a clobber: clang has no name for it, and keeps nothing there over a function's end. */
-#if defined(__clang__)
-#define TW_VPR "cc"
-#else
-#define TW_VPR "p0"
-#endif
-
 /* Bytes that one VMLADAVA takes of each operand. */
 #define TW_MVE_BLOCK 16
 
@@ -88,7 +81,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, 
                    : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(mult), [shift] "=&w"(shift), [x0] "=&r"(x0), [x1] "=&r"(x1),
                      [n] "=&r"(n), [f] "+&r"(f)
                    : [s] "r"(s), [low] "w"(vdupq_n_s32(low)), [high] "w"(vdupq_n_s32(high))
-                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_VPR, "cc", "memory");
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
 #else
 /* Biases and weights of a four times one window. */

@@ -81,9 +81,11 @@ def lower(node: Node, target: Target) -> Call:
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     start = node.constant(2) if bias is None else bias
-    folded = _conv.fold_zero(node.constant(1).reshape(g.out_c, -1), start, node.input(0).zero)
-    arrays = (node.input(0), w, folded, *_conv.multipliers(node, g.out_c))
-    return Call("tw_conv2d_s8", {**params, **ends}, arrays, (node.output,), macs=macs)
+    c, short = _conv.plain_channels(node, node.constant(1).reshape(g.out_c, -1), start)
+    arrays = (node.input(0), c.weights, c.bias, c.mult, c.shift)
+    size = g.k_h * g.k_w * w.shape[3]
+    scratch = 2 * size if g.k_h * g.k_w > 1 else 0
+    return Call("tw_conv2d_s8", {**params, **ends, "fast": int(short)}, arrays, (node.output,), scratch, macs=macs)
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -99,7 +101,7 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
 
 
 def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
-    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel has to do."""
+    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel serves."""
     if target.dsp and node.input(0).type == "INT8":
         return _dsp.convolution(node, g, w, bias, macs)
     if target.mve and node.input(0).type == "INT8":
