@@ -3,93 +3,89 @@
 #define TW_CONV2D_H
 
 #include "hybrid.h"
+#include "sums.h"
 
 /* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c] with the input zero point folded in (less
  * in_zero times the channel's sum of weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds.
- * out: y [batches, out_h, out_w, out_c]. depth: in_c / groups. */
+ * out: y [batches, out_h, out_w, out_c]. depth: in_c / groups. fast: tw_scaled is exact for all channels. scratch: int8
+ * [2][k_h * k_w * depth], unused for a 1x1 kernel. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
     int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, depth;
-    int32_t in_zero, out_zero, act_min, act_max;
+    int32_t in_zero, out_zero, act_min, act_max, fast;
 } tw_conv2d_s8_params;
 
-/* Output channels that share the loads of x. */
-#define TW_CONV2D_CHANNELS 4
-
-/* acc[j] += x [n] . w[j] [n], the channels' weights size apart; channels is a constant at every call. */
-TW_INLINE void tw_conv2d_run_s8(int32_t *TW_RESTRICT acc, const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w,
-                                int32_t n, int32_t size, int channels) {
-    for (int32_t i = 0; i < n; ++i)
-        for (int j = 0; j < channels; ++j) acc[j] = tw_add(acc[j], x[i] * w[j * size + i]);
-}
-
-/* The same where x is padding. */
-TW_INLINE void tw_conv2d_pad_s8(int32_t *TW_RESTRICT acc, int32_t zero, const int8_t *TW_RESTRICT w, int32_t n,
-                                int32_t size, int channels) {
-    for (int32_t i = 0; i < n; ++i)
-        for (int j = 0; j < channels; ++j) acc[j] = tw_add(acc[j], zero * w[j * size + i]);
-}
-
-/* One row of taps; x at the image's row, w at the first channel's row of taps, x0 the first tap's column. */
-TW_INLINE void tw_conv2d_taps_plain_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t x0, int channels,
-                                       const tw_conv2d_s8_params *p) {
-    const int32_t size = p->k_h * p->k_w * p->depth;
+/* One row of taps; x0: the first tap's column. */
+TW_INLINE void tw_conv2d_gather_row_s8(int8_t *to, const int8_t *row, int32_t x0, const tw_conv2d_s8_params *p) {
     if (p->dilation_w == 1 && p->depth == p->in_c && x0 >= 0 && x0 + p->k_w <= p->in_w) {
-        tw_conv2d_run_s8(acc, x + x0 * p->in_c, w, p->k_w * p->depth, size, channels);
+        memcpy(to, row + x0 * p->in_c, (size_t)(p->k_w * p->depth));
         return;
     }
-    for (int32_t kx = 0; kx < p->k_w; ++kx, w += p->depth) {
-        const int32_t ix = x0 + kx * p->dilation_w;
-        if (ix < 0 || ix >= p->in_w)
-            tw_conv2d_pad_s8(acc, p->in_zero, w, p->depth, size, channels);
+    for (int32_t kx = 0; kx < p->k_w; ++kx, x0 += p->dilation_w, to += p->depth) {
+        if (x0 < 0 || x0 >= p->in_w)
+            memset(to, p->in_zero, (size_t)p->depth);
         else
-            tw_conv2d_run_s8(acc, x + ix * p->in_c, w, p->depth, size, channels);
+            memcpy(to, row + x0 * p->in_c, (size_t)p->depth);
     }
 }
 
-/* channels outputs from channel c on; x: the image at the group's first channel, (y0, x0): the window's corner. */
-TW_INLINE void tw_conv2d_outputs_s8(const int8_t *x, const void *const *in, int8_t *y, int32_t c, int32_t y0,
-                                    int32_t x0, int channels, const tw_conv2d_s8_params *p) {
-    const int32_t row = p->k_w * p->depth, size = p->k_h * row;
-    const int8_t *w = (const int8_t *)in[1] + c * size;
-    const int32_t *mult = (const int32_t *)in[3] + c;
-    const int8_t *shift = (const int8_t *)in[4] + c;
-    int32_t acc[TW_CONV2D_CHANNELS];
-    memcpy(acc, (const int32_t *)in[2] + c, (size_t)channels * sizeof acc[0]);
-    for (int32_t ky = 0; ky < p->k_h; ++ky, w += row) {
-        const int32_t iy = y0 + ky * p->dilation_h;
-        if (iy < 0 || iy >= p->in_h)
-            tw_conv2d_pad_s8(acc, p->in_zero, w, row, size, channels);
+/* The window with the corner (y0, x0), [k_h][k_w][depth]: gathered, or where it is one pixel, where it lies. x: the
+ * image at the group's first channel. */
+TW_INLINE const int8_t *tw_conv2d_gather_s8(int8_t *to, const int8_t *x, int32_t y0, int32_t x0,
+                                            const tw_conv2d_s8_params *p) {
+    const int32_t taps = p->k_w * p->depth;
+    if (p->k_h * p->k_w == 1) return x + (y0 * p->in_w + x0) * p->in_c; /* such a kernel has no padding */
+    for (int32_t ky = 0; ky < p->k_h; ++ky, y0 += p->dilation_h) {
+        if (y0 < 0 || y0 >= p->in_h)
+            memset(to + ky * taps, p->in_zero, (size_t)taps);
         else
-            tw_conv2d_taps_plain_s8(acc, x + iy * p->in_w * p->in_c, w, x0, channels, p);
+            tw_conv2d_gather_row_s8(to + ky * taps, x + y0 * p->in_w * p->in_c, x0, p);
     }
-    for (int j = 0; j < channels; ++j) {
-        const int32_t q = tw_add(tw_requantize(acc[j], mult[j], shift[j]), p->out_zero);
-        y[c + j] = (int8_t)tw_clamp(q, p->act_min, p->act_max);
-    }
+    return to;
 }
 
-/* Every output channel of one group: in fours, then the rest. */
-TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const void *const *in, int8_t *y, int32_t first, int32_t end,
-                                  int32_t y0, int32_t x0, const tw_conv2d_s8_params *p) {
-    const int32_t rest = end - (end - first) % TW_CONV2D_CHANNELS;
-    for (int32_t c = first; c < rest; c += TW_CONV2D_CHANNELS)
-        tw_conv2d_outputs_s8(x, in, y, c, y0, x0, TW_CONV2D_CHANNELS, p);
-    for (int32_t c = rest; c < end; ++c) tw_conv2d_outputs_s8(x, in, y, c, y0, x0, 1, p);
+/* All outputs of one group of an image. */
+TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, int8_t *columns, int32_t group,
+                                  const tw_ends *e, const tw_conv2d_s8_params *p) {
+    const int32_t pixels = p->out_h * p->out_w, n = p->k_h * p->k_w * p->depth;
+    const int8_t *from[TW_TILE_PIXELS];
+    int8_t *to[TW_TILE_PIXELS];
+    int32_t y0 = -p->pad_h, ox = 0;
+    for (int32_t pixel = 0; pixel < pixels; pixel += TW_TILE_PIXELS) {
+        for (int i = 0; i < TW_TILE_PIXELS; ++i) {
+            if (i > 0 && pixel + i == pixels) { /* the last one twice */
+                from[i] = from[0];
+                to[i] = to[0];
+                break;
+            }
+            from[i] = tw_conv2d_gather_s8(columns + i * n, x, y0, ox * p->stride_w - p->pad_w, p);
+            to[i] = y + (pixel + i) * p->out_c;
+            if (++ox == p->out_w) {
+                ox = 0;
+                y0 += p->stride_h;
+            }
+        }
+        tw_outputs_s8(to, from, w, n, group, e);
+    }
 }
 
 TW_KERNEL(tw_conv2d_s8) {
     const tw_conv2d_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0];
+    const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0];
-    const int32_t groups = p.in_c / p.depth, group = p.out_c / groups;
-    (void)scratch;
-    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
-        for (int32_t oy = 0; oy < p.out_h; ++oy)
-            for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c)
-                for (int32_t g = 0; g < groups; ++g)
-                    tw_conv2d_group_s8(x + g * p.depth, in, y, g * group, (g + 1) * group, oy * p.stride_h - p.pad_h,
-                                       ox * p.stride_w - p.pad_w, &p);
+    const int32_t groups = p.in_c / p.depth, group = p.out_c / groups, n = p.k_h * p.k_w * p.depth;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c, y += p.out_h * p.out_w * p.out_c)
+        for (int32_t g = 0; g < groups; ++g) {
+            const int32_t c = g * group;
+            const tw_ends e = {(const int32_t *)in[2] + c,
+                               (const int32_t *)in[3] + c,
+                               (const int8_t *)in[4] + c,
+                               p.fast,
+                               p.out_zero,
+                               p.act_min,
+                               p.act_max};
+            tw_conv2d_group_s8(x + g * p.depth, w + c * n, y + c, (int8_t *)scratch, group, &e, &p);
+        }
 }
 
 /* int8 over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias, mult, left and right int32 [out_c

@@ -3,73 +3,89 @@
 #define TW_DEPTHWISE_CONV2D_H
 
 #include "hybrid.h"
+#include "sums.h"
 
 /* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c] with the input zero point folded in (less
  * in_zero times the channel's sum of weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds.
- * out: y [batches, out_h, out_w, out_c]. */
+ * out: y [batches, out_h, out_w, out_c]. fast: tw_scaled is exact for all channels. scratch: int8 [k_h][columns][in_c or
+ * TW_DEPTHWISE_CHANNELS, the lesser], columns: those that two windows side by side cover. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
     int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, multiplier;
-    int32_t in_zero, out_zero, act_min, act_max;
+    int32_t in_zero, out_zero, act_min, act_max, fast;
 } tw_depthwise_conv2d_s8_params;
 
-/* The sum of one output; x: the image at the channel, base: the index of the window's corner, which lies in the image
- * with the whole window. */
-TW_INLINE int32_t tw_depthwise_conv2d_inside_s8(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w, int32_t acc,
-                                                int32_t base, const tw_depthwise_conv2d_s8_params *p) {
-    const int8_t *TW_RESTRICT corner = x + base;
-    for (int32_t ky = 0; ky < p->k_h; ++ky)
-        for (int32_t kx = 0; kx < p->k_w; ++kx)
-            acc = tw_add(acc, corner[(ky * p->dilation_h * p->in_w + kx * p->dilation_w) * p->in_c] *
-                                  w[(ky * p->k_w + kx) * p->out_c]);
-    return acc;
+/* Input channels whose padded windows are gathered at a time. */
+#define TW_DEPTHWISE_CHANNELS 32
+
+/* What two windows side by side see of some channels: bytes from one row of taps to the next, from column to column. */
+typedef struct {
+    const int8_t *x;
+    int32_t row, column;
+} tw_patch;
+
+/* channels of the windows from (y0, x0) on: where they lie, or where they reach into the padding, gathered. */
+TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const int8_t *x, int32_t y0, int32_t x0, int32_t channels,
+                                                const tw_depthwise_conv2d_s8_params *p) {
+    const int32_t columns = (p->k_w - 1) * p->dilation_w + 1 + p->stride_w;
+    const tw_patch inside = {x + (y0 * p->in_w + x0) * p->in_c, p->dilation_h * p->in_w * p->in_c, p->in_c};
+    const tw_patch gathered = {to, columns * channels, channels};
+    if (y0 >= 0 && y0 + (p->k_h - 1) * p->dilation_h < p->in_h && x0 >= 0 && x0 + columns <= p->in_w) return inside;
+    for (int32_t ky = 0; ky < p->k_h; ++ky, y0 += p->dilation_h)
+        for (int32_t ix = x0; ix < x0 + columns; ++ix, to += channels) {
+            if (y0 < 0 || y0 >= p->in_h || ix < 0 || ix >= p->in_w)
+                memset(to, p->in_zero, (size_t)channels);
+            else
+                memcpy(to, x + (y0 * p->in_w + ix) * p->in_c, (size_t)channels);
+        }
+    return gathered;
 }
 
-/* The same for a window that reaches into the padding; (y0, x0) is its corner. */
-TW_INLINE int32_t tw_depthwise_conv2d_border_s8(const int8_t *TW_RESTRICT x, const int8_t *TW_RESTRICT w, int32_t acc,
-                                                int32_t y0, int32_t x0, const tw_depthwise_conv2d_s8_params *p) {
-    for (int32_t ky = 0; ky < p->k_h; ++ky) {
-        const int32_t iy = y0 + ky * p->dilation_h;
-        for (int32_t kx = 0; kx < p->k_w; ++kx, w += p->out_c) {
-            const int32_t ix = x0 + kx * p->dilation_w;
-            const int32_t outside = iy < 0 || iy >= p->in_h || ix < 0 || ix >= p->in_w;
-            acc = tw_add(acc, (outside ? p->in_zero : x[(iy * p->in_w + ix) * p->in_c]) * w[0]);
+/* One channel of two outputs; patch at the input's channel, w and y at the output's. */
+TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *w, int8_t *y, int32_t c, int32_t pair,
+                                           const tw_ends *e, const tw_depthwise_conv2d_s8_params *p) {
+    int32_t left = e->bias[c], right = left;
+    const int8_t *row = patch->x;
+    for (int32_t ky = 0; ky < p->k_h; ++ky, row += patch->row)
+        for (int32_t kx = 0; kx < p->k_w; ++kx) {
+            const int32_t tap = w[(ky * p->k_w + kx) * p->out_c];
+            left = tw_add(left, row[kx * p->dilation_w * patch->column] * tap);
+            right = tw_add(right, row[(kx * p->dilation_w + p->stride_w) * patch->column] * tap);
         }
+    y[c] = tw_end_s8(left, e->mult[c], e->shift[c], e);
+    if (pair) y[p->out_c + c] = tw_end_s8(right, e->mult[c], e->shift[c], e);
+}
+
+/* All channels of one or two outputs, whose windows' corner is (y0, x0). */
+TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *x, const int8_t *w, int8_t *y, int8_t *scratch, int32_t y0,
+                                              int32_t x0, int32_t pair, const tw_ends *e,
+                                              const tw_depthwise_conv2d_s8_params *p) {
+    int32_t c = 0;
+    for (int32_t first = 0; first < p->in_c; first += TW_DEPTHWISE_CHANNELS) {
+        const int32_t channels = tw_min(p->in_c - first, TW_DEPTHWISE_CHANNELS);
+        tw_patch patch = tw_depthwise_conv2d_patch_s8(scratch, x + first, y0, x0, channels, p);
+        for (int32_t i = 0; i < channels; ++i, ++patch.x)
+            for (int32_t m = 0; m < p->multiplier; ++m, ++c)
+                tw_depthwise_conv2d_pair_s8(&patch, w + c, y, c, pair, e, p);
     }
-    return acc;
-}
-
-/* All channels of the output whose window has the corner (y0, x0). */
-TW_INLINE void tw_depthwise_conv2d_pixel_s8(const int8_t *x, const void *const *in, int8_t *y, int32_t y0, int32_t x0,
-                                            int32_t inside, const tw_depthwise_conv2d_s8_params *p) {
-    const int8_t *w = (const int8_t *)in[1];
-    const int32_t *bias = (const int32_t *)in[2], *mult = (const int32_t *)in[3];
-    const int8_t *shift = (const int8_t *)in[4];
-    const int32_t base = (y0 * p->in_w + x0) * p->in_c;
-    for (int32_t i = 0; i < p->in_c; ++i)
-        for (int32_t c = i * p->multiplier; c < (i + 1) * p->multiplier; ++c) {
-            const int32_t acc = inside ? tw_depthwise_conv2d_inside_s8(x + i, w + c, bias[c], base, p)
-                                       : tw_depthwise_conv2d_border_s8(x + i, w + c, bias[c], y0, x0, p);
-            const int32_t q = tw_add(tw_requantize(acc, mult[c], shift[c]), p->out_zero);
-            y[c] = (int8_t)tw_clamp(q, p->act_min, p->act_max);
-        }
 }
 
 TW_KERNEL(tw_depthwise_conv2d_s8) {
     const tw_depthwise_conv2d_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0];
+    const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0];
-    const int32_t last_y = p.in_h - (p.k_h - 1) * p.dilation_h, last_x = p.in_w - (p.k_w - 1) * p.dilation_w;
-    (void)scratch;
+    const tw_ends e = {(const int32_t *)in[2],
+                       (const int32_t *)in[3],
+                       (const int8_t *)in[4],
+                       p.fast,
+                       p.out_zero,
+                       p.act_min,
+                       p.act_max};
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
-        for (int32_t oy = 0; oy < p.out_h; ++oy)
-            for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
-                const int32_t y0 = oy * p.stride_h - p.pad_h, x0 = ox * p.stride_w - p.pad_w;
-                if (y0 >= 0 && y0 < last_y && x0 >= 0 && x0 < last_x)
-                    tw_depthwise_conv2d_pixel_s8(x, in, y, y0, x0, 1, &p);
-                else
-                    tw_depthwise_conv2d_pixel_s8(x, in, y, y0, x0, 0, &p);
-            }
+        for (int32_t oy = 0; oy < p.out_h; ++oy, y += p.out_w * p.out_c)
+            for (int32_t ox = 0; ox < p.out_w; ox += 2)
+                tw_depthwise_conv2d_outputs_s8(x, w, y + ox * p.out_c, (int8_t *)scratch, oy * p.stride_h - p.pad_h,
+                                               ox * p.stride_w - p.pad_w, ox + 1 < p.out_w, &e, &p);
 }
 
 /* int8 over 16 channels at a time, multiplier 1. in: x, w int32 [k_h][k_w][padded] (int16 values, zeros above), bias

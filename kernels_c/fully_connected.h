@@ -3,46 +3,46 @@
 #define TW_FULLY_CONNECTED_H
 
 #include "hybrid.h"
+#include "sums.h"
 
 /* int8, plain C, constant weights. in: x [batches, depth], w [out, depth], bias int32 [out] with the input zero point
  * folded in (less in_zero times the row's sum of weights), mult int32 [mults], shift int8 [mults]. mults: 1 (per tensor)
- * or out (per channel). out: y [batches, out]. Requantized twice-rounded, as TFLM does. */
+ * or out (per channel). out: y [batches, out]. fast: tw_scaled is exact for all channels. */
 typedef struct {
     int32_t batches, depth, out, mults;
-    int32_t out_zero, act_min, act_max;
+    int32_t out_zero, act_min, act_max, fast;
 } tw_fully_connected_s8_params;
 
-/* Rows of weights that share the loads of x. */
-#define TW_FULLY_CONNECTED_ROWS 4
-
-/* rows outputs from c on; rows is a constant at every call. */
-TW_INLINE void tw_fully_connected_rows_s8(const int8_t *TW_RESTRICT x, const void *const *in, int8_t *TW_RESTRICT y,
-                                          int32_t c, int rows, const tw_fully_connected_s8_params *p) {
-    const int8_t *TW_RESTRICT w = (const int8_t *)in[1] + c * p->depth;
-    const int32_t *mult = (const int32_t *)in[3];
-    const int8_t *shift = (const int8_t *)in[4];
-    int32_t acc[TW_FULLY_CONNECTED_ROWS];
-    memcpy(acc, (const int32_t *)in[2] + c, (size_t)rows * sizeof acc[0]);
-    for (int32_t i = 0; i < p->depth; ++i)
-        for (int j = 0; j < rows; ++j) acc[j] = tw_add(acc[j], x[i] * w[j * p->depth + i]);
-    for (int j = 0; j < rows; ++j) {
-        const int32_t m = p->mults > 1 ? c + j : 0;
-        const int32_t q = tw_add(tw_requantize(acc[j], mult[m], shift[m]), p->out_zero);
-        y[c + j] = (int8_t)tw_clamp(q, p->act_min, p->act_max);
+/* One row of outputs. */
+TW_INLINE void tw_fully_connected_row_s8(const int8_t *x, const int8_t *w, int8_t *y, const tw_ends *e,
+                                         const tw_fully_connected_s8_params *p) {
+    const int32_t step = p->mults > 1;
+    int32_t c = 0;
+    for (; c <= p->out - TW_TILE; c += TW_TILE, w += TW_TILE * p->depth) {
+        int32_t acc[TW_TILE];
+        memcpy(acc, e->bias + c, sizeof acc);
+        tw_rows_s8(acc, x, w, p->depth, p->depth);
+        for (int32_t j = c; j < c + TW_TILE; ++j)
+            y[j] = tw_end_s8(acc[j - c], e->mult[j * step], e->shift[j * step], e);
     }
+    for (; c < p->out; ++c, w += p->depth)
+        y[c] = tw_end_s8(tw_sum_s8(e->bias[c], x, w, p->depth), e->mult[c * step], e->shift[c * step], e);
 }
 
 TW_KERNEL(tw_fully_connected_s8) {
     const tw_fully_connected_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
+    const tw_ends e = {(const int32_t *)in[2],
+                       (const int32_t *)in[3],
+                       (const int8_t *)in[4],
+                       p.fast,
+                       p.out_zero,
+                       p.act_min,
+                       p.act_max};
     (void)scratch;
-    for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
-        const int32_t rest = p.out - p.out % TW_FULLY_CONNECTED_ROWS;
-        for (int32_t c = 0; c < rest; c += TW_FULLY_CONNECTED_ROWS)
-            tw_fully_connected_rows_s8(x, in, y, c, TW_FULLY_CONNECTED_ROWS, &p);
-        for (int32_t c = rest; c < p.out; ++c) tw_fully_connected_rows_s8(x, in, y, c, 1, &p);
-    }
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out)
+        tw_fully_connected_row_s8(x, (const int8_t *)in[1], y, &e, &p);
 }
 
 /* int8 with weights or bias computed at run time, or weights with a zero point. in and out as above, bias as it is. */

@@ -8,10 +8,19 @@
 
 #include "tw.h"
 
-#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && defined(__GNUC__)
+/* Loops in assembly take every register: not in a debug build, and with TW_NO_ASM where a flag keeps one back, such as
+ * -fno-omit-frame-pointer. */
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && defined(__GNUC__) && defined(__OPTIMIZE__) &&             \
+    !defined(TW_NO_ASM)
 #define TW_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t tw_v4;
+/* What assembly with predicates says that it changes; clang has no name for it. */
+#if defined(__clang__)
+#define TW_PREDICATE "cc"
+#else
+#define TW_PREDICATE "p0"
+#endif
 #else
 typedef struct {
     int32_t lane[4];
@@ -114,6 +123,16 @@ TW_INLINE void tw_v4_store_s8(int8_t *y, tw_v4 x, int32_t zero, int32_t low, int
         vstrbq_p_s32(y, clamped, vctp32q((uint32_t)count));
 #else
     for (int i = 0; i < tw_min(count, 4); ++i) y[i] = (int8_t)tw_clamp(tw_add(x.lane[i], zero), low, high);
+#endif
+}
+
+/* The same for |x| < 2^30 and shifts of -31..-1. VQDMLAH adds floor(2 * high * 1 / 2^32): -1 where high is negative. */
+TW_INLINE tw_v4 tw_v4_scaled(tw_v4 x, tw_v4 mult, tw_v4 shift) {
+#if defined(TW_MVE)
+    const int32x4_t high = vqrdmulhq_s32(x, mult);
+    return vrshlq_s32(vqdmlahq_n_s32(high, high, 1), shift);
+#else
+    return tw_v4_requantize(x, mult, shift);
 #endif
 }
 

@@ -14,9 +14,18 @@
 #define TW_INLINE static inline __attribute__((always_inline, unused))
 /* A function that stays one: a copy of it for a constant argument would undo the sharing. */
 #if defined(__clang__)
-#define TW_NOINLINE __attribute__((noinline))
+#define TW_NOINLINE __attribute__((noinline, unused))
 #else
-#define TW_NOINLINE __attribute__((noinline, noclone))
+#define TW_NOINLINE __attribute__((noinline, noclone, unused))
+#endif
+/* A function with so little work that it had better be small: compiled for size whatever the level. */
+#define TW_COLD __attribute__((cold))
+
+/* Before a loop that compilers would unroll whole where its length is known, to no use but of flash. */
+#if defined(__clang__)
+#define TW_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define TW_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 /* Kernels keep the reference's rounding: no fused multiply-add behind our back (gcc: -ffp-contract=off). */
@@ -56,16 +65,36 @@ TW_INLINE float tw_clampf(float x, float low, float high) {
     return raised > high ? high : raised;
 }
 
+/* Cores whose multiplier gives 32 bits of a product: the other 32 would be a call into libgcc. */
+#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+#define TW_HALVES 1
+#endif
+
+/* a * b / 2^(16 + shift) rounded half up from four products of 16-bit halves, shift 15 or 16: the ones in the middle
+ * are added in two steps, of which none leaves int32. */
+TW_INLINE int32_t tw_mul_halves(int32_t a, int32_t b, int32_t shift) {
+    const uint32_t a_low = (uint32_t)a & 0xFFFFU, b_low = (uint32_t)b & 0xFFFFU;
+    const int32_t a_high = a >> 16, b_high = b >> 16;
+    const int32_t one = a_high * (int32_t)b_low + (int32_t)(a_low * b_low >> 16) + (1 << (shift - 1));
+    const int32_t other = (int32_t)a_low * b_high + (one & ((1 << shift) - 1));
+    const uint32_t high = (uint32_t)(a_high * b_high) << (16 - shift);
+    return (int32_t)(high + (uint32_t)(one >> shift) + (uint32_t)(other >> shift));
+}
+
 /* a * b / 2^31 rounded half up, b >= 0 (a multiplier). This is gemmlowp's SaturatingRoundingDoublingHighMul: its
  * sign-dependent nudge before a truncating division comes to the same as adding 2^30 and shifting, and it saturates
  * only where both factors are INT32_MIN. */
 TW_INLINE int32_t tw_mul_high(int32_t a, int32_t b) {
+#if defined(TW_HALVES)
+    return tw_mul_halves(a, b, 15);
+#else
     return (int32_t)(((uint64_t)((int64_t)a * b) + (1u << 30)) >> 31); /* bits 31..62; logical shifts vectorise */
+#endif
 }
 
 /* x / 2^exponent rounded half away from zero, exponent 0..31 (gemmlowp RoundingDivideByPOT). */
 TW_INLINE int32_t tw_round_shift(int32_t x, int32_t exponent) {
-    const int32_t mask = (int32_t)(((int64_t)1 << exponent) - 1);
+    const int32_t mask = (int32_t)((1U << exponent) - 1);
     const int32_t threshold = (mask >> 1) + (x < 0 ? 1 : 0);
     return (x >> exponent) + ((x & mask) > threshold ? 1 : 0);
 }

@@ -15,6 +15,7 @@ from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.op import Array, need, need_type, unsupported
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._requantize import Channels, fast_channels
 from twinfer.runtime.ops._window import window
 
 LANES = 16
@@ -184,6 +185,15 @@ def pack_f32(w: Array) -> Array:
 def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
     """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
     return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
+
+
+def plain_channels(node: Node, w: Array, bias: Array) -> tuple[Channels, bool]:
+    """The channels of int8 weights [out, k] and bias [out] for the plain kernels, and whether tw_scaled suits them."""
+    y = node.output
+    mult, shift = multipliers(node, len(w))
+    channels = Channels(w, fold_zero(w, bias, node.input(0).zero), mult, shift, y.zero, *quantized_range(node, y))
+    fast = fast_channels(channels)
+    return fast or channels, fast is not None
 
 
 def hybrid_ends(node: Node, channels: int) -> tuple[Array, Array]:

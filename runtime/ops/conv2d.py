@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv
+from twinfer.runtime.ops import _conv, _dsp, _mve
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -68,6 +68,10 @@ def lower(node: Node, target: Target) -> Call:
     bias = _conv.constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None and w.shape[3] == g.in_c:
         return lower_wide(node, g, w.data.reshape(g.out_c, -1), bias, macs)
+    if w.data is not None and bias is not None and w.shape[3] == g.in_c:
+        fast = lower_fast(node, target, g, w.data.reshape(g.out_c, -1), bias, macs)
+        if fast is not None:
+            return fast
     params = {**asdict(g), "depth": w.shape[3]}
     if node.input(0).type == "FLOAT32":
         low, high = float_range(node)
@@ -77,9 +81,11 @@ def lower(node: Node, target: Target) -> Call:
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     start = node.constant(2) if bias is None else bias
-    folded = _conv.fold_zero(node.constant(1).reshape(g.out_c, -1), start, node.input(0).zero)
-    arrays = (node.input(0), w, folded, *_conv.multipliers(node, g.out_c))
-    return Call("tw_conv2d_s8", {**params, **ends}, arrays, (node.output,), macs=macs)
+    c, short = _conv.plain_channels(node, node.constant(1).reshape(g.out_c, -1), start)
+    arrays = (node.input(0), c.weights, c.bias, c.mult, c.shift)
+    size = g.k_h * g.k_w * w.shape[3]
+    scratch = 2 * size if g.k_h * g.k_w > 1 else 0
+    return Call("tw_conv2d_s8", {**params, **ends, "fast": int(short)}, arrays, (node.output,), scratch, macs=macs)
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -92,6 +98,15 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
     scratch = image + rows * k4 + rows * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
     return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs)
+
+
+def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
+    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel serves."""
+    if target.dsp and node.input(0).type == "INT8":
+        return _dsp.convolution(node, g, w, bias, macs)
+    if target.mve and node.input(0).type == "INT8":
+        return _mve.convolution(node, g, w, bias, macs)
+    return None
 
 
 def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
-from twinfer.runtime.ops import _conv
+from twinfer.runtime.ops import _conv, _dsp, _mve
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
@@ -96,6 +96,13 @@ def lower(node: Node, target: Target) -> Call:
     return _lower_s8(node, target, shape, macs)
 
 
+def _lower_fast(node: Node, target: Target, w: Array, bias: Array) -> Call | None:
+    """The int8 call for the target's instruction set; None where the plain kernel serves."""
+    if target.mve:
+        return _mve.fully_connected(node, w, bias)
+    return _dsp.fully_connected(node, w, bias) if target.dsp else None
+
+
 def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> Call:
     x, w, y = node.input(0), node.input(1), node.output
     out, depth = w.shape
@@ -111,17 +118,29 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
         return Call(
             "tw_fully_connected_wide_s8", {**shape, "depth4": depth4, **ends}, inputs, (y,), rows * depth4, macs=macs
         )
+    if constant is not None and bias is not None:
+        fast = _lower_fast(node, target, constant, bias)
+        if fast is not None:
+            return fast
+    if constant is not None and bias is not None:
+        return _lower_plain(node, constant, bias, {**shape, **ends}, macs)
     need(bool((w_zeros == w_zeros[0]).all()), node, f"{w} has different zero points, one is needed")
     mult, shift = _conv.multipliers(node, out)
     if w.quant is not None and not w.quant.per_channel:
         mult, shift = mult[:1], shift[:1]
     params = {**shape, "mults": mult.size, **ends}
-    if constant is not None and bias is not None:
-        arrays = (x, w, _conv.fold_zero(constant, bias, x.zero), mult, shift)
-        return Call("tw_fully_connected_s8", params, arrays, (y,), macs=macs)
     zeros = {"in_zero": x.zero, "w_zero": int(w_zeros[0])}
     values = (x, w, _conv.bias_of(node, out), mult, shift)
     return Call("tw_fully_connected_runtime_s8", {**params, **zeros}, values, (y,), macs=macs)
+
+
+def _lower_plain(node: Node, w: Array, bias: Array, params: dict[str, int], macs: int) -> Call:
+    c, fast = _conv.plain_channels(node, w, bias)
+    mults = 1 if (c.mult == c.mult[0]).all() and (c.shift == c.shift[0]).all() else c.mult.size
+    arrays = (node.input(0), c.weights, c.bias, c.mult[:mults], c.shift[:mults])
+    return Call(
+        "tw_fully_connected_s8", {**params, "mults": mults, "fast": int(fast)}, arrays, (node.output,), macs=macs
+    )
 
 
 def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | None = None, **o: Any) -> Case:
