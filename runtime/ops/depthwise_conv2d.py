@@ -66,9 +66,12 @@ def lower(node: Node, target: Target) -> Call:
         if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
             return _lower_wide(node, g, w.data, bias, macs)
     if g.in_c == 1 and w.data is not None and bias is not None:
-        fast = conv2d.lower_fast(node, target, g, w.data.reshape(-1, g.out_c).T, bias, macs)
+        columns = w.data.reshape(-1, g.out_c).T
+        fast = conv2d.lower_fast(node, target, g, columns, bias, macs)
         if fast is not None:
             return fast
+        if x.type == "INT8":
+            return conv2d.lower_plain(node, g, columns, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
