@@ -3,6 +3,7 @@
 #define TW_ADD_H
 
 #include "broadcast.h"
+#include "dsp.h"
 
 /* One operand brought to the common scale, rounded as TFLM does: t * 2^20 * mult / 2^31, then a rounding right shift.
  * t is the value less its zero point, -255..255, so that two 32-bit products hold t * mult (20 and 11 bits of mult). */
@@ -44,6 +45,40 @@ TW_KERNEL(tw_add_s8) {
             tw_add_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
         else
             tw_add_s8_row(&p, a + at.a, 1, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+/* int8 as a plane: y = (a * a_mult + b * b_mult + offset) >> shift, kept within int8. lower has proven it over all pairs
+ * of operands, as which every sum fits int32 (a part of it may wrap). in: a, b (either may be planned in place if it
+ * has the output's shape). out: y [rows * size]. shift 1..30. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t a_mult, b_mult, offset, shift;
+} tw_add_plane_s8_params;
+
+TW_INLINE void tw_add_plane_s8_row(const tw_add_plane_s8_params *p, const int8_t *a, int32_t a_step, const int8_t *b,
+                                   int32_t b_step, int8_t *y) {
+    const uint32_t a_mult = (uint32_t)p->a_mult, b_mult = (uint32_t)p->b_mult, offset = (uint32_t)p->offset;
+    for (int32_t i = 0; i < p->size; ++i) {
+        const uint32_t left = (uint32_t)a[i * a_step] * a_mult + offset;
+        y[i] = (int8_t)tw_shift_clamp8((int32_t)((uint32_t)b[i * b_step] * b_mult + left), p->shift);
+    }
+}
+
+TW_KERNEL(tw_add_plane_s8) {
+    const tw_add_plane_s8_params p = *params;
+    const int8_t *a = (const int8_t *)in[0];
+    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int8_t *y = (int8_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.a_step == 0)
+            tw_add_plane_s8_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_add_plane_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else
+            tw_add_plane_s8_row(&p, a + at.a, 1, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }

@@ -4,12 +4,12 @@
 
 #include "dsp_tile.h"
 
-/* int8. in: x [batches, in_h, in_w, in_c], then weights, ends and shift (dsp_tile.h) for k = k_h * k_w * in_c; the input
+/* int8. in: x [batches, in_h, in_w, in_c], then weights and ends (dsp_tile.h) for k = k_h * k_w * in_c; the input
  * zero point is folded into the biases, in_zero is what padding holds. out: y [batches, out_h, out_w, out_c]. scratch:
  * the panel, 6 * k4 bytes, then int8 [k4]. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
-    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4, chunk;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4;
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_conv2d_dsp_s8_params;
 
@@ -49,9 +49,7 @@ TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, int8_t *column, const int8_
 
 TW_KERNEL(tw_conv2d_dsp_s8) {
     const tw_conv2d_dsp_s8_params p = *params;
-    const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], (const int8_t *)in[3],
-                             p.k4 / 2,                p.chunk,                p.out_c,
-                             p.out_zero,              p.act_min,              p.act_max};
+    const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], p.k4 / 2, p.out_c, p.out_zero};
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     uint32_t *panel = (uint32_t *)scratch;
@@ -68,6 +66,7 @@ TW_KERNEL(tw_conv2d_dsp_s8) {
             x += p.in_h * p.in_w * p.in_c;
         }
         tw_dsp_panel(panel, y, rows, &m);
+        tw_dsp_activation(y, rows * p.out_c, p.act_min, p.act_max);
         y += rows * p.out_c;
     }
 }

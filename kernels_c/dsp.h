@@ -19,6 +19,13 @@ TW_INLINE uint32_t tw_word(const void *p) {
     return word;
 }
 
+/* Four int8 at a multiple of 4 bytes, as unsigned bytes. */
+TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
+    uint32_t word;
+    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
+    return word ^ 0x80808080U;
+}
+
 TW_INLINE int32_t tw_low(uint32_t x) { return (int16_t)(uint16_t)(x & 0xFFFFU); }
 TW_INLINE int32_t tw_high(uint32_t x) { return (int16_t)(uint16_t)(x >> 16); }
 
@@ -100,15 +107,62 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b, int32_t c) {
 #endif
 }
 
+/* Four unsigned bytes of a word added to halves: bytes 0 and 2, bytes 1 and 3. Up to 257 additions fit. */
+TW_INLINE uint32_t tw_add_even(uint32_t sums, uint32_t x) {
+#if defined(TW_DSP)
+    uint32_t r;
+    __asm("uxtab16 %0, %1, %2" : "=r"(r) : "r"(sums), "r"(x));
+    return r;
+#else
+    return sums + (x & 0x00FF00FFU);
+#endif
+}
+
+TW_INLINE uint32_t tw_add_odd(uint32_t sums, uint32_t x) {
+#if defined(TW_DSP)
+    uint32_t r;
+    __asm("uxtab16 %0, %1, %2, ror #8" : "=r"(r) : "r"(sums), "r"(x));
+    return r;
+#else
+    return sums + (x >> 8 & 0x00FF00FFU);
+#endif
+}
+
+/* The greater of four unsigned bytes each. */
+TW_INLINE uint32_t tw_greater4(uint32_t a, uint32_t b) {
+#if defined(TW_DSP)
+    uint32_t r;
+    __asm("usub8 %0, %1, %2\n\tsel %0, %1, %2" : "=&r"(r) : "r"(a), "r"(b) : "cc");
+    return r;
+#else
+    const uint32_t tops = 0x80808080U, low = (a | tops) - (b & ~tops); /* top bits: a >= b below the top bits */
+    const uint32_t bits = (((a & ~b) | (~(a ^ b) & low)) & tops) >> 7; /* 1 where a >= b */
+    const uint32_t mask = (bits << 8) - bits;                          /* 255 where a >= b */
+    return (a & mask) | (b & ~mask);
+#endif
+}
+
 /* x clamped to -128..127. */
 TW_INLINE int32_t tw_clamp8(int32_t x) {
-#if defined(TW_DSP)
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__)
     int32_t r;
     __asm("ssat %0, #8, %1" : "=r"(r) : "r"(x));
     return r;
 #else
     return tw_clamp(x, -128, 127);
 #endif
+}
+
+/* tw_clamp8(x >> shift), shift 1..31: one instruction where the shift is known to the compiler. */
+TW_INLINE int32_t tw_shift_clamp8(int32_t x, int32_t shift) {
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__OPTIMIZE__)
+    if (__builtin_constant_p(shift)) {
+        int32_t r;
+        __asm("ssat %0, #8, %1, asr %2" : "=r"(r) : "r"(x), "I"(shift));
+        return r;
+    }
+#endif
+    return tw_clamp8(x >> shift);
 }
 
 /* What tw_scaled adds before its shift: half of a step, and the output's zero point beyond it. zero -128..127, shift

@@ -15,48 +15,46 @@
 /* Pixels of a panel: words [k4 / 2][3], two int16 each, in the order of the packed weights. */
 #define TW_DSP_PIXELS 3
 
-/* How sums become outputs. ends: int32 [out / 2][4], of every two channels both biases, doubled, and both multipliers.
- * shift: right shifts, 1..22, int8 [out rounded up to 2]. chunk: words after which the sums of b are taken over, even. */
+/* Of every two channels: both biases, doubled, both multipliers, and both right shifts, 1..22, in the low bytes. */
+#define TW_DSP_ENDS 5
+
+/* A packed matrix, and how its sums become outputs. ends: int32 [out / 2][TW_DSP_ENDS]. words: k4 / 2. */
 typedef struct {
     const uint32_t *weights;
     const int32_t *ends;
-    const int8_t *shift;
-    int32_t words, chunk, out, zero, low, high;
+    int32_t words, out, zero;
 } tw_dsp_matrix;
 
-/* The next three words of x; returns what follows them. */
-TW_INLINE const uint32_t *tw_dsp_load3(const uint32_t *x, uint32_t *a, uint32_t *b, uint32_t *c) {
-#if defined(TW_DSP)
-    register uint32_t r0 __asm("r4"), r1 __asm("r5"), r2 __asm("r6");
-    __asm("ldmia %0!, {%1, %2, %3}" : "+r"(x), "=r"(r0), "=r"(r1), "=r"(r2) : "m"(*(const uint32_t(*)[3])x));
-    *a = r0, *b = r1, *c = r2;
-    return x;
-#else
-    *a = x[0], *b = x[1], *c = x[2];
-    return x + 3;
-#endif
-}
-
-/* both[r]: 256 * B + A over pixel r, first[r]: A; words of weights, an even number. */
-TW_INLINE void tw_dsp_sums3(const uint32_t *x, const uint32_t *w, int32_t words, int32_t *both, int32_t *first) {
+/* both[r]: 256 * B + A over pixel r, first[r]: A; words of weights, an even number. Returns what follows them. In
+ * assembly: compilers run out of registers and make 24 instructions of every two words, these are 19. */
+TW_INLINE const uint32_t *tw_dsp_sums3(const uint32_t *x, const uint32_t *w, int32_t words, int32_t *both,
+                                       int32_t *first) {
     const uint32_t *const end = w + words;
     int32_t t0 = 0, t1 = 0, t2 = 0, u0 = 0, u1 = 0, u2 = 0;
-    do {
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; ++i) {
-            uint32_t a, b, c, pair = *w++;
-            x = tw_dsp_load3(x, &a, &b, &c);
-            t0 = tw_dual(pair, a, t0);
-            t1 = tw_dual(pair, b, t1);
-            t2 = tw_dual(pair, c, t2);
-            pair = tw_even(pair);
-            u0 = tw_dual(pair, a, u0);
-            u1 = tw_dual(pair, b, u1);
-            u2 = tw_dual(pair, c, u2);
-        }
-    } while (w != end);
+#if defined(TW_DSP)
+#define TW_DSP_WORD                                                                                                    \
+    "ldr %[v], [%[w]], #4\n ldmia %[x]!, {r4, r5, r6}\n"                                                               \
+    "smlad %[t0], %[v], r4, %[t0]\n smlad %[t1], %[v], r5, %[t1]\n smlad %[t2], %[v], r6, %[t2]\n"                     \
+    "sxtb16 %[v], %[v]\n"                                                                                              \
+    "smlad %[u0], %[v], r4, %[u0]\n smlad %[u1], %[v], r5, %[u1]\n smlad %[u2], %[v], r6, %[u2]\n"
+    int32_t v = words & 2; /* then the loop of four words begins at its half */
+    __asm volatile("cmp %[v], #0\n bne 2f\n"
+                   "1:\n" TW_DSP_WORD TW_DSP_WORD "2:\n" TW_DSP_WORD TW_DSP_WORD "cmp %[w], %[end]\n bne 1b\n"
+                   : [t0] "+r"(t0), [t1] "+r"(t1), [t2] "+r"(t2), [u0] "+r"(u0), [u1] "+r"(u1), [u2] "+r"(u2),
+                     [x] "+r"(x), [w] "+r"(w), [v] "+r"(v)
+                   : [end] "r"(end)
+                   : "r4", "r5", "r6", "cc", "memory");
+#undef TW_DSP_WORD
+#else
+    for (; w != end; ++w, x += TW_DSP_PIXELS) {
+        const uint32_t even = tw_even(*w);
+        t0 = tw_dual(*w, x[0], t0), t1 = tw_dual(*w, x[1], t1), t2 = tw_dual(*w, x[2], t2);
+        u0 = tw_dual(even, x[0], u0), u1 = tw_dual(even, x[1], u1), u2 = tw_dual(even, x[2], u2);
+    }
+#endif
     both[0] = t0, both[1] = t1, both[2] = t2;
     first[0] = u0, first[1] = u1, first[2] = u2;
+    return w;
 }
 
 /* Twice the sum of channel b. */
@@ -64,47 +62,55 @@ TW_INLINE int32_t tw_dsp_second(int32_t both, int32_t first) {
     return (int32_t)((uint32_t)both - (uint32_t)first) >> 7;
 }
 
-TW_INLINE int8_t tw_dsp_output(int32_t twice, int32_t mult, int32_t rounding, int32_t shift, const tw_dsp_matrix *m) {
-    const int32_t q = tw_clamp8(tw_scaled(twice, mult, rounding, shift));
-    return (int8_t)(m->low > -128 || m->high < 127 ? tw_clamp(q, m->low, m->high) : q);
+/* What the outputs of a channel have in common. */
+typedef struct {
+    int32_t mult, rounding, shift;
+} tw_dsp_channel;
+
+/* Channel j, 0 or 1, of a pair. */
+TW_INLINE tw_dsp_channel tw_dsp_end(const int32_t *ends, int j, const tw_dsp_matrix *m) {
+    const int32_t shift = ((const int8_t *)(ends + 4))[j];
+    const tw_dsp_channel channel = {ends[2 + j], tw_rounding(m->zero, shift), shift};
+    return channel;
 }
 
-/* Channels c and c + 1 (the latter if there is one) of rows (1..3) outputs; y at the first one's channel 0. */
-TW_INLINE void tw_dsp_pair3(const uint32_t *x, int8_t *y, int32_t c, int32_t rows, const tw_dsp_matrix *m) {
-    const int32_t *ends = m->ends + 2 * c;
-    int32_t a[TW_DSP_PIXELS], b[TW_DSP_PIXELS];
-    for (int r = 0; r < TW_DSP_PIXELS; ++r) a[r] = ends[0], b[r] = ends[1];
-    const uint32_t *w = m->weights + c / 2 * m->words;
-    for (int32_t left = m->words; left > 0; left -= m->chunk) {
-        const int32_t words = tw_min(left, m->chunk);
-        int32_t both[TW_DSP_PIXELS], first[TW_DSP_PIXELS];
-        tw_dsp_sums3(x, w, words, both, first);
-        for (int r = 0; r < TW_DSP_PIXELS; ++r) {
-            a[r] = tw_add(a[r], tw_shift_left(first[r], 1));
-            b[r] = tw_add(b[r], tw_dsp_second(both[r], first[r]));
-        }
-        w += words;
-        x += TW_DSP_PIXELS * words;
-    }
-    const int32_t shift_a = m->shift[c], shift_b = m->shift[c + 1], mult_a = ends[2], mult_b = ends[3];
-    const int32_t round_a = tw_rounding(m->zero, shift_a), round_b = tw_rounding(m->zero, shift_b);
-    const int32_t odd = c + 1 == m->out;
+TW_INLINE int8_t tw_dsp_output(int32_t twice, const tw_dsp_channel *c) {
+    return (int8_t)tw_clamp8(tw_scaled(twice, c->mult, c->rounding, c->shift));
+}
+
+/* The same clamped further, where the activation's range is not all of int8: rarely, so it has a loop of its own. */
+TW_INLINE void tw_dsp_activation(int8_t *y, int32_t count, int32_t low, int32_t high) {
+    if (low == -128 && high == 127) return;
+    for (int32_t i = 0; i < count; ++i) y[i] = (int8_t)tw_clamp(y[i], low, high);
+}
+
+/* Two channels of rows (1..3) outputs, the first one's at y; second is 1, or 0 where there is but one channel: then the
+ * first, written last, is what stays. Returns the next pair's weights. */
+TW_INLINE const uint32_t *tw_dsp_pair3(const uint32_t *x, const uint32_t *w, const int32_t *ends, int8_t *y,
+                                       int32_t second, int32_t rows, const tw_dsp_matrix *m) {
+    int32_t both[TW_DSP_PIXELS], first[TW_DSP_PIXELS];
+    w = tw_dsp_sums3(x, w, m->words, both, first);
+    const tw_dsp_channel end_a = tw_dsp_end(ends, 0, m), end_b = tw_dsp_end(ends, 1, m);
 #pragma GCC unroll 3
     for (int r = 0; r < TW_DSP_PIXELS; ++r, y += m->out) {
         if (r >= rows) break;
-        y[c] = tw_dsp_output(a[r], mult_a, round_a, shift_a, m);
-        if (!odd) y[c + 1] = tw_dsp_output(b[r], mult_b, round_b, shift_b, m);
+        y[second] = tw_dsp_output(tw_add(ends[1], tw_dsp_second(both[r], first[r])), &end_b);
+        y[0] = tw_dsp_output(tw_add(ends[0], tw_shift_left(first[r], 1)), &end_a);
     }
+    return w;
 }
 
 /* y [rows, out], rows 1..3, from a panel. */
 TW_INLINE void tw_dsp_panel(const uint32_t *panel, int8_t *y, int32_t rows, const tw_dsp_matrix *m) {
-    for (int32_t c = 0; c < m->out; c += 2) tw_dsp_pair3(panel, y, c, rows, m);
+    const uint32_t *w = m->weights;
+    const int32_t *ends = m->ends;
+    for (int32_t left = m->out; left > 0; left -= 2, ends += TW_DSP_ENDS, y += 2)
+        w = tw_dsp_pair3(panel, w, ends, y, m->out % 2 == 0 || left > 1, rows, m);
 }
 
 /* count int8, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
-TW_INLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
-#pragma GCC unroll 4
+static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
+#pragma GCC unroll 2
     for (const int8_t *const end = from + count; from != end; from += 4, to += 2 * TW_DSP_PIXELS) {
         const uint32_t four = tw_word(from);
         to[0] = tw_even(four);
@@ -113,42 +119,38 @@ TW_INLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t *TW_REST
     return to;
 }
 
-/* 2 * pairs channels of one output from c on, x [2 * words] int8; pairs is a constant at every call. */
-TW_INLINE void tw_dsp_pairs1(const int8_t *x, int8_t *y, int32_t c, int pairs, const tw_dsp_matrix *m) {
-    const int32_t *ends = m->ends + 2 * c;
-    const uint32_t *w = m->weights + c / 2 * m->words;
-    int32_t a[2], b[2];
-    for (int j = 0; j < pairs; ++j) a[j] = ends[4 * j], b[j] = ends[4 * j + 1];
-    for (int32_t left = m->words; left > 0; left -= m->chunk) {
-        const uint32_t *const end = w + tw_min(left, m->chunk);
-        int32_t both[2] = {0, 0}, first[2] = {0, 0};
-        do {
-            const uint32_t four = tw_word(x), even = tw_even(four), odd = tw_odd(four);
-            for (int j = 0; j < pairs; ++j) {
-                const uint32_t v = w[j * m->words], u = w[j * m->words + 1];
-                both[j] = tw_dual(u, odd, tw_dual(v, even, both[j]));
-                first[j] = tw_dual(tw_even(u), odd, tw_dual(tw_even(v), even, first[j]));
-            }
-            x += 4;
-            w += 2;
-        } while (w != end);
-        for (int j = 0; j < pairs; ++j) {
-            a[j] = tw_add(a[j], tw_shift_left(first[j], 1));
-            b[j] = tw_add(b[j], tw_dsp_second(both[j], first[j]));
-        }
+/* The sums of two pairs over one row: of each pair 256 * B + A and A. words of a pair, an even number; the pairs' words
+ * alternate two by two. Returns the weights that follow. */
+TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32_t words, int32_t *both,
+                                       int32_t *first) {
+    const uint32_t *const end = w + 2 * words;
+    int32_t t0 = 0, t1 = 0, u0 = 0, u1 = 0;
+#if defined(TW_DSP)
+#define TW_DSP_FOUR                                                                                                    \
+    "ldr %[e], [%[x]], #4\n ldmia %[w]!, {r4, r5, r6, r8}\n sxtb16 %[o], %[e], ror #8\n sxtb16 %[e], %[e]\n"           \
+    "smlad %[t0], r4, %[e], %[t0]\n smlad %[t0], r5, %[o], %[t0]\n"                                                    \
+    "smlad %[t1], r6, %[e], %[t1]\n smlad %[t1], r8, %[o], %[t1]\n"                                                    \
+    "sxtb16 r4, r4\n sxtb16 r5, r5\n sxtb16 r6, r6\n sxtb16 r8, r8\n"                                                  \
+    "smlad %[u0], r4, %[e], %[u0]\n smlad %[u0], r5, %[o], %[u0]\n"                                                    \
+    "smlad %[u1], r6, %[e], %[u1]\n smlad %[u1], r8, %[o], %[u1]\n"
+    uint32_t even = (uint32_t)words & 2U, odd; /* then the loop of four words begins at its half */
+    __asm volatile("cmp %[e], #0\n bne 2f\n 1:\n" TW_DSP_FOUR "2:\n" TW_DSP_FOUR "cmp %[w], %[end]\n bne 1b\n"
+                   : [t0] "+r"(t0), [t1] "+r"(t1), [u0] "+r"(u0), [u1] "+r"(u1), [x] "+r"(x), [w] "+r"(w),
+                     [e] "+r"(even), [o] "=&r"(odd)
+                   : [end] "r"(end)
+                   : "r4", "r5", "r6", "r8", "cc", "memory");
+#undef TW_DSP_FOUR
+#else
+    for (; w != end; w += 4, x += 4) {
+        const uint32_t even = tw_even(tw_word(x)), odd = tw_odd(tw_word(x));
+        t0 = tw_dual(w[1], odd, tw_dual(w[0], even, t0)), t1 = tw_dual(w[3], odd, tw_dual(w[2], even, t1));
+        u0 = tw_dual(tw_even(w[1]), odd, tw_dual(tw_even(w[0]), even, u0));
+        u1 = tw_dual(tw_even(w[3]), odd, tw_dual(tw_even(w[2]), even, u1));
     }
-    for (int j = 0; j < pairs; ++j, c += 2) {
-        const int32_t shift_a = m->shift[c], shift_b = m->shift[c + 1];
-        y[c] = tw_dsp_output(a[j], ends[4 * j + 2], tw_rounding(m->zero, shift_a), shift_a, m);
-        if (c + 1 < m->out) y[c + 1] = tw_dsp_output(b[j], ends[4 * j + 3], tw_rounding(m->zero, shift_b), shift_b, m);
-    }
-}
-
-/* y [out] from one row of x [2 * words]. */
-TW_INLINE void tw_dsp_row(const int8_t *x, int8_t *y, const tw_dsp_matrix *m) {
-    int32_t c = 0;
-    for (; c + 3 <= m->out; c += 4) tw_dsp_pairs1(x, y, c, 2, m);
-    if (c < m->out) tw_dsp_pairs1(x, y, c, 1, m);
+#endif
+    both[0] = t0, both[1] = t1;
+    first[0] = u0, first[1] = u1;
+    return w;
 }
 
 #endif

@@ -117,4 +117,14 @@ TW_INLINE void tw_v4_store_s8(int8_t *y, tw_v4 x, int32_t zero, int32_t low, int
 #endif
 }
 
+/* The same for |x| < 2^30 and shifts of -31..-1. VQDMLAH adds floor(2 * high * 1 / 2^32): -1 where high is negative. */
+TW_INLINE tw_v4 tw_v4_scaled(tw_v4 x, tw_v4 mult, tw_v4 shift) {
+#if defined(TW_MVE)
+    const int32x4_t high = vqrdmulhq_s32(x, mult);
+    return vrshlq_s32(vqdmlahq_n_s32(high, high, 1), shift);
+#else
+    return tw_v4_requantize(x, mult, shift);
+#endif
+}
+
 #endif

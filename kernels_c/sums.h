@@ -57,8 +57,8 @@ tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t si
 #undef TW_STEP
     acc[0] += s0, acc[1] += s1, acc[2] += s2, acc[3] += s3;
 }
-#elif TW_THUMB == 2
-/* In fours, then the rest; n counts down. */
+#elif TW_THUMB == 2 && !defined(TW_DSP)
+/* In fours, then the rest; n counts down. For the Cortex-M3; with SMLAD these kernels are but a fall-back. */
 #define TW_LOOP(step)                                                                                                  \
     ".syntax unified\n subs %[n], #4\n blt 2f\n"                                                                       \
     "1:\n" step step step step "subs %[n], #4\n bge 1b\n"                                                              \

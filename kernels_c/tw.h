@@ -14,9 +14,18 @@
 #define TW_INLINE static inline __attribute__((always_inline, unused))
 /* A function that stays one: a copy of it for a constant argument would undo the sharing. */
 #if defined(__clang__)
-#define TW_NOINLINE __attribute__((noinline))
+#define TW_NOINLINE __attribute__((noinline, unused))
 #else
-#define TW_NOINLINE __attribute__((noinline, noclone))
+#define TW_NOINLINE __attribute__((noinline, noclone, unused))
+#endif
+/* A function with so little work that it had better be small: compiled for size whatever the level. */
+#define TW_COLD __attribute__((cold))
+
+/* Before a loop that compilers would unroll whole where its length is known, to no use but of flash. */
+#if defined(__clang__)
+#define TW_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define TW_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 /* Kernels keep the reference's rounding: no fused multiply-add behind our back (gcc: -ffp-contract=off). */

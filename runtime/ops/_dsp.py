@@ -1,4 +1,4 @@
-"""CONV_2D and FULLY_CONNECTED on the DSP extension: which nodes suit, and the packing that kernels_c/dsp_tile.h reads."""
+"""CONV_2D and FULLY_CONNECTED on the DSP extension: which nodes suit, and the packing of kernels_c/dsp_tile.h."""
 
 from __future__ import annotations
 
@@ -19,58 +19,74 @@ PIXELS, MOST = 3, 1 << 23
 
 def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """A convolution with constant weights int8 [out_c, k_h * k_w * in_c] and bias int32 [out_c]; None if unsuitable."""
-    packed = _matrix(node, w, bias)
-    if packed is None:
+    channels = _channels(node, w, bias)
+    pairs = None if channels is None else _pairs(channels.weights, 2)
+    if channels is None or pairs is None:
         return None
-    chunk, arrays = packed
-    low, high = quantized_range(node, node.output)
-    k4 = -(-w.shape[1] // 4) * 4
-    ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    params = {**asdict(g), "k4": k4, "chunk": chunk, **ends}
-    scratch = 2 * PIXELS * k4 + k4
-    return Call("tw_conv2d_dsp_s8", params, (node.input(0), *arrays), (node.output,), scratch, macs=macs)
+    words, chunk = pairs
+    if chunk < words.shape[1]:
+        return None
+    params = {**asdict(g), "k4": 2 * words.shape[1], "in_zero": node.input(0).zero, **_ends(channels)}
+    inputs = (node.input(0), words, _pair_ends(channels))
+    scratch = (2 * PIXELS + 1) * 2 * words.shape[1]
+    return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs)
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
-    """The same for FULLY_CONNECTED, weights int8 [out, depth]."""
-    packed = _matrix(node, w, bias)
-    if packed is None:
+    """The same for FULLY_CONNECTED, weights int8 [out, depth]; unsuitable also where most of four would be padding."""
+    channels = _channels(node, w, bias) if w.shape[1] > 2 else None
+    pairs = None if channels is None else _pairs(channels.weights, 4)
+    if channels is None or pairs is None:
         return None
-    chunk, arrays = packed
-    low, high = quantized_range(node, node.output)
-    (out, depth), k4 = w.shape, -(-w.shape[1] // 4) * 4
+    words, chunk = pairs
+    (out, depth), k4 = w.shape, 2 * words.shape[1]
+    fours = np.ascontiguousarray(words.reshape(len(words) // 2, 2, -1, 2).transpose(0, 2, 1, 3))
+    mult, shift = _conv.padded(channels.mult, 4), np.ones(2 * len(words), np.int8)
+    shift[:out] = -channels.shift
+    if len({*zip(channels.mult, channels.shift, strict=True)}) == 1:
+        mult, shift = mult[:1], shift[:1]
     shape = {"batches": node.input(0).size // depth, "depth": depth, "k4": k4, "chunk": chunk, "out": out}
-    params = {**shape, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    scratch = k4 if k4 != depth else 0
-    inputs, macs = (node.input(0), *arrays), node.input(0).size * out
+    inputs = (node.input(0), fours, _conv.padded(2 * channels.bias, 4), mult, shift)
+    scratch, macs = k4 if k4 != depth else 0, node.input(0).size * out
+    params = {**shape, "mults": mult.size, **_ends(channels)}
     return Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=macs)
 
 
-def _matrix(node: Node, w: Array, bias: Array) -> tuple[int, tuple[Array, Array, Array]] | None:
-    """chunk, and weights, ends and shift as dsp_tile.h describes them; None if it cannot hold these weights."""
+def _channels(node: Node, w: Array, bias: Array) -> Channels | None:
+    """The node's channels in the range of tw_scaled, if they can be brought there."""
     folded = _conv.fold_zero(w, bias, node.input(0).zero)
     ends = (node.output.zero, *quantized_range(node, node.output))
-    channels = fast_channels(Channels(w, folded, *_conv.multipliers(node, len(w)), *ends))
-    if channels is None:
-        return None
-    k = _conv.padded(_conv.padded(channels.weights.astype(np.int32), 4, 1), 2, 0)
+    return fast_channels(Channels(w, folded, *_conv.multipliers(node, len(w)), *ends))
+
+
+def _ends(c: Channels) -> dict[str, int]:
+    return {"out_zero": c.out_zero, "act_min": c.low, "act_max": c.high}
+
+
+def _pairs(w: Array, multiple: int) -> tuple[Array, int] | None:
+    """Words int32 [out / 2, k4 / 2] of weights int8 [out, k], out padded to a multiple, and the chunk.
+
+    None where two weights do not fit one half: -128 beside a negative one.
+    """
+    k = _conv.padded(_conv.padded(w.astype(np.int32), 4, 1), multiple, 0)
     halves = 256 * k[1::2] + k[0::2]
-    if halves.min() < -(1 << 15):  # a weight of -128 beside a negative one
+    if halves.min() < -(1 << 15):
         return None
-    words = halves.reshape(len(halves), -1, 4)[..., [0, 2, 1, 3]].astype("<i2")
-    doubled = np.stack([_conv.padded(2 * channels.bias, 2), _conv.padded(channels.mult, 2)], 1)
-    shift = np.ones(len(k), np.int8)
-    shift[: len(w)] = -channels.shift
-    both = np.ascontiguousarray(doubled.reshape(-1, 2, 2).transpose(0, 2, 1)).reshape(-1, 4)
-    return _chunk(k[1::2]), (words.reshape(len(words), -1).view("<i4"), both, shift)
+    words = halves.reshape(len(halves), -1, 4)[..., [0, 2, 1, 3]].reshape(len(halves), -1)
+    return np.ascontiguousarray(words, "<i2").view("<i4"), _chunk(k[1::2])
 
 
 def _chunk(second: Array) -> int:
-    """Words of packed weights [out / 2][k4 / 2] after which the sum over the second channels [out / 2, k4] is taken."""
+    """Words of packed weights after which the sums over the second channels [out / 2, k4] have to be taken over."""
     fours = np.abs(second).reshape(len(second), -1, 4).sum(2) * 128
-    parts = 1
-    while True:
-        size = -(-fours.shape[1] // parts)
-        if max(fours[:, i : i + size].sum(1).max() for i in range(0, fours.shape[1], size)) < MOST:
-            return 2 * size
-        parts += 1
+    size = int(fours.shape[1])
+    while max(int(fours[:, i : i + size].sum(1).max()) for i in range(0, fours.shape[1], size)) >= MOST:
+        size = -(-size // 2)
+    return 2 * size
+
+
+def _pair_ends(c: Channels) -> Array:
+    """int32 [out / 2, 5], TW_DSP_ENDS: both biases, doubled, both multipliers, both right shifts in the low bytes."""
+    bias, mult, shift = (_conv.padded(a, 2).reshape(-1, 2) for a in (2 * c.bias, c.mult, -c.shift.astype(np.int32)))
+    shift = np.maximum(shift, 1)
+    return np.column_stack([bias, mult, shift[:, 0] | shift[:, 1] << 8]).astype(np.int32)

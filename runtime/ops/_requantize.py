@@ -63,6 +63,6 @@ def fast_channels(c: Channels) -> Channels | None:
 
 def _monotone(c: Channels, least: NDArray[np.int64], most: NDArray[np.int64]) -> Array:
     """Whether nothing between a channel's ends wraps: neither sum, left shift, nor the addition of the zero point."""
-    largest = np.maximum(np.abs(least), np.abs(most))
+    largest = np.maximum(~least, most)  # of 2^31 values each sign has half
     room = (1 << 31) - 1 - 128 * (c.shift >= 0)  # a right shift leaves room for the zero point
     return np.asarray(largest <= room >> np.maximum(c.shift, 0).astype(np.int64))

@@ -11,7 +11,9 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, tensor, unsupported
 from twinfer.runtime.ops._activation import output_range
-from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
+from twinfer.runtime.ops._plane import plane
+from twinfer.runtime.ops._unary import INT8
 from twinfer.runtime.target import Target
 
 LEFT_SHIFT = 20
@@ -48,24 +50,61 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     a, b = a.astype(np.int64), b.astype(np.int64)
     if node.output.type == "INT32":
         return [(a + _sign(node) * b).astype(np.int32).clip(low, high)]
-    by_a, by_b, by_y = _multipliers(node.input(0), node.input(1), node.output)
-    scaled_a = requantize((a - node.input(0).zero) << LEFT_SHIFT, *by_a)
-    scaled_b = requantize((b - node.input(1).zero) << LEFT_SHIFT, *by_b)
-    total = requantize(scaled_a + _sign(node) * scaled_b, *by_y) + node.output.zero
+    total = _quantized(a, b, node.input(0), node.input(1), node.output, _sign(node))
     return [total.clip(low, high).astype(np.int8)]
+
+
+def _quantized(a: Array, b: Array, like_a: Tensor, like_b: Tensor, y: Tensor, sign: int) -> Array:
+    """a + sign * b before clamping, in steps of ``y``; a and b int64 in steps of ``like_a`` and ``like_b``."""
+    by_a, by_b, by_y = _multipliers(like_a, like_b, y)
+    scaled_a = requantize((a - like_a.zero) << LEFT_SHIFT, *by_a)
+    scaled_b = requantize((b - like_b.zero) << LEFT_SHIFT, *by_b)
+    return requantize(scaled_a + sign * scaled_b, *by_y) + y.zero
+
+
+def _plane(a: Tensor, b: Tensor, y: Tensor, sign: int) -> dict[str, int] | None:
+    values = INT8.astype(np.int64)
+    exact = _quantized(values[:, None], values, a, b, y, sign)
+    return plane(exact, a.scale / y.scale, sign * b.scale / y.scale)
 
 
 def lower(node: Node, target: Target) -> Call:
     a, b, y = node.input(0), node.input(1), node.output
     if node.op == "ADD":
         a, b = commuted(a, b)
+    limits = output_range(node)
     params: dict[str, Param] = {"b_sign": _sign(node)}
+    if target.mve and y.type == "INT8" and (call := _lower_mve(node, target)):
+        return call
+    if y.type == "INT8" and not target.wide and limits == {"low": -128, "high": 127}:
+        flat = _plane(a, b, y, _sign(node))
+        if flat:
+            return broadcast_call("tw_add_plane_s8", (a, b), y, flat, target)
     if y.type == "INT8":
         for prefix, (mult, shift) in zip(("a_", "b_", ""), _multipliers(a, b, y), strict=True):
             params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
     kernel = {"INT8": "tw_add_s8", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
-    return broadcast_call(kernel, (a, b), y, params | output_range(node), target)
+    return broadcast_call(kernel, (a, b), y, params | limits, target)
+
+
+def _lower_mve(node: Node, target: Target) -> Call | None:
+    """The call over Helium, None where it does not apply: an operand has one value a row, or the last shift is 0."""
+    a, b, y = node.input(0), node.input(1), node.output
+    sign = _sign(node)
+    if swap := b.scale > a.scale:
+        a, b = b, a
+    _, (b_mult, b_shift), (mult, shift) = _multipliers(a, b, y)
+    steps = walk(a, b, target)
+    if not (steps["a_step"] and steps["b_step"] and shift < 0):
+        return None
+    more = LEFT_SHIFT if b_shift < 0 else LEFT_SHIFT + 1  # so that no shift is 0, which would round otherwise
+    params: dict[str, Param] = {
+        "a_scale": sign << (LEFT_SHIFT - 1), "a_start": -a.zero * sign << (LEFT_SHIFT - 1),
+        "b_scale": 1 << more, "b_start": -b.zero << more, "b_mult": b_mult, "b_shift": min(b_shift, -1),
+        "out_zero": y.zero, "mult": mult if swap else mult * sign, "shift": shift,
+    }  # fmt: skip
+    return broadcast_call("tw_add_mve_s8", (a, b), y, params | output_range(node), target)
 
 
 SCALES = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, _dsp
+from twinfer.runtime.ops import _conv, _dsp, _mve
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -88,7 +88,7 @@ def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     c, fast = _conv.plain_channels(node, w, bias)
     params = {**asdict(g), "depth": w.shape[1] // (g.k_h * g.k_w), **ends, "fast": int(fast)}
     scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
-    inputs = (node.input(0), c.weights, c.bias, c.mult, c.shift)
+    inputs = (node.input(0), np.ascontiguousarray(c.weights), c.bias, c.mult, c.shift)
     return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs)
 
 
@@ -105,9 +105,11 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
 
 
 def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
-    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel has to do."""
+    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel serves."""
     if target.dsp and node.input(0).type == "INT8":
         return _dsp.convolution(node, g, w, bias, macs)
+    if target.mve and node.input(0).type == "INT8":
+        return _mve.convolution(node, g, w, bias, macs)
     return None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, conv2d
+from twinfer.runtime.ops import _conv, _dsp_depthwise, _mve_depthwise, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -65,13 +65,12 @@ def lower(node: Node, target: Target) -> Call:
             return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
         if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
             return _lower_wide(node, g, w.data, bias, macs)
-    if g.in_c == 1 and w.data is not None and bias is not None:
-        columns = w.data.reshape(-1, g.out_c).T
-        fast = conv2d.lower_fast(node, target, g, columns, bias, macs)
+    if x.type == "INT8" and w.data is not None and bias is not None:
+        fast = _lower_fast(node, target, g, w.data, bias, macs)
         if fast is not None:
             return fast
-        if x.type == "INT8":
-            return conv2d.lower_plain(node, g, columns, bias, macs)
+        if g.in_c == 1:
+            return conv2d.lower_plain(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
@@ -80,13 +79,25 @@ def lower(node: Node, target: Target) -> Call:
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     start = node.constant(2) if bias is None else bias
-    c, fast = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
+    c, short = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
     inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
     return Call(
-        "tw_depthwise_conv2d_s8", {**params, **ends, "fast": int(fast)}, inputs, (node.output,), scratch, macs=macs
+        "tw_depthwise_conv2d_s8", {**params, **ends, "fast": int(short)}, inputs, (node.output,), scratch, macs=macs
     )
+
+
+def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
+    """The int8 call for the target's instruction set; None where the plain kernel serves."""
+    fast = None
+    if g.in_c == 1:
+        fast = conv2d.lower_fast(node, target, g, w.reshape(-1, g.out_c).T, bias, macs)
+    if fast is None and target.dsp:
+        fast = _dsp_depthwise.depthwise(node, g, w, bias, macs)
+    if fast is None and target.mve:
+        fast = _mve_depthwise.lower(node, g, w, bias, macs)
+    return fast
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
-from twinfer.runtime.ops import _conv, _dsp
+from twinfer.runtime.ops import _conv, _dsp, _mve
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
@@ -96,6 +96,13 @@ def lower(node: Node, target: Target) -> Call:
     return _lower_s8(node, target, shape, macs)
 
 
+def _lower_fast(node: Node, target: Target, w: Array, bias: Array) -> Call | None:
+    """The int8 call for the target's instruction set; None where the plain kernel serves."""
+    if target.mve:
+        return _mve.fully_connected(node, w, bias)
+    return _dsp.fully_connected(node, w, bias) if target.dsp else None
+
+
 def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> Call:
     x, w, y = node.input(0), node.input(1), node.output
     out, depth = w.shape
@@ -111,8 +118,8 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
         return Call(
             "tw_fully_connected_wide_s8", {**shape, "depth4": depth4, **ends}, inputs, (y,), rows * depth4, macs=macs
         )
-    if target.dsp and constant is not None and bias is not None:
-        fast = _dsp.fully_connected(node, constant, bias)
+    if constant is not None and bias is not None:
+        fast = _lower_fast(node, target, constant, bias)
         if fast is not None:
             return fast
     if constant is not None and bias is not None:

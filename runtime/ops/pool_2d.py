@@ -16,6 +16,7 @@ from twinfer.runtime.ops._window import window
 from twinfer.runtime.target import Target
 
 _MOST = 1 << 23  # int8 values whose sum is sure to fit int32
+_MOST_RECIPROCAL = 4087  # int8 values that tw_pool_average divides by multiplication
 _KERNELS = {
     ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
     ("AVERAGE_POOL_2D", "FLOAT32"): "tw_average_pool_2d_f32",
@@ -89,6 +90,14 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [y]
 
 
+def _by_words(node: Node, target: Target) -> bool:
+    """Whether the kernel over four channels at once applies: its averages are exact up to 181 values."""
+    x = node.input(0)
+    seen = math.prod(min(_axis(node, a)[0], n) for a, n in zip("hw", x.shape[1:3], strict=True))
+    fits = node.op == "MAX_POOL_2D" or seen <= 181
+    return x.type == "INT8" and not target.wide and x.shape[3] % 4 == 0 and fits
+
+
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     (f_h, s_h, out_h, pad_h), (f_w, s_w, out_w, pad_w) = _axis(node, "h"), _axis(node, "w")
@@ -99,7 +108,12 @@ def lower(node: Node, target: Target) -> Call:
     }  # fmt: skip
     names = ("act_min", "act_max") if x.type == "INT8" else ("low", "high")
     limits = quantized_range(node, y) if x.type == "INT8" else float_range(node)
-    return Call(_KERNELS[node.op, x.type], {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
+    kernel = _KERNELS[node.op, x.type]
+    if target.mve and kernel == "tw_average_pool_2d_s8" and f_h * f_w <= _MOST_RECIPROCAL:
+        kernel = "tw_average_pool_2d_mve_s8"
+    elif _by_words(node, target):
+        kernel = kernel.replace("_s8", "_words_s8")
+    return Call(kernel, {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
 
 
 def _case(

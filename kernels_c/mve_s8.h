@@ -1,0 +1,205 @@
+/* Helium, sixteen int8 lanes and their sums in int32, beside mve.h's four lanes; the same in plain C where it is absent.
+ *
+ * Products of even or of odd bytes fill a vector of int16, whose even or odd halves fill one of int32; narrowing undoes
+ * that order. In assembler, for gcc moves loads about until it has to spill them: sums take four of the eight registers.
+ * Bytes are loaded as words, which reach farther: addresses are multiples of 4. */
+#ifndef TW_MVE_S8_H
+#define TW_MVE_S8_H
+
+#include "mve.h"
+
+#if defined(TW_MVE)
+typedef int8x16_t tw_b16;
+#else
+typedef struct {
+    int8_t lane[16];
+} tw_b16;
+#endif
+
+/* The sums of bytes 4 i + 0, 2, 1, 3. */
+typedef struct {
+    tw_v4 a, b, c, d;
+} tw_sum16;
+
+/* Where the constants of a block of 16 channels lie, in bytes: shift int8 [16] at 0, bias and mult int32 [16], weights
+ * int8 [taps][16]. shift, bias and mult are in the order of tw_sum16. */
+#define TW_BLOCK_BIAS 16
+#define TW_BLOCK_MULT 80
+#define TW_BLOCK_TAPS 144
+
+/* min(count, 16) int8 of any alignment, zeros in the other lanes; their memory is not touched. */
+TW_INLINE tw_b16 tw_b16_load(const int8_t *p, int32_t count) {
+#if defined(TW_MVE)
+    return count >= 16 ? vldrbq_s8(p) : vldrbq_z_s8(p, vctp8q((uint32_t)count));
+#else
+    tw_b16 v = {{0}};
+    memcpy(v.lane, p, (size_t)tw_min(count, 16));
+    return v;
+#endif
+}
+
+TW_INLINE void tw_b16_store(int8_t *p, tw_b16 v, int32_t count) {
+#if defined(TW_MVE)
+    if (count >= 16)
+        vstrbq_s8(p, v);
+    else
+        vstrbq_p_s8(p, v, vctp8q((uint32_t)count));
+#else
+    memcpy(p, v.lane, (size_t)tw_min(count, 16));
+#endif
+}
+
+/* count bytes, a multiple of 16. */
+TW_INLINE void tw_b16_fill(int8_t *p, int32_t value, int32_t count) {
+#if defined(TW_MVE)
+    const int8x16_t v = vdupq_n_s8((int8_t)value);
+    for (uint32_t i = (uint32_t)count / 16; i > 0; --i, p += 16) vstrbq_s8(p, v);
+#else
+    memset(p, value, (size_t)count);
+#endif
+}
+
+TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
+#if defined(TW_MVE)
+    return vminq_s8(vmaxq_s8(v, vdupq_n_s8((int8_t)low)), vdupq_n_s8((int8_t)high));
+#else
+    for (int i = 0; i < 16; ++i) v.lane[i] = (int8_t)tw_clamp(v.lane[i], low, high);
+    return v;
+#endif
+}
+
+/* The sums' first values: the bias of block k. */
+TW_INLINE tw_sum16 tw_sum16_bias(const int8_t *k) {
+    tw_sum16 s;
+#if defined(TW_MVE)
+    __asm volatile("vldrw.32 %q0, [%4, #16]\n\tvldrw.32 %q1, [%4, #32]\n\t"
+                   "vldrw.32 %q2, [%4, #48]\n\tvldrw.32 %q3, [%4, #64]"
+                   : "=&w"(s.a), "=&w"(s.b), "=&w"(s.c), "=&w"(s.d)
+                   : "l"(k)
+                   : "memory");
+#else
+    int32_t bias[16];
+    memcpy(bias, k + TW_BLOCK_BIAS, sizeof bias);
+    s.a = tw_v4_load(bias, 4);
+    s.b = tw_v4_load(bias + 4, 4);
+    s.c = tw_v4_load(bias + 8, 4);
+    s.d = tw_v4_load(bias + 12, 4);
+#endif
+    return s;
+}
+
+#if defined(TW_MVE)
+/* Even and odd products (e, o) of 16 bytes each at x and w. */
+#define TW_SUM16_FIRST(x, w)                                                                                           \
+    "vldrw.32 %q[t], [" x "]\n\tvldrw.32 %q[o], [" w "]\n\t"                                                           \
+    "vmullb.s8 %q[e], %q[t], %q[o]\n\tvmullt.s8 %q[o], %q[t], %q[o]\n\t"
+/* More of them; w is read twice, for want of a register. */
+#define TW_SUM16_MORE(x, w)                                                                                            \
+    "vldrw.32 %q[t], [" x "]\n\tvldrw.32 %q[u], [" w "]\n\t"                                                           \
+    "vmullb.s8 %q[u], %q[t], %q[u]\n\tvadd.i16 %q[e], %q[e], %q[u]\n\t"                                                \
+    "vldrw.32 %q[u], [" w "]\n\t"                                                                                      \
+    "vmullt.s8 %q[u], %q[t], %q[u]\n\tvadd.i16 %q[o], %q[o], %q[u]\n\t"
+/* e and o added to the sums. */
+#define TW_SUM16_WIDEN                                                                                                 \
+    "vmovlb.s16 %q[t], %q[e]\n\tvadd.i32 %q[a], %q[a], %q[t]\n\t"                                                      \
+    "vmovlt.s16 %q[e], %q[e]\n\tvadd.i32 %q[b], %q[b], %q[e]\n\t"                                                      \
+    "vmovlb.s16 %q[t], %q[o]\n\tvadd.i32 %q[c], %q[c], %q[t]\n\t"                                                      \
+    "vmovlt.s16 %q[o], %q[o]\n\tvadd.i32 %q[d], %q[d], %q[o]\n\t"
+#define TW_SUM16_REGISTERS                                                                                             \
+    [a] "+&w"(s->a), [b] "+&w"(s->b), [c] "+&w"(s->c), [d] "+&w"(s->d), [e] "=&w"(even), [o] "=&w"(odd),               \
+        [t] "=&w"(tap), [u] "=&w"(more)
+#else
+/* Sum of byte i, and its place in bias, mult and shift. */
+TW_INLINE int32_t *tw_sum16_lane(tw_sum16 *s, int i) {
+    tw_v4 *const quarters[4] = {&s->a, &s->c, &s->b, &s->d};
+    return quarters[i % 4]->lane + i / 4;
+}
+
+TW_INLINE int tw_sum16_place(int i) { return i % 2 * 8 + i / 2 % 2 * 4 + i / 4; }
+#endif
+
+/* s + x * w, 16 bytes each. */
+TW_INLINE void tw_sum16_tap(tw_sum16 *s, const int8_t *x, const int8_t *w) {
+#if defined(TW_MVE)
+    int8x16_t even, odd, tap, more;
+    __asm volatile(TW_SUM16_FIRST("%[x]", "%[w]") TW_SUM16_WIDEN:TW_SUM16_REGISTERS
+                   : [x] "r"(x), [w] "r"(w)
+                   : "memory");
+#else
+    for (int i = 0; i < 16; ++i) *tw_sum16_lane(s, i) = tw_add(*tw_sum16_lane(s, i), x[i] * w[i]);
+#endif
+}
+
+/* s + x * w + y * w[16..]. Two products fit int16 unless both weights of a lane are -128, which they never are. */
+TW_INLINE void tw_sum16_pair(tw_sum16 *s, const int8_t *x, const int8_t *y, const int8_t *w) {
+#if defined(TW_MVE)
+    int8x16_t even, odd, tap, more;
+    __asm volatile(TW_SUM16_FIRST("%[x]", "%[w]") TW_SUM16_MORE("%[y]", "%[w], #16") TW_SUM16_WIDEN:TW_SUM16_REGISTERS
+                   : [x] "r"(x), [y] "r"(y), [w] "r"(w)
+                   : "memory");
+#else
+    tw_sum16_tap(s, x, w);
+    tw_sum16_tap(s, y, w + 16);
+#endif
+}
+
+/* s + nine taps of block k, three from each of x, y and z on, pitch bytes apart: 16 or 8. Pairs are as above. */
+TW_INLINE void tw_sum16_nine(tw_sum16 *s, const int8_t *x, const int8_t *y, const int8_t *z, const int8_t *k,
+                             int32_t pitch) {
+#if defined(TW_MVE)
+#define TW_SUM16_NINE(one, two)                                                                                        \
+    __asm volatile(                                                                                                    \
+        TW_SUM16_FIRST("%[x]", "%[k], #144") TW_SUM16_MORE("%[x], #" one, "%[k], #160")                                \
+            TW_SUM16_WIDEN TW_SUM16_FIRST("%[x], #" two, "%[k], #176") TW_SUM16_MORE("%[y]", "%[k], #192")             \
+                TW_SUM16_WIDEN TW_SUM16_FIRST("%[y], #" one, "%[k], #208") TW_SUM16_MORE("%[y], #" two, "%[k], #224")  \
+                    TW_SUM16_WIDEN TW_SUM16_FIRST("%[z]", "%[k], #240") TW_SUM16_MORE("%[z], #" one, "%[k], #256")     \
+                        TW_SUM16_WIDEN TW_SUM16_FIRST("%[z], #" two, "%[k], #272") TW_SUM16_WIDEN:TW_SUM16_REGISTERS   \
+        : [x] "r"(x), [y] "r"(y), [z] "r"(z), [k] "l"(k)                                                               \
+        : "memory")
+    int8x16_t even, odd, tap, more;
+    if (pitch == 16)
+        TW_SUM16_NINE("16", "32");
+    else
+        TW_SUM16_NINE("8", "16");
+#undef TW_SUM16_NINE
+#else
+    const int8_t *const rows[3] = {x, y, z};
+    for (int i = 0; i < 9; ++i) tw_sum16_tap(s, rows[i / 3] + i % 3 * pitch, k + TW_BLOCK_TAPS + 16 * i);
+#endif
+}
+
+/* The sums rescaled by block k's mult and shift (-31..0), plus zero, clamped to -128..127 and in order. The rescaled
+ * ones are less than 2^31 - 128. */
+TW_INLINE tw_b16 tw_sum16_requantize(tw_sum16 s, const int8_t *k, int32_t zero) {
+#if defined(TW_MVE)
+#define TW_SUM16_NARROW                                                                                                \
+    "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnt.s32 %q[a], %q[b]\n\tvqadd.s16 %q[a], %q[a], %[zero]\n\t"                      \
+    "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnt.s32 %q[c], %q[d]\n\tvqadd.s16 %q[c], %q[c], %[zero]\n\t"                      \
+    "vqmovnb.s16 %q[t], %q[a]\n\tvqmovnt.s16 %q[t], %q[c]"
+#define TW_SUM16_SCALE(s, mult, shift)                                                                                 \
+    "vldrw.32 %q[t], [%[k], #" mult "]\n\tvqrdmulh.s32 %q" s ", %q" s ", %q[t]\n\t"                                    \
+    "vldrb.s32 %q[t], [%[k], #" shift "]\n\tvand %q[u], %q" s ", %q[t]\n\t"                                            \
+    "vshr.s32 %q[u], %q[u], #31\n\tvqadd.s32 %q" s ", %q" s ", %q[u]\n\tvrshl.s32 %q" s ", %q" s ", %q[t]\n\t"
+    int8x16_t tap, more;
+    __asm volatile(TW_SUM16_SCALE("[a]", "80", "0") TW_SUM16_SCALE("[b]", "96", "4") TW_SUM16_SCALE("[c]", "112", "8")
+                       TW_SUM16_SCALE("[d]", "128", "12") TW_SUM16_NARROW
+                   : [a] "+&w"(s.a), [b] "+&w"(s.b), [c] "+&w"(s.c), [d] "+&w"(s.d), [t] "=&w"(tap), [u] "=&w"(more)
+                   : [k] "l"(k), [zero] "r"(zero)
+                   : "memory");
+#undef TW_SUM16_SCALE
+#undef TW_SUM16_NARROW
+    return tap;
+#else
+    tw_b16 v;
+    int32_t mult[16];
+    memcpy(mult, k + TW_BLOCK_MULT, sizeof mult);
+    for (int i = 0; i < 16; ++i) {
+        const int at = tw_sum16_place(i);
+        const int32_t q = tw_requantize(*tw_sum16_lane(&s, i), mult[at], k[at]);
+        v.lane[i] = (int8_t)tw_clamp(tw_add(q, zero), INT8_MIN, INT8_MAX);
+    }
+    return v;
+#endif
+}
+
+#endif

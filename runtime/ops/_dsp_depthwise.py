@@ -1,0 +1,97 @@
+"""DEPTHWISE_CONV_2D on the DSP extension: which nodes suit kernels_c/depthwise_conv2d_dsp.h, and its params."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Param
+from twinfer.runtime.ops import _conv
+from twinfer.runtime.ops._activation import quantized_range
+from twinfer.runtime.ops._conv import Window
+from twinfer.runtime.ops._requantize import Channels, fast_channels
+
+#: Elements of a line whose number the kernel can count in a byte.
+LONGEST = 254
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A node along one axis; x_bytes and y_bytes lie between neighbours."""
+
+    extent: int
+    out: int
+    stride: int
+    pad: int
+    x_bytes: int
+    y_bytes: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether windows of 3 reach no further than 1 out of an image of 3 or more."""
+        behind = (self.out - 1) * self.stride - self.pad + 3 - self.extent
+        return self.extent >= 3 and self.pad <= 1 and behind <= 1
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Outputs whose window begins in the padding before, lies inside, and ends in the padding behind."""
+        ends = (self.extent + self.pad - 3) // self.stride + 1
+        return self.pad, ends - self.pad, self.out - ends
+
+    @property
+    def walkable(self) -> bool:
+        """Whether the kernel may walk along this axis."""
+        return self.extent <= LONGEST and self.stride <= 2 and self.x_bytes == self.y_bytes
+
+
+def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
+    """The call for constant weights int8 [1, k_h, k_w, out_c] and bias int32 [out_c]; None if it does not suit."""
+    axes = _axes(g)
+    if axes is None:
+        return None
+    along, lines = axes
+    turned = along.x_bytes < lines.x_bytes  # along rows of the image: lines are those of the weights
+    taps = w[0].transpose(2, 1, 0) if turned else w[0].transpose(2, 0, 1)  # [out_c, along, lines]
+    taps = taps.reshape(g.out_c, 9)
+    ends = (node.output.zero, *quantized_range(node, node.output))
+    folded = _conv.fold_zero(taps, bias, node.input(0).zero)
+    c = fast_channels(Channels(taps, folded, *_conv.multipliers(node, g.out_c), *ends))
+    if c is None:
+        return None
+    arrays = (c.weights, np.stack([2 * c.bias, c.mult], 1), -c.shift)
+    zeros = {"in_zero": node.input(0).zero, "out_zero": c.out_zero, "act_min": c.low, "act_max": c.high}
+    params = {**_params(g, along, lines), **zeros}
+    return Call("tw_depthwise_conv2d_dsp_s8", params, (node.input(0), *arrays), (node.output,), macs=macs)
+
+
+def _axes(g: Window) -> tuple[Axis, Axis] | None:
+    """The axis to walk along, the longer one where there is a choice, and the other; None if neither will do."""
+    rows = Axis(g.in_h, g.out_h, g.stride_h, g.pad_h, g.in_w * g.in_c, g.out_w * g.out_c)
+    columns = Axis(g.in_w, g.out_w, g.stride_w, g.pad_w, g.in_c, g.out_c)
+    windows = (g.k_h, g.k_w, g.dilation_h, g.dilation_w) == (3, 3, 1, 1)
+    if not (windows and g.in_c == g.out_c and rows.fits and columns.fits):
+        return None
+    if rows.walkable and (rows.out > columns.out or not columns.walkable):
+        return rows, columns
+    return (columns, rows) if columns.walkable else None
+
+
+def _params(g: Window, along: Axis, lines: Axis) -> dict[str, Param]:
+    steps, (before, inside, behind) = along.counts, lines.counts
+    return {
+        "batches": g.batches,
+        "channels": g.out_c,
+        "x_size": g.in_h * g.in_w * g.in_c,
+        "y_size": g.out_h * g.out_w * g.out_c,
+        "lines": (before, inside, behind),
+        "line_stride": lines.stride,
+        "x_line": lines.x_bytes,
+        "y_line": lines.y_bytes,
+        "steps": steps[0] + steps[1],
+        "behind": steps[2],
+        "stride": along.stride,
+        "pad": along.pad,
+        "step": along.x_bytes,
+    }
