@@ -69,6 +69,8 @@ def lower(node: Node, target: Target) -> Call:
         fast = _lower_fast(node, target, g, w.data, bias, macs)
         if fast is not None:
             return fast
+        if g.in_c == 1:
+            return conv2d.lower_plain(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
