@@ -18,8 +18,7 @@ from twinfer.runtime.plan import Plan, Step
 COMPILER, COMPILER_PACKAGES = "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
-import os
-FLAGS = ("-std=c11", os.environ.get("OL","-O3"), "-g", "-ffp-contract=off", "-fno-trapping-math", *WARNINGS)
+FLAGS = ("-std=c11", "-O3", "-g", "-ffp-contract=off", "-fno-trapping-math", *WARNINGS)
 
 _LINK = ("-ffunction-sections", "-fdata-sections", "-nostartfiles", "-Wl,--gc-sections", "-Wl,--fatal-warnings")
 _BOARD_SOURCES = ("start.c", "semihost.c", "harness.c")

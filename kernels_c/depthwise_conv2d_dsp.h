@@ -56,9 +56,8 @@ TW_INLINE int8_t tw_depthwise_dsp_output(int32_t twice, const tw_depthwise_dsp_c
 }
 
 /* The loops over c->left lines: x at the first of three, y at the outputs. gcc keeps no more than half of their 18
- * values in registers, so for it they are written out. They need r7 too: with -fno-omit-frame-pointer define
- * TW_FRAME_POINTER. */
-#if defined(TW_DSP_LOOPS) && !defined(__clang__) && !defined(TW_FRAME_POINTER)
+ * values in registers, so for it they are written out. */
+#if defined(TW_DSP_LOOPS) && !defined(__clang__)
 
 /* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the
  * sum to be finished, into r11. */

@@ -17,7 +17,7 @@ typedef struct {
 /* One row of outputs. */
 TW_INLINE void tw_fully_connected_row_s8(const int8_t *x, const int8_t *w, int8_t *y, const tw_ends *e,
                                          const tw_fully_connected_s8_params *p) {
-    const int32_t own = p->mults > 1;
+    const int32_t own = p->mults > 1, mult = e->mult[0], shift = e->shift[0];
     const tw_rows rows = tw_rows_of(p->out, TW_TILE);
     for (int32_t next = 0; next < p->out; next += rows.step) {
         const int32_t first = tw_min(next, p->out - rows.step);
@@ -26,7 +26,7 @@ TW_INLINE void tw_fully_connected_row_s8(const int8_t *x, const int8_t *w, int8_
         tw_rows_s8(acc, x, w + first * p->depth, p->depth, rows.apart * p->depth);
         for (int j = 0; j < TW_TILE; ++j) {
             const int32_t c = first + j * rows.apart;
-            y[c] = tw_end_s8(acc[j], e->mult[c * own], e->shift[c * own], e);
+            y[c] = tw_end_s8(acc[j], own ? e->mult[c] : mult, own ? e->shift[c] : shift, e);
         }
     }
 }

@@ -127,7 +127,7 @@ TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_end
         q = tw_scaled(2 * sum, mult, tw_rounding(e->zero, -shift), -shift);
     else
         q = tw_add(tw_requantize(sum, mult, shift), e->zero);
-    return (int8_t)tw_clamp(q, e->low, e->high);
+    return (int8_t)(e->low > -128 || e->high < 127 ? tw_clamp(q, e->low, e->high) : tw_clamp8(q));
 }
 
 /* All channels of TW_TILE_PIXELS outputs of a convolution: y[i][c] = x[i] . w[c], rows of n. */
