@@ -30,7 +30,7 @@ MOST_BODIES = 64
 PRICES = Path(__file__).with_name("prices.toml")
 
 #: Bytes of flash that are paid on a small target to save one per cent of the instructions.
-WORTH: Mapping[Optimize, float] = {"speed": 2000, "balanced": 300, "size": 20}
+WORTH: Mapping[Optimize, float] = {"speed": 1000, "balanced": 300, "size": 20}
 
 #: Share of the model's instructions that may be done in code compiled for size, all such layers together.
 COLD: Mapping[Optimize, float] = {"speed": 0.001, "balanced": 0.005, "size": 0.03}

@@ -23,7 +23,7 @@ CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 HEAD = """\
 # Of every kernel in the models of `make bench-embedded`: [more bytes that a specialised body takes than a layer over a
 # shared one, bytes of the shared instance, instructions that specialising saves an element of the output, instructions
-# that a unit of work takes]. Means over layers, under QEMU; `python -m twinfer.bench.prices MODEL...` writes this file anew.
+# that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
 """
 
 
