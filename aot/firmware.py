@@ -19,15 +19,11 @@ from twinfer.runtime.target import Optimize
 COMPILER, COMPILER_PACKAGES = "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
-<<<<<<< HEAD
-FLAGS = ("-std=c11", "-O3", "-g", "-ffp-contract=off", "-fno-trapping-math", *WARNINGS)
-=======
 FLAGS = ("-std=c11", "-g", "-ffp-contract=off", "-fno-trapping-math", *WARNINGS)
 
 #: The compiler's level. At -Os loops over tiles that carry no "#pragma GCC unroll" keep their sums in memory: on
 #: Cortex-M4 the SMLAD kernels take 2 to 8 % more instructions, plain kernels up to 40 %, for 4 to 8 % less code.
 LEVELS: Mapping[Optimize, str] = {"speed": "-O3", "balanced": "-O3", "size": "-Os"}
->>>>>>> opt
 
 _LINK = ("-ffunction-sections", "-fdata-sections", "-nostartfiles", "-Wl,--gc-sections", "-Wl,--fatal-warnings")
 _BOARD_SOURCES = ("start.c", "semihost.c", "harness.c")

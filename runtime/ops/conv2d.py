@@ -82,7 +82,7 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
-    """The call in plain C for int8 weights [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
+    """The call in plain C, weights int8 [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     c, fast = _conv.plain_channels(node, w, bias)
