@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from twinfer.runtime.graph import EMPTY, Graph, Node, Signature, Tensor, consumers
+from twinfer.runtime.graph import Graph, Node, Signature, Tensor, consumers
 
 #: A pass.
 Pass = Callable[[Graph], Graph]
@@ -72,8 +72,9 @@ def _changed(graph: Graph, change: Change) -> Graph:
     return rebuilt(graph, nodes, change.replaced)
 
 
-def rebuilt(graph: Graph, nodes: Iterable[Node], replaced: Mapping[Tensor, Tensor] = EMPTY) -> Graph:
+def rebuilt(graph: Graph, nodes: Iterable[Node], replaced: Mapping[Tensor, Tensor] | None = None) -> Graph:
     """The graph over these nodes; the tensors are those that are used, those that were there in their order."""
+    replaced = replaced or {}
     made = tuple(_renumbered(node, i, replaced) for i, node in enumerate(nodes))
     outputs = tuple(replaced.get(t, t) for t in graph.outputs)
     signatures = tuple(_signature(s, replaced) if s.subgraph == 0 else s for s in graph.signatures)
