@@ -221,7 +221,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_sum16_nine(const tw_nine_row 
           [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)
         : [k] "l"(row->k), [step] "r"(row->step), [jump] "r"(row->jump), [count] "r"(row->count),
           [lanes] "r"(row->lanes), [zero] "r"(row->zero)
-        : "lr", "memory");
+        : "lr", TW_PREDICATE, "memory");
 #else
     for (int32_t i = 0; i < row->count; ++i) {
         const int8_t *const rows[3] = {row->x + i * row->step, row->y + i * row->step, row->z + i * row->step};
