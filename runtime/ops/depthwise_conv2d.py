@@ -176,6 +176,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 17), (3, 3), 1, Layer("HYBRID"), padding=padding)
         yield _case(rng, (1, 5, 7, 3), (3, 2), 2, Layer("HYBRID"), padding=padding, stride_h=2, stride_w=2)
+    for channels, h, w in ((8, 1, 1), (24, 4, 1), (40, 1, 3)):  # strides beyond the window; the last lanes unused
+        yield _case(rng, (1, 7, 9, channels), (3, 3), 1, Layer(), stride_h=h, stride_w=w)
     for zero, out_zero in ((-128, 127), (127, -128)):
         yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(zero=zero, out_zero=out_zero))
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
