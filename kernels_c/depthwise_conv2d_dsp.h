@@ -4,13 +4,13 @@
 
 #include "dsp.h"
 
-/* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart by
- * x_line and y_line bytes, their elements by step in both, images by x_size and y_size. Strides are 1 or 2 along a line
- * and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs, lines[0] (0 or 1) begin before the image,
- * lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs of a line, steps (1..254) end inside of it
- * and behind (0 or 1) beyond it.
- * in: x, weights int8 [channels][3 along][3 lines], ends int32 [channels][2]: bias with the input zero point folded in,
- * doubled, and mult; shift int8 [channels]: to the right, 1..22. in_zero is what padding holds. out: y. */
+/* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart
+ * by x_line and y_line bytes, their elements by step in both, images by x_size and y_size. Strides are 1 or 2 along a
+ * line and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs, lines[0] (0 or 1) begin before
+ * the image, lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs of a line, steps (1..254) end
+ * inside of it and behind (0 or 1) beyond it.
+ * in: x, weights int8 [channels][3 along][3 lines], ends int32 [channels][2]: bias with the input zero point folded
+ * in, doubled, and mult; shift int8 [channels]: to the right, 1..22. in_zero is what padding holds. out: y. */
 typedef struct {
     int32_t batches, channels, x_size, y_size;
     int32_t lines[3], line_stride, x_line, y_line;
@@ -18,10 +18,10 @@ typedef struct {
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_depthwise_conv2d_dsp_s8_params;
 
-/* What one channel does with lines of one kind, in the order of the loops' loads. All weights are doubled. pair: those of
- * the first two lines, one a step; thirds, last: those of the third line, where the low half of last holds the shift and,
- * times 256, steps. start: of a sum; head: start and the padding before; tail: what the padding behind gives. x_next,
- * y_next: from behind one line to the next. left: lines to do. */
+/* What one channel does with lines of one kind, in the order of the loops' loads. All weights are doubled. pair:
+ * those of the first two lines, one a step; thirds, last: those of the third line, where the low half of last holds
+ * the shift and, times 256, steps. start: of a sum; head: start and the padding before; tail: what the padding behind
+ * gives. x_next, y_next: from behind one line to the next. left: lines to do. */
 typedef struct {
     uint32_t pair[3], thirds, last;
     int32_t line, step, start, mult, rounding, head, tail;
@@ -55,12 +55,12 @@ TW_INLINE int8_t tw_depthwise_dsp_output(int32_t twice, const tw_depthwise_dsp_c
     return (int8_t)tw_clamp8(tw_scaled(twice, c->mult, c->rounding, (int32_t)(c->last & 0xFFU)));
 }
 
-/* The loops over c->left lines: x at the first of three, y at the outputs. gcc keeps no more than half of their 18 values in
- * registers, so for it they are written out. */
+/* The loops over c->left lines: x at the first of three, y at the outputs. gcc keeps no more than half of their 18
+ * values in registers, so for it they are written out. */
 #if defined(TW_DSP_LOOPS) && !defined(__clang__)
 
-/* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the sum
- * to be finished, into r11. */
+/* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the
+ * sum to be finished, into r11. */
 #define TW_DEPTHWISE_LOAD                                                                                              \
     "ldrsb r11, [r0]\n\tldrsb r12, [r0, r9]\n\tpkhbt r11, r11, r12, lsl #16\n\t"                                       \
     "ldrsb r12, [r0, r9, lsl #1]\n\tadd r0, r0, r10\n\t"
@@ -161,9 +161,9 @@ TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_
 
 #endif
 
-/* What suits three lines of which the first (edge -1) or the last (edge 1) lies outside of the image: the weights move to
- * the lines inside, and the sums have what the padding gives. w: doubled weights between zeros [along][lines + 2];
- * twice: the bias; last: shift and number of outputs. */
+/* What suits three lines of which the first (edge -1) or the last (edge 1) lies outside of the image: the weights
+ * move to the lines inside, and the sums have what the padding gives. w: doubled weights between zeros [along][lines
+ * + 2]; twice: the bias; last: shift and number of outputs. */
 TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16_t *w, int32_t edge, int32_t twice,
                                         uint32_t last, int32_t in_zero) {
     const uint32_t zero = (uint32_t)in_zero;
