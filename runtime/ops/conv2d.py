@@ -172,6 +172,15 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(zero=zero, out_zero=out_zero))
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=1000.0))
+    for x_shape, w_shape in (  # pixels and channels around the edges of tiles
+        ((1, 3, 5, 8), (3, 1, 1, 8)),
+        ((3, 1, 1, 17), (9, 1, 1, 17)),
+        ((1, 2, 2, 32), (4, 1, 1, 32)),
+        ((3, 4, 2, 2), (2, 4, 2, 2)),
+        ((1, 3, 1, 16), (6, 3, 2, 16)),
+    ):
+        yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
+    yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)
