@@ -119,13 +119,19 @@ typedef struct {
     int32_t fast, zero, low, high;
 } tw_ends;
 
-/* The output of a sum of channel c. */
+/* The output of a sum, its channel's mult and shift. */
 TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_ends *e) {
     int32_t q;
     if (e->fast)
         q = tw_scaled(2 * sum, mult, tw_rounding(e->zero, -shift), -shift);
     else
         q = tw_add(tw_requantize(sum, mult, shift), e->zero);
+#if TW_THUMB == 2
+    if (e->low == -128 && e->high == 127) {
+        __asm("ssat %0, #8, %0" : "+r"(q));
+        return (int8_t)q;
+    }
+#endif
     return (int8_t)tw_clamp(q, e->low, e->high);
 }
 

@@ -82,7 +82,7 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
-    """The call in plain C for int8 weights [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
+    """The int8 call in plain C, weights [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     c, fast = _conv.plain_channels(node, w, bias)
@@ -161,6 +161,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
         yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
         yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
+        for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
+            yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
         yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
