@@ -161,6 +161,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
         yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
         yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
+        for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
+            yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
         yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)

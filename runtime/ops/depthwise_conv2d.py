@@ -171,6 +171,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
         yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
         yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
+        yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
     for padding in ("SAME", "VALID"):
