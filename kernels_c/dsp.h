@@ -12,6 +12,12 @@
 #include <arm_acle.h>
 #endif
 
+/* Loops in assembly take every register: not in a debug build, and with TW_NO_ASM where a flag keeps one back, such as
+ * -fno-omit-frame-pointer. */
+#if defined(TW_DSP) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM)
+#define TW_DSP_LOOPS 1
+#endif
+
 /* Four bytes or two halves as a word; no alignment needed. */
 TW_INLINE uint32_t tw_word(const void *p) {
     uint32_t word;

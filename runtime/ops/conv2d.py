@@ -78,14 +78,18 @@ def lower(node: Node, target: Target) -> Call:
         floats = {**params, "act_min": low, "act_max": high}
         inputs = (node.input(0), w, _conv.bias_of(node, g.out_c))
         return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs)
+    return lower_plain(node, g, node.constant(1).reshape(g.out_c, -1), node.constant(2) if bias is None else bias, macs)
+
+
+def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
+    """The call in plain C for int8 weights [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    start = node.constant(2) if bias is None else bias
-    c, short = _conv.plain_channels(node, node.constant(1).reshape(g.out_c, -1), start)
-    arrays = (node.input(0), c.weights, c.bias, c.mult, c.shift)
-    size = g.k_h * g.k_w * w.shape[3]
-    scratch = 2 * size if g.k_h * g.k_w > 1 else 0
-    return Call("tw_conv2d_s8", {**params, **ends, "fast": int(short)}, arrays, (node.output,), scratch, macs=macs)
+    c, fast = _conv.plain_channels(node, w, bias)
+    params = {**asdict(g), "depth": w.shape[1] // (g.k_h * g.k_w), **ends, "fast": int(fast)}
+    scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
+    inputs = (node.input(0), np.ascontiguousarray(c.weights), c.bias, c.mult, c.shift)
+    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs)
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,8 @@ def lower(node: Node, target: Target) -> Call:
         fast = _lower_fast(node, target, g, w.data, bias, macs)
         if fast is not None:
             return fast
+        if g.in_c == 1:
+            return conv2d.lower_plain(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
@@ -178,6 +180,37 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(zero=zero, out_zero=out_zero))
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=1000.0))
+    yield from _cases_3x3(rng)
+
+
+def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:
+    """What microcontrollers have kernels for: lines along either axis, odd and even numbers of outputs, all borders."""
+    for padding in ("SAME", "VALID"):
+        for x_shape, (h, w) in (
+            ((1, 9, 4, 3), (1, 1)),  # lines along the columns of the image, if padded
+            ((2, 3, 3, 5), (1, 1)),
+            ((1, 4, 8, 3), (2, 1)),
+            ((1, 8, 5, 2), (1, 2)),
+            ((1, 3, 4, 2), (2, 2)),
+            ((1, 11, 3, 2), (1, 3)),
+            ((1, 257, 3, 2), (1, 1)),  # longer than a line may be
+        ):
+            layer = Layer(zero=int(rng.integers(-128, 128)), out_zero=int(rng.integers(-128, 128)))
+            yield _case(rng, x_shape, (3, 3), 1, layer, padding=padding, stride_h=h, stride_w=w)
+    for bound in (1 << 29, (1 << 31) - 1):  # sums below 2^30, and such as wrap
+        yield _case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(bound=bound, out_scale=3e4))
+    yield _dead(_case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(zero=-128)), channel=2)
+    for value in (-128, 127):
+        case = _case(rng, (1, 4, 5, 3), (3, 3), 1, Layer(zero=-128, out_zero=127))
+        yield replace(case, inputs=(np.full(case.node.input(0).shape, value, np.int8),))
+
+
+def _dead(case: Case, channel: int) -> Case:
+    """The case with weights of 0 and a huge bias in a channel, as training leaves them."""
+    x, w, b = case.node.input(0), case.node.input(1), case.node.input(2)
+    weights, bias = np.array(w.data), np.array(b.data)
+    weights[..., channel], bias[channel] = 0, 1 << 30
+    return replace(case, node=replace(case.node, inputs=(x, replace(w, data=weights), replace(b, data=bias))))
 
 
 OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases)
