@@ -90,11 +90,9 @@ def lower(node: Node, target: Target) -> Call:
 
 def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """The int8 call for the target's instruction set; None where the plain kernel serves."""
-    fast = None
-    if g.in_c == 1:
+    fast = _dsp_depthwise.depthwise(node, g, w, bias, macs) if target.dsp else None
+    if fast is None and g.in_c == 1:
         fast = conv2d.lower_fast(node, target, g, w.reshape(-1, g.out_c).T, bias, macs)
-    if fast is None and target.dsp:
-        fast = _dsp_depthwise.depthwise(node, g, w, bias, macs)
     if fast is None and target.mve:
         fast = _mve_depthwise.lower(node, g, w, bias, macs)
     return fast
@@ -200,6 +198,8 @@ def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:
         ):
             layer = Layer(zero=int(rng.integers(-128, 128)), out_zero=int(rng.integers(-128, 128)))
             yield _case(rng, x_shape, (3, 3), 1, layer, padding=padding, stride_h=h, stride_w=w)
+        for x_shape, h, w, m in (((1, 7, 6, 1), 2, 2, 8), ((1, 6, 9, 2), 1, 2, 3), ((2, 8, 5, 3), 2, 1, 2)):
+            yield _case(rng, x_shape, (3, 3), m, padding=padding, stride_h=h, stride_w=w)
     for bound in (1 << 29, (1 << 31) - 1):  # sums below 2^30, and such as wrap
         yield _case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(bound=bound, out_scale=3e4))
     yield _dead(_case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(zero=-128)), channel=2)
