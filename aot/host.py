@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from twinfer.aot.choice import Policy
 from twinfer.aot.emit import Mode, Project, emit
-from twinfer.aot.layers import Policy
 from twinfer.aot.library import library_sources
 from twinfer.aot.tools import built, compiler_version
 from twinfer.kernels_c import ffi, lib

@@ -14,42 +14,63 @@ typedef struct {
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_conv2d_mve_s8_params;
 
-/* The window of image x at (y0, x0) as a column. */
+/* What of the window of image x at (y0, x0) lies inside, as a column. */
+TW_INLINE void tw_conv2d_mve_inside(int8_t *to, const int8_t *x, int32_t y0, int32_t x0,
+                                    const tw_conv2d_mve_s8_params *p) {
+    const int32_t top = (tw_max(-y0, 0) + p->dilation_h - 1) / p->dilation_h;
+    const int32_t rows = tw_min((p->in_h - y0 + p->dilation_h - 1) / p->dilation_h, p->k_h) - top;
+    for (int32_t kx = 0; kx < p->k_w; kx += p->run, x0 += p->dilation_w) {
+        const int32_t first = tw_max(-x0, 0), taps = tw_min(p->in_w - x0, p->run) - first;
+        if (rows > 0 && taps > 0)
+            tw_mve_rows(to + (top * p->k_w + kx + first) * p->in_c, p->k_w * p->in_c,
+                        x + ((y0 + top * p->dilation_h) * p->in_w + x0 + first) * p->in_c,
+                        p->dilation_h * p->in_w * p->in_c, rows, taps * p->in_c);
+    }
+}
+
+/* The window as a column, in_zero where it leaves the image. */
 TW_INLINE void tw_conv2d_mve_window(int8_t *to, const int8_t *x, int32_t y0, int32_t x0,
                                     const tw_conv2d_mve_s8_params *p) {
-    for (int32_t ky = 0; ky < p->k_h; ++ky) {
-        const int32_t iy = y0 + ky * p->dilation_h, row = iy >= 0 && iy < p->in_h;
-        for (int32_t kx = 0; kx < p->k_w; kx += p->run) {
-            const int32_t ix = x0 + kx * p->dilation_w, before = tw_clamp(-ix, 0, p->run);
-            const int32_t end = row ? tw_clamp(p->in_w - ix, before, p->run) : before;
-            to = tw_mve_fill(to, p->in_zero, before * p->in_c);
-            to = tw_mve_copy(to, x + (iy * p->in_w + ix + before) * p->in_c, (end - before) * p->in_c);
-            to = tw_mve_fill(to, p->in_zero, (p->run - end) * p->in_c);
-        }
+    const int32_t taps = p->k_w * p->in_c, pitch = p->in_w * p->in_c;
+    const int32_t below = p->in_h - (p->k_h - 1) * p->dilation_h, right = p->in_w - (p->k_w - 1) * p->dilation_w;
+    const int32_t whole = y0 >= 0 && x0 >= 0 && y0 < below && x0 < right;
+    if (whole && p->run == p->k_w) {
+        tw_mve_rows(to, taps, x + y0 * pitch + x0 * p->in_c, p->dilation_h * pitch, p->k_h, taps);
+        return;
     }
+    if (!whole) tw_mve_fill(to, p->in_zero, p->k_h * taps);
+    tw_conv2d_mve_inside(to, x, y0, x0, p);
 }
 
 TW_KERNEL(tw_conv2d_mve_s8) {
     const tw_conv2d_mve_s8_params p = *params;
-    const tw_mve_matrix m = {(const int32_t *)in[1], p.blocks, p.out_c, p.out_zero, p.act_min, p.act_max};
     const int8_t *x = (const int8_t *)in[0];
-    int8_t *y = (int8_t *)out[0];
-    int8_t *columns = (int8_t *)scratch;
+    int8_t *y = (int8_t *)out[0], *columns = (int8_t *)scratch;
     const int32_t size = TW_MVE_BLOCK * p.blocks;
-    int32_t oy = 0, ox = 0, left = p.batches * p.out_h * p.out_w;
-    if (p.direct)
-        for (; left > 2; left -= 2, x += 2 * p.in_c, y += 2 * p.out_c) tw_mve_pair(x, x + p.in_c, y, y + p.out_c, &m);
-    for (; left > 0; left -= 2, y += 2 * p.out_c) {
+    tw_mve_pair pair = {columns,   columns,  y, y, p.blocks, p.out_zero, p.out_c, (const int32_t *)in[1],
+                        p.act_min, p.act_max};
+    int32_t oy = 0, ox = 0;
+    for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= 2, y += 2 * p.out_c) {
         const int32_t last = left == 1;
-        for (int32_t r = 0; r < 2 - last; ++r) {
-            tw_conv2d_mve_window(columns + r * size, x, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
-            if (++ox < p.out_w) continue;
-            ox = 0;
-            if (++oy < p.out_h) continue;
-            oy = 0;
-            x += p.in_h * p.in_w * p.in_c;
+        pair.y0 = y, pair.y1 = last ? y : y + p.out_c;
+        pair.x0 = columns, pair.x1 = last ? columns : columns + size;
+        if (p.direct && left > 2) {
+            pair.x0 = x, pair.x1 = x + p.in_c;
+            x += 2 * p.in_c;
+        } else if (p.direct) {
+            tw_mve_rows(columns, size, x, p.in_c, 2 - last, p.in_c);
+        } else {
+#pragma GCC unroll 1
+            for (int8_t *to = columns; to <= pair.x1; to += size) {
+                tw_conv2d_mve_window(to, x, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
+                if (++ox < p.out_w) continue;
+                ox = 0;
+                if (++oy < p.out_h) continue;
+                oy = 0;
+                x += p.in_h * p.in_w * p.in_c;
+            }
         }
-        tw_mve_pair(columns, last ? columns : columns + size, y, last ? y : y + p.out_c, &m);
+        tw_mve_run_pair(&pair);
     }
 }
 

@@ -22,20 +22,21 @@ typedef tw_depthwise_conv2d_mve_s8_params tw_depthwise_conv2d_twice_mve_s8_param
 typedef enum { TW_DEPTHWISE_ANY, TW_DEPTHWISE_NINE, TW_DEPTHWISE_TWICE } tw_depthwise_form;
 
 /* Row i of the image to its place in scratch, between its padding; x: the image at the first of channels. */
-TW_INLINE void tw_depthwise_keep(int8_t *rows, const int8_t *x, int32_t i, int32_t channels, tw_depthwise_form form,
+TW_INLINE void tw_depthwise_keep(int8_t *to, const int8_t *x, int32_t i, int32_t channels, tw_depthwise_form form,
                                  const tw_depthwise_conv2d_mve_s8_params *p) {
-    int8_t *to = rows + (i + p->pad_h) % p->k_h * p->row;
-    if (i < 0 || i >= p->in_h) {
-        memset(to, p->in_zero, (size_t)p->row);
+    if ((uint32_t)i >= (uint32_t)p->in_h) {
+        tw_b16_fill(to, p->in_zero, p->row);
         return;
     }
     x += i * p->in_w * p->in_c;
     if (form == TW_DEPTHWISE_TWICE) {
-        memcpy(to + p->pad_w * 8, x, (size_t)(p->in_w * 8));
-        return;
+        to += p->pad_w * 8;
+        for (int32_t left = p->in_w * 8; left > 0; left -= 16, x += 16, to += 16)
+            tw_b16_store(to, tw_b16_load(x, left), left);
+    } else {
+        to += p->pad_w * 16;
+        for (int32_t j = 0; j < p->in_w; ++j, x += p->in_c, to += 16) tw_b16_store(to, tw_b16_load(x, channels), 16);
     }
-    to += p->pad_w * 16;
-    for (int32_t j = 0; j < p->in_w; ++j, x += p->in_c, to += 16) tw_b16_store(to, tw_b16_load(x, channels), 16);
 }
 
 /* Sums of a window; x: its first row in scratch, k: the constants. */
@@ -81,25 +82,30 @@ TW_INLINE void tw_depthwise_across(const int8_t *rows, const int8_t *x, const in
     }
 }
 
+/* All outputs of one block; x and y at its first channel. */
+TW_INLINE void tw_depthwise_block(const int8_t *x, const int8_t *k, int8_t *y, int8_t *rows, int32_t channels,
+                                  tw_depthwise_form form, const tw_depthwise_conv2d_mve_s8_params *p) {
+    int32_t kept = -p->pad_h; /* the first row of the image that is not in scratch */
+    int8_t *oldest = rows;    /* its place to be */
+    for (int32_t oy = 0, top = -p->pad_h; oy < p->out_h; ++oy, top += p->stride_h, y += p->out_w * p->in_c) {
+        for (kept = tw_max(kept, top); kept < top + p->k_h; ++kept) {
+            tw_depthwise_keep(oldest, x, kept, channels, form, p);
+            oldest += p->row;
+            if (oldest == rows + p->k_h * p->row) oldest = rows;
+        }
+        tw_depthwise_across(rows, oldest, k, y, channels, form, p);
+    }
+}
+
 TW_INLINE void tw_depthwise_mve(const tw_depthwise_conv2d_mve_s8_params *p, const void *const *in, void *const *out,
                                 void *scratch, tw_depthwise_form form) {
-    const int8_t *image = (const int8_t *)in[0];
-    int8_t *made = (int8_t *)out[0], *rows = (int8_t *)scratch;
-    memset(rows, p->in_zero, (size_t)(p->k_h * p->row));
-    for (int32_t b = 0; b < p->batches; ++b, image += p->in_h * p->in_w * p->in_c) {
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0], *rows = (int8_t *)scratch;
+    tw_b16_fill(rows, p->in_zero, p->k_h * p->row);
+    for (int32_t b = 0; b < p->batches; ++b, x += p->in_h * p->in_w * p->in_c, y += p->out_h * p->out_w * p->in_c) {
         const int8_t *k = (const int8_t *)in[1];
-        for (int32_t c = 0; c < p->in_c; c += 16, k += TW_BLOCK_TAPS + 16 * p->k_h * p->k_w) {
-            const int32_t channels = tw_min(p->in_c - c, 16);
-            int32_t kept = -p->pad_h; /* the first row that is not in scratch */
-            int8_t *y = made + c;
-            for (int32_t top = -p->pad_h; top < p->out_h * p->stride_h - p->pad_h; top += p->stride_h) {
-                for (kept = tw_max(kept, top); kept < top + p->k_h; ++kept)
-                    tw_depthwise_keep(rows, image + c, kept, channels, form, p);
-                tw_depthwise_across(rows, rows + (top + p->pad_h) % p->k_h * p->row, k, y, channels, form, p);
-                y += p->out_w * p->in_c;
-            }
-        }
-        made += p->out_h * p->out_w * p->in_c;
+        for (int32_t c = 0; c < p->in_c; c += 16, k += TW_BLOCK_TAPS + 16 * p->k_h * p->k_w)
+            tw_depthwise_block(x + c, k, y + c, rows, tw_min(p->in_c - c, 16), form, p);
     }
 }
 

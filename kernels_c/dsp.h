@@ -12,11 +12,24 @@
 #include <arm_acle.h>
 #endif
 
+/* Loops in assembly take every register: not in a debug build, and with TW_NO_ASM where a flag keeps one back, such as
+ * -fno-omit-frame-pointer. */
+#if defined(TW_DSP) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM)
+#define TW_DSP_LOOPS 1
+#endif
+
 /* Four bytes or two halves as a word; no alignment needed. */
 TW_INLINE uint32_t tw_word(const void *p) {
     uint32_t word;
     memcpy(&word, p, sizeof word);
     return word;
+}
+
+/* Four int8 at a multiple of 4 bytes, as unsigned bytes. */
+TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
+    uint32_t word;
+    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
+    return word ^ 0x80808080U;
 }
 
 TW_INLINE int32_t tw_low(uint32_t x) { return (int16_t)(uint16_t)(x & 0xFFFFU); }

@@ -2,7 +2,7 @@
 #ifndef TW_MEAN_H
 #define TW_MEAN_H
 
-#include "tw.h"
+#include "dsp.h"
 
 #define TW_MEAN_BLOCK 64
 
@@ -67,9 +67,53 @@ TW_KERNEL(tw_mean_s8) {
             for (int32_t r = 0; r < reduced; ++r) {
                 tw_mean_add_s8(x + tw_mean_offset(p.shape, k, r) + c * p.shape[5], sums, count, p.shape[5]);
             }
+            TW_ROLLED
             for (int32_t i = 0; i < count; ++i) {
                 const int32_t q = tw_add(tw_requantize(sums[i] - p.zero, p.mult, p.shift), p.out_zero);
                 *y++ = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
+            }
+        }
+    }
+}
+
+/* Over one dimension, by words of four channels: in: x [kept, reduced, depth]. out: y [kept, depth]. depth is a multiple
+ * of 4, right 1..22, rounding is tw_rounding(zero point of y, right), and offset brings a sum of unsigned bytes (x + 128)
+ * to one of values less their zero point. */
+typedef struct {
+    int32_t kept, reduced, depth, offset, mult, right, rounding;
+} tw_mean_words_s8_params;
+
+/* sums[4] = the sums of count words, step bytes apart, as unsigned bytes: in halves as long as they fit. */
+TW_INLINE void tw_mean_sums4(const int8_t *x, int32_t step, int32_t count, int32_t *sums) {
+    for (int32_t i = 0; i < 4; ++i) sums[i] = 0;
+    while (count > 0) {
+        const int8_t *end = x + tw_min(count, 256) * step;
+        uint32_t even = 0, odd = 0;
+        for (; x != end; x += step) {
+            const uint32_t word = tw_unsigned4(x);
+            even = tw_add_even(even, word);
+            odd = tw_add_odd(odd, word);
+        }
+        sums[0] += (int32_t)(even & 0xFFFFU);
+        sums[1] += (int32_t)(odd & 0xFFFFU);
+        sums[2] += (int32_t)(even >> 16);
+        sums[3] += (int32_t)(odd >> 16);
+        count -= 256;
+    }
+}
+
+TW_KERNEL(tw_mean_words_s8) {
+    const tw_mean_words_s8_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t k = 0; k < p.kept; ++k, x += p.reduced * p.depth) {
+        TW_ROLLED
+        for (int32_t c = 0; c < p.depth; c += 4) {
+            int32_t sums[4];
+            tw_mean_sums4(x + c, p.depth, p.reduced, sums);
+            for (int32_t i = 0; i < 4; ++i) {
+                *y++ = (int8_t)tw_clamp8(tw_scaled(2 * (sums[i] + p.offset), p.mult, p.rounding, p.right));
             }
         }
     }

@@ -49,6 +49,16 @@ TW_INLINE void tw_b16_store(int8_t *p, tw_b16 v, int32_t count) {
 #endif
 }
 
+/* count bytes, a multiple of 16. */
+TW_INLINE void tw_b16_fill(int8_t *p, int32_t value, int32_t count) {
+#if defined(TW_MVE)
+    const int8x16_t v = vdupq_n_s8((int8_t)value);
+    for (uint32_t i = (uint32_t)count / 16; i > 0; --i, p += 16) vstrbq_s8(p, v);
+#else
+    memset(p, value, (size_t)count);
+#endif
+}
+
 TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
 #if defined(TW_MVE)
     return vminq_s8(vmaxq_s8(v, vdupq_n_s8((int8_t)low)), vdupq_n_s8((int8_t)high));
@@ -162,22 +172,23 @@ TW_INLINE void tw_sum16_nine(tw_sum16 *s, const int8_t *x, const int8_t *y, cons
  * ones are less than 2^31 - 128. */
 TW_INLINE tw_b16 tw_sum16_requantize(tw_sum16 s, const int8_t *k, int32_t zero) {
 #if defined(TW_MVE)
+#define TW_SUM16_NARROW                                                                                                \
+    "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnt.s32 %q[a], %q[b]\n\tvqadd.s16 %q[a], %q[a], %[zero]\n\t"                      \
+    "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnt.s32 %q[c], %q[d]\n\tvqadd.s16 %q[c], %q[c], %[zero]\n\t"                      \
+    "vqmovnb.s16 %q[t], %q[a]\n\tvqmovnt.s16 %q[t], %q[c]"
 #define TW_SUM16_SCALE(s, mult, shift)                                                                                 \
     "vldrw.32 %q[t], [%[k], #" mult "]\n\tvqrdmulh.s32 %q" s ", %q" s ", %q[t]\n\t"                                    \
     "vldrb.s32 %q[t], [%[k], #" shift "]\n\tvand %q[u], %q" s ", %q[t]\n\t"                                            \
     "vshr.s32 %q[u], %q[u], #31\n\tvqadd.s32 %q" s ", %q" s ", %q[u]\n\tvrshl.s32 %q" s ", %q" s ", %q[t]\n\t"
     int8x16_t tap, more;
     __asm volatile(TW_SUM16_SCALE("[a]", "80", "0") TW_SUM16_SCALE("[b]", "96", "4") TW_SUM16_SCALE("[c]", "112", "8")
-                       TW_SUM16_SCALE("[d]", "128", "12") "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnt.s32 %q[a], %q[b]\n\t"
-                                                          "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnt.s32 %q[c], %q[d]\n\t"
-                                                          "vqadd.s16 %q[a], %q[a], %[zero]\n\t"
-                                                          "vqadd.s16 %q[c], %q[c], %[zero]\n\t"
-                                                          "vqmovnb.s16 %q[a], %q[a]\n\tvqmovnt.s16 %q[a], %q[c]"
+                       TW_SUM16_SCALE("[d]", "128", "12") TW_SUM16_NARROW
                    : [a] "+&w"(s.a), [b] "+&w"(s.b), [c] "+&w"(s.c), [d] "+&w"(s.d), [t] "=&w"(tap), [u] "=&w"(more)
                    : [k] "l"(k), [zero] "r"(zero)
                    : "memory");
 #undef TW_SUM16_SCALE
-    return vreinterpretq_s8_s32(s.a);
+#undef TW_SUM16_NARROW
+    return tap;
 #else
     tw_b16 v;
     int32_t mult[16];

@@ -10,77 +10,104 @@
 /* Bytes that one VMLADAVA takes of each operand. */
 #define TW_MVE_BLOCK 16
 
-/* Sums of four channels over one pixel and over another. */
+/* Two pixels to compute: windows x0 and x1, int8 [16 * blocks] each, outputs y0 and y1 [out].
+ *
+ * fours: the layer's channels in fours, one after another: biases int32 [4], weights int8 [blocks][4][16], multipliers
+ * int32 [4], shifts int8 [4], -31..-1 as tw_v4_scaled takes them. Zeros in the padding, so x may hold anything there. */
 typedef struct {
-    tw_v4 a, b;
-} tw_mve_sums;
-
-/* A layer's channels in fours, one after another: biases int32 [4], weights int8 [blocks][4][16], multipliers int32 [4],
- * shifts int8 [4]. Zeros in the padding, so x may hold anything there. shift -31..-1, as tw_v4_scaled takes it. */
-typedef struct {
+    const int8_t *x0, *x1;
+    int8_t *y0, *y1;
+    int32_t blocks, zero, out;
     const int32_t *fours;
-    int32_t blocks, out, zero, low, high;
-} tw_mve_matrix;
+    int32_t low, high;
+} tw_mve_pair;
 
-/* Biases and weights of a four times x0 and x1, int8 [16 * blocks] each; moves *fours on to the multipliers. */
-TW_INLINE tw_mve_sums tw_mve_tile2(const int8_t *x0, const int8_t *x1, const int32_t **fours, int32_t blocks) {
-    tw_mve_sums s;
-    const int32_t *f = *fours;
 #if defined(TW_MVE)
-    int8x16_t w;
-    __asm volatile(
-        "ldm %[f], {r0, r2, r4, r6}\n\t"
-        "ldm %[f]!, {r8, r10, r12, lr}\n"
-        "1:\n\t"
-        "vldrb.8 %q[a], [%[x0]], #16\n\t"
-        "vldrb.8 %q[w], [%[f]], #64\n\t"
-        "vmladava.s8 r0, %q[a], %q[w]\n\t"
-        "vldrb.8 %q[b], [%[x1]], #16\n\t"
-        "vmladava.s8 r8, %q[b], %q[w]\n\t"
-        "vldrb.8 %q[w], [%[f], #-48]\n\t"
-        "vmladava.s8 r2, %q[a], %q[w]\n\t"
-        "vmladava.s8 r10, %q[b], %q[w]\n\t"
-        "vldrb.8 %q[w], [%[f], #-32]\n\t"
-        "vmladava.s8 r4, %q[a], %q[w]\n\t"
-        "vmladava.s8 r12, %q[b], %q[w]\n\t"
-        "vldrb.8 %q[w], [%[f], #-16]\n\t"
-        "vmladava.s8 r6, %q[a], %q[w]\n\t"
-        "vmladava.s8 lr, %q[b], %q[w]\n\t"
-        "subs %[n], #1\n\t"
-        "bne 1b\n\t"
-        "vmov %q[a][2], %q[a][0], r0, r4\n\t"
-        "vmov %q[a][3], %q[a][1], r2, r6\n\t"
-        "vmov %q[b][2], %q[b][0], r8, r12\n\t"
-        "vmov %q[b][3], %q[b][1], r10, lr"
-        : [a] "=&w"(s.a), [b] "=&w"(s.b), [w] "=&w"(w), [x0] "+r"(x0), [x1] "+r"(x1), [f] "+r"(f), [n] "+r"(blocks)
-        :
-        : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+/* left counts the channels down; r0..r6 sum x0, r8..lr x1, and are free behind the inner loop. */
+TW_INLINE void tw_mve_run_pair(const tw_mve_pair *pair) {
+    tw_mve_pair s = *pair;
+    const int32_t *f = s.fours;
+    int32x4_t a, b, mult, shift;
+    const int8_t *x0, *x1;
+    int32_t n;
+    __asm volatile("0:\n\t"
+                   "ldrd %[x0], %[x1], [%[s]]\n\t"
+                   "ldr %[n], [%[s], #16]\n\t"
+                   "ldm %[f], {r0, r2, r4, r6}\n\t"
+                   "ldm %[f]!, {r8, r10, r12, lr}\n"
+                   "1:\n\t"
+                   "vldrb.8 %q[a], [%[x0]], #16\n\t"
+                   "vldrb.8 %q[w], [%[f]], #64\n\t"
+                   "vmladava.s8 r0, %q[a], %q[w]\n\t"
+                   "vldrb.8 %q[b], [%[x1]], #16\n\t"
+                   "vmladava.s8 r8, %q[b], %q[w]\n\t"
+                   "vldrb.8 %q[w], [%[f], #-48]\n\t"
+                   "vmladava.s8 r2, %q[a], %q[w]\n\t"
+                   "vmladava.s8 r10, %q[b], %q[w]\n\t"
+                   "vldrb.8 %q[w], [%[f], #-32]\n\t"
+                   "vmladava.s8 r4, %q[a], %q[w]\n\t"
+                   "vmladava.s8 r12, %q[b], %q[w]\n\t"
+                   "vldrb.8 %q[w], [%[f], #-16]\n\t"
+                   "vmladava.s8 r6, %q[a], %q[w]\n\t"
+                   "vmladava.s8 lr, %q[b], %q[w]\n\t"
+                   "subs %[n], #1\n\t"
+                   "bne 1b\n\t"
+                   "vmov %q[a][2], %q[a][0], r0, r4\n\t"
+                   "vmov %q[a][3], %q[a][1], r2, r6\n\t"
+                   "vmov %q[b][2], %q[b][0], r8, r12\n\t"
+                   "vmov %q[b][3], %q[b][1], r10, lr\n\t"
+                   "vldrw.32 %q[w], [%[f]], #16\n\t"
+                   "vldrb.s32 %q[shift], [%[f]], #4\n\t"
+                   "ldrd r0, r2, [%[s], #8]\n\t"
+                   "ldrd r4, r6, [%[s], #20]\n\t"
+                   "mov r8, #1\n\t"
+                   "vqrdmulh.s32 %q[a], %q[a], %q[w]\n\t"
+                   "vqrdmulh.s32 %q[b], %q[b], %q[w]\n\t"
+                   "vqdmlah.s32 %q[a], %q[a], r8\n\t"
+                   "vqdmlah.s32 %q[b], %q[b], r8\n\t"
+                   "vrshl.s32 %q[a], %q[a], %q[shift]\n\t"
+                   "vrshl.s32 %q[b], %q[b], %q[shift]\n\t"
+                   "vadd.i32 %q[a], %q[a], r4\n\t"
+                   "vadd.i32 %q[b], %q[b], r4\n\t"
+                   "vmax.s32 %q[a], %q[a], %q[low]\n\t"
+                   "vmax.s32 %q[b], %q[b], %q[low]\n\t"
+                   "vmin.s32 %q[a], %q[a], %q[high]\n\t"
+                   "vmin.s32 %q[b], %q[b], %q[high]\n\t"
+                   "vctp.32 r6\n\t"
+                   "vpstt\n\t"
+                   "vstrbt.32 %q[a], [r0], #4\n\t"
+                   "vstrbt.32 %q[b], [r2], #4\n\t"
+                   "subs r6, #4\n\t"
+                   "strd r0, r2, [%[s], #8]\n\t"
+                   "str r6, [%[s], #24]\n\t"
+                   "bgt 0b"
+                   : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(mult), [shift] "=&w"(shift), [x0] "=&r"(x0), [x1] "=&r"(x1),
+                     [n] "=&r"(n), [f] "+r"(f)
+                   : [s] "r"(&s), [low] "w"(vdupq_n_s32(s.low)), [high] "w"(vdupq_n_s32(s.high))
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
+}
 #else
-    const int8_t *w = (const int8_t *)(f + 4);
-    s.a = s.b = tw_v4_load(f, 4);
-    f += 4 + blocks * TW_MVE_BLOCK;
-    for (; blocks > 0; --blocks, x0 += TW_MVE_BLOCK, x1 += TW_MVE_BLOCK)
+/* Biases and weights of a four times one window. */
+TW_INLINE tw_v4 tw_mve_four(const int8_t *x, const int32_t *four, int32_t blocks) {
+    tw_v4 s = tw_v4_load(four, 4);
+    const int8_t *w = (const int8_t *)(four + 4);
+    for (; blocks > 0; --blocks, x += TW_MVE_BLOCK)
         for (int j = 0; j < 4; ++j)
-            for (int i = 0; i < TW_MVE_BLOCK; ++i, ++w) {
-                s.a.lane[j] = tw_add(s.a.lane[j], x0[i] * *w);
-                s.b.lane[j] = tw_add(s.b.lane[j], x1[i] * *w);
-            }
-#endif
-    *fours = f;
+            for (int i = 0; i < TW_MVE_BLOCK; ++i, ++w) s.lane[j] = tw_add(s.lane[j], x[i] * *w);
     return s;
 }
 
-/* Outputs of two pixels, y0 and y1 [out], from the windows x0 and x1. */
-TW_INLINE void tw_mve_pair(const int8_t *x0, const int8_t *x1, int8_t *y0, int8_t *y1, const tw_mve_matrix *m) {
-    const int32_t *f = m->fours;
-    for (int32_t left = m->out; left > 0; left -= 4, y0 += 4, y1 += 4) {
-        const tw_mve_sums s = tw_mve_tile2(x0, x1, &f, m->blocks);
+TW_INLINE void tw_mve_run_pair(const tw_mve_pair *s) {
+    const int32_t *f = s->fours;
+    for (int32_t c = 0; c < s->out; c += 4, f += 5) {
+        const tw_v4 a = tw_mve_four(s->x0, f, s->blocks), b = tw_mve_four(s->x1, f, s->blocks);
+        f += 4 + TW_MVE_BLOCK * s->blocks;
         const tw_v4 mult = tw_v4_load(f, 4), shift = tw_v4_load_s8((const int8_t *)(f + 4), 4);
-        tw_v4_store_s8(y0, tw_v4_scaled(s.a, mult, shift), m->zero, m->low, m->high, left);
-        tw_v4_store_s8(y1, tw_v4_scaled(s.b, mult, shift), m->zero, m->low, m->high, left);
-        f += 5;
+        tw_v4_store_s8(s->y0 + c, tw_v4_scaled(a, mult, shift), s->zero, s->low, s->high, s->out - c);
+        tw_v4_store_s8(s->y1 + c, tw_v4_scaled(b, mult, shift), s->zero, s->low, s->high, s->out - c);
     }
 }
+#endif
 
 /* bias [4] + x . rows of w [count] at the given distances from the first. */
 TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *rows, int32_t count,
@@ -122,28 +149,32 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
 #endif
 }
 
-/* count bytes; returns what follows them. */
-TW_INLINE int8_t *tw_mve_copy(int8_t *to, const int8_t *from, int32_t count) {
-    int8_t *const end = to + count;
+/* rows (at least one) of count bytes (at least one), at pitches of their own. */
+TW_INLINE void tw_mve_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int32_t from_pitch, int32_t rows,
+                           int32_t count) {
 #if defined(TW_MVE)
+    const int32_t moved = (count + 15) & -16;
     int8x16_t v;
-    __asm volatile("wlstp.8 lr, %[n], 2f\n"
-                   "1:\n\t"
+    __asm volatile("1:\n\t"
+                   "dlstp.8 lr, %[n]\n"
+                   "2:\n\t"
                    "vldrb.8 %q[v], [%[from]], #16\n\t"
                    "vstrb.8 %q[v], [%[to]], #16\n\t"
-                   "letp lr, 1b\n"
-                   "2:"
-                   : [v] "=&w"(v), [from] "+r"(from), [to] "+r"(to)
-                   : [n] "r"(count)
-                   : "lr", "memory");
+                   "letp lr, 2b\n\t"
+                   "add %[from], %[from_step]\n\t"
+                   "add %[to], %[to_step]\n\t"
+                   "subs %[rows], #1\n\t"
+                   "bne 1b"
+                   : [v] "=&w"(v), [from] "+r"(from), [to] "+r"(to), [rows] "+r"(rows)
+                   : [n] "r"(count), [from_step] "r"(from_pitch - moved), [to_step] "r"(to_pitch - moved)
+                   : "lr", "cc", "memory");
 #else
-    memcpy(to, from, (size_t)count);
+    for (; rows > 0; --rows, to += to_pitch, from += from_pitch) memcpy(to, from, (size_t)count);
 #endif
-    return end;
 }
 
-TW_INLINE int8_t *tw_mve_fill(int8_t *to, int32_t value, int32_t count) {
-    int8_t *const end = to + count;
+/* count bytes. */
+TW_INLINE void tw_mve_fill(int8_t *to, int32_t value, int32_t count) {
 #if defined(TW_MVE)
     __asm volatile("wlstp.8 lr, %[n], 2f\n"
                    "1:\n\t"
@@ -156,7 +187,6 @@ TW_INLINE int8_t *tw_mve_fill(int8_t *to, int32_t value, int32_t count) {
 #else
     memset(to, value, (size_t)count);
 #endif
-    return end;
 }
 
 #endif

@@ -10,13 +10,6 @@
 typedef tw_pool_2d_params tw_average_pool_2d_words_s8_params;
 typedef tw_pool_2d_params tw_max_pool_2d_words_s8_params;
 
-/* Four int8 at a multiple of 4 bytes, as unsigned bytes. */
-TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
-    uint32_t word;
-    memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
-    return word ^ 0x80808080U;
-}
-
 TW_INLINE void tw_store4(int8_t *p, uint32_t word) { memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word); }
 
 /* What turns sums of count unsigned bytes into averages rounded half away from zero: (sum * mult + offset) >> 23. mult

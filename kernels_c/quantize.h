@@ -10,9 +10,8 @@ TW_INLINE int32_t tw_quantized(float x, float scale, float low, float high) {
     const float real = x / scale;
     const float raised = real > low ? real : low;
     const float bounded = raised < high ? raised : high;
-    const int32_t whole = (int32_t)bounded;
-    const float rest = bounded - (float)whole;
-    return whole + (rest >= 0.5f) - (rest <= -0.5f);
+    const int32_t twice = (int32_t)(bounded * 2.0f); /* cut towards zero: a half counts, what is left of it does not */
+    return (twice + 1 + (twice >> 31)) >> 1;
 }
 
 /* in: x float32 [size]. out: y [size], 8 bits, signed or not as low and high say, or int16.

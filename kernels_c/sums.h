@@ -7,7 +7,8 @@
 #include "dsp.h"
 
 /* Armv6-M and Armv8-M Baseline, and the rest of the M profile. The tiles need every register. */
-#if defined(__GNUC__) && defined(__OPTIMIZE__) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM) &&                         \
+    defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 #define TW_THUMB __ARM_ARCH_ISA_THUMB
 #else
 #define TW_THUMB 0
@@ -62,8 +63,8 @@ tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t si
 #undef TW_STEP
     acc[0] += s0, acc[1] += s1, acc[2] += s2, acc[3] += s3;
 }
-#elif TW_THUMB == 2
-/* In fours, then the rest; n counts down. */
+#elif TW_THUMB == 2 && !defined(TW_DSP)
+/* In fours, then the rest; n counts down. For the Cortex-M3; with SMLAD these kernels are but a fall-back. */
 #define TW_LOOP(step)                                                                                                  \
     ".syntax unified\n subs %[n], #4\n blt 2f\n"                                                                       \
     "1:\n" step step step step "subs %[n], #4\n bge 1b\n"                                                              \

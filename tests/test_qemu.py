@@ -16,10 +16,10 @@ from cases import cases_of, graph_of, interpreted, values_of
 
 from twinfer import kernels_c
 from twinfer.aot import qemu, tools
+from twinfer.aot.choice import Policy, share_all, specialise
 from twinfer.aot.emit import Mode, Project, emit
 from twinfer.aot.firmware import COMPILER, Firmware, build, largest_step, live_bytes
 from twinfer.aot.hotspots import hot_spots
-from twinfer.aot.layers import Policy, share_all, specialise
 from twinfer.aot.qemu import QEMU, Job, counter, measure, run, run_jobs
 from twinfer.aot.targets import Card, find, names
 from twinfer.bench.models import builtin

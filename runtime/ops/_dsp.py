@@ -33,8 +33,8 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
-    """The same for FULLY_CONNECTED, weights int8 [out, depth]."""
-    channels = _channels(node, w, bias)
+    """The same for FULLY_CONNECTED, weights int8 [out, depth]; unsuitable also where most of four would be padding."""
+    channels = _channels(node, w, bias) if w.shape[1] > 2 else None
     pairs = None if channels is None else _pairs(channels.weights, 4)
     if channels is None or pairs is None:
         return None

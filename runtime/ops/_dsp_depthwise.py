@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call
+from twinfer.runtime.op import Array, Call, Param
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import quantized_range
 from twinfer.runtime.ops._conv import Window
@@ -33,6 +33,12 @@ class Axis:
         """Whether windows of 3 reach no further than 1 out of an image of 3 or more."""
         behind = (self.out - 1) * self.stride - self.pad + 3 - self.extent
         return self.extent >= 3 and self.pad <= 1 and behind <= 1
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Outputs whose window begins in the padding before, lies inside, and ends in the padding behind."""
+        ends = (self.extent + self.pad - 3) // self.stride + 1
+        return self.pad, ends - self.pad, self.out - ends
 
     @property
     def walkable(self) -> bool:
@@ -72,20 +78,19 @@ def _axes(g: Window) -> tuple[Axis, Axis] | None:
     return (columns, rows) if columns.walkable else None
 
 
-def _params(g: Window, along: Axis, lines: Axis) -> dict[str, int]:
+def _params(g: Window, along: Axis, lines: Axis) -> dict[str, Param]:
+    steps, (before, inside, behind) = along.counts, lines.counts
     return {
         "batches": g.batches,
         "channels": g.out_c,
         "x_size": g.in_h * g.in_w * g.in_c,
         "y_size": g.out_h * g.out_w * g.out_c,
-        "in_lines": lines.extent,
-        "out_lines": lines.out,
+        "lines": (before, inside, behind),
         "line_stride": lines.stride,
-        "line_pad": lines.pad,
         "x_line": lines.x_bytes,
         "y_line": lines.y_bytes,
-        "in_steps": along.extent,
-        "out_steps": along.out,
+        "steps": steps[0] + steps[1],
+        "behind": steps[2],
         "stride": along.stride,
         "pad": along.pad,
         "step": along.x_bytes,

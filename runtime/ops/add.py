@@ -11,7 +11,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, tensor, unsupported
 from twinfer.runtime.ops._activation import output_range
-from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
 from twinfer.runtime.ops._plane import plane
 from twinfer.runtime.ops._unary import INT8
 from twinfer.runtime.target import Target
@@ -74,6 +74,8 @@ def lower(node: Node, target: Target) -> Call:
         a, b = commuted(a, b)
     limits = output_range(node)
     params: dict[str, Param] = {"b_sign": _sign(node)}
+    if target.mve and y.type == "INT8" and (call := _lower_mve(node, target)):
+        return call
     if y.type == "INT8" and not target.wide and limits == {"low": -128, "high": 127}:
         flat = _plane(a, b, y, _sign(node))
         if flat:
@@ -84,6 +86,25 @@ def lower(node: Node, target: Target) -> Call:
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
     kernel = {"INT8": "tw_add_s8", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
     return broadcast_call(kernel, (a, b), y, params | limits, target)
+
+
+def _lower_mve(node: Node, target: Target) -> Call | None:
+    """The call over Helium, None where it does not apply: an operand has one value a row, or the last shift is 0."""
+    a, b, y = node.input(0), node.input(1), node.output
+    sign = _sign(node)
+    if swap := b.scale > a.scale:
+        a, b = b, a
+    _, (b_mult, b_shift), (mult, shift) = _multipliers(a, b, y)
+    steps = walk(a, b, target)
+    if not (steps["a_step"] and steps["b_step"] and shift < 0):
+        return None
+    more = LEFT_SHIFT if b_shift < 0 else LEFT_SHIFT + 1  # so that no shift is 0, which would round otherwise
+    params: dict[str, Param] = {
+        "a_scale": sign << (LEFT_SHIFT - 1), "a_start": -a.zero * sign << (LEFT_SHIFT - 1),
+        "b_scale": 1 << more, "b_start": -b.zero << more, "b_mult": b_mult, "b_shift": min(b_shift, -1),
+        "out_zero": y.zero, "mult": mult if swap else mult * sign, "shift": shift,
+    }  # fmt: skip
+    return broadcast_call("tw_add_mve_s8", (a, b), y, params | output_range(node), target)
 
 
 SCALES = (

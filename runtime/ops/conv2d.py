@@ -81,11 +81,11 @@ def lower(node: Node, target: Target) -> Call:
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     start = node.constant(2) if bias is None else bias
-    c, fast = _conv.plain_channels(node, node.constant(1).reshape(g.out_c, -1), start)
+    c, short = _conv.plain_channels(node, node.constant(1).reshape(g.out_c, -1), start)
     arrays = (node.input(0), c.weights, c.bias, c.mult, c.shift)
     size = g.k_h * g.k_w * w.shape[3]
     scratch = 2 * size if g.k_h * g.k_w > 1 else 0
-    return Call("tw_conv2d_s8", {**params, **ends, "fast": int(fast)}, arrays, (node.output,), scratch, macs=macs)
+    return Call("tw_conv2d_s8", {**params, **ends, "fast": int(short)}, arrays, (node.output,), scratch, macs=macs)
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:

@@ -77,12 +77,12 @@ def lower(node: Node, target: Target) -> Call:
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     start = node.constant(2) if bias is None else bias
-    c, fast = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
+    c, short = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
     inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
     return Call(
-        "tw_depthwise_conv2d_s8", {**params, **ends, "fast": int(fast)}, inputs, (node.output,), scratch, macs=macs
+        "tw_depthwise_conv2d_s8", {**params, **ends, "fast": int(short)}, inputs, (node.output,), scratch, macs=macs
     )
 
 

@@ -82,6 +82,28 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
 
 
+def _by_words(node: Node) -> bool:
+    """Whether the kernel over four channels at once applies."""
+    _, first, _, _, depth, last = _alternating(node)
+    return first == last == 1 and depth % 4 == 0 and 1 <= -_multiplier(node)[1] <= 22
+
+
+def _words(node: Node) -> Call:
+    x, y = node.input(0), node.output
+    outer, _, inner, reduced, depth, _ = _alternating(node)
+    mult, shift = _multiplier(node)
+    params: dict[str, Param] = {
+        "kept": outer * inner,
+        "reduced": reduced,
+        "depth": depth,
+        "offset": -(x.zero + 128) * reduced,
+        "mult": mult,
+        "right": -shift,
+        "rounding": (2 * y.zero + 1) << -shift >> 1,
+    }
+    return Call("tw_mean_words_s8", params, (x,), (y,))
+
+
 def lower(node: Node, target: Target) -> Call:
     x, y, count = node.input(0), node.output, _count(node)
     shape = _alternating(node)
@@ -89,6 +111,8 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
     if x.type == "INT32":
         return Call("tw_mean_s32", {"shape": shape, "divisor": count}, (x,), (y,))
+    if not target.wide and _by_words(node):
+        return _words(node)
     mult, shift = _multiplier(node)
     params: dict[str, Param] = {
         "shape": shape,
@@ -97,6 +121,9 @@ def lower(node: Node, target: Target) -> Call:
         "shift": shift,
         "out_zero": y.zero,
     }
+    if target.mve and shape[0] * shape[1] * shape[5] == 1:
+        ends = dict(zip(("kept", "reduced", "depth"), shape[2:5], strict=True))
+        return Call("tw_mean_mve_s8", {k: v for k, v in params.items() if k != "shape"} | ends, (x,), (y,))
     return Call("tw_mean_s8", params, (x,), (y,))
 
 
@@ -126,6 +153,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         ((11, 13), (1,)),
         ((9,), (0,)),
         ((1, 1, 1, 8), (1, 2)),
+        ((2, 5, 3, 8), (1, 2)),
+        ((3, 4, 5, 8), (2,)),
+        ((2, 513, 4), (1,)),
     ]
     for shape, axes in forms:
         for keep in (True, False):

@@ -11,7 +11,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape
 from twinfer.runtime.ops._activation import output_range
-from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.ops._broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
 from twinfer.runtime.target import Target
 
 
@@ -47,6 +47,8 @@ def lower(node: Node, target: Target) -> Call:
     if y.type == "INT8":
         mult, shift = _multiplier(node)
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
+        if target.mve and shift <= 0 and walk(a, b, target)["b_step"]:
+            return broadcast_call("tw_mul_mve_s8", (a, b), y, params, target)
     kernel = {"INT8": "tw_mul_s8", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32"}[y.type]
     return broadcast_call(kernel, (a, b), y, params, target)
 

@@ -16,6 +16,7 @@ from twinfer.runtime.ops._window import window
 from twinfer.runtime.target import Target
 
 _MOST = 1 << 23  # int8 values whose sum is sure to fit int32
+_MOST_RECIPROCAL = 4087  # int8 values that tw_pool_average divides by multiplication
 _KERNELS = {
     ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
     ("AVERAGE_POOL_2D", "FLOAT32"): "tw_average_pool_2d_f32",
@@ -108,7 +109,9 @@ def lower(node: Node, target: Target) -> Call:
     names = ("act_min", "act_max") if x.type == "INT8" else ("low", "high")
     limits = quantized_range(node, y) if x.type == "INT8" else float_range(node)
     kernel = _KERNELS[node.op, x.type]
-    if _by_words(node, target):
+    if target.mve and kernel == "tw_average_pool_2d_s8" and f_h * f_w <= _MOST_RECIPROCAL:
+        kernel = "tw_average_pool_2d_mve_s8"
+    elif _by_words(node, target):
         kernel = kernel.replace("_s8", "_words_s8")
     return Call(kernel, {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
 
