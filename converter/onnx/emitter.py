@@ -23,6 +23,10 @@ TYPES = {dtype: name for name, dtype in DTYPES.items()}
 #: Types that TFLite's kernels compute in. What only the exporter's shape arithmetic uses is folded before.
 CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL"})
 
+#: Types whose arithmetic is that of quantised numbers in TFLite, and operators to which that makes no difference.
+SMALL = frozenset({"INT8", "INT16", "UINT8"})
+ORDERED = frozenset({"CAST", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EQUAL"})
+
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
 
@@ -72,13 +76,22 @@ class Emitter:
             return value
         return constant(value, f"{self.place}/constant_{self._next()}")
 
+    def computes(self, op: str, kind: str) -> None:
+        """UnsupportedOperatorError for sums and products of bytes: TFLite has them for quantised numbers only."""
+        if kind in SMALL and op not in ORDERED:
+            raise UnsupportedOperatorError(
+                f"arithmetic in {kind} on numbers that are not quantised; cast them to INT32"
+            )
+
     def binary(self, op: str, x: Operand, y: Operand, type: str = "", **options: Any) -> Tensor:
         """An element-wise operator over two operands that broadcast."""
         a, b = self.operand(x), self.operand(y)
+        self.computes(op, next(t.type for t in (a, b) if t is not None))
         shape = np.broadcast_shapes(*(t.shape for t in (a, b) if t is not None))
         return self.emit(op, [a, b], shape, type, **options)
 
     def unary(self, op: str, x: Tensor, type: str = "", **options: Any) -> Tensor:
+        self.computes(op, x.type)
         return self.emit(op, [x], x.shape, type, **options)
 
     def transpose(self, x: Tensor, perm: Sequence[int]) -> Tensor:

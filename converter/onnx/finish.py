@@ -21,7 +21,7 @@ def finished(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -
             tensor = g.copy(tensor)
         taken[tensor] = name
     graph = g.builder.graph(list(taken))
-    return _signed(_renamed(graph, {**{t: name for name, t in reversed(values.items())}, **taken}))
+    return _signed(_renamed(graph, {**{t: name for name, t in reversed(list(values.items()))}, **taken}))
 
 
 def _renamed(graph: Graph, names: Mapping[Tensor, str]) -> Graph:
@@ -37,8 +37,8 @@ def _renamed(graph: Graph, names: Mapping[Tensor, str]) -> Graph:
         replace(n, inputs=tuple(new[t] for t in n.inputs), outputs=tuple(t for o in n.outputs if (t := new[o])))
         for n in graph.nodes
     )
-    ends = (tuple(t for i in tensors if (t := new[i])) for tensors in (graph.inputs, graph.outputs))
-    result = replace(graph, tensors=every, nodes=nodes, **dict(zip(("inputs", "outputs"), ends, strict=True)))
+    inputs, outputs = (tuple(t for i in tensors if (t := new[i])) for tensors in (graph.inputs, graph.outputs))
+    result = replace(graph, tensors=every, nodes=nodes, inputs=inputs, outputs=outputs)
     check(result)
     return result
 

@@ -71,15 +71,16 @@ class Model:
         results = None if self.lost.intersection(proto.input) else folded(proto, inputs, self.opsets)
         if results is None:
             raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))
-        self.values.update(zip(proto.output, results, strict=False))
+        self._store(proto, results)
 
     def _import(self, op: str, proto: onnx.NodeProto) -> None:
         inputs = tuple(self._value(proto, name) for name in proto.input)
         opset = self.opsets.get("" if proto.domain == "ai.onnx" else proto.domain, 1)
         node = OnnxNode(op, proto.name, opset, inputs, tuple(proto.output), attributes_of(proto))
         results = folded(proto, inputs, self.opsets)
-        if results is None:
-            results = self._run(node)
+        self._store(proto, self._run(node) if results is None else results)
+
+    def _store(self, proto: onnx.NodeProto, results: Sequence[Tensor | None]) -> None:
         self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
 
     def _value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:

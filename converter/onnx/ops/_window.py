@@ -44,11 +44,11 @@ class Window:
         return not any(map(any, self.pads))
 
     @property
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, Any]:
         return {"stride_h": self.strides[0], "stride_w": self.strides[1]}
 
     @property
-    def dilation_options(self) -> dict[str, int]:
+    def dilation_options(self) -> dict[str, Any]:
         return {"dilation_h_factor": self.dilations[0], "dilation_w_factor": self.dilations[1]}
 
 

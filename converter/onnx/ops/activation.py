@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,11 @@ def prelu(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def hard_sigmoid(g: Emitter, node: OnnxNode) -> Tensor:
-    alpha, beta = float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5))
-    line = g.binary("MUL", node.input(0), np.array(alpha, np.float32))
+    return hard_sigmoid_of(g, node.input(0), float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5)))
+
+
+def hard_sigmoid_of(g: Emitter, x: Tensor, alpha: float, beta: float) -> Tensor:
+    line = g.binary("MUL", x, np.array(alpha, np.float32))
     return g.unary("RELU_0_TO_1", g.binary("ADD", line, np.array(beta, np.float32)))
 
 
@@ -71,7 +75,7 @@ def softsign(g: Emitter, node: OnnxNode) -> Tensor:
     return g.binary("DIV", x, g.binary("ADD", g.unary("ABS", x), np.array(1, np.float32)))
 
 
-def _normalised(op: str, **options: float) -> Callable[[Emitter, OnnxNode], Tensor]:
+def _normalised(op: str, **options: Any) -> Callable[[Emitter, OnnxNode], Tensor]:
     """Over one axis; before opset 13 over all dimensions from the axis on."""
 
     def run(g: Emitter, node: OnnxNode) -> Tensor:
@@ -81,7 +85,7 @@ def _normalised(op: str, **options: float) -> Callable[[Emitter, OnnxNode], Tens
             flat = g.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
             return g.reshape(g.unary(op, flat, **options), x.shape)
         order = [i for i in range(len(x.shape)) if i != node.axis(-1)] + [node.axis(-1)][: len(x.shape)]
-        return g.transpose(g.unary(op, g.transpose(x, order), **options), np.argsort(order))
+        return g.transpose(g.unary(op, g.transpose(x, order), **options), [order.index(i) for i in range(len(order))])
 
     return run
 

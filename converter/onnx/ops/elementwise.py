@@ -34,13 +34,13 @@ def _variadic(op: str) -> Importer:
 def power(g: Emitter, node: OnnxNode) -> Tensor:
     """POW; squares and square roots, which are common, by exact operators."""
     x, y = node.input(0), node.input(1)
-    exponent = (
-        float(y.data.reshape(-1)[0]) if y.data is not None and y.size == 1 and len(y.shape) <= len(x.shape) else 0
-    )
+    scalar = y.size == 1 and len(y.shape) <= len(x.shape)
+    exponent = float(y.data.reshape(-1)[0]) if y.data is not None and scalar else 1.0
     if exponent == 2:
         return g.binary("MUL", x, x)
     if exponent == 0.5 and x.type == "FLOAT32":
         return g.unary("SQRT", x)
+    node.need(x.type in ("FLOAT32", "INT32"), f"powers in {x.type}; cast the base to float")
     if y.type == x.type:
         return g.binary("POW", x, y)
     options = {"in_data_type": y.type, "out_data_type": x.type}

@@ -97,7 +97,11 @@ def tensor_type(code: int) -> str:
 def expand(g: Emitter, node: OnnxNode) -> Tensor:
     x = node.input(0)
     wanted = np.broadcast_shapes(x.shape, node.ints("shape", 1) or ())
-    return x if wanted == x.shape else g.emit("BROADCAST_TO", [x, np.array(wanted, np.int32)], wanted)
+    if wanted == x.shape:
+        return x
+    x = g.reshape(x, (*[1] * (len(wanted) - len(x.shape)), *x.shape))
+    repeats = [n if d == 1 else 1 for n, d in zip(wanted, x.shape, strict=True)]
+    return g.emit("TILE", [x, np.array(repeats, np.int32)], wanted)
 
 
 IMPORTERS = {

@@ -73,11 +73,8 @@ def average_pool(g: Emitter, node: OnnxNode) -> Tensor:
 
     def run(x: Tensor) -> Tensor:
         counted = _counts(node, window, x.shape[1:3])
-        if (
-            window.same(x.shape[1:3])
-            and window.dilations == (1, 1)
-            and (counted == _inside(window, x.shape[1:3])).all()
-        ):
+        plain = window.dilations == (1, 1) and (window.unpadded or window.same(x.shape[1:3]))
+        if plain and (counted == _inside(window, x.shape[1:3])).all():
             return _pool(g, "AVERAGE_POOL_2D", x, window)
         whole = replace(window, pads=((0, 0), (0, 0)))
         image, taps = g.pad(x, [(0, 0), *window.pads, (0, 0)]), window.kernel[0] * window.kernel[1]
@@ -95,7 +92,7 @@ def _counts(node: OnnxNode, window: Window, size: Shape) -> np.ndarray:
     if not node.attribute("count_include_pad", 0):
         return _inside(window, size)
     explicit = window_of(node, tuple(node.attribute("kernel_shape", ())), node.input(0).shape[2:]).pads
-    ones = np.pad(np.ones(size), explicit)
+    ones = np.pad(np.ones(size), explicit, constant_values=1)
     rest = [(0, p[1] - e[1]) for p, e in zip(window.pads, explicit, strict=True)]
     return _sums(np.pad(ones, rest), window)
 

@@ -10,6 +10,9 @@ from twinfer.converter.onnx.emitter import NCHW, NHWC, Emitter
 from twinfer.converter.onnx.node import OnnxNode, Shape, positive
 from twinfer.runtime.graph import Tensor
 
+#: What the extremes of truth values are called.
+OF_BOOL = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
+
 
 def _axes(node: OnnxNode) -> Shape:
     """The reduced dimensions in order; all where none are named, unless the node says that then nothing is done."""
@@ -34,6 +37,8 @@ def _reduction(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
 
 
 def reduced(g: Emitter, op: str, x: Tensor, axes: Shape, keep: bool) -> Tensor:
+    g.computes(op, x.type)
+    op = OF_BOOL.get(op, op) if x.type == "BOOL" else op
     shape = tuple(1 if d in axes else n for d, n in enumerate(x.shape) if keep or d not in axes)
     return g.emit(op, [x, np.array(axes, np.int32)], shape, keep_dims=keep)
 
@@ -45,8 +50,8 @@ def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
         x, axis = node.input(0), node.axis(0)
         last = bool(node.attribute("select_last_index", 0))
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-        source = [g.flip(x, axis) if last else x, np.array(axis, np.int32)]
-        y = g.emit(op, source, shape, "INT64", output_type="INT64")
+        source = g.flip(x, axis) if last else x
+        y = g.emit(op, [source, np.array(axis, np.int32)], shape, "INT64", output_type="INT64")
         y = g.binary("SUB", np.array(x.shape[axis] - 1, np.int64), y) if last else y
         return g.reshape(y, (*x.shape[:axis], 1, *x.shape[axis + 1 :])) if node.attribute("keepdims", 1) else y
 
