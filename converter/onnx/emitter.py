@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,9 @@ Operand = Tensor | NDArray[Any] | None
 
 TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
+#: Types of ONNX that numpy lacks, and those that hold their values exactly.
+WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8, "bfloat16": np.float32}
+
 #: Types that TFLite's kernels compute in. What only the exporter's shape arithmetic uses is folded before.
 CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL"})
 
@@ -33,9 +36,11 @@ NCHW = (0, 3, 1, 2)
 
 def constant(value: NDArray[Any], name: str = "constant") -> Tensor:
     """A constant that is in no graph yet; UnsupportedOperatorError if TFLite has no such type."""
+    if value.dtype.name in WIDER:
+        value = value.astype(WIDER[value.dtype.name])
     kind = TYPES.get(value.dtype.newbyteorder("<"))
     if kind is None:
-        raise UnsupportedOperatorError(f"constant {name!r} is {value.dtype}; convert it to a type that TFLite has")
+        raise UnsupportedOperatorError(f"values of type {value.dtype}; use one that TFLite has")
     return Tensor(name, kind, value.shape, data=np.array(value, DTYPES[kind], order="C"))
 
 
@@ -46,6 +51,7 @@ class Emitter:
         self.builder = Builder(name)
         self.place = ""
         self.made = 0  # tensors named so far
+        self.quants: dict[Tensor, Quant] = {}  # of integer tensors, where only their readers tell
 
     def emit(self, op: str, inputs: Sequence[Operand], shape: Shape, type: str = "", **options: Any) -> Tensor:
         """An operator with one output, of input 0's type unless another is given; arrays become constants."""
@@ -79,9 +85,7 @@ class Emitter:
     def computes(self, op: str, kind: str) -> None:
         """UnsupportedOperatorError for sums and products of bytes: TFLite has them for quantised numbers only."""
         if kind in SMALL and op not in ORDERED:
-            raise UnsupportedOperatorError(
-                f"arithmetic in {kind} on numbers that are not quantised; cast them to INT32"
-            )
+            raise UnsupportedOperatorError(f"arithmetic in {kind} without quantisation; cast to INT32")
 
     def binary(self, op: str, x: Operand, y: Operand, type: str = "", **options: Any) -> Tensor:
         """An element-wise operator over two operands that broadcast."""
@@ -94,6 +98,27 @@ class Emitter:
         self.computes(op, x.type)
         return self.emit(op, [x], x.shape, type, **options)
 
+    def quantized(self, op: str, x: Tensor, kind: str, quant: Quant) -> Tensor:
+        """An element-wise operator with a quantised result."""
+        self.builder.add(x)
+        return self.builder.node(op, [x], [Tensor(self._name(op, 0), kind, x.shape, quant)])[0]
+
+    def annotate(self, x: Tensor, quant: Quant) -> None:
+        """Says what integers stand for that came without; UnsupportedOperatorError if they are read in two ways."""
+        known = self.quants.get(x) or x.quant
+        if known is not None and known != quant:
+            raise UnsupportedOperatorError(f"{x} is read with two scales or zero points; quantise it once for each")
+        if x.quant is None:
+            self.quants[x] = quant
+
+    def affine(self, x: Tensor, scale: NDArray[Any], zeros: NDArray[Any], axis: int) -> Tensor:
+        """(x - zeros) * scale in floats, both one number or one an element of the axis."""
+        shape = [-1 if scale.size * zeros.size > 1 and i == axis else 1 for i in range(len(x.shape))]
+        real = self.unary("CAST", x, "FLOAT32", in_data_type=x.type, out_data_type="FLOAT32")
+        if zeros.any():
+            real = self.binary("SUB", real, zeros.astype(np.float32).reshape(shape))
+        return self.binary("MUL", real, scale.astype(np.float32).reshape(shape)) if (scale != 1).any() else real
+
     def transpose(self, x: Tensor, perm: Sequence[int]) -> Tensor:
         """Dimensions in another order: ``result.shape[i] == x.shape[perm[i]]``. Constants are transposed here."""
         perm = tuple(int(p) for p in perm)
@@ -102,7 +127,7 @@ class Emitter:
         shape = tuple(x.shape[p] for p in perm)
         if x.data is not None:
             quant = x.quant and Quant(x.quant.scale, x.quant.zero_point, perm.index(x.quant.axis))
-            return _moved(x, shape, quant, lambda data: data.transpose(perm))
+            return moved(x, shape, quant, lambda data: data.transpose(perm))
         return self.emit("TRANSPOSE", [x, np.array(perm, np.int32)], shape)
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -111,7 +136,7 @@ class Emitter:
         if shape == x.shape:
             return x
         if x.data is not None:
-            return _moved(x, shape, _reshaped_quant(x, shape), lambda data: data.reshape(shape))
+            return moved(x, shape, _reshaped_quant(x, shape), lambda data: data.reshape(shape))
         return self.emit("RESHAPE", [x, np.array(shape, np.int32)], shape, new_shape=shape)
 
     def copy(self, x: Tensor) -> Tensor:
@@ -144,10 +169,10 @@ class Emitter:
         return self.emit("PADV2", [x, table, np.array(value, x.dtype)], shape)
 
 
-def _moved(x: Tensor, shape: Shape, quant: Quant | None, move: Any) -> Tensor:
+def moved(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Tensor:
     """A constant with its elements in other places, and so the integers that it was dequantised from."""
     extra = {key: np.ascontiguousarray(move(value)) for key, value in x.extra.items()} if quant else {}
-    data = np.ascontiguousarray(move(x.data))
+    data = np.ascontiguousarray(move(np.asarray(x.data)))
     return replace(x, shape=shape, data=data, quant=quant, extra=MappingProxyType(extra))
 
 

@@ -38,10 +38,15 @@ class Model:
 
     def _initializers(self) -> None:
         for tensor in self.proto.graph.initializer:
-            self.values[tensor.name] = constant(onnx.numpy_helper.to_array(tensor), tensor.name)
+            try:
+                self.values[tensor.name] = constant(onnx.numpy_helper.to_array(tensor), tensor.name)
+            except UnsupportedOperatorError as error:
+                self.problems.add("initializer", str(error), tensor.name)
+                self.lost.add(tensor.name)
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        given = {value.name: value for value in self.proto.graph.input if value.name not in self.values}
+        made = {*self.values, *self.lost}
+        given = {value.name: value for value in self.proto.graph.input if value.name not in made}
         for name in shapes:
             if name not in given:
                 raise InvalidArgumentError(f"there is no input {name!r} to give a shape; there are: {', '.join(given)}")

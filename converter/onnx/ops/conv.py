@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from twinfer.converter.onnx.emitter import Emitter
+from twinfer.converter.onnx.emitter import Emitter, Operand, moved
 from twinfer.converter.onnx.node import OnnxNode, Shape
 from twinfer.converter.onnx.ops._window import Window, in_nhwc, padded, window_of
 from twinfer.runtime.errors import ModelError
@@ -47,7 +49,7 @@ def bias_of(node: OnnxNode, channels: int) -> Tensor | np.ndarray:
 
 
 def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
-    """TRANSPOSE_CONV over the full extent, cut to what the padding leaves; holes and groups are filled with zeros."""
+    """TRANSPOSE_CONV, over the full extent and cut where the padding is not SAME; holes and groups become zeros."""
     x, w = node.input(0), _dense(node)
     rank = len(x.shape) - 2
     node.need(rank in (1, 2), f"{rank} spatial dimensions; TFLite has one and two")
@@ -55,33 +57,45 @@ def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
     full = tuple((n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, w.shape[2:], strict=True))
     begin, size = _kept(node, full, strides, x.shape[2:])
     if rank == 1:
-        w, strides, full, begin, size = w[:, :, None], (1, *strides), (1, *full), (0, *begin), (1, *size)
-    return in_nhwc(g, x, lambda image: _transposed(g, node, image, w, (strides, full, begin, size)))
+        strides, full, begin, size = (1, *strides), (1, *full), (0, *begin), (1, *size)
+    return in_nhwc(
+        g, x, lambda image: _transposed(g, image, (w, bias_of(node, w.shape[1])), (strides, full, begin, size))
+    )
 
 
-def _transposed(g: Emitter, node: OnnxNode, x: Tensor, w: np.ndarray, places: tuple[Shape, ...]) -> Tensor:
-    strides, full, begin, size = places
-    shape = (x.shape[0], *full, w.shape[1])
-    kernel = np.ascontiguousarray(w.transpose(1, 2, 3, 0))
-    options = {"padding": "VALID", "stride_h": strides[0], "stride_w": strides[1]}
-    y = g.emit("TRANSPOSE_CONV", [np.array(shape, np.int32), kernel, x], shape, type=x.type, **options)
-    after = [max(b + n - f, 0) for b, n, f in zip(begin, size, full, strict=True)]
-    y = g.pad(y, [(0, 0), *((0, a) for a in after), (0, 0)])  # output_padding may reach beyond what is computed
-    y = g.part(y, (0, *begin, 0), (x.shape[0], *size, w.shape[1]))
-    bias = node.optional(2)
-    return y if bias is None else g.binary("ADD", y, bias)
+def _transposed(
+    g: Emitter, x: Tensor, constants: tuple[Tensor, Tensor | np.ndarray], places: tuple[Shape, ...]
+) -> Tensor:
+    (w, bias), (strides, full, begin, size) = constants, places
+    rows = list(zip(x.shape[1:3], strides, full, begin, size, strict=True))
+    same = all(n == -(-out // s) and at == (f - out) // 2 and f >= out for n, s, f, at, out in rows)
+    whole = size if same else tuple(max(f, at + out) for _, _, f, at, out in rows)  # output_padding may reach further
+    shape = (x.shape[0], *(size if same else full), w.shape[1])
+    inputs: list[Operand] = [np.array(shape, np.int32), g.transpose(w, (1, 2, 3, 0)), x]
+    more = whole != shape[1:3]
+    options = {"padding": "SAME" if same else "VALID", "stride_h": strides[0], "stride_w": strides[1]}
+    y = g.emit("TRANSPOSE_CONV", inputs if more else [*inputs, bias], shape, type=x.type, **options)
+    y = g.pad(y, [(0, 0), *((0, n - f) for n, f in zip(whole, shape[1:3], strict=True)), (0, 0)])
+    y = g.binary("ADD", y, bias) if more else y
+    return y if same else g.part(y, (0, *begin, 0), (x.shape[0], *size, w.shape[1]))
 
 
-def _dense(node: OnnxNode) -> np.ndarray:
+def _dense(node: OnnxNode) -> Tensor:
     """Weights [in, out, *kernel] with zeros between the taps of dilated kernels and between groups."""
-    w = node.constant(1)
-    if w is None or len(w.shape) != len(node.input(0).shape):
-        raise ModelError(f"{node}: the weights do not fit {node.input(0)}")
-    groups = int(node.attribute("group", 1))
-    dilations = node.attribute("dilations", [1] * (w.ndim - 2))
-    kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    w, groups = node.input(1), int(node.attribute("group", 1))
+    node.need(w.data is not None, "weights that are computed; export them as an initializer")
+    if len(w.shape) != len(node.input(0).shape) or w.shape[0] % groups:
+        raise ModelError(f"{node}: the weights {list(w.shape)} do not fit {node.input(0)} and {groups} groups")
+    dilations = node.attribute("dilations", [1] * (len(w.shape) - 2))
+    kernel = ((k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True))
+    shape = (w.shape[0], w.shape[1] * groups, *kernel)
+    quant = None if groups > 1 and w.quant is not None and w.quant.per_channel else w.quant
+    return moved(w, shape, quant, lambda data: _spread(data, shape, groups, dilations))
+
+
+def _spread(w: np.ndarray, shape: Shape, groups: int, dilations: Sequence[int]) -> np.ndarray:
     rows, columns = w.shape[0] // groups, w.shape[1]
-    dense = np.zeros((w.shape[0], columns * groups, *kernel), w.dtype)
+    dense = np.zeros(shape, w.dtype)
     taps = tuple(slice(None, None, d) for d in dilations)
     for i in range(groups):
         block = slice(i * rows, (i + 1) * rows)

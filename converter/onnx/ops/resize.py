@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,14 +89,15 @@ def _positions(node: OnnxNode, axis: Axis) -> Floats:
 
 def _indices(node: OnnxNode, axis: Axis) -> NDArray[np.int64]:
     """The old element that every new one is, [new]."""
-    rounding = {
+    rounding: dict[str, Callable[[Floats], Floats]] = {
         "floor": np.floor,
         "ceil": np.ceil,
         "round_prefer_floor": lambda at: np.ceil(at - 0.5),
         "round_prefer_ceil": lambda at: np.floor(at + 0.5),
     }
     mode = node.attribute("nearest_mode", "round_prefer_floor") if node.op == "Resize" else "floor"
-    return rounding[mode](_positions(node, axis)).clip(0, axis.size - 1).astype(np.int64)
+    table: NDArray[np.int64] = rounding[mode](_positions(node, axis)).clip(0, axis.size - 1).astype(np.int64)
+    return table
 
 
 def _weights(node: OnnxNode, axis: Axis, mode: str) -> Floats:
@@ -124,7 +125,8 @@ def _kernel(mode: str, a: float, distance: Floats) -> Floats:
         return np.maximum(1 - d, 0)
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((d - 5) * d + 8) * d * a - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+    weights: Floats = np.where(d <= 1, near, np.where(d < 2, far, 0))
+    return weights
 
 
 def _nearest(g: Emitter, x: Tensor, tables: dict[Axis, NDArray[np.int64]]) -> Tensor:
@@ -169,7 +171,8 @@ def _steps(axis: Axis, align: bool) -> np.float32:
 def _tflite_indices(axis: Axis, align: bool, half: bool) -> NDArray[np.int64]:
     """Source: TFLite reference_ops::GetNearestNeighbor."""
     at = (np.arange(axis.new, dtype=np.float32) + np.float32(0.5 * half)) * _steps(axis, align)
-    return np.minimum(np.floor(at + 0.5 if align else at), axis.size - 1).astype(np.int64)
+    table: NDArray[np.int64] = np.minimum(np.floor(at + 0.5 if align else at), axis.size - 1).astype(np.int64)
+    return table
 
 
 def _tflite_weights(axis: Axis, align: bool, half: bool) -> Floats:
