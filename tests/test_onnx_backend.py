@@ -17,112 +17,46 @@ from onnx_tools import compare, run
 
 from twinfer.converter.onnx import read_onnx
 from twinfer.converter.onnx.read import OPSETS
-from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
 
-OPERATORS = [
-    "Abs",
-    "Add",
-    "ArgMax",
-    "ArgMin",
-    "AveragePool",
-    "BatchNormalization",
-    "Cast",
-    "Clip",
-    "Concat",
-    "Constant",
-    "ConstantOfShape",
-    "Conv",
-    "ConvInteger",
-    "ConvTranspose",
-    "DepthToSpace",
-    "DequantizeLinear",
-    "Div",
-    "Dropout",
-    "Elu",
-    "Exp",
-    "Expand",
-    "Flatten",
-    "GRU",
-    "Gather",
-    "Gelu",
-    "Gemm",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "LSTM",
-    "LeakyRelu",
-    "Log",
-    "LogSoftmax",
-    "MatMul",
-    "MatMulInteger",
-    "Max",
-    "MaxPool",
-    "Mean",
-    "Min",
-    "Mul",
-    "Neg",
-    "PRelu",
-    "Pad",
-    "Pow",
-    "QLinearConv",
-    "QLinearMatMul",
-    "QuantizeLinear",
-    "RNN",
-    "Reciprocal",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceSum",
-    "Relu",
-    "Reshape",
-    "Resize",
-    "Selu",
-    "Shape",
-    "Sigmoid",
-    "Size",
-    "Slice",
-    "Softmax",
-    "Softsign",
-    "SpaceToDepth",
-    "Split",
-    "Sqrt",
-    "Squeeze",
-    "Sub",
-    "Sum",
-    "Tanh",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-    "Where",
-]
+OPERATORS = """
+Abs Add ArgMax ArgMin AveragePool BatchNormalization Cast Clip Concat Constant ConstantOfShape Conv ConvInteger
+ConvTranspose DepthToSpace DequantizeLinear Div Dropout Elu Exp Expand Flatten GRU Gather Gelu Gemm GlobalAveragePool
+GlobalMaxPool HardSigmoid HardSwish Identity LSTM LeakyRelu Log LogSoftmax MatMul MatMulInteger Max MaxPool Mean Min
+Mul Neg PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RNN Reciprocal ReduceMax ReduceMean ReduceMin ReduceSum
+Relu Reshape Resize Selu Shape Sigmoid Size Slice Softmax Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile
+Transpose Unsqueeze Where
+""".split()  # noqa: SIM905
 
 #: Operators all of whose inputs come at run time here; of the others input 0 does, and the rest are initializers.
-ALL_INPUTS = ["Add", "Concat", "Div", "Gemm", "MatMul", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum", "Where"]
+ALL_INPUTS = ("Add", "Concat", "Div", "Gemm", "MatMul", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum", "Where")
 #: Operators whose inputs are all initializers: what depends on values is known ahead only.
 NO_INPUTS = ("ConstantOfShape",)
 
-#: Tests that are refused, and why.
-REFUSED = {
-    r"_3d_|_3d$": "TFLite has no three-dimensional pooling, and no transposed convolution",
-    r"training": "training mode: models are read for inference",
-    r"maxpool_with_argmax": "MAX_POOL_2D does not tell indices",
-    r"_u?int(16|32|64)$|_float(16|64)$|types_.*uint": "TFLite's arithmetic lacks the type",
-    r"(add|sub|mul|div)_u?int8$": "arithmetic of bytes is that of quantised numbers in TFLite",
-    r"pow_types_int(32|64)_": "powers that are rounded to integers",
-    r"tf_crop_and_resize": "the values outside the image have no place in RESIZE_*",
-    r"identity_(sequence|opt)": "sequences and optional values",
-    r"FLOAT8|FLOAT4|INT2|INT4|BFLOAT16|DOUBLE|FLOAT16|e4m3|e5m2|e8m0|e2m1|u?int[24](_|$)": "TFLite's kernels lack the type",
-    r"blocked": "TFLite has one scale a tensor or channel",
-    r"quantizelinear_axis": "activations quantised per channel",
-    r"quantizelinear_uint16": "TFLite has no uint16 quantisation",
-}
+#: Tests that are refused, by operator (all that match) and name: why.
+REFUSED = (
+    ("Add|Sub|Mul|Div", r"_u?int(8|16)$", "8 and 16 bits are those of quantised numbers in TFLite's arithmetic"),
+    ("Add|Sub|Mul|Div|Max|Min", r"_uint(16|32|64)$|_float(16|64)$", "TFLite's arithmetic lacks the type"),
+    ("Pow", r"types_float32_uint|types_int64|types_int32_float32", "powers of integers TFLite has in int32 only"),
+    ("AveragePool|ConvTranspose|MaxPool", r"_3d", "TFLite has two spatial dimensions"),
+    ("MaxPool", r"with_argmax", "MAX_POOL_2D does not tell indices"),
+    ("BatchNormalization|Dropout", r"training", "training mode: models are read for inference"),
+    ("Cast", r"", "ONNX tries types that TFLite's kernels lack only; see test_onnx.py for the others"),
+    ("Resize", r"tf_crop_and_resize", "the values outside the image have no place in TFLite's operators"),
+    ("Identity", r"sequence|opt", "sequences and optional values"),
+    ("DequantizeLinear|QuantizeLinear", r"e4m3|e5m2|e2m1|int[24]$", "TFLite's kernels lack the type"),
+    ("DequantizeLinear|QuantizeLinear", r"blocked", "TFLite has one scale a tensor or channel"),
+    ("QuantizeLinear", r"axis|uint16", "TFLite quantises activations per tensor, and not to uint16"),
+    ("DequantizeLinear", r"uint16", "TFLite's kernels lack the type"),
+    ("MatMul", r"float16", "TFLite's kernels lack the type"),
+)
 
-#: Tests that TFLite's kernels themselves answer otherwise.
-DIFFERENT = {
-    "test_reduce_max_empty_set": "the least float instead of minus infinity",
-    "test_reduce_min_empty_set": "the greatest float instead of infinity",
+#: Tests that cannot be put to the test, and why.
+SKIPPED = {
+    "test_reduce_max_empty_set": "TFLite's kernel gives the least float instead of minus infinity",
+    "test_reduce_min_empty_set": "TFLite's kernel gives the greatest float instead of infinity",
+    "test_spacetodepth_dcr_mode_example": "an attribute of opset 28",
+    "test_spacetodepth_crd_mode_example": "an attribute of opset 28",
 }
 
 #: Expected values that are written with few digits.
@@ -165,18 +99,24 @@ def prepared(case: Case, op: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray
     return model, feeds
 
 
+def refused(op: str, name: str) -> bool:
+    return any(re.fullmatch(ops, op) and re.search(pattern, name) for ops, pattern, _ in REFUSED)
+
+
+def results(case: Case) -> list[np.ndarray]:
+    return [array(value) for value in case.data_sets[0][1]]
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("op", OPERATORS)
 def test_as_onnx_says(op: str) -> None:
     for case in cases(op):
         model, feeds = prepared(case, op)
-        if any(re.search(pattern, case.name) for pattern in REFUSED):
+        if refused(op, case.name):
             with pytest.raises(UnsupportedOperatorError):
                 read_onnx(model)
-        elif case.name not in DIFFERENT:
-            got = run(read_onnx(model), feeds)
-            want = [array(value) for value in case.data_sets[0][1]]
+        elif case.name not in SKIPPED:
             try:
-                compare(got, want, ROUNDED.get(case.name, 1e-5))
-            except AssertionError as error:
+                compare(run(read_onnx(model), feeds), results(case), ROUNDED.get(case.name, 1e-5))
+            except (AssertionError, TwinferError) as error:
                 raise AssertionError(f"{case.name}: {error}") from None

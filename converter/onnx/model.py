@@ -51,9 +51,11 @@ class Model:
             if name not in given:
                 raise InvalidArgumentError(f"there is no input {name!r} to give a shape; there are: {', '.join(given)}")
         for name, value in given.items():
-            shape = _static(value, shapes.get(name))
-            kind = tensor_type(value.type.tensor_type.elem_type)
-            self.values[name] = self.emitter.builder.input(name, kind, shape)
+            try:
+                self.values[name] = self.emitter.builder.input(name, _type(value), _static(value, shapes.get(name)))
+            except UnsupportedOperatorError as error:
+                self.problems.add("input", str(error), name)
+                self.lost.add(name)
 
     def _node(self, proto: onnx.NodeProto) -> None:
         """Reads one node; what cannot be expressed is noted, and its outputs are lost to the nodes behind."""
@@ -107,6 +109,12 @@ class Model:
 
     def _lose(self, proto: onnx.NodeProto) -> None:
         self.lost.update(filter(None, proto.output))
+
+
+def _type(value: onnx.ValueInfoProto) -> str:
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise UnsupportedOperatorError("sequences, maps and optional values; give tensors")
+    return tensor_type(value.type.tensor_type.elem_type)
 
 
 def _static(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:

@@ -58,9 +58,8 @@ def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
     begin, size = _kept(node, full, strides, x.shape[2:])
     if rank == 1:
         strides, full, begin, size = (1, *strides), (1, *full), (0, *begin), (1, *size)
-    return in_nhwc(
-        g, x, lambda image: _transposed(g, image, (w, bias_of(node, w.shape[1])), (strides, full, begin, size))
-    )
+    constants, places = (_with_height(g, w), bias_of(node, w.shape[1])), (strides, full, begin, size)
+    return in_nhwc(g, x, lambda image: _transposed(g, image, constants, places))
 
 
 def _transposed(

@@ -122,7 +122,8 @@ def _kernel(mode: str, a: float, distance: Floats) -> Floats:
     """Weight by distance. Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981."""
     d = np.abs(distance)
     if mode == "linear":
-        return np.maximum(1 - d, 0)
+        d = np.maximum(1 - d, 0)
+        return d
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((d - 5) * d + 8) * d * a - 4 * a
     weights: Floats = np.where(d <= 1, near, np.where(d < 2, far, 0))
