@@ -1,0 +1,143 @@
+"""Quantised ONNX models in: scales kept, integers inside, results as ONNX Runtime's but for roundings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_tools import Array, by_onnxruntime, floats, model, run
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from twinfer.converter.onnx import read_onnx
+from twinfer.runtime.graph import Graph
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def net(rng: np.random.Generator) -> tuple[onnx.ModelProto, tuple[int, ...]]:
+    """What is common in small nets; the classifier has 4 inputs a channel."""
+    shape = (1, 3, 12, 12)
+    constants = {
+        "w": floats(rng, 8, 3, 3, 3), "b": floats(rng, 8), "dw": floats(rng, 8, 1, 3, 3), "db": floats(rng, 8),
+        "pw": floats(rng, 8, 8, 1, 1), "fw": floats(rng, 5, 24), "fb": floats(rng, 5),
+    }  # fmt: skip
+    n = helper.make_node
+    nodes = [
+        n("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        n("Relu", ["c"], ["r"]),
+        n("Conv", ["r", "dw", "db"], ["d"], pads=[1, 1, 1, 1], group=8),
+        n("Relu", ["d"], ["e"]),
+        n("Conv", ["e", "pw"], ["p"]),
+        n("Add", ["p", "r"], ["a"]),
+        n("MaxPool", ["a"], ["m"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        n("GlobalAveragePool", ["m"], ["g"]),
+        n("Concat", ["g", "g", "g"], ["k"], axis=1),
+        n("Flatten", ["k"], ["f"]),
+        n("Gemm", ["f", "fw", "fb"], ["y"], transB=1),
+    ]
+    return model(nodes, {"x": np.zeros(shape, np.float32)}, constants, ["y"]), shape
+
+
+class Data(CalibrationDataReader):
+    def __init__(self, samples: list[Array]) -> None:
+        self.rest = iter(samples)
+
+    def get_next(self) -> Any:
+        sample = next(self.rest, None)
+        return None if sample is None else {"x": sample}
+
+
+def quantised(folder: Path, rng: np.random.Generator, **options: Any) -> tuple[onnx.ModelProto, list[Array]]:
+    proto, shape = net(rng)
+    samples = [floats(rng, *shape) for _ in range(8)]
+    onnx.save(proto, folder / "float.onnx")
+    quantize_static(folder / "float.onnx", folder / "int8.onnx", Data(samples), **options)
+    return onnx.load(folder / "int8.onnx"), samples
+
+
+def integer_share(graph: Graph) -> list[str]:
+    """Operators that compute in floats, those that quantise and dequantise aside."""
+    nodes = [n for n in graph.nodes if n.op not in ("QUANTIZE", "DEQUANTIZE")]
+    return [str(n) for n in nodes if "FLOAT32" in {t.type for t in (*n.inputs, *n.outputs) if t is not None}]
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+@pytest.mark.parametrize("activations", [QuantType.QInt8, QuantType.QUInt8])
+def test_as_onnxruntime(form: Any, activations: Any, per_channel: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    options = {"quant_format": form, "activation_type": activations, "weight_type": QuantType.QInt8}
+    extra = {"ActivationSymmetric": False, "WeightSymmetric": True}
+    proto, samples = quantised(tmp_path, rng, per_channel=per_channel, extra_options=extra, **options)
+    graph = read_onnx(proto)
+    assert integer_share(graph) == []
+    wanted = {n.output.quant.scale[0] for n in graph.nodes if n.output.quant is not None}
+    known = {float(v) for t in proto.graph.initializer for v in onnx.numpy_helper.to_array(t).reshape(-1)[:1]}
+    assert {float(scale) for scale in wanted} <= known
+    step = graph.nodes[-1].input(0).scale
+    for sample in samples:
+        (got,), (want,) = run(graph, {"x": sample}), by_onnxruntime(proto, {"x": sample})
+        assert np.abs(got - want).max() <= 4.01 * step  # of some 200: what single steps inside grow to
+
+
+def scaled(name: str, scale: float, zero: int, dtype: Any) -> dict[str, Array]:
+    """Scale and zero point of a tensor."""
+    return {f"{name}s": np.array(scale, np.float32), f"{name}z": np.array(zero, dtype)}
+
+
+def qlinear(rng: np.random.Generator, op: str, kind: Any) -> tuple[onnx.ModelProto, Array]:
+    """One operator on integers, of uint8 or int8, that come from floats and go back to them."""
+    info = np.iinfo(kind)
+    zeros = [int(z) for z in rng.integers(info.min, info.max, 3)]
+    constants = {
+        **scaled("x", 0.02, zeros[0], kind), **scaled("o", 0.03, zeros[1], kind), **scaled("y", 0.05, zeros[2], kind),
+    }  # fmt: skip
+    attributes: dict[str, Any] = {}
+    x, inputs = ["q", "xs", "xz"], []
+    if op == "QLinearConv":
+        inputs = [*x, "w", "ws", "wz", "ys", "yz", "b"]
+        constants |= {"w": rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8), "wz": np.zeros(4, np.int8)}
+        constants |= {
+            "ws": rng.uniform(0.001, 0.01, 4).astype(np.float32),
+            "b": rng.integers(-999, 999, 4).astype(np.int32),
+        }
+    elif op == "QLinearMatMul":
+        inputs = [*x, "w", "ws", "wz", "ys", "yz"]
+        constants |= {"w": rng.integers(-127, 128, (6, 4)).astype(np.int8), **scaled("w", 0.004, 0, np.int8)}
+    elif op in ("QLinearAdd", "QLinearMul"):
+        constants["o"] = rng.integers(info.min, info.max, (3, 1, 1)).astype(kind)
+        inputs = [*x, "o", "os", "oz", "ys", "yz"]
+    elif op == "QLinearConcat":
+        inputs = ["ys", "yz", *x, *x]
+        attributes["axis"] = 1
+    else:
+        inputs = [*x, "ys", "yz"]
+    n, domain = helper.make_node, "" if op in ("QLinearConv", "QLinearMatMul") else "com.microsoft"
+    nodes = [
+        n("QuantizeLinear", ["f", "xs", "xz"], ["q"]),
+        n(op, inputs, ["r"], domain=domain, **attributes),
+        n("DequantizeLinear", ["r", "ys", "yz"], ["y"]),
+    ]
+    f = floats(rng, 1, 3, 5, 6)
+    return model(nodes, {"f": f}, constants, ["y"]), f
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize(
+    "op",
+    ["QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearGlobalAveragePool",
+     "QLinearLeakyRelu", "QLinearSigmoid"],
+)  # fmt: skip
+def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
+    for seed in range(5):
+        proto, f = qlinear(np.random.default_rng(seed), op, kind)
+        graph = read_onnx(proto)
+        assert integer_share(graph) == []
+        (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
+        steps = np.rint((got - want) / 0.05)
+        assert np.abs(steps).max() <= 1
+        assert (steps != 0).mean() < (0.25 if op == "QLinearConcat" else 0.1)  # TFLite requantises with two roundings
