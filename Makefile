@@ -56,7 +56,8 @@ bench: setup  ## the benchmark suites
 
 bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside them (takes minutes)
 	@mkdir -p $(dir $(REPORT))
-	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --optimize $(OPTIMIZE) --json $(REPORT).json --html $(REPORT).html
+	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --engine compiled --optimize $(OPTIMIZE) \
+		--json $(REPORT).json --html $(REPORT).html
 
 clean:  ## removes everything that was made
 	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

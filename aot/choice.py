@@ -30,9 +30,9 @@ MOST_BODIES = 64
 PRICES = Path(__file__).with_name("prices.toml")
 
 #: Bytes of flash that are paid on a small target to save one per cent of the instructions.
-WORTH: Mapping[Optimize, float] = {"speed": 2000, "balanced": 300, "size": 20}
+WORTH: Mapping[Optimize, float] = {"speed": 1000, "balanced": 300, "size": 20}
 
-#: Share of the model's work that may be done in code compiled for size, all such layers together.
+#: Share of the model's instructions that may be done in code compiled for size, all such layers together.
 COLD: Mapping[Optimize, float] = {"speed": 0.001, "balanced": 0.005, "size": 0.03}
 
 #: Work of an element that is read or written, in multiply-accumulates: loading, rescaling, clamping, storing.
@@ -53,12 +53,14 @@ def share_all(plan: Plan) -> frozenset[int]:
 class Price:
     """Of one kernel: bytes of a specialised body and of the shared instance, instructions saved an output element.
 
-    ``body`` is what it takes beyond a layer that calls the instance. A kernel that was not measured has the usual ones.
+    ``body`` is what it takes beyond a layer that calls the instance; ``pace`` are the instructions that a unit of work
+    takes. A kernel that was not measured has the usual ones.
     """
 
     body: float = 400
     instance: float = 1000
     saved: float = 8
+    pace: float = 1
 
 
 def by_price(plan: Plan) -> frozenset[int]:
@@ -67,10 +69,10 @@ def by_price(plan: Plan) -> frozenset[int]:
     Of every kernel the bodies with the smallest outputs share, for a body saves about as much an output; all numbers of
     them are tried.
     """
-    total, worth = sum(map(work, plan.steps)), 100 * WORTH[plan.target.optimize]
+    total, worth = sum(map(instructions, plan.steps)), 100 * WORTH[plan.target.optimize]
     shared = set[int](specialise(plan))
     for kernel, users in bodies(plan).items():
-        price = _prices().get(kernel, Price())
+        price = _price(kernel)
         losses = [worth * price.saved * _outputs(plan, steps) / max(total, 1) for steps in users]
 
         def cost(own: int, price: Price = price, losses: Sequence[float] = losses) -> float:
@@ -79,6 +81,10 @@ def by_price(plan: Plan) -> frozenset[int]:
         own = min(range(len(users), -1, -1), key=cost)
         shared.update(i for steps in users[own:] for i in steps)
     return frozenset(shared)
+
+
+def _price(kernel: str) -> Price:
+    return _prices().get(kernel, Price())
 
 
 @cache
@@ -93,7 +99,7 @@ def default_policy(target: Target) -> Policy:
 
 
 def cold(plan: Plan) -> frozenset[int]:
-    """The steps with the least work, ``COLD`` of the whole together: better small than fast where flash is dear."""
+    """The steps with the least to do, ``COLD`` of the whole together: better small than fast where flash is dear."""
     if plan.target.wide and plan.target.optimize != "size":
         return frozenset()
     parts, found, total = _parts(plan), set[int](), 0.0
@@ -106,13 +112,18 @@ def cold(plan: Plan) -> frozenset[int]:
 
 
 def _parts(plan: Plan) -> list[float]:
-    """Every step's share of the model's work, as estimated."""
-    works = [work(step) for step in plan.steps]
-    return [each / max(sum(works), 1) for each in works]
+    """Every step's share of the model's instructions, as estimated."""
+    counts = [instructions(step) for step in plan.steps]
+    return [count / max(sum(counts), 1) for count in counts]
+
+
+def instructions(step: Step) -> float:
+    """About how many a step takes, with a body of its own."""
+    return _price(step.call.kernel).pace * work(step)
 
 
 def work(step: Step) -> int:
-    """About how many instructions a step takes: multiply-accumulates, and the elements that it reads and writes."""
+    """A measure of what a step does: multiply-accumulates, and the elements that it reads and writes."""
     return step.call.macs + WORK_AN_ELEMENT * (_elements(step.call.inputs) + outputs_of(step))
 
 

@@ -14,7 +14,7 @@ from itertools import product
 from typing import get_args
 
 from twinfer.aot.emit import Mode, Project, emit
-from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, FLAGS, build
+from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, build, flags_for
 from twinfer.aot.literals import identifier
 from twinfer.aot.qemu import QEMU, QEMU_PACKAGE, Job, run_jobs
 from twinfer.aot.sizes import sizes
@@ -29,7 +29,7 @@ from twinfer.bench.verify import TOLERANCE, Line, Proof, compare
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan import Plan, make_plan, random_inputs
+from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
 from twinfer.runtime.target import Optimize
 
@@ -42,11 +42,12 @@ FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_byt
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: single layers, too? On which inputs? Optimized for what?"""
+    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes?"""
 
     layers: bool = False
     seed: int = 0
     optimize: Sequence[Optimize] = ("balanced",)
+    modes: Sequence[Mode] = MODES
 
 
 def need_tools() -> None:
@@ -58,14 +59,14 @@ def need_tools() -> None:
 
 
 def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
-    """A row for the interpreted mode, one a setting for compiled code, then TFLM's recorded ones where they are known.
+    """A row for interpreted mode, one a setting for compiled code, then TFLM's recorded ones where they are known.
 
     What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
     """
     plans = [make_plan(source.graph, card.target.optimized(setting)) for setting in options.optimize]
     inputs = random_inputs(plans[0].graph, options.seed)
     want = host_outputs(plans[0].graph, inputs)
-    runs: list[tuple[Mode, Plan]] = [("interpreted", plans[0]), *(("compiled", plan) for plan in plans)]
+    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else plans[:1])]
     rows = []
     for i, (mode, plan) in enumerate(runs):
         progress(i / len(runs))
@@ -109,7 +110,7 @@ def _row(
     try:
         firmware = build(project, card)
         whole, painted, *steps = results = run_jobs(firmware, _jobs(inputs, options))
-        taken = sizes(project, COMPILER, (*card.flags, *FLAGS))
+        taken = sizes(project, COMPILER, flags_for(card, project))
         bound = firmware_bound(firmware)
         layers = priced_layers(project, card, inputs, steps[0].counts, taken) if steps else {}
     except ToolError as error:

@@ -24,7 +24,7 @@ _HEIGHT, _ONE, _BAR, _GAP, _LEFT = 260, 180, 14, 30, 40
 
 
 def embedded_html(rows: Sequence[Row]) -> str:
-    """What ``twinfer bench`` has measured on microcontrollers, as a page; without the models that TFLM did not run."""
+    """The page of what ``twinfer bench`` has measured on microcontrollers; models TFLM did not run are not in it."""
     found = standings(rows)
     cores = [[s for s in found if s.target == target] for target in dict.fromkeys(s.target for s in found)]
     parts = (

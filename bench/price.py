@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from twinfer.aot.choice import share_all, specialise
 from twinfer.aot.emit import Project, emit
-from twinfer.aot.firmware import COMPILER, FLAGS, build
+from twinfer.aot.firmware import COMPILER, build, flags_for
 from twinfer.aot.layers import kernel_counts
 from twinfer.aot.qemu import Job, run_jobs
 from twinfer.aot.sizes import Sizes, sizes
@@ -57,7 +57,7 @@ def _layers(project: Project, made: Build) -> Iterator[Row]:
 def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:
     """Build a model and run it step by step. ToolError if a tool fails."""
     (steps,) = run_jobs(build(project, card), [Job(inputs, by_step=True)])
-    return Build(steps.counts, sizes(project, COMPILER, (*card.flags, *FLAGS)))
+    return Build(steps.counts, sizes(project, COMPILER, flags_for(card, project)))
 
 
 def instances(project: Project, taken: Sizes) -> dict[str, int]:

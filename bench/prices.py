@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twinfer.aot.choice import PRICES, bodies, outputs_of, share_all, specialise
+from twinfer.aot.choice import PRICES, bodies, outputs_of, share_all, specialise, work
 from twinfer.aot.emit import emit
 from twinfer.aot.literals import identifier
 from twinfer.aot.targets import find
@@ -22,8 +22,8 @@ CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 
 HEAD = """\
 # Of every kernel in the models of `make bench-embedded`: [more bytes that a specialised body takes than a layer over a
-# shared one, bytes of the shared instance, instructions that specialising saves an element of the output]. Means over
-# layers, under QEMU; `python -m twinfer.bench.prices MODEL...` writes this file anew.
+# shared one, bytes of the shared instance, instructions that specialising saves an element of the output, instructions
+# that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
 """
 
 
@@ -37,6 +37,8 @@ class Sample:
     instance: int
     saved: int
     outputs: int
+    instructions: int
+    work: int
 
 
 def samples(source: Source, core: str) -> Iterator[Sample]:
@@ -51,19 +53,21 @@ def samples(source: Source, core: str) -> Iterator[Sample]:
     for kernel, users in bodies(plan).items():
         steps = [i for same in users for i in same]
         saved, more = (sum(shared.price(i)[j] - own.price(i)[j] for i in steps) for j in range(2))
-        outputs = sum(outputs_of(plan.steps[i]) for i in steps)
-        yield Sample(kernel, len(users), -more, found[kernel], saved, outputs)
+        outputs, effort = (sum(of(plan.steps[i]) for i in steps) for of in (outputs_of, work))
+        taken = sum(own.price(i)[0] for i in steps)
+        yield Sample(kernel, len(users), -more, found[kernel], saved, outputs, taken, effort)
 
 
 def table(found: Sequence[Sample]) -> str:
-    """The file: means by body, by model, by output."""
+    """The file: means over bodies, models, outputs and work."""
     lines = [HEAD + "[kernels]"]
     for kernel in sorted({sample.kernel for sample in found}):
         own = [sample for sample in found if sample.kernel == kernel]
         body = sum(s.body_bytes for s in own) / sum(s.bodies for s in own)
-        saved = sum(s.saved for s in own) / max(sum(s.outputs for s in own), 1)
         instance = sum(s.instance for s in own) / len(own)
-        lines.append(f"{kernel} = [{body:.0f}, {instance:.0f}, {saved:.1f}]")
+        saved = sum(s.saved for s in own) / max(sum(s.outputs for s in own), 1)
+        pace = sum(s.instructions for s in own) / max(sum(s.work for s in own), 1)
+        lines.append(f"{kernel} = [{body:.0f}, {instance:.0f}, {saved:.1f}, {pace:.2f}]")
     return "\n".join(lines) + "\n"
 
 

@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 from twinfer.aot import choice
 from twinfer.aot import emit as emit_module
 from twinfer.aot import project as project_module
-from twinfer.aot.choice import Policy, cold, default_policy, share_all, specialise, specialise_worthy
+from twinfer.aot.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
 from twinfer.aot.emit import Mode, emit
 from twinfer.aot.host import build, compile_plans, find_compiler
 from twinfer.aot.literals import comment, identifier
 from twinfer.aot.project import project_files
 from twinfer.aot.tools import write_files
+from twinfer.kernels_c import kernel as kernel_function
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
@@ -282,18 +283,31 @@ def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.count("TW_SHARED(") == text.count("m_tw_fully_connected_s8(&m_0_params") == 1
 
 
-def test_what_is_worth_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("price", "worth", "shared"),
+    [
+        (Price(100, 250, 8), 0, set()),  # two bodies are less than an instance
+        (Price(100, 150, 8), 0, {0, 1, 2}),
+        (Price(100, 150, 8), 3, set()),
+        (Price(200, 50, 8), 6, {0}),  # the layer that writes least
+        (Price(-10, 50, 0), 0, set()),
+    ],
+)
+def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Layer 0 does a third of the work, layers 1 and 2, which have a body in common, the rest."""
+    monkeypatch.setattr(choice, "_price", lambda kernel: price)
+    monkeypatch.setattr(choice, "WORTH", {"balanced": worth, "size": worth})
     plan = tiny.dense()
-    size = replace(plan, target=plan.target.optimized("size"))
-    assert specialise_worthy(plan) == specialise_worthy(size) == set(), "two bodies are no more than an instance"
-    monkeypatch.setattr(choice, "FEW_BODIES", 0)
-    assert default_policy(GENERIC)(plan) == set()
-    assert default_policy(size.target)(size) == share_all(plan) == {0, 1, 2}
-    monkeypatch.setattr(choice, "WORTH_A_BODY", {"balanced": 0.5, "size": 0.5})
-    assert specialise_worthy(plan) == {0}
+    assert by_price(plan) == default_policy(GENERIC)(plan) == default_policy(HOST.optimized("size"))(plan) == shared
     assert default_policy(HOST)(plan) == set(), "flash is not dear"
-    assert default_policy(HOST.optimized("size"))(size) == {0}
+
+
+def test_prices_are_of_kernels() -> None:
+    """Whatever is in the file is a kernel that there is, at sane prices: run make prices."""
+    for kernel, price in choice._prices().items():
+        assert kernel_function(kernel, 0)
+        assert price.pace > 0
+        assert 0 < price.instance < 5000
 
 
 def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> None:

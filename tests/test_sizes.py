@@ -11,7 +11,7 @@ import pytest
 import tiny
 
 from twinfer.aot.emit import Mode, Project, emit
-from twinfer.aot.firmware import COMPILER, FLAGS
+from twinfer.aot.firmware import COMPILER, flags_for
 from twinfer.aot.sizes import WEIGHTS, Sizes, image, sizes
 from twinfer.aot.targets import find
 from twinfer.aot.tools import run_tool
@@ -36,7 +36,7 @@ PEER = {
 
 
 def flags_of(core: str) -> tuple[str, ...]:
-    return (*find(core).flags, *FLAGS)
+    return flags_for(find(core))
 
 
 def project(name: str, core: str, mode: Mode) -> Project:

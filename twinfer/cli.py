@@ -125,6 +125,8 @@ def _add_bench(commands: Any) -> None:
     _add_targets(command)
     about = f"on microcontrollers, one or several with commas: {_OPTIMIZE}"
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
+    about = "on microcontrollers, what to measure (default: both)"
+    command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
     command.add_argument("--runs", type=_positive(int), metavar="N", help="rounds for each model, instead of --seconds")
     command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")

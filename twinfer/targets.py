@@ -54,7 +54,8 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
             runs.append(lambda source, told, chosen=chosen: on_host.compare(source, chosen, told))  # type: ignore[misc]
         else:
             embedded.need_tools()
-            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize))
+            modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
+            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize), modes)
             runs.append(lambda source, told, board=board, how=how: embedded.measure_on(source, board, how, told))  # type: ignore[misc]
     return runs
 
