@@ -15,7 +15,7 @@ from twinfer.runtime.session import Session
 
 SEED = 20261121
 
-_MATH = "exp tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
+_MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
 
 #: All that emitted code may take from outside: string.h, math.h, and what compilers add by themselves.
 ALLOWED_SYMBOLS = frozenset(

@@ -94,3 +94,22 @@ def to_q4(x: Raw, scale: float) -> tuple[Raw, Raw]:
     outside = np.where(x >= radius, 1, 0)
     outside = np.where(x <= -radius, -1, outside)
     return np.where(outside, 0, requantize(np.where(outside, 0, x), mult, shift)), outside
+
+
+def inverse_root(x: int) -> tuple[int, int]:
+    """1 / sqrt(x) as (mult, right): mult * 2**-(31 + right), for 1 <= x < 2**29.
+
+    Source: TFLM quantization_util's GetInvSqrtQuantizedMultiplierExp: five Newton steps in Q3.
+    """
+    if x == 1:
+        return ONE, 0
+    pairs = (31 - x.bit_length()) // 2 - 1
+    right = 11 - pairs
+    value = np.array(x << 2 * pairs >> 1)
+    half = round_shift(value, 1)
+    y = np.array(1 << 28, np.int64)
+    for _ in range(5):
+        cube = np.clip(multiply_high(multiply_high(y, y), y) << 6, _LOW, ONE)
+        y = np.clip((multiply_high(np.array(3 << 27), y) - multiply_high(half, cube)) << 3, _LOW, ONE)
+    mult = int(multiply_high(y, 1518500250))  # sqrt(1 / 2)
+    return (mult << -right, 0) if right < 0 else (mult, right)
