@@ -48,7 +48,7 @@ def _rsqrt_int8(node: Node, q: Array) -> Array:
         root, right = _gemmlowp.inverse_root(int(value))
         data = requantize(np.array(1), root, 20 - right)
         found.append(int(requantize(data, mult, shift - 20)) + y.zero)
-    return np.clip(np.array(found), -128, 127).astype(np.int8).reshape(q.shape)
+    return np.asarray(np.clip(np.array(found), -128, 127), np.int8).reshape(q.shape)
 
 
 def _sqrt_int8(node: Node, q: Array) -> Array:
