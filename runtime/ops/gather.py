@@ -74,7 +74,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         numbers = rng.integers(0, count, at)
         x = example(type, shape)
         out = (*shape[:place], *at[batch:], *shape[place + 1 :])
-        given = tensor(at, fed, name="at") if fed else index(numbers.ravel(), shape=at)
+        given = tensor(at, fed, name="at") if fed else index(numbers.ravel().tolist(), shape=at)
         made = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=batch)
         if not fed:
             return made
