@@ -100,13 +100,23 @@ def test_all_that_is_unsupported_is_told_at_once() -> None:
         n("NonZero", ["a"], ["i"], name="second"),
         n("Erf", ["x"], ["b"], name="third"),
         n("LpPool", ["b"], ["c"], name="fourth", kernel_shape=[2]),
+        n("Dropout", ["a", "", "training"], ["f"], name="sixth"),
         n("MaxPool", ["x"], ["d", "e"], name="fifth", kernel_shape=[2]),
     ]
-    proto = model(nodes, {"x": np.zeros((1, 2, 5), np.float32)}, {}, ["c", "d", "e"])
+    proto = model(nodes, {"x": np.zeros((1, 2, 5), np.float32)}, {"training": np.array(True)}, ["c", "d", "e"])
     with pytest.raises(UnsupportedOperatorError) as caught:
         read_onnx(proto)
     text = str(caught.value)
-    parts = ("5 nodes", "Erf (2x)", "opset 20", "first, third", "NonZero (1x)", "LpPool (1x)", "indices; node fifth")
+    parts = (
+        "6 nodes",
+        "Erf (2x)",
+        "opset 20",
+        "first, third",
+        "NonZero (1x)",
+        "LpPool (1x)",
+        "indices; node fifth",
+        "sixth",
+    )
     assert [part for part in parts if part not in text] == []
 
 
@@ -162,3 +172,17 @@ def test_outputs_of_their_own() -> None:
     graph = read_onnx(proto)
     assert [t.name for t in graph.outputs] == ["a", "b", "c", "d"]
     compare(run(graph, feeds), by_onnxruntime(proto, feeds))
+
+
+def test_functions_are_inlined() -> None:
+    """As PyTorch writes modules."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("mine", 1)]
+    body = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Neg", ["b"], ["c"])]
+    function = helper.make_function("mine", "Layer", ["a"], ["c"], body, opsets[:1])
+    feeds = {"x": np.array([-1, 2], np.float32)}
+    proto = model([helper.make_node("Neg", ["x"], ["y"])], feeds, {}, ["y"])
+    proto.graph.node[0].CopyFrom(helper.make_node("Layer", ["x"], ["y"], domain="mine"))
+    proto.functions.append(function)
+    proto.opset_import.append(opsets[2])
+    graph = read_onnx(proto)
+    assert [node.op for node in graph.nodes] == ["RELU", "NEG"]

@@ -141,3 +141,43 @@ def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
         steps = np.rint((got - want) / 0.05)
         assert np.abs(steps).max() <= 1
         assert (steps != 0).mean() < (0.25 if op == "QLinearConcat" else 0.1)  # TFLite requantises with two roundings
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_quantisation_aware_training(per_channel: bool) -> None:
+    """As it is exported: float weights between QuantizeLinear and DequantizeLinear, float bias, a transposed matrix."""
+    rng = np.random.default_rng(3)
+    conv, dense, f = floats(rng, 4, 3, 3, 3), floats(rng, 6, 16), floats(rng, 1, 3, 4, 4)
+    scale = np.abs(conv).max((1, 2, 3)) / 127 if per_channel else np.abs(conv).max() / 127
+    constants = {
+        "w": conv, "b": floats(rng, 4), "m": dense, "ws": np.asarray(scale, np.float32),
+        "wz": np.zeros(np.shape(scale), np.int8), "ms": np.array(np.abs(dense).max() / 127, np.float32),
+        **scaled("x", 0.02, 3, np.int8), **scaled("h", 0.06, -128, np.int8), **scaled("y", 0.1, 7, np.int8),
+        "mz": np.array(0, np.int8),
+    }  # fmt: skip
+    nodes: list[onnx.NodeProto] = []
+
+    def fake(name: str, by: str, **attributes: int) -> str:
+        """The value quantised and back."""
+        nodes.append(helper.make_node("QuantizeLinear", [name, by + "s", by + "z"], [name + "_q"], **attributes))
+        nodes.append(
+            helper.make_node("DequantizeLinear", [name + "_q", by + "s", by + "z"], [name + "_d"], **attributes)
+        )
+        return name + "_d"
+
+    axis = {"axis": 0} if per_channel else {}
+    nodes.append(helper.make_node("Conv", [fake("f", "x"), fake("w", "w", **axis), "b"], ["c"], pads=[1, 1, 1, 1]))
+    nodes.append(helper.make_node("Relu", ["c"], ["h"]))
+    nodes.append(helper.make_node("AveragePool", [fake("h", "h")], ["p"], kernel_shape=[2, 2], strides=[2, 2]))
+    nodes.append(helper.make_node("Flatten", [fake("p", "h")], ["l"]))
+    nodes.append(helper.make_node("Transpose", [fake("m", "m")], ["t"], perm=[1, 0]))
+    nodes.append(helper.make_node("MatMul", [fake("l", "h"), "t"], ["r"]))
+    last = fake("r", "y")
+    proto = model(nodes, {"f": f}, constants, [last])
+    graph = read_onnx(proto)
+    assert integer_share(graph) == []
+    weights = next(node for node in graph.nodes if node.op == "CONV_2D").input(1)
+    assert weights.quant is not None
+    np.testing.assert_array_equal(weights.quant.scale, constants["ws"].reshape(-1))
+    (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
+    assert np.abs(got - want).max() < 0.101

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from twinfer.converter.onnx.model import Model
@@ -32,6 +33,8 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     """
     model = _loaded(source)
     _check(model)
+    if model.functions:  # PyTorch's exporter writes modules as functions
+        model = onnx.inliner.inline_local_functions(model)
     return Model(model, shapes or {}).graph()
 
 
