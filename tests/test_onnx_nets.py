@@ -13,7 +13,7 @@ from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
 from twinfer.converter.onnx import read_onnx
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 
 
 def cnn(rng: np.random.Generator) -> onnx.ModelProto:
@@ -153,6 +153,22 @@ def test_damaged(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=message):
             read_onnx(unchecked(node, x, {"s": np.array([4, 2])}))
+
+
+def test_random_damage_is_a_model_error() -> None:
+    """Bytes changed at random: a graph or an error of ours."""
+    rng = np.random.default_rng(5)
+    whole = cnn(rng).SerializeToString()
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for at in rng.integers(0, 900, 2):  # the nodes come first, weights later
+            damaged[at] = rng.integers(256)
+        try:
+            read_onnx(bytes(damaged))
+        except TwinferError:
+            refused += 1
+    assert refused > 30
 
 
 def unchecked(node: onnx.NodeProto, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> onnx.ModelProto:

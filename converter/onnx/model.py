@@ -35,7 +35,11 @@ class Model:
         self.problems.report()
 
     def graph(self) -> Graph:
-        return finished(self.emitter, self.values, [value.name for value in self.proto.graph.output])
+        outputs = [value.name for value in self.proto.graph.output]
+        for name in outputs:
+            if name not in self.values:
+                raise ModelError(f"output {name!r} is written by no node")
+        return finished(self.emitter, self.values, outputs)
 
     def _initializers(self) -> None:
         for tensor in self.proto.graph.initializer:
@@ -110,7 +114,7 @@ class Model:
             if isinstance(error, UnsupportedOperatorError) or str(error).startswith(str(node)):
                 raise
             raise ModelError(f"{node}: {error}") from None
-        except (ValueError, IndexError, TypeError, ZeroDivisionError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelError(f"{node}: its inputs and attributes do not fit together ({error})") from error
         return [made] if isinstance(made, Tensor) else made
 
