@@ -94,10 +94,11 @@ def agree(got: Any, want: Any, bound: float) -> bool:
 
 
 @MODES
+@pytest.mark.parametrize("core", [MAIN, "cortex-m55"])
 @pytest.mark.parametrize("op", operators())
-def test_operators(op: str, mode: Mode) -> None:
-    """Every case; compiled ones specialised."""
-    card, policy = find(MAIN), specialise if mode == "compiled" else None
+def test_operators(op: str, core: str, mode: Mode) -> None:
+    """Every case, where there are the most instruction sets to choose from; compiled ones specialised."""
+    card, policy = find(core), specialise if mode == "compiled" else None
     assert not differing(card, list(trials_of(op, card, mode, policy, 1)))
 
 
