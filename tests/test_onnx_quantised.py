@@ -89,33 +89,31 @@ def scaled(name: str, scale: float, zero: int, dtype: Any) -> dict[str, Array]:
     return {f"{name}s": np.array(scale, np.float32), f"{name}z": np.array(zero, dtype)}
 
 
+def operands(rng: np.random.Generator, op: str, kind: Any) -> tuple[list[str], dict[str, Array]]:
+    """Inputs of an operator on integers, the quantised input called q, and constants among them."""
+    x, y = ["q", "xs", "xz"], ["ys", "yz"]
+    if op == "QLinearConv":
+        weights = {"w": rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8), "wz": np.zeros(4, np.int8)}
+        rest = {"ws": rng.uniform(0.001, 0.01, 4).astype(np.float32), "b": rng.integers(-999, 999, 4, np.int32)}
+        return [*x, "w", "ws", "wz", *y, "b"], weights | rest
+    if op == "QLinearMatMul":
+        return [*x, "w", "ws", "wz", *y], {
+            "w": rng.integers(-127, 128, (6, 4), np.int8),
+            **scaled("w", 0.004, 0, np.int8),
+        }
+    if op in ("QLinearAdd", "QLinearMul"):
+        info = np.iinfo(kind)
+        other = {"o": rng.integers(info.min, info.max, (3, 1, 1)).astype(kind)}
+        return [*x, "o", "os", "oz", *y], other | scaled("o", 0.03, int(rng.integers(info.min, info.max)), kind)
+    return ([*y, *x, *x] if op == "QLinearConcat" else [*x, *y]), {}
+
+
 def qlinear(rng: np.random.Generator, op: str, kind: Any) -> tuple[onnx.ModelProto, Array]:
     """One operator on integers, of uint8 or int8, that come from floats and go back to them."""
-    info = np.iinfo(kind)
-    zeros = [int(z) for z in rng.integers(info.min, info.max, 3)]
-    constants = {
-        **scaled("x", 0.02, zeros[0], kind), **scaled("o", 0.03, zeros[1], kind), **scaled("y", 0.05, zeros[2], kind),
-    }  # fmt: skip
-    attributes: dict[str, Any] = {}
-    x, inputs = ["q", "xs", "xz"], []
-    if op == "QLinearConv":
-        inputs = [*x, "w", "ws", "wz", "ys", "yz", "b"]
-        constants |= {"w": rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8), "wz": np.zeros(4, np.int8)}
-        constants |= {
-            "ws": rng.uniform(0.001, 0.01, 4).astype(np.float32),
-            "b": rng.integers(-999, 999, 4).astype(np.int32),
-        }
-    elif op == "QLinearMatMul":
-        inputs = [*x, "w", "ws", "wz", "ys", "yz"]
-        constants |= {"w": rng.integers(-127, 128, (6, 4)).astype(np.int8), **scaled("w", 0.004, 0, np.int8)}
-    elif op in ("QLinearAdd", "QLinearMul"):
-        constants["o"] = rng.integers(info.min, info.max, (3, 1, 1)).astype(kind)
-        inputs = [*x, "o", "os", "oz", "ys", "yz"]
-    elif op == "QLinearConcat":
-        inputs = ["ys", "yz", *x, *x]
-        attributes["axis"] = 1
-    else:
-        inputs = [*x, "ys", "yz"]
+    zeros = [int(z) for z in rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 2)]
+    inputs, constants = operands(rng, op, kind)
+    constants |= scaled("x", 0.02, zeros[0], kind) | scaled("y", 0.05, zeros[1], kind)
+    attributes = {"axis": 1} if op == "QLinearConcat" else {}
     n, domain = helper.make_node, "" if op in ("QLinearConv", "QLinearMatMul") else "com.microsoft"
     nodes = [
         n("QuantizeLinear", ["f", "xs", "xz"], ["q"]),
@@ -143,41 +141,45 @@ def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
         assert (steps != 0).mean() < (0.25 if op == "QLinearConcat" else 0.1)  # TFLite requantises with two roundings
 
 
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_quantisation_aware_training(per_channel: bool) -> None:
+def trained(rng: np.random.Generator, per_channel: bool) -> onnx.ModelProto:
     """As it is exported: float weights between QuantizeLinear and DequantizeLinear, float bias, a transposed matrix."""
-    rng = np.random.default_rng(3)
-    conv, dense, f = floats(rng, 4, 3, 3, 3), floats(rng, 6, 16), floats(rng, 1, 3, 4, 4)
-    scale = np.abs(conv).max((1, 2, 3)) / 127 if per_channel else np.abs(conv).max() / 127
+    conv, dense = floats(rng, 4, 3, 3, 3), floats(rng, 6, 16)
+    scale = np.abs(conv).max((1, 2, 3) if per_channel else None) / 127
     constants = {
         "w": conv, "b": floats(rng, 4), "m": dense, "ws": np.asarray(scale, np.float32),
-        "wz": np.zeros(np.shape(scale), np.int8), "ms": np.array(np.abs(dense).max() / 127, np.float32),
+        "wz": np.zeros(np.shape(scale), np.int8), **scaled("m", float(np.abs(dense).max()) / 127, 0, np.int8),
         **scaled("x", 0.02, 3, np.int8), **scaled("h", 0.06, -128, np.int8), **scaled("y", 0.1, 7, np.int8),
-        "mz": np.array(0, np.int8),
     }  # fmt: skip
     nodes: list[onnx.NodeProto] = []
 
+    def add(op: str, inputs: list[str], result: str, **attributes: Any) -> None:
+        nodes.append(helper.make_node(op, inputs, [result], **attributes))
+
     def fake(name: str, by: str, **attributes: int) -> str:
         """The value quantised and back."""
-        nodes.append(helper.make_node("QuantizeLinear", [name, by + "s", by + "z"], [name + "_q"], **attributes))
-        nodes.append(
-            helper.make_node("DequantizeLinear", [name + "_q", by + "s", by + "z"], [name + "_d"], **attributes)
-        )
+        add("QuantizeLinear", [name, by + "s", by + "z"], name + "_q", **attributes)
+        add("DequantizeLinear", [name + "_q", by + "s", by + "z"], name + "_d", **attributes)
         return name + "_d"
 
     axis = {"axis": 0} if per_channel else {}
-    nodes.append(helper.make_node("Conv", [fake("f", "x"), fake("w", "w", **axis), "b"], ["c"], pads=[1, 1, 1, 1]))
-    nodes.append(helper.make_node("Relu", ["c"], ["h"]))
-    nodes.append(helper.make_node("AveragePool", [fake("h", "h")], ["p"], kernel_shape=[2, 2], strides=[2, 2]))
-    nodes.append(helper.make_node("Flatten", [fake("p", "h")], ["l"]))
-    nodes.append(helper.make_node("Transpose", [fake("m", "m")], ["t"], perm=[1, 0]))
-    nodes.append(helper.make_node("MatMul", [fake("l", "h"), "t"], ["r"]))
-    last = fake("r", "y")
-    proto = model(nodes, {"f": f}, constants, [last])
+    add("Conv", [fake("f", "x"), fake("w", "w", **axis), "b"], "c", pads=[1, 1, 1, 1])
+    add("Relu", ["c"], "h")
+    add("AveragePool", [fake("h", "h")], "p", kernel_shape=[2, 2], strides=[2, 2])
+    add("Flatten", [fake("p", "h")], "l")
+    add("Transpose", [fake("m", "m")], "t", perm=[1, 0])
+    add("MatMul", [fake("l", "h"), "t"], "r")
+    return model(nodes, {"f": np.zeros((1, 3, 4, 4), np.float32)}, constants, [fake("r", "y")])
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_quantisation_aware_training(per_channel: bool) -> None:
+    rng = np.random.default_rng(3)
+    proto, f = trained(rng, per_channel), floats(rng, 1, 3, 4, 4)
     graph = read_onnx(proto)
     assert integer_share(graph) == []
     weights = next(node for node in graph.nodes if node.op == "CONV_2D").input(1)
+    scale = next(onnx.numpy_helper.to_array(t) for t in proto.graph.initializer if t.name == "ws")
     assert weights.quant is not None
-    np.testing.assert_array_equal(weights.quant.scale, constants["ws"].reshape(-1))
+    np.testing.assert_array_equal(weights.quant.scale, scale.reshape(-1))
     (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
     assert np.abs(got - want).max() < 0.101

@@ -76,7 +76,7 @@ def _check_nodes(model: onnx.ModelProto) -> None:
 
 
 def _check_finite(tensor: onnx.TensorProto) -> None:
-    """ModelError for values that cannot be read or calculated with. Scalars may be infinite: limits of Clip and fills of Pad are."""
+    """ModelError for values that cannot be read or computed with; scalars, as limits of Clip, may be infinite."""
     try:
         data = onnx.numpy_helper.to_array(tensor)
     except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
