@@ -57,6 +57,21 @@ def test_cnn() -> None:
     assert not {node.op for node in graph.nodes} & {"SHAPE", "GATHER"}  # shapes are known
 
 
+@pytest.mark.parametrize(("activation", "padding"), [("Relu", "PAD"), ("Tanh", "PADV2")])
+def test_padding_of_a_maximum(activation: str, padding: str) -> None:
+    """Zeros where the image is never negative, for they can be quantised; else minus infinity."""
+    n = helper.make_node
+    nodes = [
+        n(activation, ["x"], ["a"]),
+        n("MaxPool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    ]
+    feeds = {"x": floats(np.random.default_rng(6), 1, 2, 8, 8) - 1}
+    proto = model(nodes, feeds, {}, ["y"])
+    graph = read_onnx(proto)
+    assert padding in [node.op for node in graph.nodes]
+    compare(run(graph, feeds), by_onnxruntime(proto, feeds))
+
+
 def test_lstm_classifier() -> None:
     rng = np.random.default_rng(2)
     n = helper.make_node
