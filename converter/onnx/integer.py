@@ -189,9 +189,11 @@ def _cancelled(graph: Graph) -> Graph:
 
 def _backward(graph: Graph) -> Graph:
     readers = consumers(graph)
+    left = {node.output for node in graph.nodes if _leaves(node)}
     nodes: dict[Node, None] = {}  # from the last to the first
     for node in reversed(graph.nodes):
-        entry = _only_entry(node, readers, graph)
+        clamps = node.op in CLAMPS and node.input(0) in left  # which requantises, too: see _fused
+        entry = None if clamps else _only_entry(node, readers, graph)
         made = None if entry is None else _moved_back(node, entry)
         if entry is not None and made is not None:
             del nodes[entry]
