@@ -18,8 +18,6 @@ UNSUPPORTED_APPS = {
     "mww_vad": "CALL_ONCE",
     "tflm_audio_preprocessor_int8": "CUSTOM:SignalWindow",
     "tflm_keyword_scrambled_8bit": "SOFTMAX",  # int8 -> int16
-    "tflm_trained_lstm": "UNIDIRECTIONAL_SEQUENCE_LSTM",
-    "tflm_trained_lstm_int8": "UNIDIRECTIONAL_SEQUENCE_LSTM",
 }
 
 #: Models whose goldens show a fault of the reference; they are refused.

@@ -79,7 +79,9 @@ def lower(node: Node, target: Target) -> Call:
         "n": [1] * (BATCH - len(y.shape) + 2) + list(y.shape[:-2]),
         "a_steps": _batch_steps(a.shape),
         "b_steps": _batch_steps(b.shape),
-        **{"rows": rows, "depth": depth, "cols": cols},
+        "rows": rows,
+        "depth": depth,
+        "cols": cols,
         **dict(zip(("a_row", "a_depth"), (1, rows) if _turned(node, 0) else (depth, 1), strict=True)),
         **dict(zip(("b_depth", "b_col"), (1, depth) if _turned(node, 1) else (cols, 1), strict=True)),
     }

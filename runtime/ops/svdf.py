@@ -116,7 +116,7 @@ def _case(rng: np.random.Generator, kind: str, shape: Shape, units: int, rank: i
     x = tensor(shape, byte, scales["x"], 0 if real else 4, name="x")
     state = replace(tensor((shape[0], filters * memory), held, scales["s"], of_state, name="s"), variable=True)
     of_bias = ("FLOAT32", None) if real else ("INT32", 2.0 * 0.01)
-    bias = tensor((units,), *of_bias, data=rng.integers(-9, 9, units), name="b")
+    bias = tensor((units,), of_bias[0], of_bias[1], data=rng.integers(-9, 9, units), name="b")
     y = tensor((shape[0], units), byte, scales["y"], 0 if real else -128, name="y")
     ins = (x, some("f", byte, (filters, shape[1])), some("t", held, (filters, memory)), bias, state)
     options = {"rank": rank, "fused_activation_function": "RELU", "asymmetric_quantize_inputs": False}
