@@ -23,7 +23,7 @@ def infer(node: Node) -> list[Shape]:
     need(len(x.shape) == len(features.shape) == len(time.shape) == 2, node, "input and weights must be matrices")
     (batches, size), (filters, memory) = x.shape, time.shape
     need(rank >= 1 and filters % rank == 0, node, f"{filters} filters are no multiple of rank {rank}")
-    need(features.shape == (filters, size) and memory >= 1, node, f"{x}, {features} and {time} do not fit together")
+    need(features.shape == (filters, size) and memory >= 1, node, f"{x}, {features} and {time} do not match")
     need(bias is None or bias.shape == (filters // rank,), node, f"{bias} must have {filters // rank} elements")
     need(state.size == batches * filters * memory, node, f"{state} must have {batches * filters * memory} elements")
     need(state.variable, node, f"{state} must be a variable")
