@@ -97,14 +97,17 @@ def to_q4(x: Raw, scale: float) -> tuple[Raw, Raw]:
 
 
 def inverse_root(x: int) -> tuple[int, int]:
-    """1 / sqrt(x) as (mult, right): mult * 2**-(31 + right), for 1 <= x < 2**29.
+    """1 / sqrt(x) as (mult, right): mult * 2**-(31 + right), for 0 <= x < 2**31; 0 counts as 1.
 
     Source: TFLM quantization_util's GetInvSqrtQuantizedMultiplierExp: five Newton steps in Q3.
     """
-    if x == 1:
+    if x <= 1:
         return ONE, 0
+    right = 11
+    while x >= 1 << 29:
+        x, right = x // 4, right + 1
     pairs = (31 - x.bit_length()) // 2 - 1
-    right = 11 - pairs
+    right -= pairs
     value = np.array(x << 2 * pairs >> 1)
     half = round_shift(value, 1)
     y = np.array(1 << 28, np.int64)

@@ -101,8 +101,12 @@ FUNCTIONS = {
 LITERT = frozenset({"GELU"})
 
 
+def _by_tanh(node: Node) -> bool:
+    return node.op == "GELU" and bool(node.options.get("approximate"))
+
+
 def _real(node: Node) -> Callable[[Array], Array]:
-    return _gelu_tanh if node.options.get("approximate") else FUNCTIONS[node.op].real
+    return _gelu_tanh if _by_tanh(node) else FUNCTIONS[node.op].real
 
 
 def _infer(node: Node) -> list[Shape]:
@@ -143,7 +147,7 @@ def lower(node: Node, target: Target) -> Call:
     x = node.input(0)
     if x.type == "INT8":
         return lookup(node, lambda q: _int8(node, q))
-    way = "_tanh" if node.options.get("approximate") else ""
+    way = "_tanh" if _by_tanh(node) else ""
     return elementwise(node, f"tw_{node.op.lower()}{way}_{'s32' if x.type == 'INT32' else 'f32'}")
 
 

@@ -74,7 +74,8 @@ def lower(node: Node, target: Target) -> Call:
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     forms: tuple[tuple[Shape, tuple[tuple[int, int], ...]], ...] = (
-        ((4,), ((3, 2),)), ((3, 5), ((1, 2), (0, 0))), ((3, 5), ((0, 0), (4, 1))), ((2, 3, 4), ((1, 0), (2, 1), (0, 3))),
+        ((4,), ((3, 2),)), ((3, 5), ((1, 2), (0, 0))), ((3, 5), ((0, 0), (4, 1))),
+        ((2, 3, 4), ((1, 0), (2, 1), (0, 3))),
         ((2, 4, 5, 3), ((0, 0), (1, 1), (2, 2), (0, 0))), ((2, 3), ((0, 0), (0, 0))),
     )  # fmt: skip
     for shape, padding in forms:

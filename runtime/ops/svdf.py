@@ -23,7 +23,7 @@ def infer(node: Node) -> list[Shape]:
     need(len(x.shape) == len(features.shape) == len(time.shape) == 2, node, "input and weights must be matrices")
     (batches, size), (filters, memory) = x.shape, time.shape
     need(rank >= 1 and filters % rank == 0, node, f"{filters} filters are no multiple of rank {rank}")
-    need(features.shape == (filters, size) and memory >= 1, node, f"{x}, {features} and {time} do not fit together")
+    need(features.shape == (filters, size) and memory >= 1, node, f"{x}, {features} and {time} do not match")
     need(bias is None or bias.shape == (filters // rank,), node, f"{bias} must have {filters // rank} elements")
     need(state.size == batches * filters * memory, node, f"{state} must have {batches * filters * memory} elements")
     need(state.variable, node, f"{state} must be a variable")
@@ -116,7 +116,7 @@ def _case(rng: np.random.Generator, kind: str, shape: Shape, units: int, rank: i
     x = tensor(shape, byte, scales["x"], 0 if real else 4, name="x")
     state = replace(tensor((shape[0], filters * memory), held, scales["s"], of_state, name="s"), variable=True)
     of_bias = ("FLOAT32", None) if real else ("INT32", 2.0 * 0.01)
-    bias = tensor((units,), *of_bias, data=rng.integers(-9, 9, units), name="b")
+    bias = tensor((units,), of_bias[0], of_bias[1], data=rng.integers(-9, 9, units), name="b")
     y = tensor((shape[0], units), byte, scales["y"], 0 if real else -128, name="y")
     ins = (x, some("f", byte, (filters, shape[1])), some("t", held, (filters, memory)), bias, state)
     options = {"rank": rank, "fused_activation_function": "RELU", "asymmetric_quantize_inputs": False}

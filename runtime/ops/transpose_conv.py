@@ -60,7 +60,7 @@ def infer(node: Node) -> list[Shape]:
     need(len(x.shape) == 4 and x.size > 0, node, f"{x} must have 4 dimensions (NHWC)")
     need(len(shape) == 4 and min(shape) >= 1, node, f"{list(shape)} is no shape of an output")
     fits = w.shape[3] == x.shape[3] and shape[::3] == (x.shape[0], w.shape[0])
-    need(fits, node, f"{x}, {w} and the output's shape {list(shape)} do not fit together")
+    need(fits, node, f"{x}, {w} and the output's shape {list(shape)} do not match")
     if _conv.is_hybrid(_as_conv(node)):
         raise unsupported(node, "float activations with int8 weights have no kernel: dequantise the weights")
     _conv.check_types(_as_conv(node), w.shape[0])
