@@ -9,15 +9,16 @@ INSTALLED := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
 JOBS ?= 2
 
-# What bench-embedded measures: models that TFLM was measured with, where the corpus is present, and built-in ones.
+# What bench-embedded measures: models that TFLM was measured with or, without the corpus, built-in ones that are alike.
 CORPUS ?= $(or $(TWINFER_SHARED),../shared)/corpus/models
 MEASURED := $(addprefix mlp_,kws_int8 vww_int8 ic_int8 ad01_int8)
 MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quantized)
-EMBEDDED ?= $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)) $(addsuffix _int8,kws vww ic ad01 digits)
-CORES ?= cortex-m0,cortex-m3,cortex-m4,cortex-m7,cortex-m33,cortex-m55
-REPORT ?= build/bench-embedded.json
+EMBEDDED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)),$(addsuffix _int8,kws vww ic ad01))
+CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
+OPTIMIZE ?= speed,balanced,size
+REPORT ?= build/bench-embedded
 
-.PHONY: help demo setup build test test-all lint format bench bench-embedded clean
+.PHONY: help demo prices setup build test test-all lint format bench bench-embedded clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -25,6 +26,9 @@ help:  ## this list
 
 demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
 	$(BIN)/twinfer bench
+
+prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/prices.toml)
+	$(BIN)/python -m twinfer.bench.prices $(EMBEDDED)
 
 setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 	@$(MAKE) -s --no-print-directory $(KERNELS)  # a second look: installing has built them
@@ -52,7 +56,8 @@ bench: setup  ## the benchmark suites
 
 bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside them (takes minutes)
 	@mkdir -p $(dir $(REPORT))
-	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --json $(REPORT)
+	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --engine compiled --optimize $(OPTIMIZE) \
+		--json $(REPORT).json --html $(REPORT).html
 
 clean:  ## removes everything that was made
 	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from twinfer.aot.emit import Project
-from twinfer.aot.firmware import COMPILER, FLAGS, linker_script
+from twinfer.aot.firmware import COMPILER, LEVELS, flags_for, linker_script
 from twinfer.aot.qemu import QEMU, SILENT
 from twinfer.aot.stack import stack_bound
 from twinfer.aot.targets import BOARD, Card
@@ -28,13 +28,18 @@ def sources(card: Card) -> dict[str, str]:
 def worst_stack(project: Project, card: Card) -> int | None:
     """Bytes of stack that a run needs at most there; None without the tools to tell."""
     try:
-        return stack_bound(project, COMPILER, (*card.flags, *FLAGS)).bytes
+        return stack_bound(project, COMPILER, flags_for(card, project)).bytes
     except ToolError:
         return None
 
 
 def building(card: Card | None, target: Target) -> Mapping[str, str]:
     """How to compile, link and run: for a board, or for the machine that make runs on."""
+    level = LEVELS[target.optimize]
+    return {"level": level, "slim": "" if level == "-O3" else f" {level}", **_machine(card, target)}
+
+
+def _machine(card: Card | None, target: Target) -> Mapping[str, str]:
     if card is None:
         return {
             "tools": "CC ?= cc\nAR ?= ar",

@@ -1,7 +1,7 @@
 """Plan -> C: ``<name>.c`` with one function a layer, ``<name>_data.c`` with the constants, ``<name>.h`` for the caller.
 
-Nothing is planned or chosen here but which layers share a body. The text depends on the plan, the name, the mode and
-the tool's version only: same model and options, same bytes.
+Nothing is planned or chosen here but which layers share a body (``choice.py``). The text depends on the plan, the name,
+the mode and the tool's version only: same model and options, same bytes.
 
 Weights, biases, the multipliers of their scales, tables and the model's hash are in ``<name>_data.c`` alone. All else
 is structure: the graph with its shapes, types, options and shared buffers, and scale and zero point of every tensor but
@@ -17,10 +17,11 @@ from importlib import metadata
 from typing import Literal, get_args
 
 from twinfer.aot import guard as guards
+from twinfer.aot.choice import Policy, cold, default_policy, share_all
 from twinfer.aot.data import Constants, data_header, data_source
 from twinfer.aot.headers import closure, headers_of
 from twinfer.aot.interface import header, sizes, static_source
-from twinfer.aot.layers import Layers, Policy, default_policy, kernel_counts
+from twinfer.aot.layers import Layers, kernel_counts
 from twinfer.aot.literals import check_name
 from twinfer.aot.table import Table
 from twinfer.runtime.errors import InvalidArgumentError
@@ -38,7 +39,8 @@ class Project:
     """Emitted sources: ``code`` maps a path in the project's folder to its text, for all but the constants' values.
 
     ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode there are
-    none until ``wrappers`` is appended to ``<name>.c``, for a program that calls single steps.
+    none until ``wrappers`` is appended to ``<name>.c``, for a program that calls single steps. ``shared`` are the
+    steps that call an instance of their kernel that is shared.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Project:
     mode: Mode
     code: Mapping[str, str]
     layers: tuple[str, ...]
+    shared: frozenset[int]
     wrappers: str
     constants: Constants
     banner: str
@@ -93,11 +96,10 @@ def emit(
         raise InvalidArgumentError(f"mode {mode!r} does not exist, only {', '.join(get_args(Mode))}")
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
-    policy = policy or default_policy(plan.target)
-    steps = _compiled(plan, name, constants, policy) if mode == "compiled" else _interpreted(plan, name, constants)
+    shared = (policy or default_policy(plan.target) if mode == "compiled" else share_all)(plan)
+    steps = _compiled(plan, name, constants, shared) if mode == "compiled" else _interpreted(plan, name, constants)
     steps = _guarded(plan, name, steps) if guard and plan.steps else steps
-    made = f"{name}: made by twinfer {version()} for target {plan.target.name}"
-    banner = f"/* {made}{'' if mode == 'compiled' else f', {mode}'}. Do not edit. */"
+    banner = f"/* {name}: made by twinfer {version()} for target {_wanted(plan, mode)}. Do not edit. */"
     macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
     code = {
         f"{name}.h": header(plan, name, banner, macros),
@@ -106,7 +108,13 @@ def emit(
         f"{name}_static.c": static_source(plan, name, banner),
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    return Project(name, plan, mode, code, steps.layers, steps.wrappers, constants, banner, sha256, stack_bytes)
+    return Project(name, plan, mode, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
+
+
+def _wanted(plan: Plan, mode: Mode) -> str:
+    """What was asked for, in words."""
+    words = [plan.target.name, *([] if mode == "compiled" else [mode])]
+    return ", ".join(words if plan.target.optimize == "balanced" else [*words, f"for {plan.target.optimize}"])
 
 
 @dataclass(frozen=True)
@@ -132,8 +140,8 @@ class _Steps:
             yield f"for (int32_t i = 0; i < {len(self.layers)}; ++i) {self.calls[0]}"
 
 
-def _compiled(plan: Plan, name: str, constants: Constants, policy: Policy) -> _Steps:
-    printer = Layers(plan, name, constants, policy(plan))
+def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> _Steps:
+    printer = Layers(plan, name, constants, shared, cold(plan))
     layers = tuple(printer)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     symbols = tuple(layer.symbol for layer in layers)

@@ -1,8 +1,8 @@
-"""The layers of a plan as C: params, one static function a layer, and the choice of which bodies are specialised."""
+"""The layers of a plan as C: params, and one static function a layer, over a specialised body or a shared one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinfer.aot.data import Constants
@@ -11,64 +11,6 @@ from twinfer.kernels_c import ffi
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array, Call, Param
 from twinfer.runtime.plan import Plan, Step
-from twinfer.runtime.target import Target
-
-#: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
-Policy = Callable[[Plan], frozenset[int]]
-
-#: Distinct specialised bodies of one kernel beyond which layers share one instance. Measured: mlp_vww_int8, 27 layers:
-#: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time a body.
-MOST_BODIES = 64
-
-#: The same for small targets, where flash is dear, and how many bodies a model may have before that counts.
-FEW_BODIES, FREE_BODIES = 3, 16
-
-
-def specialise(plan: Plan) -> frozenset[int]:
-    """Share nothing, but the bodies with the least work of a kernel that has more than ``MOST_BODIES``."""
-    return _least(plan, MOST_BODIES)
-
-
-def specialise_few(plan: Plan) -> frozenset[int]:
-    """The same with ``FEW_BODIES``, in a model of more than ``FREE_BODIES``.
-
-    Bytes of all read-only data but weights and millions of instructions on Cortex-M4 at -O3: mlp_vww 14,139 and 40.8
-    (all specialised about 20,000 and 32.6; all repeated shared 9,700 and 53.9), person_detect 13,702 and 41.0; mlp_ic
-    and mlp_kws have few bodies and keep all. TFLM's smallest build takes 40,600 to 45,448 bytes.
-    """
-    free = sum(map(len, _bodies(plan).values())) <= FREE_BODIES
-    return specialise(plan) if free else _least(plan, FEW_BODIES)
-
-
-def share_repeated(plan: Plan) -> frozenset[int]:
-    """Share every kernel that is called with different params: the smallest code."""
-    return frozenset(i for users in _bodies(plan).values() if len(users) > 1 for steps in users for i in steps)
-
-
-def share_all(plan: Plan) -> frozenset[int]:
-    """Every step shares, as in the interpreter."""
-    return frozenset(range(len(plan.steps)))
-
-
-def default_policy(target: Target) -> Policy:
-    """What suits a target best when nothing is asked for."""
-    return specialise if target.wide else specialise_few
-
-
-def _bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:
-    """Of every kernel the steps that could share a specialised body, most work first."""
-    bodies: dict[str, dict[str, list[int]]] = {}
-    for i, step in enumerate(plan.steps):
-        bodies.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
-    return {
-        kernel: sorted(users.values(), key=lambda steps: -sum(plan.steps[i].call.macs for i in steps))
-        for kernel, users in bodies.items()
-    }
-
-
-def _least(plan: Plan, most: int) -> frozenset[int]:
-    """The steps of all bodies but the ``most`` of every kernel with the most work."""
-    return frozenset(i for users in _bodies(plan).values() for steps in users[most:] for i in steps)
 
 
 def initialiser(call: Call) -> str:
@@ -100,10 +42,15 @@ class Layer:
 
 
 class Layers:
-    """Prints the layers of one plan; ``preamble`` is what has to stand before them."""
+    """Prints the layers of one plan; ``preamble`` is what has to stand before them.
 
-    def __init__(self, plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> None:
-        self._plan, self._name, self._constants, self._shared = plan, name, constants, shared
+    ``shared`` and ``cold`` are the steps that call shared instances, and those that are compiled for size.
+    """
+
+    def __init__(
+        self, plan: Plan, name: str, constants: Constants, shared: frozenset[int], cold: frozenset[int] = frozenset()
+    ) -> None:
+        self._plan, self._name, self._constants, self._shared, self._cold = plan, name, constants, shared, cold
         self._params = [initialiser(step.call) for step in plan.steps]
         self._users: dict[tuple[str, str, bool], list[int]] = {}
         for i in range(len(plan.steps)):
@@ -112,10 +59,12 @@ class Layers:
     @property
     def preamble(self) -> str:
         """Instances of the shared kernels, or nothing."""
-        used = dict.fromkeys(self._plan.steps[i].call.kernel for i in sorted(self._shared))
+        used: dict[str, list[int]] = {}
+        for i in sorted(self._shared):
+            used.setdefault(self._plan.steps[i].call.kernel, []).append(i)
         if not used:
             return ""
-        lines = [f"static TW_NOINLINE TW_SHARED({k}, {self._name}_{k})" for k in used]
+        lines = [f"{self._storage(users)} TW_SHARED({k}, {self._name}_{k})" for k, users in used.items()]
         return "\n".join(["/* Kernels that layers share, params read at run time. */", *lines, "", ""])
 
     def __iter__(self) -> Iterator[Layer]:
@@ -140,6 +89,10 @@ class Layers:
         """Steps of equal keys have params and body in common."""
         return self._plan.steps[i].call.kernel, self._params[i], i in self._shared
 
+    def _storage(self, users: Iterable[int]) -> str:
+        """What the definition of a function of these steps begins with."""
+        return "static TW_NOINLINE TW_COLD" if self._cold.issuperset(users) else "static TW_NOINLINE"
+
     def _params_text(self, i: int) -> str:
         """The params struct, and beside it the specialised body if other layers use it, too; once for equal params."""
         kernel, params, shared = self._key(i)
@@ -150,7 +103,7 @@ class Layers:
         if shared or len(users) == 1:
             return text
         call = f"{kernel}_body(&{self.params(i)}, in, out, scratch);"
-        head = f"static TW_NOINLINE void {self._name}_{i}_body("
+        head = f"{self._storage(users)} void {self._name}_{i}_body("
         return f"{text}\n{head}const void *const *in, void *const *out, void *scratch) {{\n    {call}\n}}"
 
     def _invoke(self, i: int) -> str:
@@ -166,7 +119,7 @@ class Layers:
         inputs = wrapped([self._pointer(arg) for arg in call.inputs], " " * 8).strip()
         outputs = wrapped([self._pointer(arg) for arg in call.outputs], " " * 8).strip()
         scratch = f"arena + {step.scratch}" if call.scratch else "NULL"
-        lines = [f"static TW_NOINLINE void {symbol}(unsigned char *arena) {{"]
+        lines = [f"{self._storage([i])} void {symbol}(unsigned char *arena) {{"]
         if call.inputs:
             lines.append(f"    const void *const in[] = {{{inputs}}};")
         lines.append(f"    void *const out[] = {{{outputs}}};")

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.aot import boards
+from twinfer.aot.choice import Policy
 from twinfer.aot.emit import Mode, Project, emit, version
-from twinfer.aot.layers import Policy, kernel_counts
+from twinfer.aot.layers import kernel_counts
 from twinfer.aot.literals import comment, grouped
 from twinfer.aot.selftest import test_source, vectors
 from twinfer.aot.targets import Card
@@ -111,6 +112,7 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
     described = {
         "tool": version(),
         "target": project.plan.target.name,
+        "optimize": project.plan.target.optimize,
         "mode": project.mode,
         "model_sha256": project.sha256,
         "files": sorted(files),

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from twinfer.aot.emit import Project
-from twinfer.aot.firmware import FLAGS, Firmware, build
+from twinfer.aot.firmware import Firmware, build
 from twinfer.aot.guard import check_status
 from twinfer.aot.host import find_compiler
 from twinfer.aot.targets import BOARD, Card, find
@@ -92,10 +92,10 @@ def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIEN
     return run_jobs(firmware, [Job(inputs)], count=False, patience=patience)[0].outputs
 
 
-def measure(project: Project, card: Card, inputs: Sequence[Array], flags: Sequence[str] = FLAGS) -> Measurement:
+def measure(project: Project, card: Card, inputs: Sequence[Array]) -> Measurement:
     """Build and run a model, whole and layer by layer, and count; the same figures every time."""
     jobs = [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)]
-    whole, steps, painted = run_jobs(build(project, card, flags), jobs)
+    whole, steps, painted = run_jobs(build(project, card), jobs)
     return Measurement(whole.outputs, whole.counts[0], steps.counts, painted.stack_bytes)
 
 

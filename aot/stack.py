@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinfer.aot.emit import Project
-from twinfer.aot.firmware import COMPILER, FLAGS, Firmware, firmware_sources
+from twinfer.aot.firmware import COMPILER, Firmware, firmware_sources
 from twinfer.aot.layers import kernel_counts
 from twinfer.aot.sizes import SECTIONS, image, image_sources, named_symbols, open_elf, section_kind
 from twinfer.aot.tools import Files, built, compiler_version, run_tool
@@ -53,14 +53,14 @@ def stack_bound(project: Project, compiler: str, flags: Sequence[str]) -> StackB
     return read_bound(image(project, compiler, flags), f"{project.name}_run", compiler, told)
 
 
-def firmware_bound(firmware: Firmware, flags: Sequence[str] = FLAGS, model: int = 0) -> StackBound:
-    """The bound of a model's run within a program that was built with those flags: what its marks are held against.
+def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
+    """The bound of a model's run within a program: what its marks are held against.
 
     It may differ from ``stack_bound``: what else is in a program changes what gcc inlines.
     """
     project = firmware.projects[model]
     sources = firmware_sources(firmware.projects, firmware.card)
-    told = callgraph(sources, COMPILER, (*firmware.card.flags, *flags, *SECTIONS))
+    told = callgraph(sources, COMPILER, (*firmware.flags, *SECTIONS))
     shared = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
     return read_bound(firmware.elf, f"{project.name}_run", COMPILER, told, shared.__contains__)
 

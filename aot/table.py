@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from twinfer.aot.choice import cold, share_all
 from twinfer.aot.data import Constants
-from twinfer.aot.layers import Layers, share_all
+from twinfer.aot.layers import Layers
 from twinfer.aot.literals import wrapped
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array, Call
@@ -17,7 +18,7 @@ class Table:
 
     def __init__(self, plan: Plan, name: str, constants: Constants) -> None:
         self._plan, self._name = plan, name
-        self._layers = Layers(plan, name, constants, share_all(plan))
+        self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
         self._constants = constants
         self._numbers: dict[str, int] = {}
         self._codes = [self._pointers(step.call) for step in plan.steps]

@@ -1,25 +1,28 @@
-"""One model on one microcontroller, in both modes, under QEMU: the rows of ``twinfer bench --target cortex-m4``.
+"""One model on one microcontroller under QEMU, in both modes: the rows of ``twinfer bench --target cortex-m4``.
+
+Compiled code is measured once for every use of flash that is asked for, interpreted once: its kernels are shared.
 
 Instructions, never cycles: QEMU executes what the core would, and knows nothing of its pipeline or its memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 from typing import get_args
 
 from twinfer.aot.emit import Mode, Project, emit
-from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, FLAGS, Firmware, build
+from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, build, flags_for
 from twinfer.aot.literals import identifier
-from twinfer.aot.qemu import QEMU, QEMU_PACKAGE, Job, Result, run_jobs
-from twinfer.aot.sizes import Sizes, sizes
+from twinfer.aot.qemu import QEMU, QEMU_PACKAGE, Job, run_jobs
+from twinfer.aot.sizes import sizes
 from twinfer.aot.stack import firmware_bound
 from twinfer.aot.targets import Card
 from twinfer.aot.tools import need_tool
-from twinfer.bench.compare import Progress, Row, described, max_difference, same_bits
+from twinfer.bench.compare import Progress, Row, max_difference, same_bits
+from twinfer.bench.price import priced_layers
 from twinfer.bench.recorded import recorded
 from twinfer.bench.source import Source
 from twinfer.bench.verify import TOLERANCE, Line, Proof, compare
@@ -28,6 +31,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
+from twinfer.runtime.target import Optimize
 
 #: Interpreted first, as on the host.
 MODES: Sequence[Mode] = get_args(Mode)[::-1]
@@ -38,10 +42,12 @@ FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_byt
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: single layers, too? On which inputs?"""
+    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes?"""
 
     layers: bool = False
     seed: int = 0
+    optimize: Sequence[Optimize] = ("balanced",)
+    modes: Sequence[Mode] = MODES
 
 
 def need_tools() -> None:
@@ -53,16 +59,17 @@ def need_tools() -> None:
 
 
 def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
-    """A row a mode, then TFLM's recorded ones where they are known for this model and core.
+    """A row for interpreted mode, one a setting for compiled code, then TFLM's recorded ones where they are known.
 
-    A mode that cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
+    What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
     """
-    plan = make_plan(source.graph, card.target)
-    inputs = random_inputs(plan.graph, options.seed)
-    want = host_outputs(plan.graph, inputs)
+    plans = [make_plan(source.graph, card.target.optimized(setting)) for setting in options.optimize]
+    inputs = random_inputs(plans[0].graph, options.seed)
+    want = host_outputs(plans[0].graph, inputs)
+    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else plans[:1])]
     rows = []
-    for i, mode in enumerate(MODES):
-        progress(i / 2)
+    for i, (mode, plan) in enumerate(runs):
+        progress(i / len(runs))
         project = emit(plan, identifier(source.name), mode=mode)
         rows.append(_row(source.name, project, card, inputs, want, options))
     return [*rows, *recorded(source, card.name)]
@@ -88,6 +95,7 @@ def _row(
         "model": model,
         "engine": project.mode,
         "target": card.name,
+        "optimize": plan.target.optimize,
         "board": card.machine,
         "operators": len(plan.graph.nodes),
         "macs": plan.macs,
@@ -101,13 +109,15 @@ def _row(
     }
     try:
         firmware = build(project, card)
-        whole, steps, painted = _runs(firmware, inputs)
-        taken = sizes(project, COMPILER, (*card.flags, *FLAGS))
+        whole, painted, *steps = results = run_jobs(firmware, _jobs(inputs, options))
+        taken = sizes(project, COMPILER, flags_for(card, project))
         bound = firmware_bound(firmware)
+        layers = priced_layers(project, card, inputs, steps[0].counts, taken) if steps else {}
     except ToolError as error:
         return {**row, "error": str(error)}
-    every, wanted = [value for result in (whole, steps, painted) for value in result.outputs], [*want] * 3
-    row |= {
+    every, wanted = [value for result in results for value in result.outputs], [*want] * len(results)
+    return {
+        **row,
         "same_bits": same_bits(every, wanted),
         "max_difference": max_difference(every, wanted),
         "agrees": all(agree(*pair) for pair in zip(every, wanted, strict=True)),
@@ -117,30 +127,19 @@ def _row(
         "ram_bytes": taken.ram_bytes,
         "stack_bytes": painted.stack_bytes,
         "stack_bound_bytes": bound.bytes,
+        **layers,
     }
-    return {**row, "layers": list(_layers(project, steps, taken))} if options.layers else row
+
+
+def _jobs(inputs: Sequence[Array], options: Options) -> list[Job]:
+    """The whole, the same on painted stack and, if layers are asked for, step by step."""
+    return [Job(inputs), Job(inputs, paint=True), *([Job(inputs, by_step=True)] if options.layers else [])]
 
 
 def agree(value: Array, want: Array) -> bool:
     """The same bits or, of floats, within the tolerance: newlib's exp and tanh are not glibc's."""
     difference = compare(0, want, value, TOLERANCE)
     return difference is None or difference.within
-
-
-def _runs(firmware: Firmware, inputs: Sequence[Array]) -> list[Result]:
-    """The whole, step by step, and on painted stack."""
-    return run_jobs(firmware, [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)])
-
-
-def _layers(project: Project, steps: Result, taken: Sizes) -> Iterator[Row]:
-    """Every step: its instructions, and the bytes of code and params that are its alone."""
-    for i, (step, count) in enumerate(zip(project.plan.steps, steps.counts, strict=True)):
-        own = taken.layer(i)
-        yield {
-            **described(step),
-            "instructions": count,
-            "code_bytes": sum(own.get(group, 0) for group in ("code", "params")),
-        }
 
 
 def verify_on(
@@ -150,6 +149,7 @@ def verify_on(
     seed: int = 0,
     samples: int = 1,
     guard: bool = False,
+    optimize: Optimize = "balanced",
     progress: Progress = lambda share: None,
 ) -> Proof:
     """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
@@ -166,7 +166,8 @@ def verify_on(
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))
         try:
-            project = emit(make_plan(graph, card.target), identifier(source.name), mode=mode, guard=guard)
+            plan = make_plan(graph, card.target.optimized(optimize))
+            project = emit(plan, identifier(source.name), mode=mode, guard=guard)
             results = run_jobs(build(project, card), [Job(sample) for sample in inputs], count=False)
         except ToolError as error:
             proof.notes[engine_on(card, mode)] = str(error)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.compare import Row
+from twinfer.bench.limits import Standing, Verdict, mean, settings_of, standings
 from twinfer.bench.report import bits, engine_label, models, table, variant
 
 Cell = str | Text
@@ -20,12 +21,13 @@ def embedded_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
         own = [row for row in rows if row["target"] == target]
         yield _figures(target, own)
         yield from (Text(f"{r['model']}: {r['engine']}: {r['error']}", style="yellow") for r in own if r.get("error"))
-        for model in models(own):
-            layered = [row for row in own if row["model"] == model and row.get("layers")]
-            if layered:
-                yield _layers(f"Layers of {model} on {target}: instructions", layered)
+        for row in own:
+            if row.get("layers") and row["engine"] == "compiled":
+                yield _layers(row)
+                yield from _instances(row)
     if rows:
         yield from _legend(rows)
+    yield from beside_tflm(standings(rows))
 
 
 def _legend(rows: Sequence[Row]) -> Iterator[Text]:
@@ -46,8 +48,14 @@ def _figures(target: str, rows: Sequence[Row]) -> Table:
         own = [row for row in rows if row["model"] == model]
         macs = own[0]["macs"]
         for row in own:
-            made.add_row(engine_label(row), *_cells(row, macs))
+            made.add_row(_label(row), *_cells(row, macs))
     return made
+
+
+def _label(row: Row) -> Text:
+    """The engine, and of compiled code what it is optimized for."""
+    label = engine_label(row)
+    return label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
 
 
 def _cells(row: Row, macs: int) -> list[Cell]:
@@ -65,22 +73,72 @@ def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _layers(title: str, rows: Sequence[Row]) -> Table:
-    """A line a step: instructions by mode, and of the compiled one a MAC's, its share of the run, and its own code."""
-    modes = [row["engine"] for row in rows]
-    made = table(title, "#", "<operator", "<kernel", "<output", "MACs", *modes, "a MAC", "share", "code\nbytes", gap=1)
-    total = rows[-1]["instructions"]
-    for group in zip(*(row["layers"] for row in rows), strict=True):
-        last = group[-1]
+def _layers(row: Row) -> Table:
+    """A line a step: what it costs with a body of its own and over a shared one; the choice that was made is bold."""
+    title = f"Layers of {row['model']} on {row['target']}, {row['optimize']}: instructions, and bytes of their own"
+    columns = ("MACs", "a MAC", "share", "own\nbody", "\nbytes", "shared\nbody", "\nbytes", "<choice")
+    made = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)
+    for layer in row["layers"]:
         made.add_row(
-            str(last["index"]),
-            last["op"],
-            variant(last["op"], last["kernel"]),
-            "×".join(map(str, last["shape"])),
-            _number(last["macs"] or None),
-            *(f"{layer['instructions']:,}" for layer in group),
-            f"{last['instructions'] / last['macs']:.2f}" if last["macs"] else "-",
-            f"{100 * last['instructions'] / max(total, 1):.0f} %",
-            f"{last['code_bytes']:,}",
+            str(layer["index"]),
+            layer["op"],
+            variant(layer["op"], layer["kernel"]),
+            "×".join(map(str, layer["shape"])),
+            _number(layer["macs"] or None),
+            f"{layer['instructions'] / layer['macs']:.2f}" if layer["macs"] else "-",
+            f"{100 * layer['instructions'] / max(row['instructions'], 1):.0f} %",
+            *_choices(layer),
         )
     return made
+
+
+def _choices(layer: Row) -> Iterator[Cell]:
+    """Instructions and bytes both ways, and which way it is."""
+    taken = [_number(layer[key]) for key in ("instructions", "code_bytes")]
+    other = [_number(layer[key]) for key in ("other_instructions", "other_code_bytes")]
+    shared = layer["shared"]
+    for cell in other if shared else taken:
+        yield Text(cell, style="bright_black" if shared else "bold")
+    for cell in taken if shared else other:
+        yield Text(cell, style="bold" if shared else "bright_black")
+    yield "shared" if shared else "own"
+
+
+def _instances(row: Row) -> Iterator[Text]:
+    """What the layers share, which is nobody's own."""
+    if row["instances"]:
+        sizes = ", ".join(f"{kernel} {_number(size)}" for kernel, size in row["instances"].items())
+        yield Text(f"Bytes of shared bodies, paid once: {sizes}.")
+
+
+def beside_tflm(found: Sequence[Standing]) -> Iterator[RenderableType]:
+    """Of every core a table of the ratios to TFLM, green within the project's limits and red beyond."""
+    for target in dict.fromkeys(standing.target for standing in found):
+        yield _beside([standing for standing in found if standing.target == target])
+    if found:
+        yield Text(
+            "Instructions against TFLM + CMSIS-NN at -O3. Code: bytes, and against TFLM's smallest build. Weights"
+        )
+        yield Text(
+            "against weights + bias + 5 B a channel; RAM against the plan's bound and TFLM's arena (bench/limits.py)."
+        )
+
+
+def _beside(own: Sequence[Standing]) -> Table:
+    settings = settings_of(own)
+    counts = [f"instr.\n{setting}" for setting in settings]
+    codes = [f"code\n{setting}" for setting in settings]
+    made = table(f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", "/ arena")
+    for each in own:
+        cells = [*(each.instructions.get(s) for s in settings), *(each.code.get(s) for s in settings)]
+        made.add_row(each.model, *map(_verdict, [*cells, each.weights, each.ram, each.arena]))
+    means = [mean(own, setting) for setting in settings]
+    if first := next(filter(None, means), None):
+        made.add_row(Text(f"mean of {first[1]}", style="bold"), *(_verdict(m and m[0]) for m in means))
+    return made
+
+
+def _verdict(verdict: Verdict | None) -> Text:
+    if verdict is None:
+        return Text("-")
+    return Text(str(verdict), style="" if verdict.good is None else "green" if verdict.good else "bold red")

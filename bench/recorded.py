@@ -29,6 +29,7 @@ def recorded(source: Source, target: str) -> list[Row]:
         if figures is not None:
             rows.append(_row(source.name, engine, target, dict(zip(tables["columns"], figures, strict=True))))
             rows[-1]["recorded"] = f"alike: {model}" if named else model
+            rows[-1]["weights_floor_bytes"] = tables["weights_floor_bytes"].get(model)
     return rows
 
 

@@ -60,6 +60,7 @@ typedef struct {
 TW_INLINE void tw_add_plane_s8_row(const tw_add_plane_s8_params *p, const int8_t *a, int32_t a_step, const int8_t *b,
                                    int32_t b_step, int8_t *y) {
     const uint32_t a_mult = (uint32_t)p->a_mult, b_mult = (uint32_t)p->b_mult, offset = (uint32_t)p->offset;
+    TW_ROLLED
     for (int32_t i = 0; i < p->size; ++i) {
         const uint32_t left = (uint32_t)a[i * a_step] * a_mult + offset;
         y[i] = (int8_t)tw_shift_clamp8((int32_t)((uint32_t)b[i * b_step] * b_mult + left), p->shift);

@@ -4,6 +4,7 @@
 
 #include "hybrid.h"
 #include "sums.h"
+#include "sums_f32.h"
 
 /* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c] with the input zero point folded in (less
  * in_zero times the channel's sum of weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds.
@@ -165,39 +166,47 @@ typedef struct {
     float act_min, act_max;
 } tw_conv2d_f32_params;
 
-TW_INLINE float tw_conv2d_sum_f32(const float *TW_RESTRICT x, const float *TW_RESTRICT w, int32_t y0, int32_t x0,
+/* The sums of four channels, size apart, over the taps inside the image. x: the window's corner at the group's first
+ * channel, which may lie outside; w: the first of the four. */
+TW_INLINE void tw_conv2d_sums_f32(float *acc, const float *x, const float *w, int32_t size, const tw_inside *inside,
                                   const tw_conv2d_f32_params *p) {
-    float acc = 0.0F;
-    for (int32_t ky = 0; ky < p->k_h; ++ky) {
-        const int32_t iy = y0 + ky * p->dilation_h;
-        if (iy < 0 || iy >= p->in_h) continue;
-        for (int32_t kx = 0; kx < p->k_w; ++kx) {
-            const int32_t ix = x0 + kx * p->dilation_w;
-            if (ix < 0 || ix >= p->in_w) continue;
-            const float *TW_RESTRICT from = x + (iy * p->in_w + ix) * p->in_c;
-            const float *TW_RESTRICT tap = w + (ky * p->k_w + kx) * p->depth;
-            for (int32_t c = 0; c < p->depth; ++c) acc += from[c] * tap[c];
+    const int32_t joined = p->dilation_w == 1 && p->depth == p->in_c; /* a row of taps is one run */
+    const int32_t taps = joined ? inside->end - inside->first : 1;
+    for (int32_t ky = inside->top; ky < inside->bottom; ++ky)
+        for (int32_t kx = inside->first; kx < inside->end; kx += taps)
+            tw_rows_f32(acc, x + (ky * p->dilation_h * p->in_w + kx * p->dilation_w) * p->in_c,
+                        w + (ky * p->k_w + kx) * p->depth, taps * p->depth, size);
+}
+
+/* Every channel of one output; x: the window's corner. */
+TW_INLINE void tw_conv2d_pixel_f32(const float *x, const float *w, const float *bias, float *y, const tw_inside *inside,
+                                   const tw_conv2d_f32_params *p) {
+    const int32_t group = p->out_c / (p->in_c / p->depth), size = p->k_h * p->k_w * p->depth;
+    const tw_rows rows = tw_rows_of(group, 4);
+    for (int32_t g = 0; g < p->out_c; g += group, x += p->depth)
+        for (int32_t next = 0; next < group; next += rows.step) {
+            const int32_t at = g + tw_min(next, group - rows.step);
+            float acc[4] = {0.0F, 0.0F, 0.0F, 0.0F};
+            tw_conv2d_sums_f32(acc, x, w + at * size, rows.apart * size, inside, p);
+            for (int32_t c = at; c < at + rows.step; ++c)
+                y[c] = tw_clampf(acc[c - at] + bias[c], p->act_min, p->act_max);
         }
-    }
-    return acc;
 }
 
 TW_KERNEL(tw_conv2d_f32) {
     const tw_conv2d_f32_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    const float *TW_RESTRICT w = (const float *)in[1];
-    const float *TW_RESTRICT bias = (const float *)in[2];
-    float *TW_RESTRICT y = (float *)out[0];
-    const int32_t group = p.out_c / (p.in_c / p.depth);
+    const float *x = (const float *)in[0], *w = (const float *)in[1], *bias = (const float *)in[2];
+    float *y = (float *)out[0];
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)
         for (int32_t oy = 0; oy < p.out_h; ++oy)
-            for (int32_t ox = 0; ox < p.out_w; ++ox)
-                for (int32_t c = 0; c < p.out_c; ++c) {
-                    const float acc = tw_conv2d_sum_f32(x + c / group * p.depth, w + c * p.k_h * p.k_w * p.depth,
-                                                        oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
-                    *y++ = tw_clampf(acc + bias[c], p.act_min, p.act_max);
-                }
+            for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
+                const int32_t y0 = oy * p.stride_h - p.pad_h, x0 = ox * p.stride_w - p.pad_w;
+                const tw_inside inside = {
+                    tw_first_inside(y0, p.dilation_h, p.k_h), tw_end_inside(y0, p.dilation_h, p.k_h, p.in_h),
+                    tw_first_inside(x0, p.dilation_w, p.k_w), tw_end_inside(x0, p.dilation_w, p.k_w, p.in_w)};
+                tw_conv2d_pixel_f32(x + (y0 * p.in_w + x0) * p.in_c, w, bias, y, &inside, &p);
+            }
 }
 
 /* float32 over 16 lanes. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y.

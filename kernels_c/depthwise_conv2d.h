@@ -4,6 +4,7 @@
 
 #include "hybrid.h"
 #include "sums.h"
+#include "sums_f32.h"
 
 /* int8, plain C. in: x [batches, in_h, in_w, in_c], w, bias int32 [out_c] with the input zero point folded in (less
  * in_zero times the channel's sum of weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds.
@@ -165,6 +166,28 @@ typedef struct {
     float act_min, act_max;
 } tw_depthwise_conv2d_f32_params;
 
+#if defined(TW_VFP)
+#define TW_DEPTHWISE_EIGHTS(channels) ((channels) >= 8)
+
+/* All channels of one output, multiplier 1, by eights; (y0, x0): the window's corner. */
+TW_INLINE void tw_depthwise_conv2d_eights_f32(const float *x, const float *w, const float *bias, float *y, int32_t y0,
+                                              int32_t x0, const tw_depthwise_conv2d_f32_params *p) {
+    const int32_t row = p->dilation_h * p->in_w * p->in_c, column = p->dilation_w * p->in_c;
+    const int32_t top = tw_first_inside(y0, p->dilation_h, p->k_h), first = tw_first_inside(x0, p->dilation_w, p->k_w);
+    const int32_t rows = tw_end_inside(y0, p->dilation_h, p->k_h, p->in_h) - top;
+    const int32_t columns = tw_end_inside(x0, p->dilation_w, p->k_w, p->in_w) - first;
+    const tw_taps taps = {
+        rows, columns, column, row - columns * column, p->out_c, (p->k_w - columns) * p->out_c, p->act_min, p->act_max};
+    x += (y0 * p->in_w + x0) * p->in_c + top * row + first * column;
+    w += (top * p->k_w + first) * p->out_c;
+    for (int32_t next = 0; next < p->out_c; next += TW_EIGHT) {
+        const int32_t c = tw_min(next, p->out_c - TW_EIGHT); /* the last eight may repeat some */
+        tw_eight_f32(y + c, x + c, w + c, bias + c, &taps);
+    }
+}
+#else
+#define TW_DEPTHWISE_EIGHTS(channels) ((channels) == 8 || (channels) == 16)
+
 /* Eight float lanes (wide.h has sixteen). */
 typedef float tw_f32x8 __attribute__((vector_size(32)));
 typedef float tw_f32x8_any __attribute__((vector_size(32), aligned(4), may_alias));
@@ -197,6 +220,13 @@ TW_INLINE void tw_depthwise_conv2d_eight_f32(const float *x, const float *w, con
     tw_clamp_f32x8(&acc, p->act_min, p->act_max);
     memcpy(y, &acc, sizeof acc);
 }
+
+/* All channels of one output, multiplier 1, by eights; (y0, x0): the window's corner. */
+TW_INLINE void tw_depthwise_conv2d_eights_f32(const float *x, const float *w, const float *bias, float *y, int32_t y0,
+                                              int32_t x0, const tw_depthwise_conv2d_f32_params *p) {
+    for (int32_t c = 0; c < p->out_c; c += 8) tw_depthwise_conv2d_eight_f32(x + c, w + c, bias + c, y + c, y0, x0, p);
+}
+#endif
 
 /* All channels of one output: y collects the sums. x: the image, (y0, x0) the window's corner. */
 TW_INLINE void tw_depthwise_conv2d_pixel_f32(const float *TW_RESTRICT x, const float *TW_RESTRICT w,
@@ -232,9 +262,8 @@ TW_KERNEL(tw_depthwise_conv2d_f32) {
         for (int32_t oy = 0; oy < p.out_h; ++oy)
             for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
                 const int32_t y0 = oy * p.stride_h - p.pad_h, x0 = ox * p.stride_w - p.pad_w;
-                if (p.multiplier == 1 && (p.out_c == 8 || p.out_c == 16)) {
-                    for (int32_t c = 0; c < p.out_c; c += 8)
-                        tw_depthwise_conv2d_eight_f32(x + c, w + c, bias + c, y + c, y0, x0, &p);
+                if (p.multiplier == 1 && TW_DEPTHWISE_EIGHTS(p.out_c)) {
+                    tw_depthwise_conv2d_eights_f32(x, w, bias, y, y0, x0, &p);
                     continue;
                 }
                 tw_depthwise_conv2d_pixel_f32(x, w, y, y0, x0, &p);

@@ -4,27 +4,29 @@
 
 #include "dsp.h"
 
-/* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart by
- * x_line and y_line bytes, their elements by step in both, images by x_size and y_size. Strides are 1 or 2 along a line
- * and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs, lines[0] (0 or 1) begin before the image,
- * lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs of a line, steps (1..254) end inside of it
- * and behind (0 or 1) beyond it.
- * in: x, weights int8 [channels][3 along][3 lines], ends int32 [channels][2]: bias with the input zero point folded in,
- * doubled, and mult; shift int8 [channels]: to the right, 1..22. in_zero is what padding holds. out: y. */
+/* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart
+ * by x_line and y_line bytes, their elements by x_step and y_step (the same unless stride is 2), images by x_size and
+ * y_size. Strides are 1 or 2 along a line and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs,
+ * lines[0] (0 or 1) begin before the image, lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs
+ * of a line, steps (1..254) end inside of it and behind (0 or 1) beyond it.
+ * in: x, weights int8 [in_c * multiplier][3 along][3 lines], ends int32 [in_c * multiplier][2]: bias with the input
+ * zero point folded in, doubled, and mult; shift int8 [in_c * multiplier]: to the right, 1..22. in_zero is what padding
+ * holds. out: y. */
 typedef struct {
-    int32_t batches, channels, x_size, y_size;
+    int32_t batches, in_c, multiplier, x_size, y_size;
     int32_t lines[3], line_stride, x_line, y_line;
-    int32_t steps, behind, stride, pad, step;
+    int32_t steps, behind, stride, pad, x_step, y_step;
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_depthwise_conv2d_dsp_s8_params;
 
-/* What one channel does with three lines; all weights are doubled. pair: those of the first two lines, one a step;
- * thirds, last: those of the third line, where the low half of last holds the shift and, times 256, how many outputs
- * there are whose last column lies in the image. start: of a sum; head: start and the padding before; tail: what the
- * padding behind gives. */
+/* What one channel does with lines of one kind, in the order of the loops' loads. All weights are doubled. pair:
+ * those of the first two lines, one a step; thirds, last: those of the third line, where the low half of last holds
+ * the shift and, times 256, steps. start: of a sum; head: start and the padding before; tail: what the padding behind
+ * gives. x_next, y_next: from behind one line to the next. left: lines to do. */
 typedef struct {
     uint32_t pair[3], thirds, last;
     int32_t line, step, start, mult, rounding, head, tail;
+    int32_t pad, behind, x_next, y_next, y_step, left;
 } tw_depthwise_dsp_channel;
 
 /* One step of three lines: the first two as halves, the third. */
@@ -54,19 +56,12 @@ TW_INLINE int8_t tw_depthwise_dsp_output(int32_t twice, const tw_depthwise_dsp_c
     return (int8_t)tw_clamp8(tw_scaled(twice, c->mult, c->rounding, (int32_t)(c->last & 0xFFU)));
 }
 
-/* Where a line stands: at x, with the next output at y, whose sum over the columns before x is acc. */
-typedef struct {
-    const int8_t *x;
-    int8_t *y;
-    int32_t acc;
-} tw_depthwise_dsp_place;
+/* The loops over c->left lines: x at the first of three, y at the outputs. gcc keeps no more than half of their 18
+ * values in registers, so for it they are written out. */
+#if defined(TW_DSP_LOOPS) && !defined(__clang__)
 
-/* The loops over the outputs of a line whose last column lies in the image. gcc keeps no more than half of their 18 values
- * in registers, so for it they are written out. */
-#if defined(TW_DSP) && defined(__thumb2__) && defined(__OPTIMIZE__) && !defined(__clang__)
-
-/* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the sum
- * to be finished, into r11. */
+/* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the
+ * sum to be finished, into r11. */
 #define TW_DEPTHWISE_LOAD                                                                                              \
     "ldrsb r11, [r0]\n\tldrsb r12, [r0, r9]\n\tpkhbt r11, r11, r12, lsl #16\n\t"                                       \
     "ldrsb r12, [r0, r9, lsl #1]\n\tadd r0, r0, r10\n\t"
@@ -74,77 +69,103 @@ typedef struct {
 #define TW_DEPTHWISE_FINISH                                                                                            \
     "ldrd r11, r12, %[mult]\n\tsmmlar r11, lr, r11, r12\n\tadd r11, r11, lr, asr #31\n\tasr r11, r11, r8\n\t"          \
     "ssat r11, #8, r11\n\t"
+#define TW_DEPTHWISE_TAIL "ldr lr, %[tail]\n\tadd lr, lr, r2\n\t" TW_DEPTHWISE_FINISH
+#define TW_DEPTHWISE_MORE                                                                                              \
+    "ldr r11, %[x_next]\n\tadd r0, r0, r11\n\tldr r11, %[y_next]\n\tadd r1, r1, r11\n\tldr r8, %[last]\n\t"            \
+    "ldr r11, %[left]\n\tsubs r11, r11, #1\n\tstr r11, %[left]\n\tbne 3b"
+#define TW_DEPTHWISE_OPERANDS                                                                                          \
+    [start] "m"(c->start), [mult] "m"(c->mult), [head] "m"(c->head), [tail] "m"(c->tail), [pad] "m"(c->pad),           \
+        [behind] "m"(c->behind), [x_next] "m"(c->x_next), [last] "m"(c->last)
 #define TW_DEPTHWISE_CLOBBERS "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory"
 
-/* Stride 1. r3: the sum of the output after; r1: from x to y. Two outputs a turn; an odd number enters at the second. */
+/* Stride 1. r3: the sum of the output after; r1: from the column after next to y. Two outputs a turn; an odd number
+ * enters at the second. */
 #define TW_DEPTHWISE_NEXT                                                                                              \
     "smlad r2, r11, r5, r3\n\tsmlabt r2, r12, r7, r2\n\tldr r3, %[start]\n\t"                                          \
     "smlad r3, r11, r4, r3\n\tsmlabb r3, r12, r7, r3\n\t"
 #define TW_DEPTHWISE_STEP                                                                                              \
     TW_DEPTHWISE_LOAD TW_DEPTHWISE_THIRD TW_DEPTHWISE_NEXT TW_DEPTHWISE_FINISH "strb r11, [r0, r1]\n\t"
 
-TW_INLINE tw_depthwise_dsp_place tw_depthwise_dsp_steps1(tw_depthwise_dsp_place at, const tw_depthwise_dsp_channel *c) {
-    register const int8_t *x __asm("r0") = at.x;
-    register int8_t *y __asm("r1") = at.y;
-    register int32_t a __asm("r2") = (int32_t)(intptr_t)c, b __asm("r3") = at.acc;
-    __asm volatile("ldm r2, {r4-r10}\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_NEXT "sub r1, r1, r0\n\tsub r1, r1, r10\n\t"
-                   "tst r8, #256\n\tbeq 1f\n\tadd r8, r8, #256\n\tb 2f\n"
+TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+    const int32_t y_next = c->y_next - c->x_next - (2 - c->pad) * c->step;
+    register const int8_t *from __asm("r0") = x;
+    register intptr_t across __asm("r1") = (intptr_t)y - (intptr_t)x - (3 - c->pad) * c->step;
+    register const tw_depthwise_dsp_channel *values __asm("r2") = c;
+    __asm volatile("ldm r2, {r4-r10}\n"
+                   "3:\n\tldr r3, %[head]\n\tldr r2, %[pad]\n\tcbnz r2, 4f\n\t" TW_DEPTHWISE_LOAD
+                   "ldr r3, %[start]\n\tsmlad r3, r11, r4, r3\n\tsmlabb r3, r12, r7, r3\n"
+                   "4:\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_NEXT "tst r8, #256\n\tbeq 1f\n\tadd r8, r8, #256\n\tb 2f\n"
                    "1:\n\t" TW_DEPTHWISE_STEP "2:\n\t" TW_DEPTHWISE_STEP
-                   "sub r8, r8, #512\n\ttst r8, #65280\n\tbne 1b\n\tadd r1, r1, r0\n\tadd r1, r1, r10"
-                   : "+r"(x), "+r"(y), "+r"(a), "+r"(b)
-                   : [start] "m"(c->start), [mult] "m"(c->mult)
-                   : TW_DEPTHWISE_CLOBBERS);
-    at.x = x, at.y = y, at.acc = a;
-    return at;
+                   "sub r8, r8, #512\n\ttst r8, #65280\n\tbne 1b\n\t"
+                   "ldr r3, %[behind]\n\tcbz r3, 5f\n\t" TW_DEPTHWISE_TAIL "add r0, r0, r10\n\tstrb r11, [r0, r1]\n"
+                   "5:\n\t" TW_DEPTHWISE_MORE
+                   : "+r"(from), "+r"(across), "+r"(values), [left] "+m"(c->left)
+                   : TW_DEPTHWISE_OPERANDS, [y_next] "m"(y_next)
+                   : "r3", TW_DEPTHWISE_CLOBBERS);
 }
 
-/* Stride 2. r3: c->start. */
-TW_INLINE tw_depthwise_dsp_place tw_depthwise_dsp_steps2(tw_depthwise_dsp_place at, const tw_depthwise_dsp_channel *c) {
-    register const int8_t *x __asm("r0") = at.x;
-    register int8_t *y __asm("r1") = at.y;
-    register int32_t a __asm("r2") = at.acc, b __asm("r3") = (int32_t)(intptr_t)c;
-    __asm volatile("ldm r3, {r4-r10}\n\tldr r3, %[start]\n"
-                   "1:\n\t" TW_DEPTHWISE_LOAD
-                   "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_THIRD
-                   "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n\t" TW_DEPTHWISE_FINISH
-                   "strb r11, [r1]\n\tadd r1, r1, r10\n\tsub r8, r8, #256\n\ttst r8, #65280\n\tbne 1b"
-                   : "+r"(x), "+r"(y), "+r"(a), "+r"(b)
-                   : [start] "m"(c->start), [mult] "m"(c->mult)
-                   : TW_DEPTHWISE_CLOBBERS);
-    at.x = x, at.y = y, at.acc = a;
-    return at;
+/* Stride 2. r1: y, r3: start. */
+TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+    register const int8_t *from __asm("r0") = x;
+    register int8_t *to __asm("r1") = y;
+    register const tw_depthwise_dsp_channel *values __asm("r2") = c;
+    __asm volatile(
+        "ldm r2, {r4-r10}\n\tldr r3, %[start]\n"
+        "3:\n\tldr r2, %[head]\n\tldr lr, %[pad]\n\tcmp lr, #0\n\tbne 1f\n\t" TW_DEPTHWISE_LOAD
+        "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n"
+        "1:\n\t" TW_DEPTHWISE_LOAD
+        "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_THIRD
+        "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n\t" TW_DEPTHWISE_FINISH
+        "strb r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n\tsub r8, r8, #256\n\ttst r8, #65280\n\tbne 1b\n\t"
+        "ldr lr, %[behind]\n\tcmp lr, #0\n\tbeq 5f\n\t" TW_DEPTHWISE_LOAD
+        "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_TAIL
+        "strb r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n"
+        "5:\n\t" TW_DEPTHWISE_MORE
+        : "+r"(from), "+r"(to), "+r"(values), [left] "+m"(c->left)
+        : TW_DEPTHWISE_OPERANDS, [y_next] "m"(c->y_next), [y_step] "m"(c->y_step)
+        : "r3", TW_DEPTHWISE_CLOBBERS);
 }
 
 #else
 
-TW_INLINE tw_depthwise_dsp_place tw_depthwise_dsp_steps1(tw_depthwise_dsp_place at, const tw_depthwise_dsp_channel *c) {
-    tw_depthwise_dsp_column column = tw_depthwise_dsp_load(at.x, c);
-    int32_t next = tw_depthwise_dsp_first(column, c, c->start);
-    at.acc = tw_depthwise_dsp_second(column, c, at.acc), at.x += c->step;
-    for (uint32_t left = c->last >> 8 & 0xFFU; left; --left, at.x += c->step, at.y += c->step) {
-        column = tw_depthwise_dsp_load(at.x, c);
-        *at.y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, at.acc), c);
-        at.acc = tw_depthwise_dsp_second(column, c, next);
-        next = tw_depthwise_dsp_first(column, c, c->start);
+TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+    for (; c->left; --c->left, x += c->x_next, y += c->y_next) {
+        int32_t acc = c->head;
+        if (!c->pad) acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c), c, c->start), x += c->step;
+        tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x, c);
+        int32_t next = tw_depthwise_dsp_first(column, c, c->start);
+        acc = tw_depthwise_dsp_second(column, c, acc), x += c->step;
+        for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += c->step, y += c->y_step) {
+            column = tw_depthwise_dsp_load(x, c);
+            *y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, acc), c);
+            acc = tw_depthwise_dsp_second(column, c, next);
+            next = tw_depthwise_dsp_first(column, c, c->start);
+        }
+        if (c->behind) *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->y_step;
     }
-    return at;
 }
 
-TW_INLINE tw_depthwise_dsp_place tw_depthwise_dsp_steps2(tw_depthwise_dsp_place at, const tw_depthwise_dsp_channel *c) {
-    for (uint32_t left = c->last >> 8 & 0xFFU; left; --left, at.x += 2 * c->step, at.y += c->step) {
-        const tw_depthwise_dsp_column column = tw_depthwise_dsp_load(at.x + c->step, c);
-        at.acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(at.x, c), c, at.acc);
-        *at.y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, at.acc), c);
-        at.acc = tw_depthwise_dsp_first(column, c, c->start);
+TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+    for (; c->left; --c->left, x += c->x_next, y += c->y_next) {
+        int32_t acc = c->head;
+        if (!c->pad) acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c), c, c->start), x += c->step;
+        for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += 2 * c->step, y += c->y_step) {
+            const tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x + c->step, c);
+            acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c), c, acc);
+            *y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, acc), c);
+            acc = tw_depthwise_dsp_first(column, c, c->start);
+        }
+        if (!c->behind) continue;
+        acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c), c, acc);
+        *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->y_step;
     }
-    return at;
 }
 
 #endif
 
-/* What suits three lines of which the first (edge -1) or the last (edge 1) lies outside of the image: the weights move to
- * the lines inside, and the sums have what the padding gives. w: doubled weights between zeros [along][lines + 2];
- * twice: the bias; last: shift and number of outputs. */
+/* What suits three lines of which the first (edge -1) or the last (edge 1) lies outside of the image: the weights
+ * move to the lines inside, and the sums have what the padding gives. w: doubled weights between zeros [along][lines
+ * + 2]; twice: the bias; last: shift and number of outputs. */
 TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16_t *w, int32_t edge, int32_t twice,
                                         uint32_t last, int32_t in_zero) {
     const uint32_t zero = (uint32_t)in_zero;
@@ -159,34 +180,34 @@ TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16
     c->tail = tw_depthwise_dsp_third(padding, c, 0);
 }
 
-/* One line of outputs at y; x: the first of its three lines. */
-TW_INLINE void tw_depthwise_dsp_line(const int8_t *x, int8_t *y, const tw_depthwise_dsp_channel *c,
-                                     const tw_depthwise_conv2d_dsp_s8_params *p) {
-    tw_depthwise_dsp_place at = {x, y, c->head};
-    if (!p->pad) {
-        at.acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c), c, c->start);
-        at.x += c->step;
-    }
-    at = p->stride == 1 ? tw_depthwise_dsp_steps1(at, c) : tw_depthwise_dsp_steps2(at, c);
-    if (!p->behind) return;
-    if (p->stride == 2) at.acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(at.x, c), c, at.acc);
-    *at.y = tw_depthwise_dsp_output(at.acc + c->tail, c);
-}
-
 /* All lines of one channel of an image. w: int8 [3][3]; taps: room for them, zeros where padding is. */
 TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, int16_t *taps, const int32_t *ends,
-                                      int32_t shift, const tw_depthwise_conv2d_dsp_s8_params *p) {
+                                      int32_t shift, tw_depthwise_dsp_channel *c,
+                                      const tw_depthwise_conv2d_dsp_s8_params *p) {
     int32_t at = -p->lines[0] * p->x_line;
-    tw_depthwise_dsp_channel c;
     for (int k = 0; k < 9; ++k) taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(2 * w[k]);
-    c.line = p->x_line, c.step = p->step;
-    c.mult = ends[1], c.rounding = tw_rounding(p->out_zero, shift);
+    c->mult = ends[1], c->rounding = tw_rounding(p->out_zero, shift);
     for (int32_t edge = -1; edge <= 1; ++edge) {
-        int32_t left = p->lines[edge + 1];
-        if (left) tw_depthwise_dsp_weights(&c, taps, edge, ends[0], (uint32_t)(p->steps << 8 | shift), p->in_zero);
-        for (; left; --left, at += p->line_stride * p->x_line, y += p->y_line)
-            tw_depthwise_dsp_line(x + (at - edge * p->x_line), y, &c, p);
+        const int32_t lines = p->lines[edge + 1];
+        if (lines == 0) continue;
+        tw_depthwise_dsp_weights(c, taps, edge, ends[0], (uint32_t)(p->steps << 8 | shift), p->in_zero);
+        c->left = lines;
+        if (p->stride == 1)
+            tw_depthwise_dsp_lines1(x + (at - edge * p->x_line), y, c);
+        else
+            tw_depthwise_dsp_lines2(x + (at - edge * p->x_line), y, c);
+        at += lines * p->line_stride * p->x_line;
+        y += lines * p->y_line;
     }
+}
+
+/* What all channels have in common: their steps, and the way from behind a line to the next one. */
+TW_INLINE void tw_depthwise_dsp_begin(tw_depthwise_dsp_channel *c, const tw_depthwise_conv2d_dsp_s8_params *p) {
+    const int32_t columns = p->stride * p->steps + p->behind + 3 - p->pad - p->stride;
+    c->line = p->x_line, c->step = p->x_step;
+    c->pad = p->pad, c->behind = p->behind, c->y_step = p->y_step;
+    c->x_next = p->line_stride * p->x_line - columns * p->x_step;
+    c->y_next = p->y_line - (p->steps + p->behind) * p->y_step;
 }
 
 TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
@@ -196,10 +217,13 @@ TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     int16_t taps[15] = {0};
+    tw_depthwise_dsp_channel channel;
     (void)scratch;
+    tw_depthwise_dsp_begin(&channel, &p);
     for (int32_t b = 0; b < p.batches; ++b, x += p.x_size, y += p.y_size)
-        for (int32_t c = 0; c < p.channels; ++c)
-            tw_depthwise_dsp_image(x + c, y + c, w + 9 * c, taps, ends + 2 * c, shift[c], &p);
+        for (int32_t i = 0, c = 0; i < p.in_c; ++i)
+            for (const int32_t end = c + p.multiplier; c < end; ++c)
+                tw_depthwise_dsp_image(x + i, y + c, w + 9 * c, taps, ends + 2 * c, shift[c], &channel, &p);
     if (p.act_min > -128 || p.act_max < 127)
         for (int32_t i = p.batches * p.y_size; i > 0; --i) y[-i] = (int8_t)tw_clamp(y[-i], p.act_min, p.act_max);
 }

@@ -31,7 +31,7 @@ TW_INLINE const uint32_t *tw_dsp_sums3(const uint32_t *x, const uint32_t *w, int
                                        int32_t *first) {
     const uint32_t *const end = w + words;
     int32_t t0 = 0, t1 = 0, t2 = 0, u0 = 0, u1 = 0, u2 = 0;
-#if defined(TW_DSP)
+#if defined(TW_DSP_LOOPS)
 #define TW_DSP_WORD                                                                                                    \
     "ldr %[v], [%[w]], #4\n ldmia %[x]!, {r4, r5, r6}\n"                                                               \
     "smlad %[t0], %[v], r4, %[t0]\n smlad %[t1], %[v], r5, %[t1]\n smlad %[t2], %[v], r6, %[t2]\n"                     \
@@ -125,7 +125,7 @@ TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32
                                        int32_t *first) {
     const uint32_t *const end = w + 2 * words;
     int32_t t0 = 0, t1 = 0, u0 = 0, u1 = 0;
-#if defined(TW_DSP)
+#if defined(TW_DSP_LOOPS)
 #define TW_DSP_FOUR                                                                                                    \
     "ldr %[e], [%[x]], #4\n ldmia %[w]!, {r4, r5, r6, r8}\n sxtb16 %[o], %[e], ror #8\n sxtb16 %[e], %[e]\n"           \
     "smlad %[t0], r4, %[e], %[t0]\n smlad %[t0], r5, %[o], %[t0]\n"                                                    \

@@ -4,6 +4,7 @@
 
 #include "hybrid.h"
 #include "sums.h"
+#include "sums_f32.h"
 
 /* int8, plain C, constant weights. in: x [batches, depth], w [out, depth], bias int32 [out] with the input zero point
  * folded in (less in_zero times the row's sum of weights), mult int32 [mults], shift int8 [mults]. mults: 1 (per tensor)
@@ -16,17 +17,18 @@ typedef struct {
 /* One row of outputs. */
 TW_INLINE void tw_fully_connected_row_s8(const int8_t *x, const int8_t *w, int8_t *y, const tw_ends *e,
                                          const tw_fully_connected_s8_params *p) {
-    const int32_t step = p->mults > 1;
-    int32_t c = 0;
-    for (; c <= p->out - TW_TILE; c += TW_TILE, w += TW_TILE * p->depth) {
+    const int32_t own = p->mults > 1, mult = e->mult[0], shift = e->shift[0];
+    const tw_rows rows = tw_rows_of(p->out, TW_TILE);
+    for (int32_t next = 0; next < p->out; next += rows.step) {
+        const int32_t first = tw_min(next, p->out - rows.step);
         int32_t acc[TW_TILE];
-        memcpy(acc, e->bias + c, sizeof acc);
-        tw_rows_s8(acc, x, w, p->depth, p->depth);
-        for (int32_t j = c; j < c + TW_TILE; ++j)
-            y[j] = tw_end_s8(acc[j - c], e->mult[j * step], e->shift[j * step], e);
+        for (int j = 0; j < TW_TILE; ++j) acc[j] = e->bias[first + j * rows.apart];
+        tw_rows_s8(acc, x, w + first * p->depth, p->depth, rows.apart * p->depth);
+        for (int j = 0; j < TW_TILE; ++j) {
+            const int32_t c = first + j * rows.apart;
+            y[c] = tw_end_s8(acc[j], own ? e->mult[c] : mult, own ? e->shift[c] : shift, e);
+        }
     }
-    for (; c < p->out; ++c, w += p->depth)
-        y[c] = tw_end_s8(tw_sum_s8(e->bias[c], x, w, p->depth), e->mult[c * step], e->shift[c * step], e);
 }
 
 TW_KERNEL(tw_fully_connected_s8) {
@@ -105,18 +107,18 @@ typedef struct {
 
 TW_KERNEL(tw_fully_connected_f32) {
     const tw_fully_connected_f32_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    const float *TW_RESTRICT bias = (const float *)in[2];
-    float *TW_RESTRICT y = (float *)out[0];
+    const float *x = (const float *)in[0], *w = (const float *)in[1], *bias = (const float *)in[2];
+    float *y = (float *)out[0];
+    const tw_rows rows = tw_rows_of(p.out, 4);
     (void)scratch;
-    for (int32_t b = 0; b < p.batches; ++b, x += p.depth) {
-        const float *TW_RESTRICT w = (const float *)in[1];
-        for (int32_t c = 0; c < p.out; ++c, w += p.depth) {
-            float acc = 0.0F;
-            for (int32_t i = 0; i < p.depth; ++i) acc += x[i] * w[i];
-            *y++ = tw_clampf(acc + bias[c], p.act_min, p.act_max);
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out)
+        for (int32_t next = 0; next < p.out; next += rows.step) {
+            const int32_t first = tw_min(next, p.out - rows.step);
+            float acc[4] = {0.0F, 0.0F, 0.0F, 0.0F};
+            tw_rows_f32(acc, x, w + first * p.depth, p.depth, rows.apart * p.depth);
+            for (int32_t c = first; c < first + rows.step; ++c)
+                y[c] = tw_clampf(acc[c - first] + bias[c], p.act_min, p.act_max);
         }
-    }
 }
 
 /* float32 over 16 lanes. in: x [batches, depth], w packed [out / 16][depth][16], bias [out padded to 16].

@@ -3,6 +3,7 @@
 #define TW_MUL_H
 
 #include "broadcast.h"
+#include "dsp.h"
 
 /* int8. in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. a_step is 1.
  * Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (left where positive);
@@ -33,6 +34,37 @@ TW_KERNEL(tw_mul_s8) {
             tw_mul_s8_row(&p, a + at.a, b + at.b, 0, y);
         else
             tw_mul_s8_row(&p, a + at.a, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+/* The same for the usual scales, in fewer steps: shifts right by right, 1..22, and keeps within int8. rounding is
+ * tw_rounding(zero point of y, right). */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t a_zero, b_zero, mult, right, rounding;
+} tw_mul_scaled_s8_params;
+
+TW_INLINE void tw_mul_scaled_s8_row(const tw_mul_scaled_s8_params *p, const int8_t *a, const int8_t *b, int32_t b_step,
+                                    int8_t *y) {
+    TW_ROLLED
+    for (int32_t i = 0; i < p->size; ++i) {
+        const int32_t product = (a[i] - p->a_zero) * (b[i * b_step] - p->b_zero); /* |product| < 2^16 */
+        y[i] = (int8_t)tw_clamp8(tw_scaled(2 * product, p->mult, p->rounding, p->right));
+    }
+}
+
+TW_KERNEL(tw_mul_scaled_s8) {
+    const tw_mul_scaled_s8_params p = *params;
+    const int8_t *a = (const int8_t *)in[0];
+    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int8_t *y = (int8_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.b_step == 0)
+            tw_mul_scaled_s8_row(&p, a + at.a, b + at.b, 0, y);
+        else
+            tw_mul_scaled_s8_row(&p, a + at.a, b + at.b, 1, y);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }

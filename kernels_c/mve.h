@@ -8,10 +8,19 @@
 
 #include "tw.h"
 
-#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && defined(__GNUC__)
+/* Loops in assembly take every register: not in a debug build, and with TW_NO_ASM where a flag keeps one back, such as
+ * -fno-omit-frame-pointer. */
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && defined(__GNUC__) && defined(__OPTIMIZE__) &&             \
+    !defined(TW_NO_ASM)
 #define TW_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t tw_v4;
+/* What assembly with predicates says that it changes; clang has no name for it. */
+#if defined(__clang__)
+#define TW_PREDICATE "cc"
+#else
+#define TW_PREDICATE "p0"
+#endif
 #else
 typedef struct {
     int32_t lane[4];

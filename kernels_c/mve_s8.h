@@ -49,6 +49,16 @@ TW_INLINE void tw_b16_store(int8_t *p, tw_b16 v, int32_t count) {
 #endif
 }
 
+/* count bytes, a multiple of 16. */
+TW_INLINE void tw_b16_fill(int8_t *p, int32_t value, int32_t count) {
+#if defined(TW_MVE)
+    const int8x16_t v = vdupq_n_s8((int8_t)value);
+    for (uint32_t i = (uint32_t)count / 16; i > 0; --i, p += 16) vstrbq_s8(p, v);
+#else
+    memset(p, value, (size_t)count);
+#endif
+}
+
 TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
 #if defined(TW_MVE)
     return vminq_s8(vmaxq_s8(v, vdupq_n_s8((int8_t)low)), vdupq_n_s8((int8_t)high));
@@ -58,27 +68,11 @@ TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
 #endif
 }
 
-/* The sums' first values: the bias of block k. */
-TW_INLINE tw_sum16 tw_sum16_bias(const int8_t *k) {
-    tw_sum16 s;
 #if defined(TW_MVE)
-    __asm volatile("vldrw.32 %q0, [%4, #16]\n\tvldrw.32 %q1, [%4, #32]\n\t"
-                   "vldrw.32 %q2, [%4, #48]\n\tvldrw.32 %q3, [%4, #64]"
-                   : "=&w"(s.a), "=&w"(s.b), "=&w"(s.c), "=&w"(s.d)
-                   : "l"(k)
-                   : "memory");
-#else
-    int32_t bias[16];
-    memcpy(bias, k + TW_BLOCK_BIAS, sizeof bias);
-    s.a = tw_v4_load(bias, 4);
-    s.b = tw_v4_load(bias + 4, 4);
-    s.c = tw_v4_load(bias + 8, 4);
-    s.d = tw_v4_load(bias + 12, 4);
-#endif
-    return s;
-}
-
-#if defined(TW_MVE)
+/* The sums' first values. */
+#define TW_SUM16_BIAS                                                                                                  \
+    "vldrw.32 %q[a], [%[k], #16]\n\tvldrw.32 %q[b], [%[k], #32]\n\t"                                                   \
+    "vldrw.32 %q[c], [%[k], #48]\n\tvldrw.32 %q[d], [%[k], #64]\n\t"
 /* Even and odd products (e, o) of 16 bytes each at x and w. */
 #define TW_SUM16_FIRST(x, w)                                                                                           \
     "vldrw.32 %q[t], [" x "]\n\tvldrw.32 %q[o], [" w "]\n\t"                                                           \
@@ -95,9 +89,36 @@ TW_INLINE tw_sum16 tw_sum16_bias(const int8_t *k) {
     "vmovlt.s16 %q[e], %q[e]\n\tvadd.i32 %q[b], %q[b], %q[e]\n\t"                                                      \
     "vmovlb.s16 %q[t], %q[o]\n\tvadd.i32 %q[c], %q[c], %q[t]\n\t"                                                      \
     "vmovlt.s16 %q[o], %q[o]\n\tvadd.i32 %q[d], %q[d], %q[o]\n\t"
+#define TW_SUM16_TAP(x, w) TW_SUM16_FIRST(x, w) TW_SUM16_WIDEN
+#define TW_SUM16_PAIR(x, x_w, y, y_w) TW_SUM16_FIRST(x, x_w) TW_SUM16_MORE(y, y_w) TW_SUM16_WIDEN
+/* Nine taps from x, y and z on, with the weights of block k. */
+#define TW_SUM16_NINE                                                                                                  \
+    TW_SUM16_PAIR("%[x]", "%[k], #144", "%[x], #16", "%[k], #160")                                                     \
+    TW_SUM16_PAIR("%[x], #32", "%[k], #176", "%[y]", "%[k], #192")                                                     \
+    TW_SUM16_PAIR("%[y], #16", "%[k], #208", "%[y], #32", "%[k], #224")                                                \
+    TW_SUM16_PAIR("%[z]", "%[k], #240", "%[z], #16", "%[k], #256")                                                     \
+    TW_SUM16_TAP("%[z], #32", "%[k], #272")
 #define TW_SUM16_REGISTERS                                                                                             \
     [a] "+&w"(s->a), [b] "+&w"(s->b), [c] "+&w"(s->c), [d] "+&w"(s->d), [e] "=&w"(even), [o] "=&w"(odd),               \
         [t] "=&w"(tap), [u] "=&w"(more)
+/* Where a quarter is negative. */
+#define TW_SUM16_SIGN(s) "vshr.s32 %q[u], %q" s ", #31\n\t"
+/* The same, but not where the shift is 0. */
+#define TW_SUM16_SIGN_SHIFTED(s) "vand %q[u], %q" s ", %q[t]\n\tvshr.s32 %q[u], %q[u], #31\n\t"
+/* A quarter rescaled, rounded half away from zero: less 1 where the sign in u says so. */
+#define TW_SUM16_SCALE(s, mult, shift, SIGN)                                                                           \
+    "vldrw.32 %q[t], [%[k], #" mult "]\n\tvqrdmulh.s32 %q" s ", %q" s ", %q[t]\n\t"                                    \
+    "vldrb.s32 %q[t], [%[k], #" shift "]\n\t" SIGN(s) "vqadd.s32 %q" s ", %q" s ", %q[u]\n\tvrshl.s32 %q" s ", %q" s   \
+                                                      ", %q[t]\n\t"
+/* All quarters, and the bytes in t. */
+#define TW_SUM16_SCALES(SIGN)                                                                                          \
+    TW_SUM16_SCALE("[a]", "80", "0", SIGN)                                                                             \
+    TW_SUM16_SCALE("[b]", "96", "4", SIGN)                                                                             \
+    TW_SUM16_SCALE("[c]", "112", "8", SIGN)                                                                            \
+    TW_SUM16_SCALE("[d]", "128", "12", SIGN)                                                                           \
+    "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnt.s32 %q[a], %q[b]\n\tvqadd.s16 %q[a], %q[a], %[zero]\n\t"                      \
+    "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnt.s32 %q[c], %q[d]\n\tvqadd.s16 %q[c], %q[c], %[zero]\n\t"                      \
+    "vqmovnb.s16 %q[t], %q[a]\n\tvqmovnt.s16 %q[t], %q[c]\n\t"
 #else
 /* Sum of byte i, and its place in bias, mult and shift. */
 TW_INLINE int32_t *tw_sum16_lane(tw_sum16 *s, int i) {
@@ -108,13 +129,30 @@ TW_INLINE int32_t *tw_sum16_lane(tw_sum16 *s, int i) {
 TW_INLINE int tw_sum16_place(int i) { return i % 2 * 8 + i / 2 % 2 * 4 + i / 4; }
 #endif
 
+/* The sums' first values: the bias of block k. */
+TW_INLINE tw_sum16 tw_sum16_bias(const int8_t *k) {
+    tw_sum16 s;
+#if defined(TW_MVE)
+    __asm volatile(TW_SUM16_BIAS
+                   : [a] "=&w"(s.a), [b] "=&w"(s.b), [c] "=&w"(s.c), [d] "=&w"(s.d)
+                   : [k] "r"(k)
+                   : "memory");
+#else
+    int32_t bias[16];
+    memcpy(bias, k + TW_BLOCK_BIAS, sizeof bias);
+    s.a = tw_v4_load(bias, 4);
+    s.b = tw_v4_load(bias + 4, 4);
+    s.c = tw_v4_load(bias + 8, 4);
+    s.d = tw_v4_load(bias + 12, 4);
+#endif
+    return s;
+}
+
 /* s + x * w, 16 bytes each. */
 TW_INLINE void tw_sum16_tap(tw_sum16 *s, const int8_t *x, const int8_t *w) {
 #if defined(TW_MVE)
     int8x16_t even, odd, tap, more;
-    __asm volatile(TW_SUM16_FIRST("%[x]", "%[w]") TW_SUM16_WIDEN:TW_SUM16_REGISTERS
-                   : [x] "r"(x), [w] "r"(w)
-                   : "memory");
+    __asm volatile(TW_SUM16_TAP("%[x]", "%[w]") : TW_SUM16_REGISTERS : [x] "r"(x), [w] "r"(w) : "memory");
 #else
     for (int i = 0; i < 16; ++i) *tw_sum16_lane(s, i) = tw_add(*tw_sum16_lane(s, i), x[i] * w[i]);
 #endif
@@ -124,7 +162,8 @@ TW_INLINE void tw_sum16_tap(tw_sum16 *s, const int8_t *x, const int8_t *w) {
 TW_INLINE void tw_sum16_pair(tw_sum16 *s, const int8_t *x, const int8_t *y, const int8_t *w) {
 #if defined(TW_MVE)
     int8x16_t even, odd, tap, more;
-    __asm volatile(TW_SUM16_FIRST("%[x]", "%[w]") TW_SUM16_MORE("%[y]", "%[w], #16") TW_SUM16_WIDEN:TW_SUM16_REGISTERS
+    __asm volatile(TW_SUM16_PAIR("%[x]", "%[w]", "%[y]", "%[w], #16")
+                   : TW_SUM16_REGISTERS
                    : [x] "r"(x), [y] "r"(y), [w] "r"(w)
                    : "memory");
 #else
@@ -133,51 +172,16 @@ TW_INLINE void tw_sum16_pair(tw_sum16 *s, const int8_t *x, const int8_t *y, cons
 #endif
 }
 
-/* s + nine taps of block k, three from each of x, y and z on, pitch bytes apart: 16 or 8. Pairs are as above. */
-TW_INLINE void tw_sum16_nine(tw_sum16 *s, const int8_t *x, const int8_t *y, const int8_t *z, const int8_t *k,
-                             int32_t pitch) {
-#if defined(TW_MVE)
-#define TW_SUM16_NINE(one, two)                                                                                        \
-    __asm volatile(                                                                                                    \
-        TW_SUM16_FIRST("%[x]", "%[k], #144") TW_SUM16_MORE("%[x], #" one, "%[k], #160")                                \
-            TW_SUM16_WIDEN TW_SUM16_FIRST("%[x], #" two, "%[k], #176") TW_SUM16_MORE("%[y]", "%[k], #192")             \
-                TW_SUM16_WIDEN TW_SUM16_FIRST("%[y], #" one, "%[k], #208") TW_SUM16_MORE("%[y], #" two, "%[k], #224")  \
-                    TW_SUM16_WIDEN TW_SUM16_FIRST("%[z]", "%[k], #240") TW_SUM16_MORE("%[z], #" one, "%[k], #256")     \
-                        TW_SUM16_WIDEN TW_SUM16_FIRST("%[z], #" two, "%[k], #272") TW_SUM16_WIDEN:TW_SUM16_REGISTERS   \
-        : [x] "r"(x), [y] "r"(y), [z] "r"(z), [k] "l"(k)                                                               \
-        : "memory")
-    int8x16_t even, odd, tap, more;
-    if (pitch == 16)
-        TW_SUM16_NINE("16", "32");
-    else
-        TW_SUM16_NINE("8", "16");
-#undef TW_SUM16_NINE
-#else
-    const int8_t *const rows[3] = {x, y, z};
-    for (int i = 0; i < 9; ++i) tw_sum16_tap(s, rows[i / 3] + i % 3 * pitch, k + TW_BLOCK_TAPS + 16 * i);
-#endif
-}
-
 /* The sums rescaled by block k's mult and shift (-31..0), plus zero, clamped to -128..127 and in order. The rescaled
  * ones are less than 2^31 - 128. */
 TW_INLINE tw_b16 tw_sum16_requantize(tw_sum16 s, const int8_t *k, int32_t zero) {
 #if defined(TW_MVE)
-#define TW_SUM16_SCALE(s, mult, shift)                                                                                 \
-    "vldrw.32 %q[t], [%[k], #" mult "]\n\tvqrdmulh.s32 %q" s ", %q" s ", %q[t]\n\t"                                    \
-    "vldrb.s32 %q[t], [%[k], #" shift "]\n\tvand %q[u], %q" s ", %q[t]\n\t"                                            \
-    "vshr.s32 %q[u], %q[u], #31\n\tvqadd.s32 %q" s ", %q" s ", %q[u]\n\tvrshl.s32 %q" s ", %q" s ", %q[t]\n\t"
     int8x16_t tap, more;
-    __asm volatile(TW_SUM16_SCALE("[a]", "80", "0") TW_SUM16_SCALE("[b]", "96", "4") TW_SUM16_SCALE("[c]", "112", "8")
-                       TW_SUM16_SCALE("[d]", "128", "12") "vqmovnb.s32 %q[a], %q[a]\n\tvqmovnt.s32 %q[a], %q[b]\n\t"
-                                                          "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnt.s32 %q[c], %q[d]\n\t"
-                                                          "vqadd.s16 %q[a], %q[a], %[zero]\n\t"
-                                                          "vqadd.s16 %q[c], %q[c], %[zero]\n\t"
-                                                          "vqmovnb.s16 %q[a], %q[a]\n\tvqmovnt.s16 %q[a], %q[c]"
+    __asm volatile(TW_SUM16_SCALES(TW_SUM16_SIGN_SHIFTED)
                    : [a] "+&w"(s.a), [b] "+&w"(s.b), [c] "+&w"(s.c), [d] "+&w"(s.d), [t] "=&w"(tap), [u] "=&w"(more)
                    : [k] "l"(k), [zero] "r"(zero)
                    : "memory");
-#undef TW_SUM16_SCALE
-    return vreinterpretq_s8_s32(s.a);
+    return tap;
 #else
     tw_b16 v;
     int32_t mult[16];
@@ -188,6 +192,43 @@ TW_INLINE tw_b16 tw_sum16_requantize(tw_sum16 s, const int8_t *k, int32_t zero) 
         v.lane[i] = (int8_t)tw_clamp(tw_add(q, zero), INT8_MIN, INT8_MAX);
     }
     return v;
+#endif
+}
+
+/* A row of windows of 3 x 3 over block k: x, y and z are where the first one's rows lie, pixels 16 bytes apart, the
+ * next one's step bytes behind. The first lanes bytes (1..16) of each result go to out, jump bytes apart. */
+typedef struct {
+    const int8_t *x, *y, *z, *k;
+    int8_t *out;
+    int32_t step, jump, count, lanes, zero;
+} tw_nine_row;
+
+/* The same as with tw_sum16_pair and tw_sum16_requantize, but for shifts of -31..-1. A function of its own: it takes all
+ * registers, and layers share it. */
+static TW_NOINLINE __attribute__((unused)) void tw_sum16_nine(const tw_nine_row *row) {
+#if defined(TW_MVE)
+    const int8_t *x = row->x, *y = row->y, *z = row->z;
+    int8_t *to = row->out;
+    int32x4_t a, b, c, d;
+    int8x16_t even, odd, tap, more;
+    __asm volatile(
+        "vctp.8 %[lanes]\n\tdls lr, %[count]\n"
+        "1:\n\t" TW_SUM16_BIAS TW_SUM16_NINE TW_SUM16_SCALES(
+            TW_SUM16_SIGN) "vpst\n\tvstrbt.8 %q[t], [%[to]]\n\t"
+                           "add %[x], %[x], %[step]\n\tadd %[y], %[y], %[step]\n\tadd %[z], %[z], %[step]\n\t"
+                           "add %[to], %[to], %[jump]\n\tle lr, 1b"
+        : [x] "+&r"(x), [y] "+&r"(y), [z] "+&r"(z), [to] "+&r"(to), [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c),
+          [d] "=&w"(d), [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)
+        : [k] "l"(row->k), [step] "r"(row->step), [jump] "r"(row->jump), [count] "r"(row->count),
+          [lanes] "r"(row->lanes), [zero] "r"(row->zero)
+        : "lr", TW_PREDICATE, "memory");
+#else
+    for (int32_t i = 0; i < row->count; ++i) {
+        const int8_t *const rows[3] = {row->x + i * row->step, row->y + i * row->step, row->z + i * row->step};
+        tw_sum16 s = tw_sum16_bias(row->k);
+        for (int t = 0; t < 9; ++t) tw_sum16_tap(&s, rows[t / 3] + t % 3 * 16, row->k + TW_BLOCK_TAPS + 16 * t);
+        tw_b16_store(row->out + i * row->jump, tw_sum16_requantize(s, row->k, row->zero), row->lanes);
+    }
 #endif
 }
 

@@ -10,81 +10,61 @@
 /* Bytes that one VMLADAVA takes of each operand. */
 #define TW_MVE_BLOCK 16
 
-/* Two pixels to compute: windows x0 and x1, int8 [16 * blocks] each, outputs y0 and y1 [out].
- *
- * fours: the layer's channels in fours, one after another: biases int32 [4], weights int8 [blocks][4][16], multipliers
- * int32 [4], shifts int8 [4], -31..-1 as tw_v4_scaled takes them. Zeros in the padding, so x may hold anything there. */
+/* Two pixels to compute: windows x0 and x1, int8 [16 * blocks] each, outputs y0 and y1 [out], which are counted down.
+ * Beside them come the layer's channels in fours, one after another: biases int32 [4], weights int8 [blocks][4][16],
+ * multipliers int32 [4], shifts int8 [4], -31..-1 as tw_v4_scaled takes them. Zeros in the padding, so x may hold
+ * anything there. */
 typedef struct {
     const int8_t *x0, *x1;
     int8_t *y0, *y1;
     int32_t blocks, zero, out;
-    const int32_t *fours;
-    int32_t low, high;
 } tw_mve_pair;
 
 #if defined(TW_MVE)
-/* left counts the channels down; r0..r6 sum x0, r8..lr x1, and are free behind the inner loop. */
-TW_INLINE void tw_mve_run_pair(const tw_mve_pair *pair) {
-    tw_mve_pair s = *pair;
-    const int32_t *f = s.fours;
+/* r0..r6 sum x0, r8..lr x1; behind the inner loop they are free. One function for all layers: it runs long. */
+static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low,
+                                                                int32_t high) {
     int32x4_t a, b, mult, shift;
     const int8_t *x0, *x1;
     int32_t n;
     __asm volatile("0:\n\t"
                    "ldrd %[x0], %[x1], [%[s]]\n\t"
                    "ldr %[n], [%[s], #16]\n\t"
-                   "ldm %[f], {r0, r2, r4, r6}\n\t"
-                   "ldm %[f]!, {r8, r10, r12, lr}\n"
+                   "ldm %[f], {r0, r2, r4, r6}\n\tldm %[f]!, {r8, r10, r12, lr}\n"
                    "1:\n\t"
-                   "vldrb.8 %q[a], [%[x0]], #16\n\t"
-                   "vldrb.8 %q[w], [%[f]], #64\n\t"
+                   "vldrb.8 %q[a], [%[x0]], #16\n\tvldrb.8 %q[w], [%[f]], #64\n\t"
                    "vmladava.s8 r0, %q[a], %q[w]\n\t"
                    "vldrb.8 %q[b], [%[x1]], #16\n\t"
                    "vmladava.s8 r8, %q[b], %q[w]\n\t"
                    "vldrb.8 %q[w], [%[f], #-48]\n\t"
-                   "vmladava.s8 r2, %q[a], %q[w]\n\t"
-                   "vmladava.s8 r10, %q[b], %q[w]\n\t"
+                   "vmladava.s8 r2, %q[a], %q[w]\n\tvmladava.s8 r10, %q[b], %q[w]\n\t"
                    "vldrb.8 %q[w], [%[f], #-32]\n\t"
-                   "vmladava.s8 r4, %q[a], %q[w]\n\t"
-                   "vmladava.s8 r12, %q[b], %q[w]\n\t"
+                   "vmladava.s8 r4, %q[a], %q[w]\n\tvmladava.s8 r12, %q[b], %q[w]\n\t"
                    "vldrb.8 %q[w], [%[f], #-16]\n\t"
-                   "vmladava.s8 r6, %q[a], %q[w]\n\t"
-                   "vmladava.s8 lr, %q[b], %q[w]\n\t"
-                   "subs %[n], #1\n\t"
-                   "bne 1b\n\t"
-                   "vmov %q[a][2], %q[a][0], r0, r4\n\t"
-                   "vmov %q[a][3], %q[a][1], r2, r6\n\t"
-                   "vmov %q[b][2], %q[b][0], r8, r12\n\t"
-                   "vmov %q[b][3], %q[b][1], r10, lr\n\t"
+                   "vmladava.s8 r6, %q[a], %q[w]\n\tvmladava.s8 lr, %q[b], %q[w]\n\t"
+                   "subs %[n], #1\n\tbne 1b\n\t"
+                   "vmov %q[a][2], %q[a][0], r0, r4\n\tvmov %q[a][3], %q[a][1], r2, r6\n\t"
+                   "vmov %q[b][2], %q[b][0], r8, r12\n\tvmov %q[b][3], %q[b][1], r10, lr\n\t"
                    "vldrw.32 %q[w], [%[f]], #16\n\t"
                    "vldrb.s32 %q[shift], [%[f]], #4\n\t"
-                   "ldrd r0, r2, [%[s], #8]\n\t"
-                   "ldrd r4, r6, [%[s], #20]\n\t"
+                   "ldrd r0, r2, [%[s], #8]\n\tldrd r4, r6, [%[s], #20]\n\t"
                    "mov r8, #1\n\t"
-                   "vqrdmulh.s32 %q[a], %q[a], %q[w]\n\t"
-                   "vqrdmulh.s32 %q[b], %q[b], %q[w]\n\t"
-                   "vqdmlah.s32 %q[a], %q[a], r8\n\t"
-                   "vqdmlah.s32 %q[b], %q[b], r8\n\t"
-                   "vrshl.s32 %q[a], %q[a], %q[shift]\n\t"
-                   "vrshl.s32 %q[b], %q[b], %q[shift]\n\t"
-                   "vadd.i32 %q[a], %q[a], r4\n\t"
-                   "vadd.i32 %q[b], %q[b], r4\n\t"
-                   "vmax.s32 %q[a], %q[a], %q[low]\n\t"
-                   "vmax.s32 %q[b], %q[b], %q[low]\n\t"
-                   "vmin.s32 %q[a], %q[a], %q[high]\n\t"
-                   "vmin.s32 %q[b], %q[b], %q[high]\n\t"
-                   "vctp.32 r6\n\t"
-                   "vpstt\n\t"
-                   "vstrbt.32 %q[a], [r0], #4\n\t"
-                   "vstrbt.32 %q[b], [r2], #4\n\t"
+                   "vqrdmulh.s32 %q[a], %q[a], %q[w]\n\tvqrdmulh.s32 %q[b], %q[b], %q[w]\n\t"
+                   "vqdmlah.s32 %q[a], %q[a], r8\n\tvqdmlah.s32 %q[b], %q[b], r8\n\t"
+                   "vrshl.s32 %q[a], %q[a], %q[shift]\n\tvrshl.s32 %q[b], %q[b], %q[shift]\n\t"
+                   "vadd.i32 %q[a], %q[a], r4\n\tvadd.i32 %q[b], %q[b], r4\n\t"
+                   "vmax.s32 %q[a], %q[a], %q[low]\n\tvmax.s32 %q[b], %q[b], %q[low]\n\t"
+                   "vmin.s32 %q[a], %q[a], %q[high]\n\tvmin.s32 %q[b], %q[b], %q[high]\n\t"
+                   "vctp.32 r6\n\tvpstt\n\t"
+                   "vstrbt.32 %q[a], [r0], #4\n\tvstrbt.32 %q[b], [r2], #4\n\t"
                    "subs r6, #4\n\t"
                    "strd r0, r2, [%[s], #8]\n\t"
                    "str r6, [%[s], #24]\n\t"
                    "bgt 0b"
                    : [a] "=&w"(a), [b] "=&w"(b), [w] "=&w"(mult), [shift] "=&w"(shift), [x0] "=&r"(x0), [x1] "=&r"(x1),
-                     [n] "=&r"(n), [f] "+r"(f)
-                   : [s] "r"(&s), [low] "w"(vdupq_n_s32(s.low)), [high] "w"(vdupq_n_s32(s.high))
-                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "p0", "cc", "memory");
+                     [n] "=&r"(n), [f] "+&r"(f)
+                   : [s] "r"(s), [low] "w"(vdupq_n_s32(low)), [high] "w"(vdupq_n_s32(high))
+                   : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
 #else
 /* Biases and weights of a four times one window. */
@@ -97,30 +77,28 @@ TW_INLINE tw_v4 tw_mve_four(const int8_t *x, const int32_t *four, int32_t blocks
     return s;
 }
 
-TW_INLINE void tw_mve_run_pair(const tw_mve_pair *s) {
-    const int32_t *f = s->fours;
-    for (int32_t c = 0; c < s->out; c += 4, f += 5) {
+TW_INLINE void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low, int32_t high) {
+    for (; s->out > 0; s->out -= 4, s->y0 += 4, s->y1 += 4, f += 5) {
         const tw_v4 a = tw_mve_four(s->x0, f, s->blocks), b = tw_mve_four(s->x1, f, s->blocks);
         f += 4 + TW_MVE_BLOCK * s->blocks;
         const tw_v4 mult = tw_v4_load(f, 4), shift = tw_v4_load_s8((const int8_t *)(f + 4), 4);
-        tw_v4_store_s8(s->y0 + c, tw_v4_scaled(a, mult, shift), s->zero, s->low, s->high, s->out - c);
-        tw_v4_store_s8(s->y1 + c, tw_v4_scaled(b, mult, shift), s->zero, s->low, s->high, s->out - c);
+        tw_v4_store_s8(s->y0, tw_v4_scaled(a, mult, shift), s->zero, low, high, s->out);
+        tw_v4_store_s8(s->y1, tw_v4_scaled(b, mult, shift), s->zero, low, high, s->out);
     }
 }
 #endif
 
-/* bias [4] + x . rows of w [count] at the given distances from the first. */
-TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *rows, int32_t count,
-                             const int32_t *bias) {
+/* bias [4] + x . four rows of w; rows: how far the other three lie from the first, then the length of a row. */
+TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *rows, const int32_t *bias) {
 #if defined(TW_MVE)
     tw_v4 s;
     int8x16_t v;
-    __asm volatile("ldm %[rows], {r8, r10, r12}\n\t"
+    __asm volatile("ldm %[rows], {r8, r10, r12, lr}\n\t"
                    "add r8, %[w]\n\t"
                    "add r10, %[w]\n\t"
                    "add r12, %[w]\n\t"
                    "ldm %[bias], {r0, r2, r4, r6}\n\t"
-                   "wlstp.8 lr, %[n], 2f\n"
+                   "wlstp.8 lr, lr, 2f\n"
                    "1:\n\t"
                    "vldrb.8 %q[s], [%[x]], #16\n\t"
                    "vldrb.8 %q[v], [%[w]], #16\n\t"
@@ -135,15 +113,15 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
                    "2:\n\t"
                    "vmov %q[s][2], %q[s][0], r0, r4\n\t"
                    "vmov %q[s][3], %q[s][1], r2, r6"
-                   : [s] "=&w"(s), [v] "=&w"(v), [x] "+r"(x), [w] "+r"(w)
-                   : [n] "r"(count), [bias] "r"(bias), [rows] "r"(rows)
+                   : [s] "=&w"(s), [v] "=&w"(v), [x] "+&r"(x), [w] "+&r"(w)
+                   : [bias] "r"(bias), [rows] "r"(rows)
                    : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
     return s;
 #else
     tw_v4 s = tw_v4_load(bias, 4);
     for (int j = 0; j < 4; ++j) {
         const int8_t *row = w + (j > 0 ? rows[j - 1] : 0);
-        for (int32_t i = 0; i < count; ++i) s.lane[j] = tw_add(s.lane[j], x[i] * row[i]);
+        for (int32_t i = 0; i < rows[3]; ++i) s.lane[j] = tw_add(s.lane[j], x[i] * row[i]);
     }
     return s;
 #endif
@@ -165,7 +143,7 @@ TW_INLINE void tw_mve_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int
                    "add %[to], %[to_step]\n\t"
                    "subs %[rows], #1\n\t"
                    "bne 1b"
-                   : [v] "=&w"(v), [from] "+r"(from), [to] "+r"(to), [rows] "+r"(rows)
+                   : [v] "=&w"(v), [from] "+&r"(from), [to] "+&r"(to), [rows] "+&r"(rows)
                    : [n] "r"(count), [from_step] "r"(from_pitch - moved), [to_step] "r"(to_pitch - moved)
                    : "lr", "cc", "memory");
 #else
@@ -181,7 +159,7 @@ TW_INLINE void tw_mve_fill(int8_t *to, int32_t value, int32_t count) {
                    "vstrb.8 %q[v], [%[to]], #16\n\t"
                    "letp lr, 1b\n"
                    "2:"
-                   : [to] "+r"(to)
+                   : [to] "+&r"(to)
                    : [n] "r"(count), [v] "w"(vdupq_n_s8((int8_t)value))
                    : "lr", "memory");
 #else

@@ -12,6 +12,7 @@
 TW_INLINE int32_t tw_one_over_one_plus(int32_t x) {
     const int32_t half = (int32_t)(((int64_t)x + INT32_MAX + 1) >> 1);
     int32_t y = 1515870810 + tw_mul_high(half, -1010580540); /* 48/17 - 32/17 half */
+    TW_ROLLED
     for (int i = 0; i < 3; ++i) {
         const int32_t rest = (1 << 29) - tw_mul_high(half, y);
         y += tw_shift_left(tw_mul_high(y, rest), 2);
@@ -19,38 +20,43 @@ TW_INLINE int32_t tw_one_over_one_plus(int32_t x) {
     return y > INT32_MAX / 2 ? INT32_MAX : y * 2;
 }
 
-/* exps[most - x] / sum as int8 with scale 1/256 and zero point -128. sum has 19 fractional bits and is in [1, 512). */
-TW_INLINE void tw_softmax_row_s8(const int8_t *x, int8_t *y, int32_t depth, int32_t most, const int32_t *exps,
+/* in: x [rows, depth] (may be planned in place), exp [last + 1] uint32: exp(-i) of a difference of i steps, 31
+ * fractional bits; the last stands for all beyond. out: y [rows, depth] with scale 1/256 and zero point -128. Where even the
+ * largest result rounds to nothing, it is nothing (TFLM aborts there). */
+typedef struct {
+    int32_t rows, depth, last;
+} tw_softmax_s8_params;
+
+/* exps[most - x] / sum. sum has 19 fractional bits and is in [1, 512). */
+TW_INLINE void tw_softmax_row_s8(tw_softmax_s8_params p, const int8_t *x, int8_t *y, int32_t most, const uint32_t *exps,
                                  uint32_t sum) {
-    const int32_t headroom = __builtin_clz(sum);
+    const int32_t headroom = __builtin_clz(sum), shift = 35 - headroom;
     const int32_t scale = tw_one_over_one_plus((int32_t)((sum << headroom) & INT32_MAX));
-    for (int32_t c = 0; c < depth; ++c) {
-        const int32_t q = tw_round_shift(tw_mul_high(scale, exps[most - x[c]]), 35 - headroom) - 128;
-        y[c] = (int8_t)tw_min(q, 127);
+    TW_ROLLED
+    for (int32_t c = 0; c < p.depth; ++c) {
+        const int32_t share = tw_mul_high(scale, (int32_t)exps[tw_min(most - x[c], p.last)]);
+        const uint32_t q = ((uint32_t)share + (1U << (shift - 1))) >> shift; /* 0..256 */
+        y[c] = (int8_t)tw_min((int32_t)q - 128, 127);
     }
 }
-
-/* in: x [rows, depth] (may be planned in place), exp [256] int32: exp(-i) of a difference of i steps, 31 fractional
- * bits. out: y [rows, depth]. Where even the largest result rounds to nothing, it is nothing (TFLM aborts there). */
-typedef struct {
-    int32_t rows, depth;
-} tw_softmax_s8_params;
 
 TW_KERNEL(tw_softmax_s8) {
     const tw_softmax_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
-    const int32_t *TW_RESTRICT exps = (const int32_t *)in[1];
+    const uint32_t *TW_RESTRICT exps = (const uint32_t *)in[1];
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
     for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
         int8_t most = INT8_MIN;
+        TW_ROLLED
         for (int32_t c = 0; c < p.depth; ++c) most = x[c] > most ? x[c] : most;
         uint64_t sum = 0;
-        for (int32_t c = 0; c < p.depth; ++c) sum += (uint32_t)tw_round_shift(exps[most - x[c]], 12);
+        TW_ROLLED
+        for (int32_t c = 0; c < p.depth; ++c) sum += (exps[tw_min(most - x[c], p.last)] + 2048) >> 12;
         if (sum >> 28) {
             memset(y, INT8_MIN, (size_t)p.depth);
         } else {
-            tw_softmax_row_s8(x, y, p.depth, most, exps, (uint32_t)sum);
+            tw_softmax_row_s8(p, x, y, most, exps, (uint32_t)sum);
         }
     }
 }

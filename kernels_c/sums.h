@@ -5,9 +5,11 @@
 #define TW_SUMS_H
 
 #include "dsp.h"
+#include "rows.h"
 
 /* Armv6-M and Armv8-M Baseline, and the rest of the M profile. The tiles need every register. */
-#if defined(__GNUC__) && defined(__OPTIMIZE__) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM) &&                         \
+    defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 #define TW_THUMB __ARM_ARCH_ISA_THUMB
 #else
 #define TW_THUMB 0
@@ -29,12 +31,6 @@
 #else
 #define TW_SHORT TW_INLINE
 #endif
-
-/* The sum of one row, from acc on. */
-TW_INLINE int32_t tw_sum_s8(int32_t acc, const int8_t *x, const int8_t *w, int32_t n) {
-    for (int32_t i = 0; i < n; ++i) acc = tw_add(acc, x[i] * w[i]);
-    return acc;
-}
 
 #if TW_THUMB == 1
 /* acc[j] += x . w[j], four rows. Signed bytes are loaded at a register's offset only, and into the eight low registers,
@@ -124,36 +120,34 @@ typedef struct {
     int32_t fast, zero, low, high;
 } tw_ends;
 
-/* The output of a sum of channel c. */
+/* The output of a sum, its channel's mult and shift. */
 TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_ends *e) {
     int32_t q;
     if (e->fast)
         q = tw_scaled(2 * sum, mult, tw_rounding(e->zero, -shift), -shift);
     else
         q = tw_add(tw_requantize(sum, mult, shift), e->zero);
-    return (int8_t)tw_clamp(q, e->low, e->high);
+    return (int8_t)(e->low > -128 || e->high < 127 ? tw_clamp(q, e->low, e->high) : tw_clamp8(q));
 }
 
 /* All channels of TW_TILE_PIXELS outputs of a convolution: y[i][c] = x[i] . w[c], rows of n. */
 TW_INLINE void tw_outputs_s8(int8_t *const *y, const int8_t *const *x, const int8_t *w, int32_t n, int32_t out,
                              const tw_ends *e) {
-    int32_t c = 0;
-    for (; c <= out - TW_TILE_CHANNELS; c += TW_TILE_CHANNELS, w += TW_TILE_CHANNELS * n) {
+    const tw_rows rows = tw_rows_of(out, TW_TILE_CHANNELS);
+    for (int32_t next = 0; next < out; next += rows.step) {
+        const int32_t first = tw_min(next, out - rows.step);
         int32_t acc[TW_TILE];
-        for (int k = 0; k < TW_TILE; ++k) acc[k] = e->bias[c + k / TW_TILE_PIXELS];
+        for (int k = 0; k < TW_TILE; ++k) acc[k] = e->bias[first + k / TW_TILE_PIXELS * rows.apart];
 #if TW_THUMB == 1
-        tw_rows_s8(acc, x[0], w, n, n);
+        tw_rows_s8(acc, x[0], w + first * n, n, rows.apart * n);
 #else
-        tw_square_s8(acc, x[0], x[1], w, n, n);
+        tw_square_s8(acc, x[0], x[1], w + first * n, n, rows.apart * n);
 #endif
         for (int k = 0; k < TW_TILE; ++k) {
-            const int32_t channel = c + k / TW_TILE_PIXELS;
-            y[k % TW_TILE_PIXELS][channel] = tw_end_s8(acc[k], e->mult[channel], e->shift[channel], e);
+            const int32_t c = first + k / TW_TILE_PIXELS * rows.apart;
+            y[k % TW_TILE_PIXELS][c] = tw_end_s8(acc[k], e->mult[c], e->shift[c], e);
         }
     }
-    for (; c < out; ++c, w += n)
-        for (int i = 0; i < TW_TILE_PIXELS; ++i)
-            y[i][c] = tw_end_s8(tw_sum_s8(e->bias[c], x[i], w, n), e->mult[c], e->shift[c], e);
 }
 
 #endif

@@ -18,6 +18,8 @@
 #else
 #define TW_NOINLINE __attribute__((noinline, noclone, unused))
 #endif
+/* A function with so little work that it had better be small: compiled for size whatever the level. */
+#define TW_COLD __attribute__((cold))
 
 /* Before a loop that compilers would unroll whole where its length is known, to no use but of flash. */
 #if defined(__clang__)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from twinfer.runtime.errors import InvalidArgumentError
 
 #: What to spend flash on: fewest instructions, least flash, or what lies between.
 Optimize = Literal["speed", "balanced", "size"]
@@ -34,6 +36,17 @@ class Target:
     def mve(self) -> bool:
         """Whether to take kernels on Helium."""
         return "mve" in self.isa
+
+    def optimized(self, optimize: str) -> Target:
+        """The same for another use of flash; InvalidArgumentError if ``optimize`` is none."""
+        return replace(self, optimize=checked_optimize(optimize))
+
+
+def checked_optimize(name: str) -> Optimize:
+    """``name`` if it is one of ``Optimize``, else InvalidArgumentError."""
+    if name not in get_args(Optimize):
+        raise InvalidArgumentError(f"cannot optimize for {name!r}, only for {', '.join(get_args(Optimize))}")
+    return name  # type: ignore[return-value]
 
 
 HOST = Target("host", wide=True)

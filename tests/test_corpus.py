@@ -10,7 +10,11 @@ import pytest
 from twinfer.aot.compiled import CompiledModel
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.interpreter import Interpreter
+from twinfer.runtime.plan import make_plan
 from twinfer.runtime.registry import operators
+from twinfer.runtime.session import Session
+from twinfer.runtime.target import TARGETS
+from twinfer.runtime.tflite import read_file
 
 #: The applications that need operators that twinfer does not have yet. Remove a name with the operator's arrival.
 UNSUPPORTED_APPS = {
@@ -46,12 +50,17 @@ def check_golden(model: Interpreter, golden: dict[str, Any], samples: int) -> No
             model.set_tensor(details["index"], golden[f"s{sample}_in{i}"].reshape(details["shape"]))
         model.invoke()
         for i, details in enumerate(outputs):
-            got, want = model.get_tensor(details["index"]), golden[f"s{sample}_out{i}"].reshape(details["shape"])
-            if got.dtype.kind == "f":
-                bound = FLOAT_BOUND * float(np.nanmax(np.abs(want), initial=0))
-                np.testing.assert_allclose(got, want, rtol=0, atol=bound, err_msg=f"sample {sample}, output {i}")
-            else:
-                np.testing.assert_array_equal(got, want, err_msg=f"sample {sample}, output {i}")
+            want = golden[f"s{sample}_out{i}"].reshape(details["shape"])
+            assert_close(model.get_tensor(details["index"]), want, f"sample {sample}, output {i}")
+
+
+def assert_close(got: Any, want: Any, where: str) -> None:
+    """The same integers; floats within FLOAT_BOUND."""
+    if got.dtype.kind == "f":
+        bound = FLOAT_BOUND * float(np.nanmax(np.abs(want), initial=0))
+        np.testing.assert_allclose(got, want, rtol=0, atol=bound, err_msg=where)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=where)
 
 
 @pytest.mark.corpus("app")
@@ -81,3 +90,19 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
             return
     model.allocate_tensors()
     check_golden(model, corpus_model.golden(), entry["samples"])
+
+
+@pytest.mark.corpus("app")
+def test_applications_on_every_choice_of_kernels(corpus_model: Any) -> None:
+    """What microcontrollers run, on this computer: SMLAD and Helium as plain C, against the same golden outputs."""
+    if corpus_model.path.stem in UNSUPPORTED_APPS:
+        pytest.skip("test_applications sees that it is refused")
+    graph, golden = read_file(corpus_model.path), corpus_model.golden()
+    for target in TARGETS[1:]:
+        session = Session(make_plan(graph, target))
+        for i, tensor in enumerate(graph.inputs):
+            session.view(tensor)[...] = golden[f"s0_in{i}"].reshape(tensor.shape)
+        session.reset_variables()
+        session.run()
+        for i, tensor in enumerate(session.plan.graph.outputs):
+            assert_close(session.view(tensor), golden[f"s0_out{i}"].reshape(tensor.shape), f"{target.name}, output {i}")

@@ -18,15 +18,16 @@ from cases import ALLOWED_SYMBOLS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinfer.aot import choice
 from twinfer.aot import emit as emit_module
-from twinfer.aot import layers
 from twinfer.aot import project as project_module
+from twinfer.aot.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
 from twinfer.aot.emit import Mode, emit
 from twinfer.aot.host import build, compile_plans, find_compiler
-from twinfer.aot.layers import default_policy, share_all, share_repeated, specialise, specialise_few
 from twinfer.aot.literals import comment, identifier
 from twinfer.aot.project import project_files
 from twinfer.aot.tools import write_files
+from twinfer.kernels_c import kernel as kernel_function
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
@@ -45,7 +46,8 @@ DIALECTS = {
     "cortex-m7": ("arm-none-eabi-gcc", "-std=c11", "-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard"),
     "clang-m4": ("clang", "-std=c11", "--target=arm-none-eabi", "-mcpu=cortex-m4", "-isystem", NEWLIB),
 }
-FORMS: list[dict[str, Any]] = [{}, {"policy": share_all}, {"policy": share_repeated}, {"mode": "interpreted"}]
+EVERY_OTHER: Policy = lambda plan: frozenset(range(1, len(plan.steps), 2))  # noqa: E731
+FORMS: list[dict[str, Any]] = [{}, {"policy": share_all}, {"policy": EVERY_OTHER}, {"mode": "interpreted"}]
 
 
 @pytest.fixture(autouse=True)
@@ -270,32 +272,71 @@ def test_equal_params_share_one_body() -> None:
     assert text.count("_body(&m_") == 2, "layers 1 and 2 have equal params"
     assert "TW_SHARED" not in text
     assert emit(tiny.dense(), "m", policy=share_all).files["m.c"].count("TW_SHARED(") == 1
-    assert share_repeated(tiny.dense()) == {0, 1, 2}
-    assert share_repeated(tiny.conv()) == frozenset()
 
 
 def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the two different bodies, the one with less work shares."""
-    monkeypatch.setattr(layers, "MOST_BODIES", 1)
+    monkeypatch.setattr(choice, "MOST_BODIES", 1)
     plan = tiny.dense()
-    assert specialise(plan) == specialise_few(plan) == {0}
-    for few, free, shared in ((1, 1, {0}), (1, 2, set()), (2, 1, set())):
-        monkeypatch.setattr(layers, "MOST_BODIES", 64)
-        monkeypatch.setattr(layers, "FEW_BODIES", few)
-        monkeypatch.setattr(layers, "FREE_BODIES", free)
-        assert specialise_few(plan) == shared
-    monkeypatch.setattr(layers, "FEW_BODIES", 1)
-    assert default_policy(GENERIC)(plan) == {0}
-    assert default_policy(HOST)(plan) == set()
+    assert specialise(plan) == default_policy(HOST)(plan) == {0}
     text = emit(plan, "m", policy=lambda _: frozenset([0])).files["m.c"]
     assert text.count("TW_SHARED(") == text.count("m_tw_fully_connected_s8(&m_0_params") == 1
+
+
+@pytest.mark.parametrize(
+    ("price", "worth", "shared"),
+    [
+        (Price(100, 250, 8), 0, set()),  # two bodies are less than an instance
+        (Price(100, 150, 8), 0, {0, 1, 2}),
+        (Price(100, 150, 8), 3, set()),
+        (Price(200, 50, 8), 6, {0}),  # the layer that writes least
+        (Price(-10, 50, 0), 0, set()),
+    ],
+)
+def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layer 0 does a third of the work, layers 1 and 2, which have a body in common, the rest."""
+    monkeypatch.setattr(choice, "_price", lambda kernel: price)
+    monkeypatch.setattr(choice, "WORTH", {"balanced": worth, "size": worth})
+    plan = tiny.dense()
+    assert by_price(plan) == default_policy(GENERIC)(plan) == default_policy(HOST.optimized("size"))(plan) == shared
+    assert default_policy(HOST)(plan) == set(), "flash is not dear"
+
+
+def test_prices_are_of_kernels() -> None:
+    """Whatever is in the file is a kernel that there is, at sane prices: run make prices."""
+    for kernel, price in choice._prices().items():
+        assert kernel_function(kernel, 0)
+        assert price.pace > 0
+        assert 0 < price.instance < 5000
+
+
+def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tiny.dense()
+    assert cold(plan) == set()
+    assert "TW_COLD" not in emit(plan, "m").files["m.c"]
+    monkeypatch.setattr(choice, "COLD", {"balanced": 0.4, "size": 0.7})
+    assert cold(plan) == {0}
+    assert cold(replace(plan, target=plan.target.optimized("size"))) == {0, 1}
+    assert cold(replace(plan, target=HOST)) == set(), "flash is not dear"
+    text = emit(plan, "m").files["m.c"]
+    assert text.count("TW_COLD") == text.count("TW_COLD void m_0_") == 1
+    assert emit(plan, "m", policy=share_all).files["m.c"].count("TW_COLD") == 1, "the instance has more work"
+
+
+def test_the_setting_is_told() -> None:
+    plan = tiny.dense()
+    assert "for target generic. Do not" in emit(plan, "m").banner
+    slim = replace(plan, target=plan.target.optimized("size"))
+    assert "for target generic, interpreted, for size. Do not" in emit(slim, "m", mode="interpreted").banner
+    with pytest.raises(InvalidArgumentError, match="cannot optimize for 'beauty', only for speed, balanced, size"):
+        plan.target.optimized("beauty")
 
 
 def test_policies_and_modes_give_the_same_bits() -> None:
     installed(("gcc",))
     plan = tiny.dense()
     outputs = []
-    for form in (*FORMS, {"policy": lambda _: frozenset([1])}):
+    for form in FORMS:
         engine = compile_plans({"m": plan}, compiler="gcc", **form)["m"]
         engine.view(plan.graph.inputs[0])[...] = random_inputs(plan.graph)[0]
         for run in (engine.run, lambda engine=engine: engine.run_observed(None)):

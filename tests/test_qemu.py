@@ -16,10 +16,10 @@ from cases import cases_of, graph_of, interpreted, values_of
 
 from twinfer import kernels_c
 from twinfer.aot import qemu, tools
+from twinfer.aot.choice import Policy, share_all, specialise
 from twinfer.aot.emit import Mode, Project, emit
 from twinfer.aot.firmware import COMPILER, Firmware, build, largest_step, live_bytes
 from twinfer.aot.hotspots import hot_spots
-from twinfer.aot.layers import Policy, share_all, specialise
 from twinfer.aot.qemu import QEMU, Job, counter, measure, run, run_jobs
 from twinfer.aot.targets import Card, find, names
 from twinfer.bench.models import builtin
@@ -97,10 +97,11 @@ def agree(got: Any, want: Any, bound: float) -> bool:
 
 
 @MODES
+@pytest.mark.parametrize("core", [MAIN, "cortex-m55"])
 @pytest.mark.parametrize("op", operators())
-def test_operators(op: str, mode: Mode) -> None:
-    """Every case; compiled ones specialised."""
-    card, policy = find(MAIN), specialise if mode == "compiled" else None
+def test_operators(op: str, core: str, mode: Mode) -> None:
+    """Every case, where there are the most instruction sets to choose from; compiled ones specialised."""
+    card, policy = find(core), specialise if mode == "compiled" else None
     assert not differing(card, list(trials_of(op, card, mode, policy, 1)))
 
 

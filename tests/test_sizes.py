@@ -11,7 +11,7 @@ import pytest
 import tiny
 
 from twinfer.aot.emit import Mode, Project, emit
-from twinfer.aot.firmware import COMPILER, FLAGS
+from twinfer.aot.firmware import COMPILER, flags_for
 from twinfer.aot.sizes import WEIGHTS, Sizes, image, sizes
 from twinfer.aot.targets import find
 from twinfer.aot.tools import run_tool
@@ -36,7 +36,7 @@ PEER = {
 
 
 def flags_of(core: str) -> tuple[str, ...]:
-    return (*find(core).flags, *FLAGS)
+    return flags_for(find(core))
 
 
 def project(name: str, core: str, mode: Mode) -> Project:
@@ -83,8 +83,9 @@ def test_groups_and_layers() -> None:
     by_step = {s.node.op: found.layer(i) for i, s in enumerate(made.plan.steps)}
     first = made.plan.steps[0]
     assert found.layer(0)["weights"] >= first.node.input(1).nbytes
-    assert found.groups["biases"] == pytest.approx(4 * sum(channels), abs=8 * len(channels))
-    assert by_step["SOFTMAX"]["tables"] >= 1024
+    ends = found.groups["biases"] + found.groups["multipliers"]  # kernels may take both in one array
+    assert 9 * sum(channels) <= ends <= 10 * sum(channels) + 8 * len(channels)
+    assert by_step["SOFTMAX"]["tables"] >= made.plan.steps[-1].call.inputs[1].nbytes > 0
     assert by_step["AVERAGE_POOL_2D"].keys() == {"code"}
     names = {s.name: s.group for s in found.symbols}
     assert names["kws_int8_run"] == "code"

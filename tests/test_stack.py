@@ -10,7 +10,7 @@ import pytest
 import tiny
 
 from twinfer.aot.emit import Mode, Project, emit
-from twinfer.aot.firmware import COMPILER, FLAGS, build
+from twinfer.aot.firmware import COMPILER, build, flags_for
 from twinfer.aot.qemu import Job, run_jobs
 from twinfer.aot.sizes import SECTIONS, image, image_sources
 from twinfer.aot.stack import (
@@ -66,7 +66,7 @@ def test_mark_is_within_the_bound(core: str) -> None:
 @pytest.mark.parametrize("core", CORES[::2])
 def test_frames_read_from_instructions_are_the_compilers(core: str) -> None:
     """So those of library functions, which only their instructions tell, can be believed."""
-    flags = (*find(core).flags, *FLAGS)
+    flags = flags_for(find(core))
     for one in projects({"conv": tiny.conv().graph, "digits": builtin()["digits_int8"]()}, core):
         told = compiler_frames(callgraph(image_sources(one), COMPILER, (*flags, *SECTIONS)))
         listing = run_tool(["arm-none-eabi-objdump", "-d", "--no-show-raw-insn", str(image(one, COMPILER, flags))])
@@ -156,7 +156,7 @@ def test_on_the_host_library_functions_are_unknown() -> None:
 
 def test_libraries_are_part_of_the_chain() -> None:
     """Soft floats on a core without any."""
-    flags: tuple[Any, ...] = (*find("cortex-m0").flags, *FLAGS)
+    flags: tuple[Any, ...] = flags_for(find("cortex-m0"))
     bound = stack_bound(emit(make_plan(tiny.conv().graph, find("cortex-m0").target), "conv"), COMPILER, flags)
     assert bound.chain[:2] == ("conv_run", "conv_0_conv_2d")
     assert bound.chain[2].startswith("__aeabi_f")

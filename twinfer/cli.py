@@ -18,6 +18,7 @@ EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
 _GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
 _TARGET = "host, cortex-m4, … or a .toml file that describes a board"
+_OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
 _MODEL = "a .tflite file, or the name of a built-in model"
 
 
@@ -113,7 +114,7 @@ def _add_bench(commands: Any) -> None:
         "time a model interpreted and compiled, beside the peers; on a microcontroller count instructions and bytes",
         "",
         "kws_int8 --layers",
-        "kws_int8 --target cortex-m4,cortex-m55",
+        "kws_int8 --target cortex-m4,cortex-m55 --optimize speed,size",
         "model.tflite --against tflm --seconds 5 --json bench.json",
     )
     command.add_argument("models", nargs="*", metavar="MODEL", help=f"{_MODEL}; all built-in models if none is given")
@@ -122,13 +123,20 @@ def _add_bench(commands: Any) -> None:
         "--against", metavar="PEERS", help="litert, tflm, litert-ref, or none (default: those installed)"
     )
     _add_targets(command)
+    about = f"on microcontrollers, one or several with commas: {_OPTIMIZE}"
+    command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
+    about = "on microcontrollers, what to measure (default: both)"
+    command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
     command.add_argument("--runs", type=_positive(int), metavar="N", help="rounds for each model, instead of --seconds")
     command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
+    about = "write a page to FILE that shows microcontrollers beside TFLM, where its figures are known"
+    command.add_argument("--html", metavar="FILE", help=about)
 
 
 def bench(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.embedded_html import embedded_html
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
@@ -150,15 +158,22 @@ def bench(arguments: argparse.Namespace) -> int:
                 failed = _fail(f"{name}: {error}")
     if arguments.json:
         _write_json(arguments.json, document(rows))
+    there = [row for row in rows if row["target"] != "host"]
+    if arguments.html:
+        _write_text(arguments.html, embedded_html(there))
     if arguments.json != "-":
         show(tables([row for row in rows if row["target"] == "host"]))
-        show(embedded_tables([row for row in rows if row["target"] != "host"]))
+        show(embedded_tables(there))
     return judged(rows) or failed
 
 
 def _add_targets(command: argparse.ArgumentParser) -> None:
     about = f"where, one or several with commas: {_TARGET} (default: host)"
     command.add_argument("--target", metavar="TARGETS", default="host", help=about)
+
+
+def _add_optimize(command: argparse.ArgumentParser, about: str) -> None:
+    command.add_argument("--optimize", choices=["speed", "balanced", "size"], default="balanced", help=about)
 
 
 def _write_json(path: str, value: Any) -> None:
@@ -168,9 +183,13 @@ def _write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        from twinfer.arrays import write_whole
+        _write_text(path, text)
 
-        write_whole(path, lambda file: file.write(text.encode()))
+
+def _write_text(path: str, text: str) -> None:
+    from twinfer.arrays import write_whole
+
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 # -- inspect -----------------------------------------------------------------------------------------------------------
@@ -219,6 +238,7 @@ def _add_run(commands: Any) -> None:
         "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
     )
     command.add_argument("--target", default="host", help=f"{_TARGET} (default: host)")
+    _add_optimize(command, f"of compiled code, {_OPTIMIZE}")
     command.add_argument("--guard", action="store_true", help=_GUARD)
 
 
@@ -235,7 +255,7 @@ def run(arguments: argparse.Namespace) -> int:
     if board is not None:
         run_on(board, arguments, _opened(graph, "interpreted", shapes, False).plan.graph, inputs)
         return 0
-    model = _opened(graph, arguments.engine, shapes, arguments.guard)
+    model = _opened(graph, arguments.engine, shapes, arguments.guard, arguments.optimize)
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
     model.invoke()
@@ -245,11 +265,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool) -> Any:
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool, optimize: str = "balanced") -> Any:
     """The interpreter or its twin, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
     model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, guard=guard)
+    if isinstance(model, CompiledModel):
+        model.optimize = optimize
     for detail, shape in zip(model.get_input_details(), shapes, strict=True):
         model.resize_tensor_input(detail["index"], shape)
     model.allocate_tensors()
@@ -276,6 +298,7 @@ def _add_verify(commands: Any) -> None:
     about = "tflm, litert-ref, or none (default: those installed)"
     command.add_argument("--against", metavar="PEERS", help=about)
     _add_targets(command)
+    _add_optimize(command, f"on microcontrollers, {_OPTIMIZE}")
     command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
@@ -315,7 +338,7 @@ def _add_compile(commands: Any) -> None:
         commands,
         compile,
         "write a model as a folder of C that builds on its own",
-        "model.tflite --target cortex-m4 -o model_c",
+        "model.tflite --target cortex-m4 --optimize size -o model_c",
         "kws_int8 -o kws && make -C kws test",
     )
     command.add_argument("model", metavar="MODEL", help=_MODEL)
@@ -331,6 +354,7 @@ def _add_compile(commands: Any) -> None:
         default="compiled",
         help="a function a layer, or shared kernels called from a table (default: compiled)",
     )
+    _add_optimize(command, _OPTIMIZE)
     about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
     command.add_argument("--guard", action="store_true", help=about)
 
@@ -346,7 +370,7 @@ def compile(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     board = None if arguments.target == "generic" else card(arguments.target)
     target = board.target if board else GENERIC if arguments.target == "generic" else HOST
-    plan = make_plan(source.graph, target)
+    plan = make_plan(source.graph, target.optimized(arguments.optimize))
     name = arguments.name or identifier(source.name)
     how = {"mode": arguments.mode, "guard": arguments.guard, "card": board}
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)

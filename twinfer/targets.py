@@ -20,6 +20,13 @@ def card(target: str) -> Any:
     return None if target == "host" else find(target)
 
 
+def settings(optimize: str) -> tuple[Any, ...]:
+    """What to optimize for, each once; InvalidArgumentError with the names there are."""
+    from twinfer.runtime.target import checked_optimize
+
+    return tuple(dict.fromkeys(checked_optimize(name.strip()) for name in optimize.split(",")))
+
+
 def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
     """The peers asked for; ToolError if one is not installed."""
     from twinfer.bench.peers import installed
@@ -47,7 +54,8 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
             runs.append(lambda source, told, chosen=chosen: on_host.compare(source, chosen, told))  # type: ignore[misc]
         else:
             embedded.need_tools()
-            how = embedded.Options(arguments.layers, arguments.seed)
+            modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
+            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize), modes)
             runs.append(lambda source, told, board=board, how=how: embedded.measure_on(source, board, how, told))  # type: ignore[misc]
     return runs
 
@@ -71,7 +79,8 @@ def run_on(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequen
     from twinfer.runtime.plan import make_plan
     from twinfer.terminal import show
 
-    project = emit(make_plan(graph, board.target), "model", mode=arguments.engine, guard=arguments.guard)
+    plan = make_plan(graph, board.target.optimized(arguments.optimize))
+    project = emit(plan, "model", mode=arguments.engine, guard=arguments.guard)
     (result,) = run_jobs(build(project, board), [Job(inputs)])
     write_outputs(graph, arguments.output, result.outputs)
     counted = Text(f"{arguments.engine} on {board.name}: {result.counts[0]:,} instructions")
@@ -85,6 +94,7 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
 
     chosen = cards(arguments.target)
     how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
+    there = {**how, "optimize": arguments.optimize}
     runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
     if None in chosen:
         against = peers(arguments.against, ("tflm", "litert-ref"))
@@ -92,6 +102,6 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
         runs.append((("numpy", "compiled", *against), prove))
     if boards := [board for board in chosen if board is not None]:
         embedded.need_tools()
-        prove_on = lambda source, told: embedded.verify_on(source, boards, progress=told, **how)  # noqa: E731
+        prove_on = lambda source, told: embedded.verify_on(source, boards, progress=told, **there)  # noqa: E731
         runs.append(([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove_on))
     return runs

@@ -20,17 +20,16 @@ BLOCK, FOUR = 16, 4
 def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """A convolution with constant weights int8 [out_c, k_h * k_w * in_c] and bias int32 [out_c]; None if unsuitable."""
     channels = _channels(node, w, bias)
-    if channels is None:
+    if channels is None or (g.k_w > 1 and g.dilation_w > 1):
         return None
     blocks = -(-w.shape[1] // BLOCK)
     plain = (g.k_h, g.k_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w) == (1, 1, 1, 1, 0, 0)
-    shape = {"blocks": blocks, "run": g.k_w if g.dilation_w == 1 else 1, "direct": int(plain and g.in_c >= BLOCK // 2)}
+    shape = {k: v for k, v in asdict(g).items() if k != "dilation_w"}
+    params = {**shape, "blocks": blocks, "direct": int(plain and g.in_c >= BLOCK // 2)}
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     inputs = (node.input(0), _fours(channels))
-    return Call(
-        "tw_conv2d_mve_s8", {**asdict(g), **shape, **ends}, inputs, (node.output,), 2 * BLOCK * blocks, macs=macs
-    )
+    return Call("tw_conv2d_mve_s8", {**params, **ends}, inputs, (node.output,), 2 * BLOCK * blocks, macs=macs)
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:

@@ -12,7 +12,7 @@ from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import quantized_range
 from twinfer.runtime.ops._conv import LANES, Window
 
-#: The kernel keeps k_h rows of 16 channels in scratch; more than this is no small window.
+#: The kernel keeps k_h rows of 16 channels in scratch, whose bytes this limits.
 MOST_SCRATCH = 1 << 14
 
 #: Byte of a block whose sums, multipliers and shifts lie at 0, 1, ... (mve_s8.h: even and odd halves, twice).
@@ -21,32 +21,29 @@ ORDER = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)]
 
 def lower(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """The call over Helium, None where it does not apply; w: int8 [1, k_h, k_w, channels], bias: int32 [channels]."""
-    twice = (g.in_c, g.stride_w, g.k_h, g.k_w) == (8, 1, 3, 3)
-    row = _row(g, 8 if twice else LANES)
-    folded = _conv.fold_zero(w.reshape(-1, g.out_c).T, bias, node.input(0).zero)
+    x, y = node.input(0), node.output
+    pixels = 2 if (g.in_c, g.stride_w) == (8, 1) else 1
+    steps = -(-g.out_w // pixels) * pixels
+    row = LANES * max(g.pad_w + g.in_w, (steps - 1) * g.stride_w + g.k_w)
     mult, shift = _conv.multipliers(node, g.out_c)
     if g.in_c != g.out_c or (g.dilation_h, g.dilation_w) != (1, 1) or g.k_h * row > MOST_SCRATCH:
         return None
-    if w.min() == -128 or shift.max() > 0 or shift.min() < -31 or not _fits(node, g, w, bias):
+    if w.min() == -128 or shift.max() > 0 or shift.min() < -31 or not _fits(w, bias):
         return None
-    form = "twice_" if twice else "nine_" if (g.k_h, g.k_w) == (3, 3) else ""
-    blocks = _blocks(w.reshape(-1, g.out_c), folded, mult, shift, 2 if twice else 1)
-    low, high = quantized_range(node, node.output)
+    low, high = quantized_range(node, y)
+    nine = (g.k_h, g.k_w, low, high) == (3, 3, -128, 127) and shift.max() < 0
+    folded = _conv.fold_zero(w.reshape(-1, g.out_c).T, bias, x.zero)
+    blocks = _blocks(w.reshape(-1, g.out_c), folded, mult, shift, pixels)
     shape = {k: v for k, v in asdict(g).items() if k not in ("out_c", "dilation_h", "dilation_w")}
-    ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    call = f"tw_depthwise_conv2d_{form}mve_s8"
-    return Call(call, {**shape, "row": row, **ends}, (node.input(0), blocks), (node.output,), g.k_h * row, macs=macs)
+    ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
+    kernel = "tw_depthwise_conv2d_nine_mve_s8" if nine else "tw_depthwise_conv2d_mve_s8"
+    params = {**shape, "twice": pixels - 1, "row": row, **ends}
+    return Call(kernel, params, (x, blocks), (y,), g.k_h * row, macs=macs)
 
 
-def _row(g: Window, pitch: int) -> int:
-    """Bytes of a row in scratch: the image's and all that the windows reach, whole vectors."""
-    pixels = max(g.pad_w + g.in_w, (g.out_w - 1) * g.stride_w + g.k_w + LANES // pitch - 1)
-    return -(-pixels * pitch // LANES) * LANES
-
-
-def _fits(node: Node, g: Window, w: Array, bias: Array) -> bool:
+def _fits(w: Array, bias: Array) -> bool:
     """Whether no sum leaves int32, not even with the output's zero point added."""
-    most = 256 * np.abs(w.astype(np.int64)).reshape(-1, g.out_c).sum(axis=0) + np.abs(bias.astype(np.int64))
+    most = 256 * np.abs(w.astype(np.int64)).sum(axis=(0, 1, 2)) + np.abs(bias.astype(np.int64))
     return int(most.max()) < (1 << 31) - 256
 
 

@@ -51,6 +51,7 @@ def fast_channels(c: Channels) -> Channels | None:
     small = (np.maximum(-least, most) < BOUND) & (c.shift >= SHIFTS[0]) & (c.shift <= SHIFTS[1]) & (c.mult > 0)
     if not (fixed | small).all():
         return None
+    fixed &= ~small  # the others stay as they are: a layer whose channels have one scale keeps it
     said = 4 * (first - c.out_zero)  # halved by mult, halved again by shift
     return Channels(
         np.where(fixed[:, None], 0, c.weights).astype(np.int8),

@@ -78,14 +78,18 @@ def lower(node: Node, target: Target) -> Call:
         floats = {**params, "act_min": low, "act_max": high}
         inputs = (node.input(0), w, _conv.bias_of(node, g.out_c))
         return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs)
+    return lower_plain(node, g, node.constant(1).reshape(g.out_c, -1), node.constant(2) if bias is None else bias, macs)
+
+
+def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
+    """The call in plain C, weights int8 [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    start = node.constant(2) if bias is None else bias
-    c, short = _conv.plain_channels(node, node.constant(1).reshape(g.out_c, -1), start)
-    arrays = (node.input(0), c.weights, c.bias, c.mult, c.shift)
-    size = g.k_h * g.k_w * w.shape[3]
-    scratch = 2 * size if g.k_h * g.k_w > 1 else 0
-    return Call("tw_conv2d_s8", {**params, **ends, "fast": int(short)}, arrays, (node.output,), scratch, macs=macs)
+    c, fast = _conv.plain_channels(node, w, bias)
+    params = {**asdict(g), "depth": w.shape[1] // (g.k_h * g.k_w), **ends, "fast": int(fast)}
+    scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
+    inputs = (node.input(0), np.ascontiguousarray(c.weights), c.bias, c.mult, c.shift)
+    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs)
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -157,6 +161,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
         yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
         yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
+        for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
+            yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
         yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
@@ -168,6 +174,15 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(zero=zero, out_zero=out_zero))
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=1000.0))
+    for x_shape, w_shape in (  # pixels and channels around the edges of tiles
+        ((1, 3, 5, 8), (3, 1, 1, 8)),
+        ((3, 1, 1, 17), (9, 1, 1, 17)),
+        ((1, 2, 2, 32), (4, 1, 1, 32)),
+        ((3, 4, 2, 2), (2, 4, 2, 2)),
+        ((1, 3, 1, 16), (6, 3, 2, 16)),
+    ):
+        yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
+    yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,8 @@ def lower(node: Node, target: Target) -> Call:
         fast = _lower_fast(node, target, g, w.data, bias, macs)
         if fast is not None:
             return fast
+        if g.in_c == 1:
+            return conv2d.lower_plain(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
@@ -88,11 +90,9 @@ def lower(node: Node, target: Target) -> Call:
 
 def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """The int8 call for the target's instruction set; None where the plain kernel serves."""
-    fast = None
-    if g.in_c == 1:
+    fast = _dsp_depthwise.depthwise(node, g, w, bias, macs) if target.dsp else None
+    if fast is None and g.in_c == 1:
         fast = conv2d.lower_fast(node, target, g, w.reshape(-1, g.out_c).T, bias, macs)
-    if fast is None and target.dsp:
-        fast = _dsp_depthwise.depthwise(node, g, w, bias, macs)
     if fast is None and target.mve:
         fast = _mve_depthwise.lower(node, g, w, bias, macs)
     return fast
@@ -169,15 +169,51 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
         yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
         yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
+        yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 17), (3, 3), 1, Layer("HYBRID"), padding=padding)
         yield _case(rng, (1, 5, 7, 3), (3, 2), 2, Layer("HYBRID"), padding=padding, stride_h=2, stride_w=2)
+    for channels, h, w in ((8, 1, 1), (24, 4, 1), (40, 1, 3)):  # strides beyond the window; the last lanes unused
+        yield _case(rng, (1, 7, 9, channels), (3, 3), 1, Layer(), stride_h=h, stride_w=w)
     for zero, out_zero in ((-128, 127), (127, -128)):
         yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(zero=zero, out_zero=out_zero))
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=1000.0))
+    yield from _cases_3x3(rng)
+
+
+def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:
+    """What microcontrollers have kernels for: lines along either axis, odd and even numbers of outputs, all borders."""
+    for padding in ("SAME", "VALID"):
+        for x_shape, (h, w) in (
+            ((1, 9, 4, 3), (1, 1)),  # lines along the columns of the image, if padded
+            ((2, 3, 3, 5), (1, 1)),
+            ((1, 4, 8, 3), (2, 1)),
+            ((1, 8, 5, 2), (1, 2)),
+            ((1, 3, 4, 2), (2, 2)),
+            ((1, 11, 3, 2), (1, 3)),
+            ((1, 257, 3, 2), (1, 1)),  # longer than a line may be
+        ):
+            layer = Layer(zero=int(rng.integers(-128, 128)), out_zero=int(rng.integers(-128, 128)))
+            yield _case(rng, x_shape, (3, 3), 1, layer, padding=padding, stride_h=h, stride_w=w)
+        for x_shape, h, w, m in (((1, 7, 6, 1), 2, 2, 8), ((1, 6, 9, 2), 1, 2, 3), ((2, 8, 5, 3), 2, 1, 2)):
+            yield _case(rng, x_shape, (3, 3), m, padding=padding, stride_h=h, stride_w=w)
+    for bound in (1 << 29, (1 << 31) - 1):  # sums below 2^30, and such as wrap
+        yield _case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(bound=bound, out_scale=3e4))
+    yield _dead(_case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(zero=-128)), channel=2)
+    for value in (-128, 127):
+        case = _case(rng, (1, 4, 5, 3), (3, 3), 1, Layer(zero=-128, out_zero=127))
+        yield replace(case, inputs=(np.full(case.node.input(0).shape, value, np.int8),))
+
+
+def _dead(case: Case, channel: int) -> Case:
+    """The case with weights of 0 and a huge bias in a channel, as training leaves them."""
+    x, w, b = case.node.input(0), case.node.input(1), case.node.input(2)
+    weights, bias = np.array(w.data), np.array(b.data)
+    weights[..., channel], bias[channel] = 0, 1 << 30
+    return replace(case, node=replace(case.node, inputs=(x, replace(w, data=weights), replace(b, data=bias))))
 
 
 OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,14 +62,21 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.where(np.isnan(rounded), low, rounded.clip(low, high)).astype(y.dtype)]
 
 
+def _inverse(scale: float) -> dict[str, int]:
+    """1 / ``scale`` in integers, as quantize.h states it; ``exponent`` 0 where ``scale`` is too small or too large."""
+    mantissa, exponent = math.frexp(float(np.float32(scale)))
+    reciprocal = min(round((1 << 54) / int(mantissa * (1 << 24))), (1 << 31) - 1)
+    return {"reciprocal": reciprocal, "exponent": exponent + 126 + 30 if abs(exponent) <= 100 else 0}
+
+
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     kernel, (low, high) = KERNELS[x.type][y.type], _range(y)
     if kernel == "tw_lut":
         return lookup(node, lambda q: _requantized(node, q & 255 if x.type == "UINT8" else q))
     if x.type == "FLOAT32":
-        limits = {"low": low - y.zero, "high": high - y.zero}
-        return Call(kernel, {"size": y.size, "zero": y.zero, "scale": y.scale, **limits}, (x,), (y,))
+        params = {"size": y.size, "zero": y.zero, "low": low - y.zero, "high": high - y.zero, **_inverse(y.scale)}
+        return Call(kernel, params | {"scale": y.scale}, (x,), (y,))
     mult, shift = quantize_multiplier(x.scale / y.scale)
     params = {"size": y.size, "zero": x.zero, "mult": mult, "shift": shift, "out_zero": y.zero}
     return Call(kernel, params | {"low": low, "high": high}, (x,), (y,), inplace=(0,) if x.type == y.type else ())

@@ -71,8 +71,10 @@ def lower(node: Node, target: Target) -> Call:
     shape = {"rows": math.prod(x.shape[:-1]), "depth": x.shape[-1]}
     if x.type == "FLOAT32":
         return Call("tw_softmax_f32", {**shape, "beta": _beta(node)}, (x,), (y,), inplace=(0,))
-    exps = _exp(node, -np.arange(256)).astype(np.int32)
-    return Call("tw_softmax_s8", shape, (x, exps), (y,), inplace=(0,))
+    exps = _exp(node, -np.arange(256)).astype(np.uint32)
+    exps[exps < 1 << 11] = 0  # less than half a step of the sum, and of any result
+    exps = exps[: np.count_nonzero(exps) + 1]
+    return Call("tw_softmax_s8", {**shape, "last": len(exps) - 1}, (x, exps), (y,), inplace=(0,))
 
 
 def _int8_case(

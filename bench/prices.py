@@ -1,0 +1,81 @@
+"""Measures what a body of its own costs and saves, kernel by kernel: ``python -m twinfer.bench.prices MODEL...``.
+
+Writes ``aot/prices.toml`` anew, which ``aot/choice.py`` reads. Every model is built with all layers specialised and
+with all shared; both are run step by step. Run it when kernels have changed: the figures are those of real layers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from twinfer.aot.choice import PRICES, bodies, outputs_of, share_all, specialise, work
+from twinfer.aot.emit import emit
+from twinfer.aot.literals import identifier
+from twinfer.aot.targets import find
+from twinfer.bench.price import build_steps, instances
+from twinfer.bench.source import Source, load
+from twinfer.runtime.plan import make_plan, random_inputs
+
+CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
+
+HEAD = """\
+# Of every kernel in the models of `make bench-embedded`: [more bytes that a specialised body takes than a layer over a
+# shared one, bytes of the shared instance, instructions that specialising saves an element of the output, instructions
+# that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One kernel in one model on one core: sums over its layers, and how many different bodies they have."""
+
+    kernel: str
+    bodies: int
+    body_bytes: int
+    instance: int
+    saved: int
+    outputs: int
+    instructions: int
+    work: int
+
+
+def samples(source: Source, core: str) -> Iterator[Sample]:
+    """A sample of every kernel that the model has there."""
+    card = find(core)
+    plan = make_plan(source.graph, card.target.optimized("speed"))
+    inputs, name = random_inputs(plan.graph), identifier(source.name)
+    own = build_steps(emit(plan, name, policy=specialise), card, inputs)
+    project = emit(plan, name, policy=share_all)
+    shared = build_steps(project, card, inputs)
+    found = instances(project, shared.sizes)
+    for kernel, users in bodies(plan).items():
+        steps = [i for same in users for i in same]
+        saved, more = (sum(shared.price(i)[j] - own.price(i)[j] for i in steps) for j in range(2))
+        outputs, effort = (sum(of(plan.steps[i]) for i in steps) for of in (outputs_of, work))
+        taken = sum(own.price(i)[0] for i in steps)
+        yield Sample(kernel, len(users), -more, found[kernel], saved, outputs, taken, effort)
+
+
+def table(found: Sequence[Sample]) -> str:
+    """The file: means over bodies, models, outputs and work."""
+    lines = [HEAD + "[kernels]"]
+    for kernel in sorted({sample.kernel for sample in found}):
+        own = [sample for sample in found if sample.kernel == kernel]
+        body = sum(s.body_bytes for s in own) / sum(s.bodies for s in own)
+        instance = sum(s.instance for s in own) / len(own)
+        saved = sum(s.saved for s in own) / max(sum(s.outputs for s in own), 1)
+        pace = sum(s.instructions for s in own) / max(sum(s.work for s in own), 1)
+        lines.append(f"{kernel} = [{body:.0f}, {instance:.0f}, {saved:.1f}, {pace:.2f}]")
+    return "\n".join(lines) + "\n"
+
+
+def main(models: Sequence[str]) -> None:
+    """Measure the models, and write the table."""
+    found = [sample for model in models for core in CORES for sample in samples(load(model), core)]
+    PRICES.write_text(table(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

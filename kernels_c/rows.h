@@ -1,0 +1,19 @@
+/* Rows of weights taken several at once. */
+#ifndef TW_ROWS_H
+#define TW_ROWS_H
+
+#include "tw.h"
+
+/* Where a tile's rows begin: step further each time, but the last where the end allows; apart: from row to row, 1. The
+ * last tile may so repeat some rows of the one before. Where there are fewer rows than a tile has, it is the same one
+ * many times: step 1, apart 0. */
+typedef struct {
+    int32_t step, apart;
+} tw_rows;
+
+TW_INLINE tw_rows tw_rows_of(int32_t count, int32_t tile) {
+    const tw_rows whole = {tile, 1}, one = {1, 0};
+    return count >= tile ? whole : one;
+}
+
+#endif
