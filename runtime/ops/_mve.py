@@ -29,9 +29,7 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     low, high = quantized_range(node, node.output)
     ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
     inputs = (node.input(0), _fours(channels))
-    return Call(
-        "tw_conv2d_mve_s8", {**params, **ends}, inputs, (node.output,), 2 * BLOCK * blocks, macs=macs
-    )
+    return Call("tw_conv2d_mve_s8", {**params, **ends}, inputs, (node.output,), 2 * BLOCK * blocks, macs=macs)
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
