@@ -42,7 +42,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_add_mve_row(const int8_t *a, 
         "vmin.s32 %q[left], %q[left], %q[high]\n\t"
         "vstrb.32 %q[left], [%[y]], #4\n\t"
         "letp lr, 1b"
-        : [a] "+l"(a), [b] "+l"(b), [y] "+l"(y), [left] "=&w"(left), [right] "=&w"(right), [sign] "=&w"(sign)
+        : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right), [sign] "=&w"(sign)
         : [size] "r"(p->size), [b_start] "r"(p->b_start), [b_mult] "r"(p->b_mult), [b_shift] "r"(p->b_shift),
           [a_start] "r"(p->a_start), [mult] "r"(p->mult), [shift] "r"(p->shift), [zero] "w"(vdupq_n_s32(p->out_zero)),
           [a_scale] "w"(vdupq_n_s32(p->a_scale)), [b_scale] "w"(vdupq_n_s32(p->b_scale)),

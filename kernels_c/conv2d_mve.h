@@ -1,4 +1,4 @@
-/* CONV_2D, NHWC, on Helium: two pixels at a time, from the image itself or from columns of two, never an image of them. */
+/* CONV_2D, NHWC, on Helium: two pixels at a time, from the image itself or from two columns. */
 #ifndef TW_CONV2D_MVE_H
 #define TW_CONV2D_MVE_H
 
@@ -7,7 +7,7 @@
 /* int8. in: x [batches, in_h, in_w, in_c], then fours (mve_tile.h) of k = k_h * k_w * in_c in blocks; the input zero
  * point is folded into the biases, in_zero is what padding holds. out: y [batches, out_h, out_w, out_c]. scratch: int8
  * [2, 16 * blocks]. No dilation along rows. direct: the windows are the input's pixels, one after another (1x1, stride
- * 1, no padding), and in_c >= 8: 16 * blocks <= 2 * in_c, which is what the last pixel but two may be read beyond. */
+ * 1, no padding), and in_c >= 8, so that 16 * blocks <= 2 * in_c: what lies behind all pixels but the last two. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
     int32_t stride_h, stride_w, dilation_h, pad_h, pad_w, blocks, direct;

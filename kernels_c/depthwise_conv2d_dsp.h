@@ -5,16 +5,17 @@
 #include "dsp.h"
 
 /* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart
- * by x_line and y_line bytes, their elements by step in both, images by x_size and y_size. Strides are 1 or 2 along a
- * line and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs, lines[0] (0 or 1) begin before
- * the image, lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs of a line, steps (1..254) end
- * inside of it and behind (0 or 1) beyond it.
- * in: x, weights int8 [channels][3 along][3 lines], ends int32 [channels][2]: bias with the input zero point folded
- * in, doubled, and mult; shift int8 [channels]: to the right, 1..22. in_zero is what padding holds. out: y. */
+ * by x_line and y_line bytes, their elements by x_step and y_step (the same unless stride is 2), images by x_size and
+ * y_size. Strides are 1 or 2 along a line and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs,
+ * lines[0] (0 or 1) begin before the image, lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs
+ * of a line, steps (1..254) end inside of it and behind (0 or 1) beyond it.
+ * in: x, weights int8 [in_c * multiplier][3 along][3 lines], ends int32 [in_c * multiplier][2]: bias with the input
+ * zero point folded in, doubled, and mult; shift int8 [in_c * multiplier]: to the right, 1..22. in_zero is what padding
+ * holds. out: y. */
 typedef struct {
-    int32_t batches, channels, x_size, y_size;
+    int32_t batches, in_c, multiplier, x_size, y_size;
     int32_t lines[3], line_stride, x_line, y_line;
-    int32_t steps, behind, stride, pad, step;
+    int32_t steps, behind, stride, pad, x_step, y_step;
     int32_t in_zero, out_zero, act_min, act_max;
 } tw_depthwise_conv2d_dsp_s8_params;
 
@@ -25,7 +26,7 @@ typedef struct {
 typedef struct {
     uint32_t pair[3], thirds, last;
     int32_t line, step, start, mult, rounding, head, tail;
-    int32_t pad, behind, x_next, y_next, left;
+    int32_t pad, behind, x_next, y_next, y_step, left;
 } tw_depthwise_dsp_channel;
 
 /* One step of three lines: the first two as halves, the third. */
@@ -108,20 +109,21 @@ TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_
     register const int8_t *from __asm("r0") = x;
     register int8_t *to __asm("r1") = y;
     register const tw_depthwise_dsp_channel *values __asm("r2") = c;
-    __asm volatile("ldm r2, {r4-r10}\n\tldr r3, %[start]\n"
-                   "3:\n\tldr r2, %[head]\n\tldr lr, %[pad]\n\tcmp lr, #0\n\tbne 1f\n\t" TW_DEPTHWISE_LOAD
-                   "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n"
-                   "1:\n\t" TW_DEPTHWISE_LOAD
-                   "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_THIRD
-                   "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n\t" TW_DEPTHWISE_FINISH
-                   "strb r11, [r1]\n\tadd r1, r1, r10\n\tsub r8, r8, #256\n\ttst r8, #65280\n\tbne 1b\n\t"
-                   "ldr lr, %[behind]\n\tcmp lr, #0\n\tbeq 5f\n\t" TW_DEPTHWISE_LOAD
-                   "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_TAIL
-                   "strb r11, [r1]\n\tadd r1, r1, r10\n"
-                   "5:\n\t" TW_DEPTHWISE_MORE
-                   : "+r"(from), "+r"(to), "+r"(values), [left] "+m"(c->left)
-                   : TW_DEPTHWISE_OPERANDS, [y_next] "m"(c->y_next)
-                   : "r3", TW_DEPTHWISE_CLOBBERS);
+    __asm volatile(
+        "ldm r2, {r4-r10}\n\tldr r3, %[start]\n"
+        "3:\n\tldr r2, %[head]\n\tldr lr, %[pad]\n\tcmp lr, #0\n\tbne 1f\n\t" TW_DEPTHWISE_LOAD
+        "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n"
+        "1:\n\t" TW_DEPTHWISE_LOAD
+        "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_THIRD
+        "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n\t" TW_DEPTHWISE_FINISH
+        "strb r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n\tsub r8, r8, #256\n\ttst r8, #65280\n\tbne 1b\n\t"
+        "ldr lr, %[behind]\n\tcmp lr, #0\n\tbeq 5f\n\t" TW_DEPTHWISE_LOAD
+        "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_TAIL
+        "strb r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n"
+        "5:\n\t" TW_DEPTHWISE_MORE
+        : "+r"(from), "+r"(to), "+r"(values), [left] "+m"(c->left)
+        : TW_DEPTHWISE_OPERANDS, [y_next] "m"(c->y_next), [y_step] "m"(c->y_step)
+        : "r3", TW_DEPTHWISE_CLOBBERS);
 }
 
 #else
@@ -133,13 +135,13 @@ TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_
         tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x, c);
         int32_t next = tw_depthwise_dsp_first(column, c, c->start);
         acc = tw_depthwise_dsp_second(column, c, acc), x += c->step;
-        for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += c->step, y += c->step) {
+        for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += c->step, y += c->y_step) {
             column = tw_depthwise_dsp_load(x, c);
             *y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, acc), c);
             acc = tw_depthwise_dsp_second(column, c, next);
             next = tw_depthwise_dsp_first(column, c, c->start);
         }
-        if (c->behind) *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->step;
+        if (c->behind) *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->y_step;
     }
 }
 
@@ -147,7 +149,7 @@ TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_
     for (; c->left; --c->left, x += c->x_next, y += c->y_next) {
         int32_t acc = c->head;
         if (!c->pad) acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c), c, c->start), x += c->step;
-        for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += 2 * c->step, y += c->step) {
+        for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += 2 * c->step, y += c->y_step) {
             const tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x + c->step, c);
             acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c), c, acc);
             *y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, acc), c);
@@ -155,7 +157,7 @@ TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_
         }
         if (!c->behind) continue;
         acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c), c, acc);
-        *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->step;
+        *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->y_step;
     }
 }
 
@@ -202,10 +204,10 @@ TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *
 /* What all channels have in common: their steps, and the way from behind a line to the next one. */
 TW_INLINE void tw_depthwise_dsp_begin(tw_depthwise_dsp_channel *c, const tw_depthwise_conv2d_dsp_s8_params *p) {
     const int32_t columns = p->stride * p->steps + p->behind + 3 - p->pad - p->stride;
-    c->line = p->x_line, c->step = p->step;
-    c->pad = p->pad, c->behind = p->behind;
-    c->x_next = p->line_stride * p->x_line - columns * p->step;
-    c->y_next = p->y_line - (p->steps + p->behind) * p->step;
+    c->line = p->x_line, c->step = p->x_step;
+    c->pad = p->pad, c->behind = p->behind, c->y_step = p->y_step;
+    c->x_next = p->line_stride * p->x_line - columns * p->x_step;
+    c->y_next = p->y_line - (p->steps + p->behind) * p->y_step;
 }
 
 TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
@@ -219,8 +221,9 @@ TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
     (void)scratch;
     tw_depthwise_dsp_begin(&channel, &p);
     for (int32_t b = 0; b < p.batches; ++b, x += p.x_size, y += p.y_size)
-        for (int32_t c = 0; c < p.channels; ++c)
-            tw_depthwise_dsp_image(x + c, y + c, w + 9 * c, taps, ends + 2 * c, shift[c], &channel, &p);
+        for (int32_t i = 0, c = 0; i < p.in_c; ++i)
+            for (const int32_t end = c + p.multiplier; c < end; ++c)
+                tw_depthwise_dsp_image(x + i, y + c, w + 9 * c, taps, ends + 2 * c, shift[c], &channel, &p);
     if (p.act_min > -128 || p.act_max < 127)
         for (int32_t i = p.batches * p.y_size; i > 0; --i) y[-i] = (int8_t)tw_clamp(y[-i], p.act_min, p.act_max);
 }

@@ -109,7 +109,7 @@ TW_INLINE int32_t tw_mul_top(int32_t a, int32_t b, int32_t c) {
 #elif defined(TW_HALVES)
     return tw_add(tw_mul_halves(a, b, 16), c);
 #else
-    return tw_add((int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32), c);
+    return (int32_t)(((uint64_t)((int64_t)a * b) + ((uint64_t)(uint32_t)c << 32) + 0x80000000U) >> 32); /* one SMLAL */
 #endif
 }
 

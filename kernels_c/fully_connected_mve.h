@@ -4,9 +4,9 @@
 
 #include "mve_tile.h"
 
-/* int8. in: x [batches, depth], w [out, depth], ends int32 [out / 4 rounded up][9]: of four channels the biases with the
- * input zero point folded in, multipliers, and shifts int8 [4], -31..-1. The last four are out - 4 and on, or all if
- * there are fewer. out: y [batches, out]. */
+/* int8. in: x [batches, depth], w [out, depth], ends int32 [out / 4 rounded up][9]: of four channels the biases with
+ * the input zero point folded in, multipliers, and shifts int8 [4], -31..-1. The last four are out - 4 and on, or all
+ * if there are fewer. out: y [batches, out]. */
 typedef struct {
     int32_t batches, depth, out;
     int32_t out_zero, act_min, act_max;

@@ -34,7 +34,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_mul_mve_row(const int8_t *a, 
                    "vmin.s32 %q[left], %q[left], %q[high]\n\t"
                    "vstrb.32 %q[left], [%[y]], #4\n\t"
                    "letp lr, 1b"
-                   : [a] "+l"(a), [b] "+l"(b), [y] "+l"(y), [left] "=&w"(left), [right] "=&w"(right)
+                   : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right)
                    : [size] "r"(p->size), [a_zero] "r"(p->a_zero), [b_zero] "r"(p->b_zero), [mult] "r"(p->mult),
                      [zero] "r"(p->out_zero), [shift] "w"(vdupq_n_s32(p->shift)), [low] "w"(vdupq_n_s32(p->low)),
                      [high] "w"(vdupq_n_s32(p->high))

@@ -217,11 +217,11 @@ static TW_NOINLINE __attribute__((unused)) void tw_sum16_nine(const tw_nine_row 
             TW_SUM16_SIGN) "vpst\n\tvstrbt.8 %q[t], [%[to]]\n\t"
                            "add %[x], %[x], %[step]\n\tadd %[y], %[y], %[step]\n\tadd %[z], %[z], %[step]\n\t"
                            "add %[to], %[to], %[jump]\n\tle lr, 1b"
-        : [x] "+r"(x), [y] "+r"(y), [z] "+r"(z), [to] "+r"(to), [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c), [d] "=&w"(d),
-          [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)
+        : [x] "+&r"(x), [y] "+&r"(y), [z] "+&r"(z), [to] "+&r"(to), [a] "=&w"(a), [b] "=&w"(b), [c] "=&w"(c),
+          [d] "=&w"(d), [e] "=&w"(even), [o] "=&w"(odd), [t] "=&w"(tap), [u] "=&w"(more)
         : [k] "l"(row->k), [step] "r"(row->step), [jump] "r"(row->jump), [count] "r"(row->count),
           [lanes] "r"(row->lanes), [zero] "r"(row->zero)
-        : "lr", "memory");
+        : "lr", TW_PREDICATE, "memory");
 #else
     for (int32_t i = 0; i < row->count; ++i) {
         const int8_t *const rows[3] = {row->x + i * row->step, row->y + i * row->step, row->z + i * row->step};

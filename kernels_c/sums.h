@@ -120,7 +120,7 @@ typedef struct {
     int32_t fast, zero, low, high;
 } tw_ends;
 
-/* The output of a sum of channel c. */
+/* The output of a sum, its channel's mult and shift. */
 TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_ends *e) {
     int32_t q;
     if (e->fast)

@@ -5,7 +5,9 @@
 
 #include "rows.h"
 
-#if defined(__GNUC__) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && defined(__ARM_FP) && (__ARM_FP & 4)
+/* The M profile's FPU; the tiles need every register. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' &&          \
+    defined(__ARM_FP) && (__ARM_FP & 4)
 #define TW_VFP 1
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
 #define TW_HELIUM_F32 1

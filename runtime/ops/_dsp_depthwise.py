@@ -43,7 +43,7 @@ class Axis:
     @property
     def walkable(self) -> bool:
         """Whether the kernel may walk along this axis."""
-        return self.extent <= LONGEST and self.stride <= 2 and self.x_bytes == self.y_bytes
+        return self.extent <= LONGEST and (self.stride == 2 or (self.stride == 1 and self.x_bytes == self.y_bytes))
 
 
 def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
@@ -71,7 +71,7 @@ def _axes(g: Window) -> tuple[Axis, Axis] | None:
     rows = Axis(g.in_h, g.out_h, g.stride_h, g.pad_h, g.in_w * g.in_c, g.out_w * g.out_c)
     columns = Axis(g.in_w, g.out_w, g.stride_w, g.pad_w, g.in_c, g.out_c)
     windows = (g.k_h, g.k_w, g.dilation_h, g.dilation_w) == (3, 3, 1, 1)
-    if not (windows and g.in_c == g.out_c and rows.fits and columns.fits):
+    if not (windows and rows.fits and columns.fits):
         return None
     if rows.walkable and (rows.out > columns.out or not columns.walkable):
         return rows, columns
@@ -82,7 +82,8 @@ def _params(g: Window, along: Axis, lines: Axis) -> dict[str, Param]:
     steps, (before, inside, behind) = along.counts, lines.counts
     return {
         "batches": g.batches,
-        "channels": g.out_c,
+        "in_c": g.in_c,
+        "multiplier": g.out_c // g.in_c,
         "x_size": g.in_h * g.in_w * g.in_c,
         "y_size": g.out_h * g.out_w * g.out_c,
         "lines": (before, inside, behind),
@@ -93,5 +94,6 @@ def _params(g: Window, along: Axis, lines: Axis) -> dict[str, Param]:
         "behind": steps[2],
         "stride": along.stride,
         "pad": along.pad,
-        "step": along.x_bytes,
+        "x_step": along.x_bytes,
+        "y_step": along.y_bytes,
     }

@@ -161,6 +161,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
         yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
         yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
+        for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
+            yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
         yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
@@ -172,6 +174,15 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(zero=zero, out_zero=out_zero))
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 4, 8), (16, 3, 3, 8), Layer(out_scale=1000.0))
+    for x_shape, w_shape in (  # pixels and channels around the edges of tiles
+        ((1, 3, 5, 8), (3, 1, 1, 8)),
+        ((3, 1, 1, 17), (9, 1, 1, 17)),
+        ((1, 2, 2, 32), (4, 1, 1, 32)),
+        ((3, 4, 2, 2), (2, 4, 2, 2)),
+        ((1, 3, 1, 16), (6, 3, 2, 16)),
+    ):
+        yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
+    yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)

@@ -90,11 +90,9 @@ def lower(node: Node, target: Target) -> Call:
 
 def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """The int8 call for the target's instruction set; None where the plain kernel serves."""
-    fast = None
-    if g.in_c == 1:
+    fast = _dsp_depthwise.depthwise(node, g, w, bias, macs) if target.dsp else None
+    if fast is None and g.in_c == 1:
         fast = conv2d.lower_fast(node, target, g, w.reshape(-1, g.out_c).T, bias, macs)
-    if fast is None and target.dsp:
-        fast = _dsp_depthwise.depthwise(node, g, w, bias, macs)
     if fast is None and target.mve:
         fast = _mve_depthwise.lower(node, g, w, bias, macs)
     return fast
@@ -171,11 +169,14 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
         yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
         yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
+        yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
         for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
             yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 17), (3, 3), 1, Layer("HYBRID"), padding=padding)
         yield _case(rng, (1, 5, 7, 3), (3, 2), 2, Layer("HYBRID"), padding=padding, stride_h=2, stride_w=2)
+    for channels, h, w in ((8, 1, 1), (24, 4, 1), (40, 1, 3)):  # strides beyond the window; the last lanes unused
+        yield _case(rng, (1, 7, 9, channels), (3, 3), 1, Layer(), stride_h=h, stride_w=w)
     for zero, out_zero in ((-128, 127), (127, -128)):
         yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(zero=zero, out_zero=out_zero))
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
@@ -197,6 +198,8 @@ def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:
         ):
             layer = Layer(zero=int(rng.integers(-128, 128)), out_zero=int(rng.integers(-128, 128)))
             yield _case(rng, x_shape, (3, 3), 1, layer, padding=padding, stride_h=h, stride_w=w)
+        for x_shape, h, w, m in (((1, 7, 6, 1), 2, 2, 8), ((1, 6, 9, 2), 1, 2, 3), ((2, 8, 5, 3), 2, 1, 2)):
+            yield _case(rng, x_shape, (3, 3), m, padding=padding, stride_h=h, stride_w=w)
     for bound in (1 << 29, (1 << 31) - 1):  # sums below 2^30, and such as wrap
         yield _case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(bound=bound, out_scale=3e4))
     yield _dead(_case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(zero=-128)), channel=2)

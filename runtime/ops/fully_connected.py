@@ -170,6 +170,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (2, 20), 19, floats, fused_activation_function=act)
     for layer in (plain, floats):
         yield _case(rng, (2, 12), 9, replace(layer, bias=False))
+    for rows, depth, out in ((1, 4, 4), (2, 17, 3), (1, 31, 6)):
+        yield _case(rng, (rows, depth), out, Layer(bound=1 << 20))
     yield _case(rng, (4, 12), 21, Layer())
     yield _case(rng, (1, 12), 21, Layer(zero=127, out_zero=-128))
     yield _case(rng, (2, 24), 16, replace(plain, zero=-128, out_zero=127))
