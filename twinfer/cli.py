@@ -187,7 +187,7 @@ def _write_json(path: str, value: Any) -> None:
 
 
 def _write_text(path: str, text: str) -> None:
-    from twinfer.arrays import write_whole
+    from twinfer.converter.whole import write_whole
 
     write_whole(path, lambda file: file.write(text.encode()))
 
