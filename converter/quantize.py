@@ -159,7 +159,7 @@ class _Writer:
             self._parameters(node, rule, choice, inputs)
         outputs = node.outputs if rule.integer else tuple(self._output(t, type) for t in node.outputs)
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
-        version = rule.version[("int8", "int16x8", "int4").index(choice.precision)]
+        version = max(node.version, rule.version[("int8", "int16x8", "int4").index(choice.precision)])
         made = replace(node, inputs=tuple(inputs), outputs=outputs, options=options, version=version)
         self._append(made)
 
@@ -183,7 +183,7 @@ class _Writer:
         if self.options.bias_correction:
             bias = bias + correction(layer, quant, q, self.seen[node.input(position)])
         inputs[rule.weights or 0] = weight_tensor(layer, quant, q)
-        if rule.bias is not None and (layer.bias is not None or bias.any()):
+        if rule.bias is not None:  # LiteRT refuses some convolutions without one, TFLM crashes on others
             inputs += [None] * (rule.bias + 1 - len(inputs))
             inputs[rule.bias] = bias_tensor(layer, bias, in_scale, quant, choice.type == "INT16")
 
