@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from twinfer.converter.calibrate import Progress, calibrate
+from twinfer.converter.calibrate import Calibration, Progress, calibrate
 from twinfer.converter.passes import PIPELINE
 from twinfer.converter.passes._rewrite import Pass
-from twinfer.converter.quantize import Options
-from twinfer.converter.quantize import quantize as to_integers
+from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.samples import Samples
 from twinfer.converter.whole import write_whole
@@ -31,50 +30,70 @@ Shapes = Mapping[str, Sequence[int]]
 MODES = ("int8", "int16x8", "int4")
 
 
-def convert(
-    source: Source,
-    *,
-    quantize: str | None = None,
-    calibration: Samples | None = None,
-    method: str = "minmax",
-    recipe: Recipe | str | os.PathLike[str] | None = None,
-    inference_type: str | None = None,
-    bias_correction: bool = False,
-    shapes: Shapes | None = None,
-    passes: Sequence[Pass] | None = None,
-    progress: Progress | None = None,
-) -> Graph:
+class How(TypedDict, total=False):
+    """The arguments of ``convert`` beside the source."""
+
+    quantize: str | None
+    calibration: Samples | None
+    method: str
+    recipe: Recipe | str | os.PathLike[str] | None
+    inference_type: str | None
+    bias_correction: bool
+    shapes: Shapes | None
+    passes: Sequence[Pass] | None
+    progress: Progress | None
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What came of a conversion: ``source`` is the optimised float graph, which ``graph`` is the quantised twin of
+    (the same, if nothing was quantised); ``seen`` and ``recipe`` are what that was done by."""
+
+    graph: Graph
+    source: Graph
+    seen: Calibration
+    recipe: Recipe
+
+
+def convert(source: Source, **how: Unpack[How]) -> Graph:
     """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers.
 
     ``source``: a .tflite or .onnx file, an ``onnx.ModelProto`` or a Graph. ``quantize``: None (as it is), "int8",
     "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits where TFLite has them). ``calibration``:
     ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised. ``method``: how
-    ranges are chosen (``methods.METHODS``). ``recipe``: rules that change both for some nodes, a file's path or a
-    Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs float.
-    ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``. ``progress(done,
-    total)`` is called after every calibration sample.
+    ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
+    a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
+    float. ``bias_correction``: ``quantize.Options``. ``shapes`` gives inputs a static shape by name. ``passes``:
+    instead of ``passes.PIPELINE``. ``progress(done, total)`` is called after every calibration sample.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
     """
-    chosen = _recipe(recipe, quantize, method)
-    if quantize and calibration is None:
-        raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
-    if not quantize and (calibration is not None or recipe is not None):
-        raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
-    graph = optimized(read_source(source, shapes), passes)
-    if not quantize or calibration is None:
-        return graph
-    seen = calibrate(graph, calibration, progress)
-    return to_integers(graph, seen, chosen, Options(inference_type, bias_correction))
+    return conversion(source, **how).graph
 
 
-def convert_file(source: Source, output: str | os.PathLike[str], **how: Any) -> Graph:
-    """``convert`` (its arguments are ``how``), written to a .tflite file whole or not at all; returns the graph."""
-    graph = convert(source, **how)
-    content = write(graph)
+def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[How]) -> Conversion:
+    """``convert``, written to a .tflite file whole or not at all; returns how it came about."""
+    made = conversion(source, **how)
+    content = write(made.graph)
     write_whole(output, lambda file: file.write(content))
-    return graph
+    return made
+
+
+def conversion(source: Source, **how: Unpack[How]) -> Conversion:
+    """``convert`` with what it saw on the way."""
+    mode, calibration = how.get("quantize"), how.get("calibration")
+    recipe = _recipe(how.get("recipe"), mode, how.get("method", "minmax"))
+    if mode and calibration is None:
+        raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
+    if not mode and (calibration is not None or how.get("recipe") is not None):
+        raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
+    graph = optimized(read_source(source, how.get("shapes")), how.get("passes"))
+    if calibration is None:
+        return Conversion(graph, graph, {}, recipe)
+    seen = calibrate(graph, calibration, how.get("progress"))
+    options = Options(how.get("inference_type"), how.get("bias_correction", False))
+    return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
 
 
 def read_source(source: Source, shapes: Shapes | None = None) -> Graph:

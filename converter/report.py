@@ -37,7 +37,7 @@ class TensorReport:
     """One tensor over all samples: the float graph's values beside what the quantised graph's integers stand for.
 
     ``snr_db``: energy of the values by that of the differences; ``cosine`` of the angle between them; ``saturated``:
-    share of the integers that are the least or greatest of their type; ``edges`` and ``counts``: histogram of the
+    share of the float values that lie beyond what the integers reach; ``edges`` and ``counts``: histogram of the
     float values, ``quantized_counts`` of the others.
     """
 
@@ -218,21 +218,29 @@ def _real(value: Array, tensor: Tensor) -> NDArray[np.float64]:
     return dequantize(value, tensor.quant)
 
 
+def _reach(tensor: Tensor) -> tuple[float, float]:
+    """The values that round to an integer of the tensor's type."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return -math.inf, math.inf
+    low, high = dequantize(np.array(LIMITS[tensor.type]), tensor.quant)
+    return float(low) - tensor.scale / 2, float(high) + tensor.scale / 2
+
+
 class _Tally:
     """What is counted of one tensor while the samples run."""
 
     def __init__(self, tensor: Tensor, made: Tensor, low: float, high: float) -> None:
         self.tensor, self.made = tensor, made
         self.sums = _Sums()
-        self.saturated = 0
+        self.clipped = 0
+        self.reach = _reach(made)
         self.edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
         self.counts = np.zeros((2, BARS), np.int64)
 
     def add(self, value: Array, q: Array) -> None:
         real = _real(q, self.made)
         self.sums.add(value, real)
-        if self.made.type in LIMITS:
-            self.saturated += int(np.isin(q, LIMITS[self.made.type]).sum())
+        self.clipped += int(((value < self.reach[0]) | (value > self.reach[1])).sum())
         for row, values in zip(self.counts, (value, real), strict=True):
             inside = np.clip(values.reshape(-1), self.edges[0], self.edges[-1])
             row += np.histogram(inside, self.edges)[0]
@@ -248,7 +256,7 @@ class _Tally:
             made.zero if known else 0,
             sums.snr_db,
             sums.cosine,
-            self.saturated / max(1, sums.count),
+            self.clipped / max(1, sums.count),
             tuple(self.edges.tolist()),
             tuple(self.counts[0].tolist()),
             tuple(self.counts[1].tolist()),
