@@ -28,7 +28,7 @@ class Rule:
     that has a scale each (``per_channel``: unless a recipe says otherwise), ``bias`` the position of the bias.
     ``same``: values and outputs share scale and zero point. ``fixed8`` and ``fixed16``: the output's quantisation.
     ``least``: kernels refuse the multiplier if the output's range is a smaller share of an input's (times the greatest
-    weight). ``integer``: the output holds integers that mean themselves (indices, truth values). ``int16``: there are int16x8
+    weight). ``integer``: the output holds indices or truth values. ``int16``: there are int16x8
     kernels, ``int4``: weights may be INT4. ``version``: of the operator in int8, int16 and with int4 weights.
     """
 
