@@ -211,14 +211,20 @@ def steps_table(node: Node, of: int = 0) -> NDArray[Any] | None:
     None where it is no such operator, or another input is no single constant number. This proves rules for int8.
     """
     x, y = node.input(of), node.output
-    others = [t for i, t in enumerate(node.inputs) if i != of]
-    if (x.type, y.type) != ("INT8", "INT8") or any(t is None or scalar(t) is None for t in others):
+    if (x.type, y.type) != ("INT8", "INT8"):
         return None
-    probe = replace(x, shape=(256,)), replace(y, shape=(256,))
-    inputs = [probe[0] if t is x else replace(t, shape=(1,), data=t.data.reshape(-1)[:1]) for t in node.inputs]
-    single = replace(node, inputs=tuple(inputs), outputs=probe[1:])
+    inputs = []
+    for i, tensor in enumerate(node.inputs):
+        if i != of and (tensor is None or scalar(tensor) is None):
+            return None
+        inputs.append(_one_number(tensor) if i != of and tensor is not None else replace(x, shape=(256,), data=None))
+    single = replace(node, inputs=tuple(inputs), outputs=(replace(y, shape=(256,)),))
     if not works(single):
         return None
     values = [EVERY_INT8 if t.data is None else t.data for t in inputs]
     table: NDArray[Any] = operator(single).reference(single, values)[0]
     return table
+
+
+def _one_number(tensor: Tensor) -> Tensor:
+    return replace(tensor, shape=(1,), data=np.asarray(tensor.data).reshape(-1)[:1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -55,17 +55,16 @@ def same_steps(a: Tensor, b: Tensor) -> bool:
 def _unchanged(node: Node, i: int) -> bool:
     if node.options.get("fused_activation_function", "NONE") != "NONE" and node.output.type != "INT8":
         return False
-    special: Mapping[str, Callable[[Node], bool]] = {"TRANSPOSE": _in_order, "STRIDED_SLICE": _whole}
-    if node.op in SAME_SHAPE or node.op in special:
-        return SAME_SHAPE.get(node.op, 0) == i and special.get(node.op, lambda _: True)(node)
+    if node.op == "TRANSPOSE":
+        return i == 0 and _in_order(node)
+    if node.op == "STRIDED_SLICE":
+        return i == 0 and _whole(node)
+    if node.op in SAME_SHAPE:
+        return SAME_SHAPE[node.op] == i
     if node.op in BY_TABLE and node.output.type == "INT8":
-        return bool(np.array_equal(_table(node, i), EVERY_INT8))
+        table = steps_table(node, i)
+        return table is not None and bool((table == EVERY_INT8).all())
     return node.output.quant is None and _neutral(node, i)
-
-
-def _table(node: Node, i: int) -> object:
-    table = steps_table(node, i)
-    return () if table is None else table
 
 
 def _neutral(node: Node, i: int) -> bool:
@@ -99,5 +98,5 @@ def _there_and_back(view: View, node: Node) -> Change | None:
     if source.quant is None or source.quant.per_channel:
         return None
     real = operator(back).reference(back, [every])[0]
-    same = bool(np.array_equal(operator(node).reference(node, [real])[0], every))
+    same = (operator(node).reference(node, [real])[0] == every).all()
     return bypass(view, node, source, target) if same else None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from twinfer.converter.passes._layout import ELEMENTWISE
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state, works
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.shapes import is_open
@@ -13,7 +16,8 @@ RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 
 def reshapes(graph: Graph) -> Graph:
     """Only the last of several reshapes in a row counts; one to the shape that is there already goes, and so does
-    one that only flattens in front of FULLY_CONNECTED, which does that itself. Open dimensions are left alone."""
+    one that only flattens in front of FULLY_CONNECTED, which does that itself. Element-wise operators come before
+    reshapes, where they meet what they fuse with. Open dimensions are left alone."""
     return rewrite(graph, _merge)
 
 
@@ -25,6 +29,8 @@ def reshaped(x: Tensor, y: Tensor) -> Node:
 def _merge(view: View, node: Node) -> Change | None:
     if node.op == "FULLY_CONNECTED":
         return _flattened(view, node)
+    if node.op in ELEMENTWISE:
+        return _behind_elements(view, node)
     if node.op not in RESHAPES or _open(node) or node.input(0).type != node.output.type:
         return None
     x, y = node.input(0), node.output
@@ -46,8 +52,27 @@ def _flattened(view: View, node: Node) -> Change | None:
     source = None if node.options.get("keep_num_dims") else _behind(view, node.input(0))
     if source is None or touches_state(node):
         return None
-    now = Node(node.op, (source, *node.inputs[1:]), node.outputs, node.options, node.version, extra=node.extra)
+    now = replace(node, inputs=(source, *node.inputs[1:]))
     return Change((node,), (now,)) if works(now) else None
+
+
+def _behind_elements(view: View, node: Node) -> Change | None:
+    """f(RESHAPE(x)) becomes RESHAPE(f(x)) where f has no other operand than single numbers."""
+    values = [t for t in node.inputs if t is not None and t.data is None]
+    before = view.feeds(values[0], *RESHAPES) if len(values) == 1 and not touches_state(node) else None
+    numbers = all(t in values or (t is not None and t.size == 1 and len(t.shape) <= 1) for t in node.inputs)
+    if before is None or not numbers or _open(node) or _open(before) or not before.input(0).shape:
+        return None
+    x, y = before.input(0), node.output
+    if x.quant != values[0].quant or x.type != values[0].type or y.shape != values[0].shape or _per_channel(x, y):
+        return None
+    first = replace(y, name=f"{y.name}/flat", shape=x.shape)
+    inputs = tuple(x if t is values[0] else t for t in node.inputs)
+    return Change((before, node), (replace(node, inputs=inputs, outputs=(first,)), reshaped(first, y)))
+
+
+def _per_channel(*tensors: Tensor) -> bool:
+    return any(t.quant is not None and t.quant.per_channel for t in tensors)
 
 
 def _open(node: Node) -> bool:
