@@ -28,6 +28,8 @@ PIPELINE: tuple[Pass, ...] = (
     common_subexpressions,
     identities,
     reshapes,
+    merge_relus,
+    fuse_activations,
     transposes,
     reshapes,
     elementwise_constants,

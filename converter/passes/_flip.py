@@ -16,7 +16,7 @@ from twinfer.converter.passes._layout import (
     transpose,
     turned_tensor,
 )
-from twinfer.converter.passes._rewrite import View, needed, rebuilt
+from twinfer.converter.passes._rewrite import Pass, View, needed, rebuilt
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: Bytes moved by transposes, and how many of them are neither at an input nor at an output.
@@ -34,15 +34,16 @@ def cost(graph: Graph) -> Cost:
     return sum(n.output.nbytes for n in moves.values()), inner
 
 
-def cheaper(graph: Graph) -> Graph | None:
-    """The graph with one group of operators in another order, for which its transposes cost less; None if none is."""
+def cheaper(graph: Graph, tidy: Pass) -> Graph | None:
+    """The graph with one group of operators in another order, for which its transposes cost less once it is tidied
+    up; None if none is."""
     view, now, tried = View(graph), cost(graph), set[tuple[frozenset[Node], Order]]()
     for seed, order in _seeds(view):
         group = _group(view, seed, order)
         if (group, order) in tried:
             continue
         tried.add((group, order))
-        flipped = _Flip(view, group, order).graph()
+        flipped = tidy(_Flip(view, group, order).graph())
         if cost(flipped) < now:
             return flipped
     return None

@@ -37,10 +37,14 @@ def transposes(graph: Graph) -> Graph:
     groups of them change theirs together wherever fewer bytes are moved for it, so that a convolutional net that came
     in from NCHW keeps those at its inputs and outputs only. What moves single elements becomes a RESHAPE.
     """
-    graph = rewrite(graph, _local)
-    while (better := cheaper(graph)) is not None:
-        graph = rewrite(better, _local)
+    graph = _tidy(graph)
+    while (better := cheaper(graph, _tidy)) is not None:
+        graph = better
     return rewrite(graph, _no_move)
+
+
+def _tidy(graph: Graph) -> Graph:
+    return rewrite(graph, _local)
 
 
 def nhwc_io(graph: Graph) -> Graph:
