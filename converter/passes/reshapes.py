@@ -8,7 +8,7 @@ import numpy as np
 
 from twinfer.converter.passes._layout import ELEMENTWISE
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state, works
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.shapes import is_open
 
 RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
@@ -57,18 +57,29 @@ def _flattened(view: View, node: Node) -> Change | None:
 
 
 def _behind_elements(view: View, node: Node) -> Change | None:
-    """f(RESHAPE(x)) becomes RESHAPE(f(x)) where f has no other operand than single numbers."""
+    """f(RESHAPE(x)) becomes RESHAPE(f(x)) where f's other operands are single numbers, or run along a last dimension
+    that stays."""
     values = [t for t in node.inputs if t is not None and t.data is None]
     before = view.feeds(values[0], *RESHAPES) if len(values) == 1 and not touches_state(node) else None
-    numbers = all(t in values or (t is not None and t.size == 1 and len(t.shape) <= 1) for t in node.inputs)
-    if before is None or not numbers or _open(node) or _open(before) or not before.input(0).shape:
+    if before is None or _open(node) or _open(before):
         return None
-    x, y = before.input(0), node.output
-    if x.quant != values[0].quant or x.type != values[0].type or y.shape != values[0].shape or _per_channel(x, y):
+    x, y, middle = before.input(0), node.output, values[0]
+    inputs = [x if t is middle else _operand(t, x, y) for t in node.inputs]
+    if (x.quant, x.type, y.shape) != (middle.quant, middle.type, middle.shape) or None in inputs or _per_channel(x, y):
         return None
     first = replace(y, name=f"{y.name}/flat", shape=x.shape)
-    inputs = tuple(x if t is values[0] else t for t in node.inputs)
-    return Change((before, node), (replace(node, inputs=inputs, outputs=(first,)), reshaped(first, y)))
+    return Change((before, node), (replace(node, inputs=tuple(inputs), outputs=(first,)), reshaped(first, y)))
+
+
+def _operand(tensor: Tensor | None, x: Tensor, y: Tensor) -> Tensor | None:
+    """A constant as it broadcasts to x as well as to y; None if it does not."""
+    if tensor is None or tensor.data is None or _per_channel(tensor) or tensor.type not in DTYPES:
+        return None
+    along_last = bool(x.shape and y.shape and tensor.shape) and x.shape[-1] == y.shape[-1] == tensor.shape[-1]
+    if tensor.size != 1 and not (along_last and tensor.size == tensor.shape[-1]):
+        return None
+    shape = () if tensor.size == 1 else (tensor.size,)
+    return replace(tensor, shape=shape, data=tensor.data.reshape(shape)) if len(tensor.shape) > 1 else tensor
 
 
 def _per_channel(*tensors: Tensor) -> bool:
