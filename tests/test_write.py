@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from twinfer.converter import write as write_module
-from twinfer.converter.build import Builder, pack
+from twinfer.converter.build import Builder
 from twinfer.converter.write import write, write_file
 from twinfer.runtime import op
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.flatbuffer import Reader
 from twinfer.runtime.graph import DTYPES, Graph, Tensor, walk
+from twinfer.runtime.packed import pack, unpack
 from twinfer.runtime.tflite import read, read_file
 
 
