@@ -11,7 +11,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Param, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._quantized import need_symmetric
 from twinfer.runtime.target import Target
 
 MAX_OUTER = 5
@@ -38,10 +38,10 @@ def infer_binary(node: Node, *types: str) -> list[Shape]:
 
 
 def infer_quantized(node: Node, *types: str) -> list[Shape]:
-    """``infer_binary``, and int8 tensors are quantised per tensor."""
+    """``infer_binary``, and int8 and int16 tensors are quantised per tensor."""
     shapes = infer_binary(node, *types)
-    if node.output.type == "INT8":
-        need_quant(node, node.input(0), node.input(1), node.output)
+    if node.output.type in ("INT8", "INT16"):
+        need_symmetric(node, node.input(0), node.input(1), node.output)
     return shapes
 
 

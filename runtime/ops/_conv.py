@@ -15,7 +15,7 @@ from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.packed import unpack
 from twinfer.runtime.op import Array, need, need_type, unsupported
 from twinfer.runtime.ops._activation import float_range, quantized_range
-from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._quantized import need_quant, need_symmetric
 from twinfer.runtime.ops._requantize import Channels, fast_channels
 from twinfer.runtime.ops._window import window
 
@@ -103,7 +103,7 @@ def check_types(node: Node, channels: int) -> None:
         need(all(t is None or t.data is not None for t in node.inputs[1:]), node, "weights and bias must be constants")
     if x.type in ("INT8", "INT16"):
         weight_scales(node, channels)
-        need_quant(node, x, y)
+        need_symmetric(node, x, y)
         quantized_range(node, y)
     if x.type == "INT16":
         _check_symmetric_16(node)
@@ -117,9 +117,7 @@ def check_symmetric(node: Node) -> None:
 
 
 def _check_symmetric_16(node: Node) -> None:
-    """What 16x8 asks for beside: zero points of 0. TFLM reads a bias of 32 bits wrongly in DEPTHWISE_CONV_2D."""
-    for tensor in (node.input(0), node.output):
-        need(tensor.zero == 0, node, f"{tensor} has 16 bits and must have a zero point of 0")
+    """What 16x8 asks for beside. TFLM reads a bias of 32 bits wrongly in DEPTHWISE_CONV_2D."""
     check_symmetric(node)
     bias = node.optional(2)
     if bias is not None and node.op == "DEPTHWISE_CONV_2D":

@@ -15,7 +15,7 @@ from twinfer.runtime.target import Target
 
 
 def infer(node: Node) -> list[Shape]:
-    return infer_quantized(node, "INT8", "FLOAT32")
+    return infer_quantized(node, "INT8", "INT16", "FLOAT32")
 
 
 def _multipliers(node: Node) -> list[tuple[int, int]]:
@@ -25,7 +25,7 @@ def _multipliers(node: Node) -> list[tuple[int, int]]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """TFLM reference_ops::BroadcastPrelu4DSlow and its float twin."""
+    """TFLM reference_ops::BroadcastPrelu4DSlow and its float twin; LiteRT's for int16."""
     x, alpha = inputs
     if node.output.type == "FLOAT32":
         return [np.where(x >= 0, x, x * alpha)]
@@ -33,7 +33,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     t = x.astype(np.int64) - node.input(0).zero
     product = t * (alpha.astype(np.int64) - node.input(1).zero)
     scaled = np.where(t >= 0, requantize(t, *above), requantize(product, *below))
-    return [wrap32(scaled + node.output.zero).clip(-128, 127).astype(np.int8)]
+    info = np.iinfo(node.output.dtype)
+    return [wrap32(scaled + node.output.zero).clip(info.min, info.max).astype(node.output.dtype)]
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -41,8 +42,10 @@ def lower(node: Node, target: Target) -> Call:
     if y.type == "FLOAT32":
         return broadcast_call("tw_prelu_f32", (x, alpha), y, {}, target)
     (mult, shift), (alpha_mult, alpha_shift) = _multipliers(node)
-    params = {"zero": x.zero, "alpha_zero": alpha.zero, "out_zero": y.zero}
-    params |= {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
+    params = {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
+    if y.type == "INT16":
+        return broadcast_call("tw_prelu_s16", (x, alpha), y, params, target)
+    params |= {"zero": x.zero, "alpha_zero": alpha.zero, "out_zero": y.zero}
     return broadcast_call("tw_prelu_s8", (x, alpha), y, params, target)
 
 
@@ -60,6 +63,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for i, (x, alpha) in enumerate(SHAPES):
         yield binary_case("PRELU", "INT8", x, alpha, SCALES[i % len(SCALES)])
         yield binary_case("PRELU", "FLOAT32", x, alpha)
+        wide = [value if k % 2 == 0 else 0 for k, value in enumerate(SCALES[i % 3])]
+        yield binary_case("PRELU", "INT16", x, alpha, wide, oracle="litert")
     for scales in SCALES:
         yield binary_case("PRELU", "INT8", (5, 67), (67,), scales)
     odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, -1e-40], np.float32)
