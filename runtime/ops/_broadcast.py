@@ -27,6 +27,12 @@ def infer_binary(node: Node, *types: str) -> list[Shape]:
     need_type(node, a, *types)
     if not a.type == b.type == y.type:
         raise unsupported(node, f"{a}, {b} and {y} are of different types, which has no kernel: cast or quantise them")
+    return infer_broadcast(node)
+
+
+def infer_broadcast(node: Node) -> list[Shape]:
+    """The shape of both operands together; ModelError if they do not broadcast."""
+    a, b = node.input(0), node.input(1)
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:

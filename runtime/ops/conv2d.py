@@ -189,7 +189,11 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
     yield from _int16_cases(rng)
-    for x_shape, w_shape in (((1, 5, 6, 3), (8, 3, 3, 3)), ((2, 3, 4, 17), (9, 1, 1, 17)), ((1, 6, 6, 4), (6, 3, 1, 2))):
+    for x_shape, w_shape in (
+        ((1, 5, 6, 3), (8, 3, 3, 3)),
+        ((2, 3, 4, 17), (9, 1, 1, 17)),
+        ((1, 6, 6, 4), (6, 3, 1, 2)),
+    ):
         yield _case(rng, x_shape, w_shape, Layer("INT4"))
 
 

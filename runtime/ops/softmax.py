@@ -40,7 +40,8 @@ def infer(node: Node) -> list[Shape]:
         scale, zero = _OUTPUTS[x.type]
         if (y.scale, y.zero) != (scale, zero):
             raise unsupported(
-                node, f"{y} must have scale 1/{1 / scale:.0f} and zero point {zero}, as TFLite defines it: requantise it"
+                node,
+                f"{y} must have scale 1/{1 / scale:.0f} and zero point {zero}, as TFLite defines it: requantise it",
             )
     if x.type == "INT16" and x.shape[-1] > MOST_INT16:
         raise unsupported(node, f"the sum over {x.shape[-1]} values of {x} may not fit int32: split it")
