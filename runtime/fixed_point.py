@@ -47,7 +47,8 @@ def wrap32(x: NDArray[Any]) -> NDArray[np.int64]:
 
 def reduced_multiplier(mult: NDArray[Any] | int) -> NDArray[np.int32]:
     """A multiplier of 31 bits rounded to 15, as sums of 64 bits are multiplied by."""
-    return np.minimum((np.asarray(mult, np.int64) + (1 << 15)) >> 16, 0x7FFF).astype(np.int32)
+    rounded = (np.asarray(mult, np.int64) + (1 << 15)) >> 16
+    return np.asarray(np.minimum(rounded, 0x7FFF), np.int32)
 
 
 def requantize_wide(x: NDArray[Any], mult: NDArray[Any] | int, shift: NDArray[Any] | int) -> NDArray[np.int64]:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, requantize_wide, wrap32
 from twinfer.runtime.graph import Node, Quant, Tensor
-from twinfer.runtime.packed import unpack
 from twinfer.runtime.op import Array, need, need_type, unsupported
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._quantized import need_quant, need_symmetric
 from twinfer.runtime.ops._requantize import Channels, fast_channels
 from twinfer.runtime.ops._window import window
+from twinfer.runtime.packed import unpack
 
 LANES = 16
 

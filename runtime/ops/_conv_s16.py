@@ -17,7 +17,7 @@ SHIFTS = (-31, 7)
 
 
 def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: int) -> Call:
-    """The call of a 16x8 kernel; ``w`` int8 as the kernel reads it, ``shape`` the params beside those of the sums' end."""
+    """The call of a 16x8 kernel; ``w``: int8 as it reads them, ``shape``: the params beside those of the sums' end."""
     channels = node.output.shape[-1]
     bias = _conv.constant_bias(node, channels)
     start = node.constant(2) if bias is None else bias

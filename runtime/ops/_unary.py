@@ -1,4 +1,4 @@
-"""Functions of one element, float32, int8 or int16; int8 goes through a table of 256 entries that is made when planning."""
+"""Functions of one element, float32, int8 or int16; int8 goes through a table of 256, made when planning."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from twinfer.runtime.ops._gemmlowp import exp_of_negative, input_radius, one_ove
 from twinfer.runtime.ops._quantized import need_symmetric
 from twinfer.runtime.target import Target
 
-
 #: Type -> the only quantisation of an output.
 _OUTPUTS = {"INT8": (1 / 256, -128), "INT16": (1 / 32768, 0)}
 
@@ -80,7 +79,7 @@ def _table(function: Callable[[Array], Array], low: float, high: float) -> NDArr
     after = np.float32(low) + np.arange(1, 513, dtype=np.float32) * step
     sample, middle, following = (_scaled(function(v)) for v in (at, at + step / 2, after))
     error = _rounded((following + _rounded(sample)) / 2) - _rounded(middle)
-    values = np.append(_rounded(sample) - _rounded(error / 2), _rounded(_scaled(function(np.float32(high)))))
+    values = np.append(_rounded(sample) - _rounded(error / 2), _rounded(_scaled(function(np.array(high, np.float32)))))
     return values.clip(-(1 << 15), (1 << 15) - 1).astype(np.int16)
 
 
@@ -121,7 +120,7 @@ def _reference_int16(node: Node, x: Array) -> Array:
     shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
     scale, right = _lookup(reciprocal, shifted - (1 << 15) - (1 << 16)), 31 - headroom
     q = (exps * scale + (np.int64(1) << (right - 1))) >> right
-    return q.clip(0, (1 << 15) - 1).astype(np.int16).reshape(x.shape)
+    return np.asarray(q.clip(0, (1 << 15) - 1), np.int16).reshape(x.shape)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
