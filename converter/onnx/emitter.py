@@ -1,0 +1,202 @@
+"""What importers write with: TFLite operators with known shapes, constants moved ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.build import Builder
+from twinfer.converter.onnx.node import Shape
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.graph import DTYPES, Quant, Tensor
+
+#: An operand: constants may be arrays, float numbers are scalars of the other operand's type.
+Operand = Tensor | NDArray[Any] | None
+
+TYPES = {dtype: name for name, dtype in DTYPES.items()}
+
+#: Types of ONNX that numpy lacks, and those that hold their values exactly.
+WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8, "bfloat16": np.float32}
+
+#: Types that TFLite's kernels compute in. What only the exporter's shape arithmetic uses is folded before.
+CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL"})
+
+#: Types whose arithmetic is that of quantised numbers in TFLite, and operators to which that makes no difference.
+SMALL = frozenset({"INT8", "INT16", "UINT8"})
+ORDERED = frozenset({"CAST", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EQUAL"})
+
+NHWC = (0, 2, 3, 1)
+NCHW = (0, 3, 1, 2)
+
+
+def constant(value: NDArray[Any], name: str = "constant") -> Tensor:
+    """A constant that is in no graph yet; UnsupportedOperatorError if TFLite has no such type."""
+    if value.dtype.name in WIDER:
+        value = value.astype(WIDER[value.dtype.name])
+    kind = TYPES.get(value.dtype.newbyteorder("<"))
+    if kind is None:
+        raise UnsupportedOperatorError(f"values of type {value.dtype}; use one that TFLite has")
+    return Tensor(name, kind, value.shape, data=np.array(value, DTYPES[kind], order="C"))
+
+
+class Emitter:
+    """Adds TFLite operators to a graph. ``place`` is the ONNX value that is being made: names start with it."""
+
+    def __init__(self, name: str) -> None:
+        self.builder = Builder(name)
+        self.place = ""
+        self.made = 0  # tensors named so far
+        self.quants: dict[Tensor, Quant] = {}  # of integer tensors, where only their readers tell
+
+    def emit(self, op: str, inputs: Sequence[Operand], shape: Shape, type: str = "", **options: Any) -> Tensor:
+        """An operator with one output, of input 0's type unless another is given; arrays become constants."""
+        return self.emit_all(op, inputs, [shape], type, **options)[0]
+
+    def emit_all(
+        self, op: str, inputs: Sequence[Operand], shapes: Sequence[Shape], type: str = "", **options: Any
+    ) -> tuple[Tensor, ...]:
+        """An operator with several outputs; UnsupportedOperatorError if TFLite cannot compute in one of the types."""
+        tensors = [self.operand(value) for value in inputs]
+        kind = type or next(t.type for t in tensors if t is not None)
+        for tensor in tensors:
+            _carried(tensor.type if tensor else kind)
+            if tensor is not None:
+                self.builder.add(tensor)
+        outputs = [Tensor(self._name(op, i), _carried(kind), tuple(shape)) for i, shape in enumerate(shapes)]
+        return self.builder.node(op, tensors, outputs, options)
+
+    def _name(self, op: str, i: int) -> str:
+        return f"{self.place}/{op.lower()}_{self._next()}" + (f"_{i}" if i else "")
+
+    def _next(self) -> int:
+        self.made += 1
+        return self.made
+
+    def operand(self, value: Operand) -> Tensor | None:
+        if not isinstance(value, np.ndarray):
+            return value
+        return constant(value, f"{self.place}/constant_{self._next()}")
+
+    def computes(self, op: str, kind: str) -> None:
+        """UnsupportedOperatorError for sums and products of bytes: TFLite has them for quantised numbers only."""
+        if kind in SMALL and op not in ORDERED:
+            raise UnsupportedOperatorError(f"arithmetic in {kind} without quantisation; cast to INT32")
+
+    def binary(self, op: str, x: Operand, y: Operand, type: str = "", **options: Any) -> Tensor:
+        """An element-wise operator over two operands that broadcast."""
+        a, b = self.operand(x), self.operand(y)
+        self.computes(op, next(t.type for t in (a, b) if t is not None))
+        shape = np.broadcast_shapes(*(t.shape for t in (a, b) if t is not None))
+        return self.emit(op, [a, b], shape, type, **options)
+
+    def unary(self, op: str, x: Tensor, type: str = "", **options: Any) -> Tensor:
+        self.computes(op, x.type)
+        return self.emit(op, [x], x.shape, type, **options)
+
+    def nonnegative(self, x: Tensor) -> bool:
+        """Whether an activation cut off what is below zero, as far as can be told from the operators before x."""
+        for node in reversed(self.builder.nodes):
+            if x in node.outputs and node.op in ("MAX_POOL_2D", "RESHAPE", "TRANSPOSE"):
+                x = node.input(0)
+            elif x in node.outputs:
+                return node.op in ("LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX")
+        return False
+
+    def quantized(self, op: str, x: Tensor, kind: str, quant: Quant) -> Tensor:
+        """An element-wise operator with a quantised result."""
+        self.builder.add(x)
+        return self.builder.node(op, [x], [Tensor(self._name(op, 0), kind, x.shape, quant)])[0]
+
+    def annotate(self, x: Tensor, quant: Quant) -> None:
+        """Says what integers stand for that came without; UnsupportedOperatorError if they are read in two ways."""
+        known = self.quants.get(x) or x.quant
+        if known is not None and known != quant:
+            raise UnsupportedOperatorError(f"{x} is read with two scales or zero points; quantise it once for each")
+        if x.quant is None:
+            self.quants[x] = quant
+
+    def affine(self, x: Tensor, scale: NDArray[Any], zeros: NDArray[Any], axis: int) -> Tensor:
+        """(x - zeros) * scale in floats, both one number or one an element of the axis."""
+        shape = [-1 if scale.size * zeros.size > 1 and i == axis else 1 for i in range(len(x.shape))]
+        real = self.unary("CAST", x, "FLOAT32", in_data_type=x.type, out_data_type="FLOAT32")
+        if zeros.any():
+            real = self.binary("SUB", real, zeros.astype(np.float32).reshape(shape))
+        return self.binary("MUL", real, scale.astype(np.float32).reshape(shape)) if (scale != 1).any() else real
+
+    def transpose(self, x: Tensor, perm: Sequence[int]) -> Tensor:
+        """Dimensions in another order: ``result.shape[i] == x.shape[perm[i]]``. Constants are transposed here."""
+        perm = tuple(int(p) for p in perm)
+        if perm == tuple(range(len(perm))):
+            return x
+        shape = tuple(x.shape[p] for p in perm)
+        if x.data is not None:
+            quant = x.quant and Quant(x.quant.scale, x.quant.zero_point, perm.index(x.quant.axis))
+            return moved(x, shape, quant, lambda data: data.transpose(perm))
+        return self.emit("TRANSPOSE", [x, np.array(perm, np.int32)], shape)
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """The same elements in another shape. Constants are reshaped here."""
+        shape = tuple(int(d) for d in shape)
+        if shape == x.shape:
+            return x
+        if x.data is not None:
+            return moved(x, shape, _reshaped_quant(x, shape), lambda data: data.reshape(shape))
+        return self.emit("RESHAPE", [x, np.array(shape, np.int32)], shape, new_shape=shape)
+
+    def copy(self, x: Tensor) -> Tensor:
+        """Another tensor with the same value."""
+        return self.emit("RESHAPE", [x, np.array(x.shape, np.int32)], x.shape, new_shape=x.shape)
+
+    def flip(self, x: Tensor, axis: int) -> Tensor:
+        """The elements along an axis in reverse order."""
+        return self.gather(x, np.arange(x.shape[axis] - 1, -1, -1), axis)
+
+    def gather(self, x: Tensor, indices: NDArray[Any], axis: int) -> Tensor:
+        """Elements of an axis by constant indices (any shape)."""
+        shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+        return self.emit("GATHER", [x, indices.astype(np.int32)], shape, axis=axis)
+
+    def part(self, x: Tensor, begin: Sequence[int], size: Sequence[int]) -> Tensor:
+        """The block of ``size`` from ``begin`` on."""
+        if tuple(size) == x.shape:
+            return x
+        return self.emit("SLICE", [x, np.array(begin, np.int32), np.array(size, np.int32)], tuple(size))
+
+    def pad(self, x: Tensor, pads: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
+        """Constant padding, (before, after) for every dimension, none negative."""
+        if not any(map(any, pads)):
+            return x
+        shape = tuple(d + before + after for d, (before, after) in zip(x.shape, pads, strict=True))
+        table = np.array(pads, np.int32)
+        if value == 0 and x.type not in SMALL:  # of quantised numbers PAD would take the zero point
+            return self.emit("PAD", [x, table], shape)
+        return self.emit("PADV2", [x, table, np.array(value, x.dtype)], shape)
+
+
+def moved(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Tensor:
+    """A constant with its elements in other places, and so the integers that it was dequantised from."""
+    extra = {key: np.ascontiguousarray(move(value)) for key, value in x.extra.items()} if quant else {}
+    data = np.ascontiguousarray(move(np.asarray(x.data)))
+    return replace(x, shape=shape, data=data, quant=quant, extra=MappingProxyType(extra))
+
+
+def _reshaped_quant(x: Tensor, shape: Shape) -> Quant | None:
+    """The quantisation after a reshape: per channel only where the channels stay one dimension of their own."""
+    if x.quant is None or not x.quant.per_channel:
+        return x.quant
+    before, channels = int(np.prod(x.shape[: x.quant.axis])), x.quant.scale.size
+    for axis, extent in enumerate(shape):
+        if extent == channels and int(np.prod(shape[:axis])) == before:
+            return Quant(x.quant.scale, x.quant.zero_point, axis)
+    return None
+
+
+def _carried(kind: str) -> str:
+    if kind not in CARRIED:
+        raise UnsupportedOperatorError(f"TFLite's operators do not compute in {kind}; export the model in float32")
+    return kind

@@ -1,0 +1,133 @@
+"""One ONNX graph while it is read: values by name, nodes in order, and what cannot be expressed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import onnx
+
+from twinfer.converter.onnx.emitter import Emitter, constant
+from twinfer.converter.onnx.finish import finished
+from twinfer.converter.onnx.fold import folded
+from twinfer.converter.onnx.node import OnnxNode, attributes_of
+from twinfer.converter.onnx.problems import Problems
+from twinfer.converter.onnx.registry import HINTS, NO_IMPORTER, importers
+from twinfer.converter.onnx.shapes import inferred, static_shape, type_of
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Tensor
+
+
+class Model:
+    """Reads the nodes in order; ``graph`` finishes. Raises as ``read_onnx``."""
+
+    def __init__(self, proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+        self.proto = proto
+        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+        self.emitter = Emitter(proto.graph.name or "model")
+        self.problems = Problems()
+        self.values: dict[str, Tensor] = {}
+        self.lost: set[str] = set()  # values behind nodes that cannot be expressed
+        self._initializers()
+        self._inputs(shapes)
+        for node in proto.graph.node:
+            self._node(node)
+        self.problems.report()
+
+    def graph(self) -> Graph:
+        outputs = [value.name for value in self.proto.graph.output]
+        for name in outputs:
+            if name not in self.values:
+                raise ModelError(f"output {name!r} is written by no node")
+        return finished(self.emitter, self.values, outputs)
+
+    def _initializers(self) -> None:
+        for tensor in self.proto.graph.initializer:
+            try:
+                self.values[tensor.name] = constant(onnx.numpy_helper.to_array(tensor), tensor.name)
+            except UnsupportedOperatorError as error:
+                self.problems.add("initializer", str(error), tensor.name)
+                self.lost.add(tensor.name)
+
+    def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> None:
+        made = {*self.values, *self.lost}
+        given = {value.name: value for value in self.proto.graph.input if value.name not in made}
+        for name in shapes:
+            if name not in given:
+                raise InvalidArgumentError(f"there is no input {name!r} to give a shape; there are: {', '.join(given)}")
+        for name, value in given.items():
+            try:
+                self.values[name] = self.emitter.builder.input(
+                    name, type_of(value), static_shape(value, shapes.get(name))
+                )
+            except UnsupportedOperatorError as error:
+                self.problems.add("input", str(error), name)
+                self.lost.add(name)
+
+    def _node(self, proto: onnx.NodeProto) -> None:
+        """Reads one node; what cannot be expressed is noted, and its outputs are lost to the nodes behind."""
+        op = f"{proto.domain}:{proto.op_type}" if proto.domain not in ("", "ai.onnx") else proto.op_type
+        name = proto.name or next(filter(None, proto.output), "?")
+        try:
+            if op not in importers():
+                self._unknown(op, proto)
+            elif not self.lost.isdisjoint(proto.input):
+                self.lost.update(proto.output)
+            else:
+                self._import(op, proto)
+        except UnsupportedOperatorError as error:
+            self.problems.add(op, str(error), name)
+            self._lose(proto)
+        except ModelError:
+            if not self.problems.found:
+                raise
+            self._lose(proto)  # what was put in for lost values may be wrong
+
+    def _unknown(self, op: str, proto: onnx.NodeProto) -> None:
+        """An operator without importer has no need of one where its inputs are constants."""
+        inputs = [self.values.get(name) for name in proto.input]
+        results = None if self.lost.intersection(proto.input) else folded(proto, inputs, self.opsets)
+        if results is None:
+            raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))
+        self._store(proto, results)
+
+    def _import(self, op: str, proto: onnx.NodeProto) -> None:
+        inputs = tuple(self._value(proto, name) for name in proto.input)
+        opset = self.opsets.get("" if proto.domain == "ai.onnx" else proto.domain, 1)
+        node = OnnxNode(op, proto.name, opset, inputs, tuple(proto.output), attributes_of(proto))
+        results = folded(proto, inputs, self.opsets)
+        self._store(proto, self._run(node) if results is None else results)
+
+    def _store(self, proto: onnx.NodeProto, results: Sequence[Tensor | None]) -> None:
+        self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
+
+    def _value(self, proto: onnx.NodeProto, name: str) -> Tensor | None:
+        if name and name not in self.values:
+            raise ModelError(f"{proto.op_type} {proto.name or list(proto.output)} reads {name!r}, which nothing writes")
+        return self.values[name] if name else None
+
+    def _run(self, node: OnnxNode) -> Sequence[Tensor | None]:
+        self.emitter.place = next(filter(None, node.outputs), node.op)
+        try:
+            made = importers()[node.op](self.emitter, node)
+        except TwinferError as error:
+            if isinstance(error, UnsupportedOperatorError) or str(error).startswith(str(node)):
+                raise
+            raise ModelError(f"{node}: {error}") from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ModelError(f"{node}: its inputs and attributes do not fit together ({error})") from error
+        return [made] if isinstance(made, Tensor) else made
+
+    def _lose(self, proto: onnx.NodeProto) -> None:
+        """Puts something of their type and shape in for the node's outputs, so that the nodes behind are checked."""
+        for name in filter(None, proto.output):
+            known = self._inferred.get(name)
+            if known is None:
+                self.lost.add(name)
+            else:
+                self.values[name] = self.emitter.builder.add(known)
+
+    @cached_property
+    def _inferred(self) -> Mapping[str, Tensor]:
+        """What ONNX's shape inference knows of the values."""
+        return inferred(self.proto, {t.name: t.shape for t in self.emitter.builder.inputs})

@@ -1,0 +1,89 @@
+"""One node of an ONNX graph as importers see it: inputs looked up, attributes as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import Tensor
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxNode:
+    """One node. ``inputs`` are the tensors it reads (None: absent), ``outputs`` the names it writes ("": nobody's)."""
+
+    op: str
+    name: str
+    opset: int
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name or self.outputs[0]!r}"
+
+    def input(self, i: int = 0) -> Tensor:
+        """Input ``i``; ModelError if it is absent."""
+        tensor = self.optional(i)
+        if tensor is None:
+            raise ModelError(f"{self}: input {i} is missing")
+        return tensor
+
+    def optional(self, i: int) -> Tensor | None:
+        return self.inputs[i] if i < len(self.inputs) else None
+
+    def constant(self, i: int) -> NDArray[Any] | None:
+        """The value of input ``i``, None if it is absent; UnsupportedOperatorError if only a run makes it."""
+        tensor = self.optional(i)
+        if tensor is None:
+            return None
+        if tensor.data is None:
+            raise UnsupportedOperatorError(f"input {i} must be a constant; export the model with static shapes")
+        return tensor.data
+
+    def attribute(self, name: str, default: Any) -> Any:
+        return self.attributes.get(name, default)
+
+    def ints(self, name: str, i: int) -> Shape | None:
+        """Numbers that are attribute ``name`` in old opsets and constant input ``i`` in new ones; None if absent."""
+        value = self.attributes.get(name)
+        if value is None:
+            value = self.constant(i)
+        return None if value is None else tuple(int(v) for v in np.atleast_1d(value))
+
+    def need(self, condition: bool, reason: str) -> None:
+        """UnsupportedOperatorError with the reason unless the condition holds; the reader adds operator and name."""
+        if not condition:
+            raise UnsupportedOperatorError(reason)
+
+    def axis(self, default: int, name: str = "axis", i: int = 0) -> int:
+        """The attribute as an axis of input ``i``, counted from the front."""
+        return positive(self, int(self.attribute(name, default)), len(self.input(i).shape))
+
+
+def positive(node: OnnxNode, axis: int, rank: int) -> int:
+    """The axis counted from the front; ModelError if the rank has none such."""
+    if not -rank <= axis < max(rank, 1):
+        raise ModelError(f"{node}: axis {axis} is out of range, the rank is {rank}")
+    return axis % rank if rank else 0
+
+
+def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
+    """Attributes as Python values: numbers, str, lists, numpy arrays for tensors; graphs stay protos."""
+    return {a.name: _plain(onnx.helper.get_attribute_value(a)) for a in proto.attribute}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return [_plain(v) for v in value] if isinstance(value, list) else value

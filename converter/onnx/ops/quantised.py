@@ -1,0 +1,210 @@
+"""Quantised models: QuantizeLinear and DequantizeLinear, and what computes on their integers, as float between both.
+
+``converter/onnx/integer.py`` makes integer operators of it afterwards. TFLite's integers are int8: uint8 becomes it by
+128 less, in values and zero points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.onnx.emitter import Emitter
+from twinfer.converter.onnx.node import OnnxNode, positive
+from twinfer.converter.onnx.ops import activation, conv, dense, elementwise, move, pool
+from twinfer.converter.onnx.ops.layout import tensor_type
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.graph import EMPTY, Quant, Tensor
+
+Array = NDArray[Any]
+Importer = Callable[[Emitter, OnnxNode], Tensor]
+
+
+def quantize(g: Emitter, x: Tensor, scale: Array, zero: Array) -> Tensor:
+    """QUANTIZE to the zero point's type; uint8 by way of int8."""
+    if scale.size != 1 or zero.size != 1:
+        raise UnsupportedOperatorError("activations quantised per channel or block; TFLite has one scale a tensor")
+    kind = {"u1": "UINT8", "i1": "INT8", "i2": "INT16"}.get(zero.dtype.str[1:])
+    if kind is None:
+        raise UnsupportedOperatorError(f"quantisation to {zero.dtype}; use int8, uint8 or int16")
+    quant = Quant.per_tensor(float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
+    if kind != "UINT8":
+        return g.quantized("QUANTIZE", x, kind, quant)
+    return g.quantized("QUANTIZE", g.quantized("QUANTIZE", x, "INT8", as_int8(quant)), "UINT8", quant)
+
+
+def as_int8(quant: Quant) -> Quant:
+    """The quantisation of the same numbers as int8 instead of uint8."""
+    return Quant(quant.scale, quant.zero_point - 128, quant.axis)
+
+
+def dequantize(g: Emitter, x: Tensor, scale: Array, zero: Array | None, axis: int = 0) -> Tensor:
+    """What the integers stand for. Constants keep them, and their quantisation, beside the numbers."""
+    zeros = np.zeros(scale.shape, np.int64) if zero is None else zero.astype(np.int64)
+    if x.data is not None:
+        return _dequantized(x, scale, zeros, axis)
+    if scale.size > 1 or x.type not in ("INT8", "UINT8", "INT16"):
+        return g.affine(x, scale, zeros, axis)
+    quant = Quant.per_tensor(float(scale.reshape(-1)[0]), int(zeros.reshape(-1)[0]))
+    g.annotate(x, quant)
+    if x.type == "UINT8":
+        x = g.quantized("QUANTIZE", x, "INT8", as_int8(quant))
+    return g.emit("DEQUANTIZE", [x], x.shape, "FLOAT32")
+
+
+def _dequantized(x: Tensor, scale: Array, zeros: Array, axis: int) -> Tensor:
+    """A float constant that remembers its integers (``extra["stored"]``) and quantisation, see ``integer.py``."""
+    stored = np.asarray(x.data)
+    shape = [-1 if scale.size > 1 and i == axis else 1 for i in range(len(x.shape))]
+    zeros = np.broadcast_to(zeros.reshape(-1), scale.reshape(-1).shape)
+    steps = stored.astype(np.float64) - zeros.reshape(shape)
+    data = (steps * scale.astype(np.float64).reshape(shape)).astype(np.float32).reshape(x.shape)
+    quant = Quant(scale.reshape(-1).astype(np.float32), zeros.copy(), axis)
+    if stored.dtype == np.uint8:
+        stored, quant = (stored.astype(np.int16) - 128).astype(np.int8), as_int8(quant)
+    return Tensor(x.name, "FLOAT32", x.shape, quant, data, extra=MappingProxyType({"stored": stored}))
+
+
+def quantize_linear(g: Emitter, node: OnnxNode) -> Tensor:
+    scale, zero = _needed(node, 1), node.constant(2)
+    if zero is None:
+        code = int(node.attribute("output_dtype", 0))
+        names = {"INT8": np.int8, "INT16": np.int16}
+        zero = np.zeros(scale.shape, names.get(tensor_type(code), np.uint8) if code else np.uint8)
+    return quantize(g, node.input(0), scale, zero)
+
+
+def dequantize_linear(g: Emitter, node: OnnxNode) -> Tensor:
+    x, scale = node.input(0), _needed(node, 1)
+    axis = positive(node, int(node.attribute("axis", 1)), len(x.shape)) if scale.size > 1 else 0
+    node.need(not node.attribute("block_size", 0), "blocks of one axis with scales of their own; quantise per channel")
+    return dequantize(g, x, scale, node.constant(2), axis)
+
+
+def _needed(node: OnnxNode, i: int) -> Array:
+    value = node.constant(i)
+    node.need(value is not None, f"input {i} is missing")
+    return np.asarray(value)
+
+
+def _real(g: Emitter, node: OnnxNode, i: int, axis: int = 0) -> Tensor:
+    """Inputs ``i`` (integers), ``i + 1`` (scale) and ``i + 2`` (zero point) as floats."""
+    return dequantize(g, node.input(i), _needed(node, i + 1), node.constant(i + 2), axis)
+
+
+def _result(g: Emitter, node: OnnxNode, y: Tensor, i: int) -> Tensor:
+    """Quantised by inputs ``i`` (scale) and ``i + 1`` (zero point)."""
+    zero = node.constant(i + 1)
+    return quantize(g, y, _needed(node, i), np.zeros(1, np.uint8) if zero is None else zero)
+
+
+def _float(node: OnnxNode, op: str, *inputs: Tensor | None) -> OnnxNode:
+    """The node of float operator ``op`` with the same attributes."""
+    return replace(node, op=op, inputs=inputs)
+
+
+def _bias(node: OnnxNode, x_scale: int, w_scale: int, i: int) -> Tensor | None:
+    """The int32 bias, whose scale is that of the products."""
+    bias = node.optional(i)
+    if bias is None:
+        return None
+    scale = _needed(node, x_scale).astype(np.float32) * _needed(node, w_scale).astype(np.float32)
+    return _dequantized(bias, scale.reshape(-1), np.zeros(scale.size, np.int64), 0)
+
+
+def qlinear_conv(g: Emitter, node: OnnxNode) -> Tensor:
+    inputs = _real(g, node, 0), _real(g, node, 3), _bias(node, 1, 4, 8)
+    return _result(g, node, conv.conv(g, _float(node, "Conv", *inputs)), 6)
+
+
+def qlinear_matmul(g: Emitter, node: OnnxNode) -> Tensor:
+    a, b = _real(g, node, 0, _rows(node, 0)), _real(g, node, 3, len(node.input(3).shape) - 1)
+    return _result(g, node, dense.matmul(g, _float(node, "MatMul", a, b)), 6)
+
+
+def _rows(node: OnnxNode, i: int) -> int:
+    return max(len(node.input(i).shape) - 2, 0)
+
+
+def qgemm(g: Emitter, node: OnnxNode) -> Tensor:
+    """com.microsoft's: scales of B are those of its columns, or rows if it is transposed."""
+    b = _real(g, node, 3, 0 if node.attribute("transB", 0) else 1)
+    y = dense.gemm(g, _float(node, "Gemm", _real(g, node, 0), b, _bias(node, 1, 4, 6)))
+    return y if node.optional(7) is None else _result(g, node, y, 7)
+
+
+def _qlinear(
+    op: str, run: Callable[[Emitter, OnnxNode], Tensor], operands: int = 1
+) -> Callable[[Emitter, OnnxNode], Tensor]:
+    """com.microsoft's operators: operands with scale and zero point each, then those of the result."""
+
+    def emit(g: Emitter, node: OnnxNode) -> Tensor:
+        node.need(not node.attribute("channels_last", 0), "channels_last; export the model in NCHW")
+        reals = [_real(g, node, 3 * i) for i in range(operands)]
+        opset = int(node.attribute("opset", node.opset))  # QLinearSoftmax has its own
+        return _result(g, node, run(g, replace(_float(node, op, *reals), opset=opset)), 3 * operands)
+
+    return emit
+
+
+def qlinear_concat(g: Emitter, node: OnnxNode) -> Tensor:
+    reals = [_real(g, node, i) for i in range(2, len(node.inputs), 3)]
+    return _result(g, node, move.concat(g, _float(node, "Concat", *reals)), 0)
+
+
+def _steps(g: Emitter, node: OnnxNode, i: int, axis: int) -> Tensor:
+    """Input ``i`` less its zero point (input ``i + 2``, one or one an element of the axis) as floats."""
+    zero, x = node.constant(i + 2), node.input(i)
+    zeros = np.zeros(1, np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
+    if x.data is not None:
+        real = _dequantized(x, np.ones(zeros.shape, np.float32), zeros, axis)
+        return replace(real, quant=None, extra=EMPTY)
+    return g.affine(x, np.ones(1, np.float32), zeros, axis)
+
+
+def _sums(g: Emitter, y: Tensor, w: Tensor, axes: Sequence[int]) -> Tensor:
+    """Products of integers as int32. Floats add integers exactly up to 2**24: UnsupportedOperatorError beyond it."""
+    weights = np.full((1,) * len(w.shape), np.inf) if w.data is None else np.abs(w.data)
+    if float(weights.sum(tuple(axes)).max(initial=0)) * 255 >= 1 << 24:
+        raise UnsupportedOperatorError("integer sums that may pass 2**24; convert the float model and quantise it")
+    return g.unary("CAST", y, "INT32", in_data_type="FLOAT32", out_data_type="INT32")
+
+
+def conv_integer(g: Emitter, node: OnnxNode) -> Tensor:
+    x, w = _steps(g, node, 0, 0), _steps(g, node, 1, 0)
+    return _sums(g, conv.conv(g, _float(node, "Conv", x, w)), w, range(1, len(w.shape)))
+
+
+def matmul_integer(g: Emitter, node: OnnxNode) -> Tensor:
+    a, b = _steps(g, node, 0, _rows(node, 0)), _steps(g, node, 1, len(node.input(1).shape) - 1)
+    return _sums(g, dense.matmul(g, _float(node, "MatMul", a, b)), b, [_rows(node, 1)])
+
+
+MICROSOFT = {
+    "QGemm": qgemm,
+    "QLinearAdd": _qlinear("Add", elementwise.IMPORTERS["Add"], 2),
+    "QLinearAveragePool": _qlinear("AveragePool", pool.average_pool),
+    "QLinearConcat": qlinear_concat,
+    "QLinearGlobalAveragePool": _qlinear("GlobalAveragePool", pool.IMPORTERS["GlobalAveragePool"]),
+    "QLinearLeakyRelu": _qlinear("LeakyRelu", activation.leaky_relu),
+    "QLinearMul": _qlinear("Mul", elementwise.IMPORTERS["Mul"], 2),
+    "QLinearSigmoid": _qlinear("Sigmoid", elementwise.IMPORTERS["Sigmoid"]),
+    "QLinearSoftmax": _qlinear("Softmax", activation.IMPORTERS["Softmax"]),
+    "QuantizeLinear": quantize_linear,
+    "DequantizeLinear": dequantize_linear,
+}
+
+IMPORTERS: dict[str, Importer] = {
+    "ConvInteger": conv_integer,
+    "DequantizeLinear": dequantize_linear,
+    "MatMulInteger": matmul_integer,
+    "QLinearConv": qlinear_conv,
+    "QLinearMatMul": qlinear_matmul,
+    "QuantizeLinear": quantize_linear,
+    **{f"com.microsoft:{name}": run for name, run in MICROSOFT.items()},
+}

@@ -1,0 +1,31 @@
+"""Collects what cannot be converted over the whole model, to say it once."""
+
+from __future__ import annotations
+
+from twinfer.runtime.errors import UnsupportedOperatorError
+
+#: Nodes that are named for each reason; of the others the number is given.
+NAMED = 8
+
+
+class Problems:
+    """Operators and reasons, in the order of the model, each with the nodes that have it."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], list[str]] = {}
+
+    def add(self, op: str, reason: str, node: str) -> None:
+        self.found.setdefault((op, reason), []).append(node)
+
+    def report(self) -> None:
+        """UnsupportedOperatorError with every operator, count, reason and node names; nothing if there is none."""
+        if not self.found:
+            return
+        nodes = sum(map(len, self.found.values()))
+        lines = [f"{op} ({len(names)}x): {reason}; {_list(names)}" for (op, reason), names in self.found.items()]
+        raise UnsupportedOperatorError(f"{nodes} nodes cannot be converted:\n  " + "\n  ".join(lines))
+
+
+def _list(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"node{'s' * (len(names) > 1)} {', '.join(names[:NAMED])}{more}"

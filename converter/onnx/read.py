@@ -1,0 +1,88 @@
+"""``read_onnx``: an ONNX model -> ``Graph``, float and in TFLite's terms, convolutions in NHWC between transposes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.inliner
+from google.protobuf.message import DecodeError
+
+from twinfer.converter.onnx.model import Model
+from twinfer.runtime.errors import ModelError
+from twinfer.runtime.graph import Graph
+
+#: Opsets that are read. Later ones than 21 add types to the operators that TFLite has, and change none of them.
+OPSETS = range(11, 26)
+
+Source = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+
+def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
+    """The model of a path, of a file's bytes or of a ModelProto.
+
+    ``shapes`` gives inputs a static shape; those with open dimensions need one. Inputs and outputs keep their names,
+    order, types and layout (NCHW); a signature ``serving_default`` names them. What depends on constants alone is
+    computed here. Quantised models (QDQ, QLinear…) keep their scales; their uint8 becomes int8 inside.
+
+    Raises ModelError for a damaged model or weights with NaN or infinity, InvalidArgumentError for shapes that do not
+    fit, and UnsupportedOperatorError once for all operators that cannot be expressed, with node names and counts.
+    """
+    model = _loaded(source)
+    _check(model)
+    if model.functions:  # PyTorch's exporter writes modules as functions
+        model = onnx.inliner.inline_local_functions(model)
+    return Model(model, shapes or {}).graph()
+
+
+def _loaded(source: Source) -> onnx.ModelProto:
+    if isinstance(source, onnx.ModelProto):
+        return source
+    try:
+        if isinstance(source, bytes):
+            return onnx.load_model_from_string(source)
+        return onnx.load(Path(source))
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        name = "the model" if isinstance(source, bytes) else str(source)
+        raise ModelError(f"{name} is not an ONNX file or damaged: {error}") from None
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """ModelError unless the nodes are sound, by ONNX's own checker, and have an opset that is read."""
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
+    if opset not in OPSETS:
+        raise ModelError(
+            f"the model has opset {opset}, {OPSETS.start} to {OPSETS.stop - 1} are read: "
+            "export it with opset 17 or 21, or use onnx.version_converter"
+        )
+    _check_nodes(model)
+    for tensor in model.graph.initializer:
+        _check_finite(tensor)
+
+
+def _check_nodes(model: onnx.ModelProto) -> None:
+    """Node by node: the checker of whole models refuses such as leave the shape of an output open."""
+    context = onnx.checker.C.CheckerContext()
+    for node in model.graph.node:
+        try:
+            context.ir_version = model.ir_version
+            context.opset_imports = {o.domain: o.version for o in model.opset_import}
+            onnx.checker.check_node(node, context)
+        except (onnx.checker.ValidationError, TypeError, ValueError) as error:
+            raise ModelError(f"node {node.op_type} {node.name or list(node.output)} is damaged: {error}") from None
+
+
+def _check_finite(tensor: onnx.TensorProto) -> None:
+    """ModelError for values that cannot be read or computed with; scalars, as limits of Clip, may be infinite."""
+    try:
+        data = onnx.numpy_helper.to_array(tensor)
+    except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(f"initializer {tensor.name!r} {list(tensor.dims)} is damaged: {error}") from None
+    if data.dtype.kind != "f":
+        return
+    bad = int((~np.isfinite(data)).sum()) if data.size > 1 else int(np.isnan(data).sum())
+    if bad:
+        raise ModelError(f"initializer {tensor.name!r} {list(data.shape)} has {bad} values that are NaN or infinite")

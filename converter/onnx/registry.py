@@ -1,0 +1,40 @@
+"""Finds the importers: every module in ``converter/onnx/ops`` ends with ``IMPORTERS``, ONNX operator to function."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from twinfer.converter.onnx import ops
+from twinfer.converter.onnx.emitter import Emitter
+from twinfer.converter.onnx.node import OnnxNode
+from twinfer.runtime.graph import Tensor
+
+#: Emits what stands for one ONNX node and returns its outputs, absent ones as None.
+Importer = Callable[[Emitter, OnnxNode], Tensor | Sequence[Tensor | None]]
+
+#: What would help where an operator has no importer; the others get ``NO_IMPORTER``.
+HINTS = {
+    "DynamicQuantizeLinear": "its scales are known at run time only: convert the float model and quantise it",
+    "DynamicQuantizeLSTM": "convert the float model and quantise it",
+    "Erf": "export GELU as one operator: opset 20 or newer",
+    "If": "export the model with the branch that is taken",
+    "Loop": "export the model with the loop unrolled",
+    "Scan": "export the model with the loop unrolled",
+    "NonZero": "shapes that depend on values are not known ahead: leave it to the program that runs the model",
+    "NonMaxSuppression": "end the model before it and leave it to the program that runs the model",
+    "LayerNormalization": "export with opset 16 or older, where it is written out in simple operators",
+}
+NO_IMPORTER = "export the model without it, or add an importer to converter/onnx/ops"
+
+
+@cache
+def importers() -> Mapping[str, Importer]:
+    """All importers by operator; those outside ONNX's own domain are called ``domain:operator``."""
+    found: dict[str, Importer] = {}
+    for module in sorted(pkgutil.iter_modules(ops.__path__), key=lambda m: m.name):
+        if not module.name.startswith("_"):
+            found.update(importlib.import_module(f"{ops.__name__}.{module.name}").IMPORTERS)
+    return found

@@ -1,0 +1,121 @@
+"""ONNX's own node tests of the operators that are imported: their data, their results."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.backend.test.case import node as node_tests
+from onnx.backend.test.case.test_case import TestCase as Case
+from onnx_tools import compare, run
+
+from twinfer.converter.onnx import read_onnx
+from twinfer.converter.onnx.read import OPSETS
+from twinfer.runtime.errors import TwinferError, UnsupportedOperatorError
+
+OPERATORS = """
+Abs Add ArgMax ArgMin AveragePool BatchNormalization Cast Clip Concat Constant ConstantOfShape Conv ConvInteger
+ConvTranspose DepthToSpace DequantizeLinear Div Dropout Elu Exp Expand Flatten GRU Gather Gelu Gemm GlobalAveragePool
+GlobalMaxPool HardSigmoid HardSwish Identity LSTM LeakyRelu Log LogSoftmax MatMul MatMulInteger Max MaxPool Mean Min
+Mul Neg PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RNN Reciprocal ReduceMax ReduceMean ReduceMin ReduceSum
+Relu Reshape Resize Selu Shape Sigmoid Size Slice Softmax Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tanh Tile
+Transpose Unsqueeze Where
+""".split()  # noqa: SIM905
+
+#: Operators all of whose inputs come at run time here; of the others input 0 does, and the rest are initializers.
+ALL_INPUTS = ("Add", "Concat", "Div", "Gemm", "MatMul", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum", "Where")
+#: Operators whose inputs are all initializers: what depends on values is known ahead only.
+NO_INPUTS = ("ConstantOfShape",)
+
+#: Tests that are refused, by operator (all that match) and name: why.
+REFUSED = (
+    ("Add|Sub|Mul|Div", r"_u?int(8|16)$", "8 and 16 bits are those of quantised numbers in TFLite's arithmetic"),
+    ("Add|Sub|Mul|Div|Max|Min", r"_uint(16|32|64)$|_float(16|64)$", "TFLite's arithmetic lacks the type"),
+    ("Pow", r"types_float32_uint|types_int64|types_int32_float32", "powers of integers TFLite has in int32 only"),
+    ("AveragePool|ConvTranspose|MaxPool", r"_3d", "TFLite has two spatial dimensions"),
+    ("Reduce.*", r"empty_set", "reductions of nothing"),
+    ("MaxPool", r"with_argmax", "MAX_POOL_2D does not tell indices"),
+    ("BatchNormalization|Dropout", r"training", "training mode: models are read for inference"),
+    ("Cast", r"", "ONNX tries types that TFLite's kernels lack only; see test_onnx.py for the others"),
+    ("Resize", r"tf_crop_and_resize", "the values outside the image have no place in TFLite's operators"),
+    ("Identity", r"sequence|opt", "sequences and optional values"),
+    ("DequantizeLinear|QuantizeLinear", r"e4m3|e5m2|e2m1|int[24]$", "TFLite's kernels lack the type"),
+    ("DequantizeLinear|QuantizeLinear", r"blocked", "TFLite has one scale a tensor or channel"),
+    ("QuantizeLinear", r"axis|uint16", "TFLite quantises activations per tensor, and not to uint16"),
+    ("DequantizeLinear", r"uint16", "TFLite's kernels lack the type"),
+    ("MatMul", r"float16", "TFLite's kernels lack the type"),
+)
+
+#: Tests that cannot be put to the test, and why.
+SKIPPED = {
+    "test_spacetodepth_dcr_mode_example": "an attribute of opset 28",
+    "test_spacetodepth_crd_mode_example": "an attribute of opset 28",
+}
+
+#: Expected values that are written with few digits.
+ROUNDED = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3}
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Module of ONNX's tests by operator in lower case; importing one makes its tests."""
+    return {m.name.replace("_", ""): m.name for m in pkgutil.iter_modules(node_tests.__path__)}
+
+
+def cases(op: str) -> list[Case]:
+    with np.errstate(all="ignore"):
+        importlib.import_module(f"{node_tests.__name__}.{modules()[op.lower()]}")
+    found = [case for case in node_tests._NodeTestCases if [n.op_type for n in case.model.graph.node] == [op]]
+    assert found, f"{op} has no tests"
+    return found
+
+
+def array(value: Any) -> np.ndarray:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
+def prepared(case: Case, op: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The model with all inputs but those that come at run time as initializers, in an opset that is read."""
+    model, feeds = onnx.ModelProto(), {}
+    model.CopyFrom(case.model)
+    inputs = list(model.graph.input)
+    del model.graph.input[:]
+    at_run_time = 0 if op in NO_INPUTS else len(inputs) if op in ALL_INPUTS else 1
+    for i, (value, data) in enumerate(zip(inputs, case.data_sets[0][0], strict=True)):
+        if i < at_run_time:
+            model.graph.input.append(value)
+            feeds[value.name] = data if isinstance(data, list) else array(data)
+        else:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array(data), value.name))
+    for opset in model.opset_import:
+        opset.version = min(max(opset.version, OPSETS[0]), OPSETS[-1])
+    return model, feeds
+
+
+def refused(op: str, name: str) -> bool:
+    return any(re.fullmatch(ops, op) and re.search(pattern, name) for ops, pattern, _ in REFUSED)
+
+
+def results(case: Case) -> list[np.ndarray]:
+    return [array(value) for value in case.data_sets[0][1]]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("op", OPERATORS)
+def test_as_onnx_says(op: str) -> None:
+    for case in cases(op):
+        model, feeds = prepared(case, op)
+        if refused(op, case.name):
+            with pytest.raises(UnsupportedOperatorError):
+                read_onnx(model)
+        elif case.name not in SKIPPED:
+            try:
+                compare(run(read_onnx(model), feeds), results(case), ROUNDED.get(case.name, 1e-5))
+            except (AssertionError, TwinferError) as error:
+                raise AssertionError(f"{case.name}: {error}") from None
