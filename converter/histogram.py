@@ -52,8 +52,8 @@ class Histogram:
 
     def centres(self) -> NDArray[np.float64]:
         """The middle of every bin, [2 * HALF]."""
-        return (np.arange(-HALF, HALF) + 0.5) * self.width
+        return np.asarray((np.arange(-HALF, HALF) + 0.5) * self.width, np.float64)
 
     def edges(self) -> NDArray[np.float64]:
         """Where the bins begin and the last one ends, [2 * HALF + 1]."""
-        return np.arange(-HALF, HALF + 1) * self.width
+        return np.asarray(np.arange(-HALF, HALF + 1) * self.width, np.float64)

@@ -60,9 +60,9 @@ def _pairs(*, int16: bool = True, versions: tuple[int, int, int] = (2, 2, 2)) ->
     return Rule((0, 1), int16=int16, version=versions)
 
 
-def _table(*, int16: bool = False, fixed8: Fixed | None = None, fixed16: Fixed | None = None, version: int = 2) -> Rule:
-    """A function of single values, or one over an axis, of one input."""
-    return Rule(int16=int16, fixed8=fixed8, fixed16=fixed16, version=(version, version + int16, version))
+def _table(*, int16: int = 0, fixed8: Fixed | None = None, fixed16: Fixed | None = None, version: int = 2) -> Rule:
+    """A function of single values, or one over an axis, of one input; ``int16``: the version, 0 if there is none."""
+    return Rule(int16=bool(int16), fixed8=fixed8, fixed16=fixed16, version=(version, int16, version))
 
 
 _COMPARISON = Rule((0, 1), integer=True, int16=False)
@@ -71,7 +71,7 @@ _UNIT = 1 / 32768
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "CONV_2D": Rule(weights=1, bias=2, int4=True, version=(3, 4, 7)),
-        "DEPTHWISE_CONV_2D": Rule(weights=1, axis=3, bias=2, int4=True, version=(3, 5, 7)),
+        "DEPTHWISE_CONV_2D": Rule(weights=1, axis=3, bias=2, int4=True, version=(3, 5, 6)),
         "TRANSPOSE_CONV": Rule((2,), weights=1, bias=3, version=(3, 3, 3)),
         "FULLY_CONNECTED": Rule(weights=1, per_channel=False, bias=2, int4=True, version=(4, 7, 10)),
         "BATCH_MATMUL": _pairs(versions=(2, 3, 2)),
@@ -82,24 +82,24 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "PRELU": _pairs(int16=False, versions=(1, 1, 1)),
         "MAXIMUM": _moves(activations=(0, 1)),
         "MINIMUM": _moves(activations=(0, 1)),
-        "SOFTMAX": _table(int16=True, fixed8=(1 / 256, -128), fixed16=(_UNIT, 0)),
-        "LOGISTIC": _table(int16=True, fixed8=(1 / 256, -128), fixed16=(_UNIT, 0)),
-        "TANH": _table(int16=True, fixed8=(1 / 128, 0), fixed16=(_UNIT, 0)),
+        "SOFTMAX": _table(int16=3, fixed8=(1 / 256, -128), fixed16=(_UNIT, 0)),
+        "LOGISTIC": _table(int16=3, fixed8=(1 / 256, -128), fixed16=(_UNIT, 0)),
+        "TANH": _table(int16=3, fixed8=(1 / 128, 0), fixed16=(_UNIT, 0)),
         "LOG_SOFTMAX": _table(fixed8=(16 / 256, 127)),
         "L2_NORMALIZATION": _table(fixed8=(1 / 128, 0)),
         "RELU": _table(),
-        "RELU6": _table(),
+        "RELU6": _moves(int16=False),  # TFLM clamps without requantising
         "RELU_N1_TO_1": _table(version=1),
         "RELU_0_TO_1": _table(version=1),
-        "LEAKY_RELU": _table(int16=True),
+        "LEAKY_RELU": _table(int16=2),
         "HARD_SWISH": _table(version=1),
         "ELU": _table(version=1),
         "GELU": _table(),
-        "EXP": _table(int16=True),
-        "LOG": _table(int16=True),
-        "ABS": _table(int16=True),
-        "RSQRT": _table(int16=True),
-        "MEAN": _table(int16=True),
+        "EXP": _table(int16=2),
+        "LOG": _table(int16=2),
+        "ABS": _table(int16=2),
+        "RSQRT": _table(int16=3),
+        "MEAN": _table(int16=3),
         "SUM": _table(),
         "REDUCE_MAX": _moves(),
         "REDUCE_MIN": _moves(),

@@ -18,7 +18,7 @@ from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quant_groups import Groups, data_range
 from twinfer.converter.quant_rules import RULES, Rule
 from twinfer.converter.quant_weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
-from twinfer.converter.recipe import Choice, Recipe
+from twinfer.converter.recipe import DEFAULT, Choice, Recipe
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor, check
@@ -45,17 +45,20 @@ class Options:
         return self.inference_type or recipe.default.type
 
 
+PLAIN = Options()
+
+
 def quantize(
     graph: Graph,
     seen: Calibration,
-    recipe: Recipe = Recipe(),
-    options: Options = Options(),  # noqa: B008
+    recipe: Recipe = DEFAULT,
+    options: Options = PLAIN,
 ) -> Graph:
     """The quantised twin of a float graph.
 
     ``seen`` is what ``calibrate`` says of this very graph. Nodes that ``quant_rules`` has no row for, that the recipe
-    keeps, or whose int8 form has no kernel, stay float between DEQUANTIZE and QUANTIZE. A tensor that is held as one
-    integer type keeps its name; its other forms get a suffix. Raises InvalidArgumentError where ``seen`` lacks a tensor.
+    keeps, or whose int8 form has no kernel, stay float between DEQUANTIZE and QUANTIZE. A tensor keeps its name in the
+    type that it is made in; its other forms get a suffix. InvalidArgumentError where ``seen`` lacks a tensor.
     """
     writer = _Writer(graph, seen, recipe, options)
     for tensor in graph.inputs:
@@ -156,7 +159,7 @@ class _Writer:
             self._parameters(node, rule, choice, inputs)
         outputs = node.outputs if rule.integer else tuple(self._output(t, type) for t in node.outputs)
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
-        version = rule.version[("int8", "int16x8", "int4").index(choice.precision)]
+        version = max(node.version, rule.version[("int8", "int16x8", "int4").index(choice.precision)])
         made = replace(node, inputs=tuple(inputs), outputs=outputs, options=options, version=version)
         self._append(made)
 
@@ -180,7 +183,7 @@ class _Writer:
         if self.options.bias_correction:
             bias = bias + correction(layer, quant, q, self.seen[node.input(position)])
         inputs[rule.weights or 0] = weight_tensor(layer, quant, q)
-        if rule.bias is not None and (layer.bias is not None or bias.any()):
+        if rule.bias is not None:  # LiteRT refuses some convolutions without one, TFLM crashes on others
             inputs += [None] * (rule.bias + 1 - len(inputs))
             inputs[rule.bias] = bias_tensor(layer, bias, in_scale, quant, choice.type == "INT16")
 

@@ -110,7 +110,7 @@ class Recipe:
 
 
 def recipe(tables: Mapping[str, Any], default: Choice = Choice()) -> Recipe:
-    """The recipe that a file's contents mean, over ``default``; InvalidArgumentError says which rule is wrong and how."""
+    """The recipe that a file's contents mean, over ``default``; InvalidArgumentError says which rule is wrong."""
     unknown = set(tables) - {"rule"}
     if unknown or not isinstance(tables.get("rule", []), list):
         raise InvalidArgumentError(f"a recipe is a list of tables called 'rule'; it has {sorted(map(str, tables))}")
@@ -125,9 +125,7 @@ def read_recipe(path: str | os.PathLike[str], default: Choice = Choice()) -> Rec
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"{path}: cannot be read as a recipe: {error}") from None
     if not isinstance(tables, dict):
-        raise InvalidArgumentError(
-            f"{path}: a recipe is a table that holds a list 'rule', not a {type(tables).__name__}"
-        )
+        raise InvalidArgumentError(f"{path}: a recipe is a table with a list 'rule', not a {type(tables).__name__}")
     try:
         return recipe(tables, default)
     except InvalidArgumentError as error:
@@ -153,3 +151,7 @@ def _one_of(what: str, value: str | None, known: Iterable[str], *, show: bool = 
     if value is not None and value not in known:
         there_are = f"; there are: {', '.join(known)}" if show else ""
         raise InvalidArgumentError(f"{value!r} is no {what}{there_are}")
+
+
+#: int8 by least and greatest value, everywhere.
+DEFAULT = Recipe()

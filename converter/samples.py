@@ -1,9 +1,9 @@
-"""Calibration data: one value a model input and sample, read from files, mappings or iterables, one sample at a time."""
+"""Calibration data: samples from files, mappings or iterables, one at a time."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def count_of(graph: Graph, source: Samples) -> int | None:
         source = _loaded(graph, Path(source))
     if isinstance(source, Mapping):
         return max((len(np.atleast_1d(v)) for v in source.values()), default=0)
-    return len(source) if hasattr(source, "__len__") else None
+    return len(source) if isinstance(source, Sized) else None
 
 
 def _raw(graph: Graph, source: Samples) -> Iterator[Mapping[str, Any]]:
@@ -97,10 +97,8 @@ def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]
 
 
 def _misnamed(graph: Graph, given: Iterable[str], what: str) -> InvalidArgumentError:
-    have, want = sorted(map(repr, given)), sorted(repr(t.name) for t in graph.inputs)
-    return InvalidArgumentError(
-        f"{what} must hold the model's inputs {', '.join(want)}, not {', '.join(have) or 'none'}"
-    )
+    have, want = ", ".join(sorted(map(repr, given))), ", ".join(sorted(repr(t.name) for t in graph.inputs))
+    return InvalidArgumentError(f"{what} must hold the model's inputs {want}, not {have or 'none'}")
 
 
 def _value(tensor: Tensor, given: Any, i: int) -> Array:
