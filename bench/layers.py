@@ -192,7 +192,7 @@ class Relu(Layer):
     def export(self, writer: Writer, x: str) -> str:
         if self.most is None:
             return writer.node("Relu", x)
-        return writer.node("Clip", x, np.float32(0), np.float32(self.most))
+        return writer.node("Clip", x, np.asarray(0, np.float32), np.asarray(self.most, np.float32))
 
 
 class MaxPool(Layer):

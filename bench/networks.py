@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def mlp(hidden: Sequence[int], shape: Shape, classes: int, rng: np.random.Genera
     """Dense layers with ReLU between."""
     sizes = (int(np.prod(shape)), *hidden, classes)
     made: list[Layer] = [Flatten()]
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in pairwise(sizes):
         made += [Dense(inputs, outputs, rng), Relu()]
     return made[:-1]
 
