@@ -28,6 +28,9 @@ from twinfer.runtime.session import Session
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
 
+#: x86-64's ABI aligns arrays of 16 bytes and more to 16, and clang relies on it.
+ABI_ALIGNMENT = 16
+
 
 class CompiledSession(Session):
     """The compiled engine: a model's own functions out of a library that ``build`` made."""
@@ -87,7 +90,8 @@ def find_compiler(command: str | None = None) -> tuple[str, ...]:
 def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
     """The shared library of the projects, from the cache if it is there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
-    return built(library_sources(tuple(projects), entries), command, "library.so", compiler_version(compiler) + _cpu())
+    sources = library_sources(tuple(projects), entries, ABI_ALIGNMENT)
+    return built(sources, command, "library.so", compiler_version(compiler) + _cpu())
 
 
 def entries(project: Project) -> str:

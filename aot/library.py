@@ -8,8 +8,12 @@ from twinfer.aot.data import Constant
 from twinfer.aot.emit import Project
 
 
-def library_sources(projects: Sequence[Project], entries: Callable[[Project], str]) -> dict[str, str | bytes]:
+def library_sources(
+    projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1
+) -> dict[str, str | bytes]:
     """The projects' code, ``library.c``, which includes it and adds each one's ``entries``, and the constants.
+
+    Compilers take constants for aligned as their ABI says, which has to be given where that is more than a target's.
 
     Constants are taken from a binary file: as C text they would be most of the compile time (2.7 s a megabyte).
     """
@@ -19,7 +23,7 @@ def library_sources(projects: Sequence[Project], entries: Callable[[Project], st
         files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
-            data.append(_placed(constant, project.alignment, len(blob)))
+            data.append(_placed(constant, max(project.alignment, least_alignment), len(blob)))
             blob += constant.array.tobytes()
     return {
         **files,

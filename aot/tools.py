@@ -24,7 +24,7 @@ PATIENCE = 1800
 def cache_folder() -> Path:
     """``$XDG_CACHE_HOME/twinfer``, or ``~/.cache/twinfer``."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "twinfer"
+    return Path(base).expanduser().absolute() / "twinfer"  # tools run in folders of their own
 
 
 def built(sources: Files, command: tuple[str, ...], product: str, made_with: str) -> Path:

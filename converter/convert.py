@@ -13,6 +13,7 @@ from twinfer.converter.passes import PIPELINE
 from twinfer.converter.passes._rewrite import Pass
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
+from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
@@ -39,6 +40,7 @@ class How(TypedDict, total=False):
     recipe: Recipe | str | os.PathLike[str] | None
     inference_type: str | None
     bias_correction: bool
+    adaptive_rounding: bool
     shapes: Shapes | None
     passes: Sequence[Pass] | None
     progress: Progress | None
@@ -63,8 +65,9 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised. ``method``: how
     ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
-    float. ``bias_correction``: ``quantize.Options``. ``shapes`` gives inputs a static shape by name. ``passes``:
-    instead of ``passes.PIPELINE``. ``progress(done, total)`` is called after every calibration sample.
+    float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
+    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``.
+    ``progress(done, total)`` is called after every calibration sample.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -92,7 +95,8 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)
     seen = calibrate(graph, calibration, how.get("progress"))
-    options = Options(how.get("inference_type"), how.get("bias_correction", False))
+    found = grams(graph, calibration) if how.get("adaptive_rounding") else {}
+    options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
     return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
 
 

@@ -19,6 +19,7 @@ from twinfer.converter.quant_groups import Groups, data_range
 from twinfer.converter.quant_rules import RULES, Rule
 from twinfer.converter.quant_weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.recipe import DEFAULT, Choice, Recipe
+from twinfer.converter.rounding import Gram, adaptive
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor, check
@@ -33,11 +34,13 @@ class Options:
 
     ``inference_type``: type of the graph's float inputs and outputs, "FLOAT32" to keep them, with QUANTIZE and
     DEQUANTIZE at the borders; None is the type of the default precision. ``bias_correction``: biases take up what the
-    rounding of the weights adds on average.
+    rounding of the weights adds on average. ``grams`` (``rounding.grams`` of this graph): these nodes' weights are
+    rounded so that the layer's outputs change least, not each to the nearest.
     """
 
     inference_type: str | None = None
     bias_correction: bool = False
+    grams: Mapping[Node, Gram] = field(default_factory=dict)
 
     def border(self, recipe: Recipe) -> str:
         if self.inference_type not in (None, "FLOAT32", "INT8", "INT16"):
@@ -178,7 +181,8 @@ class _Writer:
         source = inputs[position]
         in_scale = source.scale if source is not None else 1.0
         quant = weight_quant(layer, in_scale)
-        q = integers(layer, quant)
+        gram = self.options.grams.get(node)
+        q = integers(layer, quant) if gram is None else adaptive(layer, quant, gram)
         bias = layer.biases()
         if self.options.bias_correction:
             bias = bias + correction(layer, quant, q, self.seen[node.input(position)])

@@ -11,11 +11,11 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operators
-from twinfer.runtime.session import Session
+from twinfer.runtime.session import Session, initial_value
 
 SEED = 20261121
 
-_MATH = "exp tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
+_MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
 
 #: All that emitted code may take from outside: string.h, math.h, and what compilers add by themselves.
 ALLOWED_SYMBOLS = frozenset(
@@ -32,9 +32,10 @@ def cases_of(op: str) -> dict[str, Case]:
 
 def graph_of(node: Node) -> Graph:
     """The node alone as a model; tensors get names of their own (LiteRT and TFLM key on nothing, people do)."""
-    inputs = tuple(dict.fromkeys(t for t in node.inputs if t is not None and t.data is None))
-    constants = tuple(dict.fromkeys(t for t in node.inputs if t is not None and t.data is not None))
-    return Graph("case", (*inputs, *constants, *node.outputs), (node,), inputs, node.outputs)
+    tensors = tuple(dict.fromkeys(t for t in node.inputs if t is not None))
+    inputs = tuple(t for t in tensors if t.data is None and not t.variable)
+    others = tuple(t for t in tensors if t not in inputs)
+    return Graph("case", (*inputs, *others, *node.outputs), (node,), inputs, node.outputs)
 
 
 def values_of(case: Case, graph: Graph) -> list[Any]:
@@ -45,6 +46,7 @@ def values_of(case: Case, graph: Graph) -> list[Any]:
 
 def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
     fed = dict(zip(graph.inputs, values, strict=True))
+    fed |= {t: np.full(t.shape, initial_value(t), t.dtype) for t in graph.tensors if t.variable}
     inputs = [None if t is None else t.data if t.data is not None else fed[t] for t in case.node.inputs]
     outputs = operators()[case.node.op].reference(case.node, inputs)
     for tensor, value in zip(case.node.outputs, outputs, strict=True):

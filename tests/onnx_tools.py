@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from twinfer.converter.write import write
+from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.registry import missing
@@ -46,6 +47,7 @@ def model(
 def by_onnxruntime(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     results: list[Array] = session.run(None, dict(feeds))
@@ -54,8 +56,6 @@ def by_onnxruntime(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[A
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     """By our interpreter where it has all operators and forms, else by LiteRT, on the written file."""
-    from twinfer.runtime.errors import UnsupportedOperatorError
-
     content = write(graph)
     if not missing(graph):
         try:
@@ -84,3 +84,8 @@ def compare(got: Sequence[Array], want: Sequence[Array], tolerance: float = 1e-5
         elif w.size:
             finite = np.abs(w[np.isfinite(w)])
             np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * max(finite.max(initial=0), 1e-3))
+
+
+def floats(rng: np.random.Generator, *shape: int) -> Array:
+    """Normal, float32."""
+    return rng.normal(size=shape).astype(np.float32)

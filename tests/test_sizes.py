@@ -83,8 +83,9 @@ def test_groups_and_layers() -> None:
     by_step = {s.node.op: found.layer(i) for i, s in enumerate(made.plan.steps)}
     first = made.plan.steps[0]
     assert found.layer(0)["weights"] >= first.node.input(1).nbytes
-    assert found.groups["biases"] == pytest.approx(4 * sum(channels), abs=8 * len(channels))
-    assert by_step["SOFTMAX"]["tables"] >= 1024
+    ends = found.groups["biases"] + found.groups["multipliers"]  # kernels may take both in one array
+    assert 9 * sum(channels) <= ends <= 10 * sum(channels) + 8 * len(channels)
+    assert by_step["SOFTMAX"]["tables"] >= made.plan.steps[-1].call.inputs[1].nbytes > 0
     assert by_step["AVERAGE_POOL_2D"].keys() == {"code"}
     names = {s.name: s.group for s in found.symbols}
     assert names["kws_int8_run"] == "code"

@@ -385,15 +385,10 @@ def compile(arguments: argparse.Namespace) -> int:
 
 
 def _add_convert(commands: Any) -> None:
-    from twinfer.cli_convert import add_arguments
+    from twinfer.cli_convert import EXAMPLES, add_arguments
 
     about = "turn a float model into a .tflite file, optimised and, on request, quantised"
-    examples = (
-        "model.onnx -o model.tflite",
-        "model.onnx -o model.tflite --quantize int8 --calibration samples.npz --method mse --report",
-        "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
-    )
-    add_arguments(_command(commands, convert, about, *examples))
+    add_arguments(_command(commands, convert, about, *EXAMPLES))
 
 
 def convert(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from twinfer.converter.report import Report
     from twinfer.runtime.graph import Graph
 
+EXAMPLES = (
+    "model.onnx -o model.tflite",
+    "model.onnx -o model.tflite --quantize int8 --calibration samples.npz --method mse --report",
+    "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
+)
+
 _METHODS = ("minmax", "moving-average", "percentile", "mse", "entropy")
 
 
@@ -35,6 +41,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
     about = "let biases take up what the rounding of weights adds on average"
     command.add_argument("--bias-correction", action="store_true", help=about)
+    about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
+    command.add_argument("--adaptive-rounding", action="store_true", help=about)
     command.add_argument("--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as JSON, too")
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
@@ -57,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             recipe=arguments.recipe,
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
             bias_correction=arguments.bias_correction,
+            adaptive_rounding=arguments.adaptive_rounding,
             shapes=_shapes(arguments.shape),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
         )

@@ -1,5 +1,12 @@
 """ONNX comes in here: ``read_onnx`` makes a ``Graph`` of a model, one family of operators a file in ``ops``."""
 
-from twinfer.converter.onnx.read import read_onnx
+from importlib.util import find_spec
+
+from twinfer.runtime.errors import ToolError
+
+if find_spec("onnx") is None:
+    raise ToolError("reading ONNX models needs the package onnx: pip install 'twinfer[convert]'")
+
+from twinfer.converter.onnx.read import read_onnx  # noqa: E402: it imports onnx
 
 __all__ = ["read_onnx"]

@@ -98,6 +98,15 @@ class Emitter:
         self.computes(op, x.type)
         return self.emit(op, [x], x.shape, type, **options)
 
+    def nonnegative(self, x: Tensor) -> bool:
+        """Whether an activation cut off what is below zero, as far as can be told from the operators before x."""
+        for node in reversed(self.builder.nodes):
+            if x in node.outputs and node.op in ("MAX_POOL_2D", "RESHAPE", "TRANSPOSE"):
+                x = node.input(0)
+            elif x in node.outputs:
+                return node.op in ("LOGISTIC", "RELU", "RELU6", "RELU_0_TO_1", "SOFTMAX")
+        return False
+
     def quantized(self, op: str, x: Tensor, kind: str, quant: Quant) -> Tensor:
         """An element-wise operator with a quantised result."""
         self.builder.add(x)
@@ -164,7 +173,7 @@ class Emitter:
             return x
         shape = tuple(d + before + after for d, (before, after) in zip(x.shape, pads, strict=True))
         table = np.array(pads, np.int32)
-        if value == 0:
+        if value == 0 and x.type not in SMALL:  # of quantised numbers PAD would take the zero point
             return self.emit("PAD", [x, table], shape)
         return self.emit("PADV2", [x, table, np.array(value, x.dtype)], shape)
 

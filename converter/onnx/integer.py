@@ -116,6 +116,11 @@ def _fill(node: Node, quant: Quant) -> Tensor | None:
     return replace(value, type="INT8", data=np.array(round(q), np.int8).reshape(value.shape), quant=quant)
 
 
+def _endless(node: Node) -> bool:
+    """Whether PADV2 fills with minus infinity."""
+    return node.input(2).data is not None and bool(np.isneginf(node.constant(2)).any())
+
+
 def _moved_inputs(node: Node, sources: Mapping[int, Tensor]) -> tuple[Tensor | None, ...] | None:
     """The node's inputs with integers for what it moves; None if its fill has no integer."""
     inputs = [sources.get(i, t) for i, t in enumerate(node.inputs)]
@@ -130,8 +135,11 @@ def _moved_inputs(node: Node, sources: Mapping[int, Tensor]) -> tuple[Tensor | N
 def _forward(graph: Graph) -> Graph:
     nodes: list[Node] = []
     left: dict[Tensor, Node] = {}  # what a leaving node made
+    readers = consumers(graph)
     for node in graph.nodes:
-        made = _moved_forward(node, left) if node.op in MOVES else None
+        # -128 stands for the least number only until a maximum is taken
+        ends = node.op == "PADV2" and {reader.op for reader in readers.get(node.output, [])} != {"MAX_POOL_2D"}
+        made = _moved_forward(node, left) if node.op in MOVES and not (ends and _endless(node)) else None
         for new in made or [node]:
             nodes.append(new)
             if _leaves(new):
@@ -181,9 +189,11 @@ def _cancelled(graph: Graph) -> Graph:
 
 def _backward(graph: Graph) -> Graph:
     readers = consumers(graph)
+    left = {node.output for node in graph.nodes if _leaves(node)}
     nodes: dict[Node, None] = {}  # from the last to the first
     for node in reversed(graph.nodes):
-        entry = _only_entry(node, readers, graph)
+        clamps = node.op in CLAMPS and node.input(0) in left  # which requantises, too: see _fused
+        entry = None if clamps else _only_entry(node, readers, graph)
         made = None if entry is None else _moved_back(node, entry)
         if entry is not None and made is not None:
             del nodes[entry]

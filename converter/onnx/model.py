@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import onnx
 
 from twinfer.converter.onnx.emitter import Emitter, constant
 from twinfer.converter.onnx.finish import finished
 from twinfer.converter.onnx.fold import folded
-from twinfer.converter.onnx.node import OnnxNode, Shape, attributes_of
-from twinfer.converter.onnx.ops.layout import tensor_type
+from twinfer.converter.onnx.node import OnnxNode, attributes_of
 from twinfer.converter.onnx.problems import Problems
 from twinfer.converter.onnx.registry import HINTS, NO_IMPORTER, importers
+from twinfer.converter.onnx.shapes import inferred, static_shape, type_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 
@@ -34,7 +35,11 @@ class Model:
         self.problems.report()
 
     def graph(self) -> Graph:
-        return finished(self.emitter, self.values, [value.name for value in self.proto.graph.output])
+        outputs = [value.name for value in self.proto.graph.output]
+        for name in outputs:
+            if name not in self.values:
+                raise ModelError(f"output {name!r} is written by no node")
+        return finished(self.emitter, self.values, outputs)
 
     def _initializers(self) -> None:
         for tensor in self.proto.graph.initializer:
@@ -52,7 +57,9 @@ class Model:
                 raise InvalidArgumentError(f"there is no input {name!r} to give a shape; there are: {', '.join(given)}")
         for name, value in given.items():
             try:
-                self.values[name] = self.emitter.builder.input(name, _type(value), _static(value, shapes.get(name)))
+                self.values[name] = self.emitter.builder.input(
+                    name, type_of(value), static_shape(value, shapes.get(name))
+                )
             except UnsupportedOperatorError as error:
                 self.problems.add("input", str(error), name)
                 self.lost.add(name)
@@ -71,6 +78,10 @@ class Model:
         except UnsupportedOperatorError as error:
             self.problems.add(op, str(error), name)
             self._lose(proto)
+        except ModelError:
+            if not self.problems.found:
+                raise
+            self._lose(proto)  # what was put in for lost values may be wrong
 
     def _unknown(self, op: str, proto: onnx.NodeProto) -> None:
         """An operator without importer has no need of one where its inputs are constants."""
@@ -103,41 +114,20 @@ class Model:
             if isinstance(error, UnsupportedOperatorError) or str(error).startswith(str(node)):
                 raise
             raise ModelError(f"{node}: {error}") from None
-        except (ValueError, IndexError, TypeError, ZeroDivisionError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelError(f"{node}: its inputs and attributes do not fit together ({error})") from error
         return [made] if isinstance(made, Tensor) else made
 
     def _lose(self, proto: onnx.NodeProto) -> None:
-        self.lost.update(filter(None, proto.output))
+        """Puts something of their type and shape in for the node's outputs, so that the nodes behind are checked."""
+        for name in filter(None, proto.output):
+            known = self._inferred.get(name)
+            if known is None:
+                self.lost.add(name)
+            else:
+                self.values[name] = self.emitter.builder.add(known)
 
-
-def _type(value: onnx.ValueInfoProto) -> str:
-    if value.type.WhichOneof("value") != "tensor_type":
-        raise UnsupportedOperatorError("sequences, maps and optional values; give tensors")
-    return tensor_type(value.type.tensor_type.elem_type)
-
-
-def _static(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
-    """The input's shape; InvalidArgumentError if the model leaves it open and nobody says it, or both disagree."""
-    dims = value.type.tensor_type.shape.dim if value.type.tensor_type.HasField("shape") else None
-    stated = None if dims is None else [d.dim_value if d.HasField("dim_value") else None for d in dims]
-    if given is None:
-        if stated is None or None in stated:
-            raise InvalidArgumentError(_open(value.name, dims))
-        return tuple(int(d or 0) for d in stated)
-    fits = stated is None or (
-        len(stated) == len(given) and all(s in (None, g) for s, g in zip(stated, given, strict=True))
-    )
-    if not fits or any(d < 1 for d in given):
-        raise InvalidArgumentError(
-            f"input {value.name!r} cannot have the shape {list(given)}: the model says {stated}, None is open"
-        )
-    return tuple(int(d) for d in given)
-
-
-def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> str:
-    if dims is None:
-        return f"input {name!r} has no shape in the model; say it: --shape {name}=1,3,32,32"
-    shown = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
-    example = ",".join(str(d) if isinstance(d, int) else "1" for d in shown)
-    return f"input {name!r} {shown} has open dimensions; say them: --shape {name}={example}"
+    @cached_property
+    def _inferred(self) -> Mapping[str, Tensor]:
+        """What ONNX's shape inference knows of the values."""
+        return inferred(self.proto, {t.name: t.shape for t in self.emitter.builder.inputs})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from twinfer.converter.onnx.model import Model
@@ -32,6 +33,8 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     """
     model = _loaded(source)
     _check(model)
+    if model.functions:  # PyTorch's exporter writes modules as functions
+        model = onnx.inliner.inline_local_functions(model)
     return Model(model, shapes or {}).graph()
 
 
@@ -63,18 +66,21 @@ def _check(model: onnx.ModelProto) -> None:
 def _check_nodes(model: onnx.ModelProto) -> None:
     """Node by node: the checker of whole models refuses such as leave the shape of an output open."""
     context = onnx.checker.C.CheckerContext()
-    context.ir_version = model.ir_version
-    context.opset_imports = {o.domain: o.version for o in model.opset_import}
     for node in model.graph.node:
         try:
+            context.ir_version = model.ir_version
+            context.opset_imports = {o.domain: o.version for o in model.opset_import}
             onnx.checker.check_node(node, context)
-        except onnx.checker.ValidationError as error:
+        except (onnx.checker.ValidationError, TypeError, ValueError) as error:
             raise ModelError(f"node {node.op_type} {node.name or list(node.output)} is damaged: {error}") from None
 
 
 def _check_finite(tensor: onnx.TensorProto) -> None:
-    """Scalars may be infinite: limits of Clip and fills of Pad are."""
-    data = onnx.numpy_helper.to_array(tensor)
+    """ModelError for values that cannot be read or computed with; scalars, as limits of Clip, may be infinite."""
+    try:
+        data = onnx.numpy_helper.to_array(tensor)
+    except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(f"initializer {tensor.name!r} {list(tensor.dims)} is damaged: {error}") from None
     if data.dtype.kind != "f":
         return
     bad = int((~np.isfinite(data)).sum()) if data.size > 1 else int(np.isnan(data).sum())

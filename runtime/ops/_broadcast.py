@@ -20,13 +20,13 @@ MAX_OUTER = 5
 SHORT_ROW, TILED = 256, 1024
 
 
-def infer_binary(node: Node, *types: str) -> list[Shape]:
-    """Checks an operator of two operands and one result of one type of ``types``; the broadcast shape."""
+def infer_operands(node: Node, *types: str) -> list[Shape]:
+    """Checks two operands of one type of ``types`` for one output of any type; the broadcast shape."""
     need(len(node.inputs) == 2 and len(node.outputs) == 1, node, "it needs two inputs and one output")
-    a, b, y = node.input(0), node.input(1), node.output
+    a, b = node.input(0), node.input(1)
     need_type(node, a, *types)
-    if not a.type == b.type == y.type:
-        raise unsupported(node, f"{a}, {b} and {y} are of different types, which has no kernel: cast or quantise them")
+    if a.type != b.type:
+        raise unsupported(node, f"{a} and {b} are of different types, which has no kernel: cast or quantise them")
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -35,6 +35,15 @@ def infer_binary(node: Node, *types: str) -> list[Shape]:
     if len(groups) > MAX_OUTER + 1:
         raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(groups)}; split the operator")
     return [tuple(shape)]
+
+
+def infer_binary(node: Node, *types: str) -> list[Shape]:
+    """Checks an operator of two operands and one result of one type of ``types``; the broadcast shape."""
+    shapes = infer_operands(node, *types)
+    a, b, y = node.input(0), node.input(1), node.output
+    if y.type != a.type:
+        raise unsupported(node, f"{a}, {b} and {y} are of different types, which has no kernel: cast or quantise them")
+    return shapes
 
 
 def infer_quantized(node: Node, *types: str) -> list[Shape]:
@@ -74,10 +83,10 @@ def _tile(groups: list[tuple[int, bool, bool]]) -> int:
     return max((k for k in fit if rows % k == 0), default=1)
 
 
-def walk(a: Tensor, b: Tensor, target: Target) -> dict[str, Any]:
-    """The params that every broadcasting kernel has, for operands ``a`` and ``b``."""
+def walk(a: Tensor, b: Tensor, target: Target, tiles: bool = True) -> dict[str, Any]:
+    """The params that every broadcasting kernel has, for operands ``a`` and ``b``; ``tiles``: whether it knows tile."""
     groups = _collapse(a.shape, b.shape)
-    tile = _tile(groups) if target.wide else 1
+    tile = _tile(groups) if tiles and target.wide else 1
     *outer, (size, a_step, b_step) = groups
     outer.reverse()
     shape = [n for n, _, _ in outer]
@@ -97,13 +106,20 @@ def walk(a: Tensor, b: Tensor, target: Target) -> dict[str, Any]:
 
 
 def broadcast_call(
-    kernel: str, operands: tuple[Tensor, Tensor], y: Tensor, params: Mapping[str, Param], target: Target
+    kernel: str,
+    operands: tuple[Tensor, Tensor],
+    y: Tensor,
+    params: Mapping[str, Param],
+    target: Target,
+    *,
+    tiles: bool = True,
 ) -> Call:
-    """The call of a broadcasting kernel; ``params`` are those beside the walk."""
+    """The call of a broadcasting kernel; ``params`` are those beside the walk, ``tiles`` as in ``walk``."""
     a, b = operands
-    steps = walk(a, b, target)
+    steps = walk(a, b, target, tiles)
     scratch = y.dtype.itemsize * int(steps["size"]) if steps["tile"] != 1 else 0
-    return Call(kernel, {**steps, **params}, operands, (y,), scratch, inplace=(0, 1))
+    inplace = (0, 1) if a.dtype.itemsize == y.dtype.itemsize else ()
+    return Call(kernel, {**steps, **params}, operands, (y,), scratch, inplace=inplace)
 
 
 def commuted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

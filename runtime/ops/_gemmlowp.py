@@ -94,3 +94,46 @@ def to_q4(x: Raw, scale: float) -> tuple[Raw, Raw]:
     outside = np.where(x >= radius, 1, 0)
     outside = np.where(x <= -radius, -1, outside)
     return np.where(outside, 0, requantize(np.where(outside, 0, x), mult, shift)), outside
+
+
+def inverse_root(x: int) -> tuple[int, int]:
+    """1 / sqrt(x) as (mult, right): mult * 2**-(31 + right), for 0 <= x < 2**31; 0 counts as 1.
+
+    Source: TFLM quantization_util's GetInvSqrtQuantizedMultiplierExp: five Newton steps in Q3.
+    """
+    if x <= 1:
+        return ONE, 0
+    right = 11
+    while x >= 1 << 29:
+        x, right = x // 4, right + 1
+    pairs = (31 - x.bit_length()) // 2 - 1
+    right -= pairs
+    value = np.array(x << 2 * pairs >> 1)
+    half = round_shift(value, 1)
+    y = np.array(1 << 28, np.int64)
+    for _ in range(5):
+        cube = np.clip(multiply_high(multiply_high(y, y), y) << 6, _LOW, ONE)
+        y = np.clip((multiply_high(np.array(3 << 27), y) - multiply_high(half, cube)) << 3, _LOW, ONE)
+    mult = int(multiply_high(y, 1518500250))  # sqrt(1 / 2)
+    return (mult << -right, 0) if right < 0 else (mult, right)
+
+
+def log(x: Raw) -> Raw:
+    """log(x) in Q5 for x >= 1 in Q12: a rational function around the nearest power of 2 or its root.
+
+    Source: TFLM log_x_for_x_greater_than_or_equal_to_1.
+    """
+    x = np.asarray(x, np.int64)
+    half, root = 1518500250, 1805811301  # sqrt(1 / 2), and its root
+    less = multiply_high(x, half)
+    lead, other = (np.vectorize(lambda v: 32 - int(v).bit_length(), otypes=[np.int64])(v) for v in (x, less))
+    other = other - 1
+    near = np.minimum(multiply_high(x << (lead - 1), half) << 1, ONE)
+    r = np.minimum(near, np.minimum(x << other, ONE))
+    power = np.maximum(((12 - lead) << 25) + (1 << 23), ((12 - other) << 25) - (1 << 23))
+    p, q = (r + root + 1) >> 1, 2 * (r - root)
+    square = multiply_high(q, q)
+    top = multiply_high(q, r) + multiply_high(multiply_high(q, square), 117049297)
+    below = multiply_high(p, 1057819769 + q + multiply_high(square, 127690142)) + multiply_high(q, 638450708)
+    scaled = multiply_high(round_shift(top, 6), one_over_one_plus(below))
+    return np.asarray((multiply_high(power, 1488522236) + scaled) << 1)

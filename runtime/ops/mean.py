@@ -11,28 +11,20 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._move import indices
 from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._reduce import alternating, axes_of, reduced_shape
 from twinfer.runtime.target import Target
 
 _MOST = 1 << 22  # int8 values whose centred sum is sure to fit int32
 
 
-def _axes(node: Node) -> tuple[int, ...]:
-    """The reduced dimensions, in order, each once."""
-    rank = len(node.input(0).shape)
-    given = indices(node, 1)
-    need(all(-rank <= a < rank for a in given), node, f"axis {given} is outside the rank of {node.input(0)}")
-    return tuple(sorted({a % rank for a in given}))
-
-
 def _count(node: Node) -> int:
-    return math.prod(node.input(0).shape[a] for a in _axes(node))
+    return math.prod(node.input(0).shape[a] for a in axes_of(node))
 
 
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
-    x, y, axes = node.input(0), node.output, _axes(node)
+    x, y, axes = node.input(0), node.output, axes_of(node)
     need_type(node, x, "FLOAT32", "INT8", "INT32")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(_count(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
@@ -40,25 +32,8 @@ def infer(node: Node) -> list[Shape]:
         need_quant(node, x, y)
         if _count(node) > _MOST:
             raise unsupported(node, f"the sum of {_count(node)} int8 values may not fit int32: split the reduction")
-    _alternating(node)
-    keep = bool(node.options.get("keep_dims", False))
-    return [tuple(1 if d in axes else n for d, n in enumerate(x.shape) if keep or d not in axes)]
-
-
-def _alternating(node: Node) -> list[int]:
-    """The input's shape as kept, reduced, kept, reduced, kept, reduced: neighbours merged, ones put in front."""
-    dims, axes = [1], _axes(node)
-    for d, n in enumerate(node.input(0).shape):
-        if n == 1:
-            continue
-        if (d in axes) == (len(dims) % 2 == 0):
-            dims[-1] *= n
-        else:
-            dims.append(n)
-    dims += [1] * (len(dims) % 2)
-    if len(dims) > 6:
-        raise unsupported(node, "kept and reduced dimensions alternate more than three times: transpose the input")
-    return [1] * (6 - len(dims)) + dims
+    alternating(node)
+    return [reduced_shape(node)]
 
 
 def _multiplier(node: Node) -> tuple[int, int]:
@@ -70,7 +45,7 @@ def _multiplier(node: Node) -> tuple[int, int]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    x, axes = inputs[0], _axes(node)
+    x, axes = inputs[0], axes_of(node)
     if x.dtype == np.int8:
         total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * _count(node)
         mean = np.clip(wrap32(requantize(total, *_multiplier(node)) + node.output.zero), -128, 127)
@@ -84,13 +59,13 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def _by_words(node: Node) -> bool:
     """Whether the kernel over four channels at once applies."""
-    _, first, _, _, depth, last = _alternating(node)
+    _, first, _, _, depth, last = alternating(node)
     return first == last == 1 and depth % 4 == 0 and 1 <= -_multiplier(node)[1] <= 22
 
 
 def _words(node: Node) -> Call:
     x, y = node.input(0), node.output
-    outer, _, inner, reduced, depth, _ = _alternating(node)
+    outer, _, inner, reduced, depth, _ = alternating(node)
     mult, shift = _multiplier(node)
     params: dict[str, Param] = {
         "kept": outer * inner,
@@ -106,7 +81,7 @@ def _words(node: Node) -> Call:
 
 def lower(node: Node, target: Target) -> Call:
     x, y, count = node.input(0), node.output, _count(node)
-    shape = _alternating(node)
+    shape = alternating(node)
     if x.type == "FLOAT32":
         return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
     if x.type == "INT32":

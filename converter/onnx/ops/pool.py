@@ -37,9 +37,11 @@ def _ceiled(size: int, pads: tuple[int, int], extent: int, stride: int) -> tuple
 def max_pool(g: Emitter, node: OnnxNode) -> Tensor:
     node.need(len(node.outputs) < 2 or not node.outputs[1], "TFLite's MAX_POOL_2D does not tell indices")
     window = _window(node)
+    # zeros keep out of the way of what is never negative, and unlike infinity they can be quantised
+    floor = 0.0 if g.nonnegative(node.input(0)) else -np.inf
 
     def run(x: Tensor) -> Tensor:
-        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        least = floor if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         if window.dilations != (1, 1):
             return _taps(g, g.pad(x, [(0, 0), *window.pads, (0, 0)], least), window, "MAXIMUM")
         return _pool(g, "MAX_POOL_2D", x, window, least)

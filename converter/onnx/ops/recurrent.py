@@ -137,7 +137,7 @@ class Kind:
         time, batch, _ = x.shape
         seen = fully_connected(g, x, w, bias)
         rows = g.reshape(seen, (time * batch, seen.shape[2]))
-        states = [_initial(g, node, i, d, batch, cell.hidden) for i in self.initial]
+        states = [_initial(g, node, i, d, (batch, cell.hidden)) for i in self.initial]
         made = []
         for t in reversed(range(time)) if backwards else range(time):
             states = self.step(cell, g.part(rows, (t * batch, 0), (batch, rows.shape[1])), states)
@@ -186,16 +186,16 @@ def _check_lengths(node: OnnxNode, time: int) -> None:
         raise UnsupportedOperatorError("sequence_lens; export the model for sequences of full length")
 
 
-def _initial(g: Emitter, node: OnnxNode, i: int, d: int, batch: int, hidden: int) -> Tensor:
+def _initial(g: Emitter, node: OnnxNode, i: int, d: int, shape: tuple[int, int]) -> Tensor:
     """State of direction ``d`` before the first step, [batch, hidden]."""
     given = node.optional(i)
     if given is None:
-        return constant(np.zeros((batch, hidden), np.float32))
+        return constant(np.zeros(shape, np.float32))
     if node.attribute("layout", 0):
         given = g.transpose(given, (1, 0, 2))
     if given.data is not None:
         return constant(given.data[d])
-    return g.reshape(g.part(given, (d, 0, 0), (1, batch, hidden)), (batch, hidden))
+    return g.reshape(g.part(given, (d, 0, 0), (1, *shape)), shape)
 
 
 def _stacked(g: Emitter, states: Sequence[Tensor]) -> Tensor:

@@ -26,6 +26,7 @@ def _axes(node: OnnxNode) -> Shape:
 def _reduction(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
     def run(g: Emitter, node: OnnxNode) -> Tensor:
         x, axes, keep = node.input(0), _axes(node), bool(node.attribute("keepdims", 1))
+        node.need(x.size > 0, "reductions of nothing; give it elements")
         if not axes:
             return x
         if axes == (2, 3) and len(x.shape) == 4:  # global pooling: laid out as other operators over images
@@ -51,8 +52,11 @@ def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
         last = bool(node.attribute("select_last_index", 0))
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])
         source = g.flip(x, axis) if last else x
-        y = g.emit(op, [source, np.array(axis, np.int32)], shape, "INT64", output_type="INT64")
-        y = g.binary("SUB", np.array(x.shape[axis] - 1, np.int64), y) if last else y
+        kind = "INT32" if last else "INT64"
+        y = g.emit(op, [source, np.array(axis, np.int32)], shape, kind, output_type=kind)
+        if last:
+            y = g.binary("SUB", np.array(x.shape[axis] - 1, np.int32), y)
+            y = g.unary("CAST", y, "INT64", in_data_type="INT32", out_data_type="INT64")
         return g.reshape(y, (*x.shape[:axis], 1, *x.shape[axis + 1 :])) if node.attribute("keepdims", 1) else y
 
     return run

@@ -41,9 +41,9 @@ def resize(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _axes(node: OnnxNode) -> list[Axis]:
-    """What is resized, by scales (input 2, or 1 of Upsample) or sizes (input 3)."""
+    """What is resized, by scales (input 2) or sizes (input 3)."""
     x = node.input(0)
-    scales = node.constant(2 if node.op == "Resize" else 1)
+    scales = node.constant(2)
     sizes = node.constant(3)
     at = [positive(node, a, len(x.shape)) for a in node.attribute("axes", range(len(x.shape)))]
     if sizes is not None and sizes.size:
@@ -67,8 +67,6 @@ def _sized(node: OnnxNode, at: Sequence[int], sizes: Sequence[int]) -> list[Axis
 def _positions(node: OnnxNode, axis: Axis) -> Floats:
     """Where every new element lies among the old ones, [new]. Source: ONNX's Resize."""
     mode, size, new = node.attribute("coordinate_transformation_mode", "half_pixel"), axis.size, axis.new
-    if node.op == "Upsample":
-        mode = "asymmetric"
     at = np.arange(new, dtype=np.float64)
     if mode == "asymmetric":
         return at / axis.scale
@@ -79,6 +77,8 @@ def _positions(node: OnnxNode, axis: Axis) -> Floats:
         return at * 0
     if mode in ("half_pixel", "pytorch_half_pixel"):
         return (at + 0.5) / axis.scale - 0.5
+    if mode == "tf_half_pixel_for_nn":
+        return (at + 0.5) / axis.scale
     if mode == "half_pixel_symmetric":
         exact = axis.scale * size
         return size / 2 * (1 - new / exact) + (at + 0.5) / axis.scale - 0.5
@@ -95,7 +95,7 @@ def _indices(node: OnnxNode, axis: Axis) -> NDArray[np.int64]:
         "round_prefer_floor": lambda at: np.ceil(at - 0.5),
         "round_prefer_ceil": lambda at: np.floor(at + 0.5),
     }
-    mode = node.attribute("nearest_mode", "round_prefer_floor") if node.op == "Resize" else "floor"
+    mode = node.attribute("nearest_mode", "round_prefer_floor")
     table: NDArray[np.int64] = rounding[mode](_positions(node, axis)).clip(0, axis.size - 1).astype(np.int64)
     return table
 
@@ -121,11 +121,8 @@ def _weights(node: OnnxNode, axis: Axis, mode: str) -> Floats:
 def _kernel(mode: str, a: float, distance: Floats) -> Floats:
     """Weight by distance. Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981."""
     d = np.abs(distance)
-    if mode == "linear":
-        d = np.maximum(1 - d, 0)
-        return d
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((d - 5) * d + 8) * d * a - 4 * a
+    near = 1 - d if mode == "linear" else ((a + 2) * d - (a + 3)) * d * d + 1
+    far = d * 0 if mode == "linear" else ((d - 5) * d + 8) * d * a - 4 * a
     weights: Floats = np.where(d <= 1, near, np.where(d < 2, far, 0))
     return weights
 
@@ -187,4 +184,4 @@ def _tflite_weights(axis: Axis, align: bool, half: bool) -> Floats:
     return table
 
 
-IMPORTERS = {"Resize": resize, "Upsample": resize}
+IMPORTERS = {"Resize": resize}

@@ -1,0 +1,185 @@
+"""Quantised ONNX models in: scales kept, integers inside, results as ONNX Runtime's but for roundings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_tools import Array, by_onnxruntime, floats, model, run
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+from twinfer.converter.onnx import read_onnx
+from twinfer.runtime.graph import Graph
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def net(rng: np.random.Generator) -> tuple[onnx.ModelProto, tuple[int, ...]]:
+    """What is common in small nets; the classifier has 4 inputs a channel."""
+    shape = (1, 3, 12, 12)
+    constants = {
+        "w": floats(rng, 8, 3, 3, 3), "b": floats(rng, 8), "dw": floats(rng, 8, 1, 3, 3), "db": floats(rng, 8),
+        "pw": floats(rng, 8, 8, 1, 1), "fw": floats(rng, 5, 24), "fb": floats(rng, 5),
+    }  # fmt: skip
+    n = helper.make_node
+    nodes = [
+        n("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        n("Relu", ["c"], ["r"]),
+        n("Conv", ["r", "dw", "db"], ["d"], pads=[1, 1, 1, 1], group=8),
+        n("Relu", ["d"], ["e"]),
+        n("Conv", ["e", "pw"], ["p"]),
+        n("Add", ["p", "r"], ["a"]),
+        n("MaxPool", ["a"], ["m"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        n("GlobalAveragePool", ["m"], ["g"]),
+        n("Concat", ["g", "g", "g"], ["k"], axis=1),
+        n("Flatten", ["k"], ["f"]),
+        n("Gemm", ["f", "fw", "fb"], ["y"], transB=1),
+    ]
+    return model(nodes, {"x": np.zeros(shape, np.float32)}, constants, ["y"]), shape
+
+
+class Data(CalibrationDataReader):
+    def __init__(self, samples: list[Array]) -> None:
+        self.rest = iter(samples)
+
+    def get_next(self) -> Any:
+        sample = next(self.rest, None)
+        return None if sample is None else {"x": sample}
+
+
+def quantised(folder: Path, rng: np.random.Generator, **options: Any) -> tuple[onnx.ModelProto, list[Array]]:
+    proto, shape = net(rng)
+    samples = [floats(rng, *shape) for _ in range(8)]
+    onnx.save(proto, folder / "float.onnx")
+    quantize_static(folder / "float.onnx", folder / "int8.onnx", Data(samples), **options)
+    return onnx.load(folder / "int8.onnx"), samples
+
+
+def integer_share(graph: Graph) -> list[str]:
+    """Operators that compute in floats, those that quantise and dequantise aside."""
+    nodes = [n for n in graph.nodes if n.op not in ("QUANTIZE", "DEQUANTIZE")]
+    return [str(n) for n in nodes if "FLOAT32" in {t.type for t in (*n.inputs, *n.outputs) if t is not None}]
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+@pytest.mark.parametrize("activations", [QuantType.QInt8, QuantType.QUInt8])
+def test_as_onnxruntime(form: Any, activations: Any, per_channel: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    options = {"quant_format": form, "activation_type": activations, "weight_type": QuantType.QInt8}
+    extra = {"ActivationSymmetric": False, "WeightSymmetric": True}
+    proto, samples = quantised(tmp_path, rng, per_channel=per_channel, extra_options=extra, **options)
+    graph = read_onnx(proto)
+    assert integer_share(graph) == []
+    wanted = {n.output.quant.scale[0] for n in graph.nodes if n.output.quant is not None}
+    known = {float(v) for t in proto.graph.initializer for v in onnx.numpy_helper.to_array(t).reshape(-1)[:1]}
+    assert {float(scale) for scale in wanted} <= known
+    step = graph.nodes[-1].input(0).scale
+    for sample in samples:
+        (got,), (want,) = run(graph, {"x": sample}), by_onnxruntime(proto, {"x": sample})
+        assert np.abs(got - want).max() <= 2.01 * step
+
+
+def scaled(name: str, scale: float, zero: int, dtype: Any) -> dict[str, Array]:
+    """Scale and zero point of a tensor."""
+    return {f"{name}s": np.array(scale, np.float32), f"{name}z": np.array(zero, dtype)}
+
+
+def operands(rng: np.random.Generator, op: str, kind: Any) -> tuple[list[str], dict[str, Array]]:
+    """Inputs of an operator on integers, the quantised input called q, and constants among them."""
+    x, y = ["q", "xs", "xz"], ["ys", "yz"]
+    if op == "QLinearConv":
+        weights = {"w": rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8), "wz": np.zeros(4, np.int8)}
+        rest = {"ws": rng.uniform(0.001, 0.01, 4).astype(np.float32), "b": rng.integers(-999, 999, 4, np.int32)}
+        return [*x, "w", "ws", "wz", *y, "b"], weights | rest
+    if op == "QLinearMatMul":
+        return [*x, "w", "ws", "wz", *y], {
+            "w": rng.integers(-127, 128, (6, 4), np.int8),
+            **scaled("w", 0.004, 0, np.int8),
+        }
+    if op in ("QLinearAdd", "QLinearMul"):
+        info = np.iinfo(kind)
+        other = {"o": rng.integers(info.min, info.max, (3, 1, 1)).astype(kind)}
+        return [*x, "o", "os", "oz", *y], other | scaled("o", 0.03, int(rng.integers(info.min, info.max)), kind)
+    return ([*y, *x, *x] if op == "QLinearConcat" else [*x, *y]), {}
+
+
+def qlinear(rng: np.random.Generator, op: str, kind: Any) -> tuple[onnx.ModelProto, Array]:
+    """One operator on integers, of uint8 or int8, that come from floats and go back to them."""
+    zeros = [int(z) for z in rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 2)]
+    inputs, constants = operands(rng, op, kind)
+    constants |= scaled("x", 0.02, zeros[0], kind) | scaled("y", 0.05, zeros[1], kind)
+    attributes = {"axis": 1} if op == "QLinearConcat" else {}
+    n, domain = helper.make_node, "" if op in ("QLinearConv", "QLinearMatMul") else "com.microsoft"
+    nodes = [
+        n("QuantizeLinear", ["f", "xs", "xz"], ["q"]),
+        n(op, inputs, ["r"], domain=domain, **attributes),
+        n("DequantizeLinear", ["r", "ys", "yz"], ["y"]),
+    ]
+    f = floats(rng, 1, 3, 5, 6)
+    return model(nodes, {"f": f}, constants, ["y"]), f
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize(
+    "op",
+    ["QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearConcat", "QLinearGlobalAveragePool",
+     "QLinearLeakyRelu", "QLinearSigmoid"],
+)  # fmt: skip
+def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
+    for seed in range(5):
+        proto, f = qlinear(np.random.default_rng(seed), op, kind)
+        graph = read_onnx(proto)
+        assert integer_share(graph) == []
+        (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
+        steps = np.rint((got - want) / 0.05)
+        assert np.abs(steps).max() <= 1
+        assert (steps != 0).mean() < (0.25 if op == "QLinearConcat" else 0.1)  # TFLite requantises with two roundings
+
+
+def trained(rng: np.random.Generator, per_channel: bool) -> onnx.ModelProto:
+    """As it is exported: float weights between QuantizeLinear and DequantizeLinear, float bias, a transposed matrix."""
+    conv, dense = floats(rng, 4, 3, 3, 3), floats(rng, 6, 16)
+    scale = np.abs(conv).max((1, 2, 3) if per_channel else None) / 127
+    constants = {
+        "w": conv, "b": floats(rng, 4), "m": dense, "ws": np.asarray(scale, np.float32),
+        "wz": np.zeros(np.shape(scale), np.int8), **scaled("m", float(np.abs(dense).max()) / 127, 0, np.int8),
+        **scaled("x", 0.02, 3, np.int8), **scaled("h", 0.06, -128, np.int8), **scaled("y", 0.1, 7, np.int8),
+    }  # fmt: skip
+    nodes: list[onnx.NodeProto] = []
+
+    def add(op: str, inputs: list[str], result: str, **attributes: Any) -> None:
+        nodes.append(helper.make_node(op, inputs, [result], **attributes))
+
+    def fake(name: str, by: str, **attributes: int) -> str:
+        """The value quantised and back."""
+        add("QuantizeLinear", [name, by + "s", by + "z"], name + "_q", **attributes)
+        add("DequantizeLinear", [name + "_q", by + "s", by + "z"], name + "_d", **attributes)
+        return name + "_d"
+
+    axis = {"axis": 0} if per_channel else {}
+    add("Conv", [fake("f", "x"), fake("w", "w", **axis), "b"], "c", pads=[1, 1, 1, 1])
+    add("Relu", ["c"], "h")
+    add("AveragePool", [fake("h", "h")], "p", kernel_shape=[2, 2], strides=[2, 2])
+    add("Flatten", [fake("p", "h")], "l")
+    add("Transpose", [fake("m", "m")], "t", perm=[1, 0])
+    add("MatMul", [fake("l", "h"), "t"], "r")
+    return model(nodes, {"f": np.zeros((1, 3, 4, 4), np.float32)}, constants, [fake("r", "y")])
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_quantisation_aware_training(per_channel: bool) -> None:
+    rng = np.random.default_rng(3)
+    proto, f = trained(rng, per_channel), floats(rng, 1, 3, 4, 4)
+    graph = read_onnx(proto)
+    assert integer_share(graph) == []
+    weights = next(node for node in graph.nodes if node.op == "CONV_2D").input(1)
+    scale = next(onnx.numpy_helper.to_array(t) for t in proto.graph.initializer if t.name == "ws")
+    assert weights.quant is not None
+    np.testing.assert_array_equal(weights.quant.scale, scale.reshape(-1))
+    (got,), (want,) = run(graph, {"f": f}), by_onnxruntime(proto, {"f": f})
+    assert np.abs(got - want).max() < 0.101
