@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
-from twinfer.converter.passes import PIPELINE
-from twinfer.converter.passes._rewrite import Pass
+from twinfer.converter.passes import PIPELINE, Pass, run
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.rounding import grams
@@ -117,9 +116,7 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
 
 def optimized(graph: Graph, passes: Sequence[Pass] | None = None) -> Graph:
     """The graph after ``passes`` (None: the whole pipeline)."""
-    for each in PIPELINE if passes is None else passes:
-        graph = each(graph)
-    return graph
+    return run(graph, PIPELINE if passes is None else passes)
 
 
 def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, method: str) -> Recipe:

@@ -27,7 +27,8 @@ class Rule:
     their own, constants are quantised like them. ``weights`` is the position of the constant weights, ``axis`` the one
     that has a scale each (``per_channel``: unless a recipe says otherwise), ``bias`` the position of the bias.
     ``same``: values and outputs share scale and zero point. ``fixed8`` and ``fixed16``: the output's quantisation.
-    ``integer``: the output holds integers that mean themselves (indices, truth values). ``int16``: there are int16x8
+    ``least``: kernels refuse the multiplier if the output's range is a smaller share of an input's (times the greatest
+    weight). ``integer``: the output holds indices or truth values. ``int16``: there are int16x8
     kernels, ``int4``: weights may be INT4. ``version``: of the operator in int8, int16 and with int4 weights.
     """
 
@@ -39,6 +40,7 @@ class Rule:
     same: bool = False
     fixed8: Fixed | None = None
     fixed16: Fixed | None = None
+    least: float = 0.0
     integer: bool = False
     int16: bool = True
     int4: bool = False
@@ -55,9 +57,9 @@ def _moves(*, version: int = 2, int16: bool = True, activations: tuple[int, ...]
     return Rule(activations, same=True, int16=int16, version=(version, version, version))
 
 
-def _pairs(*, int16: bool = True, versions: tuple[int, int, int] = (2, 2, 2)) -> Rule:
+def _pairs(*, int16: bool = True, versions: tuple[int, int, int] = (2, 2, 2), least: float = 0.0) -> Rule:
     """An element-wise operator of two values."""
-    return Rule((0, 1), int16=int16, version=versions)
+    return Rule((0, 1), int16=int16, version=versions, least=least)
 
 
 def _table(*, int16: int = 0, fixed8: Fixed | None = None, fixed16: Fixed | None = None, version: int = 2) -> Rule:
@@ -67,16 +69,17 @@ def _table(*, int16: int = 0, fixed8: Fixed | None = None, fixed16: Fixed | None
 
 _COMPARISON = Rule((0, 1), integer=True, int16=False)
 _UNIT = 1 / 32768
+_LEAST = 2**-14
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        "CONV_2D": Rule(weights=1, bias=2, int4=True, version=(3, 4, 7)),
-        "DEPTHWISE_CONV_2D": Rule(weights=1, axis=3, bias=2, int4=True, version=(3, 5, 6)),
-        "TRANSPOSE_CONV": Rule((2,), weights=1, bias=3, version=(3, 3, 3)),
-        "FULLY_CONNECTED": Rule(weights=1, per_channel=False, bias=2, int4=True, version=(4, 7, 10)),
+        "CONV_2D": Rule(weights=1, bias=2, int4=True, version=(3, 4, 7), least=_LEAST),
+        "DEPTHWISE_CONV_2D": Rule(weights=1, axis=3, bias=2, int4=True, version=(3, 5, 6), least=_LEAST),
+        "TRANSPOSE_CONV": Rule((2,), weights=1, bias=3, version=(3, 3, 3), least=_LEAST),
+        "FULLY_CONNECTED": Rule(weights=1, per_channel=False, bias=2, int4=True, version=(4, 7, 10), least=_LEAST),
         "BATCH_MATMUL": _pairs(versions=(2, 3, 2)),
-        "ADD": _pairs(versions=(2, 3, 2)),
-        "SUB": _pairs(versions=(3, 5, 3)),
+        "ADD": _pairs(versions=(2, 3, 2), least=_LEAST),
+        "SUB": _pairs(versions=(3, 5, 3), least=_LEAST),
         "MUL": _pairs(versions=(2, 4, 2)),
         "SQUARED_DIFFERENCE": _pairs(int16=False),
         "PRELU": _pairs(int16=False, versions=(1, 1, 1)),
@@ -92,7 +95,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "RELU_N1_TO_1": _table(version=1),
         "RELU_0_TO_1": _table(version=1),
         "LEAKY_RELU": _table(int16=2),
-        "HARD_SWISH": _table(version=1),
+        "HARD_SWISH": Rule(int16=False, version=(1, 1, 1), least=2**-6),
         "ELU": _table(version=1),
         "GELU": _table(),
         "EXP": _table(int16=2),

@@ -60,11 +60,16 @@ def test_int8_in_is_left_as_it_is() -> None:
 def test_passes_are_applied_in_order() -> None:
     seen: list[str] = []
 
-    def note(name: str) -> Any:
-        return lambda graph: seen.append(name) or graph
+    def first(graph: Graph) -> Graph:
+        seen.append("first")
+        return graph
 
-    twinfer.convert(float_model("digits"), passes=[note("a"), note("b")])
-    assert seen == ["a", "b"]
+    def second(graph: Graph) -> Graph:
+        seen.append("second")
+        return graph
+
+    twinfer.convert(float_model("digits"), passes=[first, second, first])
+    assert seen == ["first", "second", "first"]
 
 
 def test_what_it_saw_on_the_way(data: str) -> None:

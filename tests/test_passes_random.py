@@ -14,7 +14,6 @@ from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES, PIPELINE, Pass, run
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.registry import operators
 
 #: All that leave the interface alone.
 EVERY = tuple(p for name, p in PASSES.items() if name != "nhwc_io")
@@ -37,7 +36,7 @@ class Growing:
         """Any tensor so far, the later ones more often; None if there is none of the shape, or the rank."""
         fit = [t for t in self.tensors if shape is None or t.shape == tuple(shape)]
         fit = [t for t in fit if not rank or len(t.shape) == rank]
-        return self.draw(st.sampled_from([*fit, *fit[-3:], *fit[-1:]])) if fit else None
+        return self.draw(st.sampled_from([*fit, *fit[-1:] * (2 * len(fit))])) if fit else None
 
     def op(self, op: str, inputs: Sequence[Any], **options: Any) -> None:
         self.tensors.append(self.builder.op(op, inputs, **options))
@@ -119,6 +118,8 @@ class Growing:
         size = self.draw(st.integers(1, min(3, x.shape[1], x.shape[2])))
         padding, stride = self.draw(st.sampled_from(["SAME", "VALID"])), self.draw(st.integers(1, 2))
         options = {"padding": padding, "stride_h": stride, "stride_w": stride}
+        if padding == "VALID" and self.draw(st.booleans()):
+            x = self.padded(x)
         if kind.endswith("POOL_2D"):
             return self.op(kind, [x], filter_height=size, filter_width=size, **options)
         depth = x.shape[3]
@@ -126,6 +127,17 @@ class Growing:
         w = self.constant(shape, scale=0.02)
         more = {} if kind == "CONV_2D" else {"depth_multiplier": 1}
         return self.op(kind, [x, w, self.bias(2 if kind == "CONV_2D" else depth)], **options, **more)
+
+    def padded(self, x: Tensor) -> Tensor:
+        pads = np.array([(0, 0), *[(self.draw(st.integers(0, 1)), 1)] * 2, (0, 0)], np.int32)
+        value = self.draw(st.sampled_from(["PAD", "least", "number"]))
+        if value == "PAD":
+            return self.builder.op("PAD", [x, pads])
+        least = np.float32(-np.inf) if self.type == "FLOAT32" else np.int8(-128)
+        quant = {} if x.quant is None else {"scale": x.scale, "zero": x.zero}
+        lowest = self.builder.constant(np.array(least), **quant)
+        number = lowest if value == "least" else self.constant((), **quant)
+        return self.builder.op("PADV2", [x, pads, number])
 
     def dense(self) -> None:
         x = self.pick()
@@ -149,7 +161,7 @@ class Growing:
 
 KINDS = (
     "clip", "bound", "arithmetic", "arithmetic", "binary", "transpose", "transpose", "reshape", "move", "move",
-    "there_and_back", "layer", "layer", "dense", "again",
+    "there_and_back", "layer", "layer", "layer", "dense", "dense", "clip", "again",
 )  # fmt: skip
 
 
@@ -161,10 +173,6 @@ def graphs(draw: Callable[[st.SearchStrategy[Any]], Any], type: str) -> Graph:
     made = [t for node in g.builder.nodes for t in node.outputs if t.type == type] or g.tensors[:1]
     ends = [made[-1], *draw(st.lists(st.sampled_from(made), max_size=2))]
     return g.builder.graph(list(dict.fromkeys(ends)))
-
-
-def runs(graph: Graph) -> bool:
-    return all(node.op in operators() for node in graph.nodes)
 
 
 PIPELINES = st.one_of(st.just(PIPELINE), st.lists(st.sampled_from(EVERY), min_size=1, max_size=6))
