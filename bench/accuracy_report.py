@@ -31,7 +31,10 @@ class Standing(Verdict):
 
 
 def verdicts(rows: Sequence[Row]) -> list[Standing]:
-    """Every limit: 0.5 points everywhere, and no more loss than any peer that was measured on the same network."""
+    """Every limit: 0.5 points everywhere, and no more loss than any peer that was measured on the same network.
+
+    Rounding that happens to gain is luck, and counts as no loss, for ours and for the peers.
+    """
     return [made for group in _groups(rows) for made in _verdicts(group)]
 
 
@@ -44,7 +47,7 @@ def _groups(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def _verdicts(group: Sequence[Row]) -> Iterator[Standing]:
-    loss = {row["engine"]: row["loss_points"] for row in group}
+    loss = {row["engine"]: max(0.0, row["loss_points"]) for row in group}
     name = f"{group[0]['set']} {group[0]['model']}"
     for own in OURS:
         yield Standing(loss[own], POINTS, what=f"{name}: {own} within {POINTS} points")

@@ -25,6 +25,7 @@ from twinfer.converter.methods import METHODS
 from twinfer.converter.quantize import quantize
 from twinfer.converter.recipe import Choice, Recipe
 from twinfer.converter.write import write
+from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
@@ -118,17 +119,13 @@ def run_onnx(model: bytes, x: Array) -> Array:
     options: Any = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return np.concatenate([session.run(None, {INPUT: row[None]})[0] for row in x])
+    return np.concatenate([np.asarray(session.run(None, {INPUT: row[None]})[0]) for row in x])
 
 
 def run_twinfer(model: bytes, x: Array) -> Array:
     """In the interpreter; int8 inputs are quantised, int8 outputs dequantised."""
     session = Session(make_plan(read(model)))
     (source,), (output,) = session.plan.graph.inputs, session.plan.graph.outputs
-    return _run(session, x, source, output)
-
-
-def _run(session: Session, x: Array, source: Any, output: Any) -> Array:
     found = []
     for value in to_type(x, source):
         session.view(source)[...] = value
@@ -144,7 +141,7 @@ def run_litert(model: bytes, x: Array) -> Array:
     return from_type(np.concatenate([peer([value[None]])[0] for value in to_type(x, source)]), output)
 
 
-def to_type(x: Array, tensor: Any) -> Array:
+def to_type(x: Array, tensor: Tensor) -> Array:
     """Float values as the tensor holds them."""
     if tensor.type == "FLOAT32":
         return x
@@ -152,9 +149,11 @@ def to_type(x: Array, tensor: Any) -> Array:
     return np.clip(np.rint(x / tensor.scale) + tensor.zero, limits.min, limits.max).astype(tensor.dtype)
 
 
-def from_type(x: Array, tensor: Any) -> Array:
+def from_type(x: Array, tensor: Tensor) -> Array:
     """What the tensor's values stand for."""
-    return x if tensor.type == "FLOAT32" else (x.astype(np.float32) - tensor.zero) * np.float32(tensor.scale)
+    if tensor.type == "FLOAT32":
+        return x
+    return np.asarray((x.astype(np.float32) - tensor.zero) * np.float32(tensor.scale))
 
 
 def _same(model: bytes, samples: Array) -> bytes:
@@ -171,11 +170,11 @@ ENGINES: Mapping[str, Engine] = {
     BASELINE: Engine(_same, run_onnx, _ONNXRUNTIME),
     "twinfer float": Engine(_ours_float, run_twinfer),
     "twinfer int8": Engine(_ours, run_twinfer),
-    "twinfer int8, best method": Engine(_ours_best, run_twinfer),
+    "twinfer int8, best": Engine(_ours_best, run_twinfer),
     "onnxruntime int8": Engine(_ort, run_onnx, _ONNXRUNTIME),
     "ai-edge-quantizer int8": Engine(_ai_edge, run_litert, ("ai_edge_quantizer", "ai-edge-quantizer"), _ours_float),
 }
 
 #: Ours with a limit, and the peers that it is compared with.
-OURS = ("twinfer int8", "twinfer int8, best method")
+OURS = ("twinfer int8", "twinfer int8, best")
 PEERS = ("onnxruntime int8", "ai-edge-quantizer int8")
