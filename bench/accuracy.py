@@ -100,8 +100,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     engines = {name: engine for name, engine in ENGINES.items() if engine.installed}
     progress = Console(stderr=True)
-    for name in ENGINES.keys() - engines.keys():
-        progress.print(f"{name} is left out: pip install 'twinfer[accuracy]'", style="yellow")
+    missing = [name for name in ENGINES if name not in engines]
+    for name in missing:
+        progress.print(f"{name} is not installed: pip install 'twinfer[accuracy]'", style="yellow")
+    if BASELINE in missing:
+        return 2
     try:
         with progress.status("training, converting and running the networks"):
             found = list(rows(arguments.sets or list(DATASETS), engines, arguments.cache))
