@@ -18,6 +18,7 @@ from twinfer.bench.train_digits import correct, load
 from twinfer.converter.affine import dequantize
 from twinfer.converter.build import Builder
 from twinfer.converter.calibrate import calibrate
+from twinfer.converter.convert import convert
 from twinfer.converter.methods import METHODS
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quant_rules import RULES
@@ -73,6 +74,16 @@ def test_tflm_has_our_integers_and_litert_runs_it(
     assert_same(ours(made, values), open_peer("tflm", content, len(made.outputs))(values))
     for got, tensor in zip(open_peer("litert-ref", content, len(made.outputs))(values), made.outputs, strict=True):
         assert got.dtype == tensor.dtype
+
+
+@settings(max_examples=40, deadline=None)
+@given(layers=tflm_lists, seed=seeds, mode=st.sampled_from(["int8", "int4"]))
+def test_passes_and_quantisation_together(layers: list[str], seed: int, mode: str) -> None:
+    graph = random_graph(seed, layers)
+    data = random_samples(seed, graph, 4)
+    made = convert(graph, quantize=mode, calibration=data, bias_correction=True, adaptive_rounding=True)
+    values = random_inputs(made, seed)
+    assert_same(ours(widened(made), values), open_peer("tflm", write(made), len(made.outputs))(values))
 
 
 @settings(max_examples=30, deadline=None)
