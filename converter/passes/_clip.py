@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -35,12 +36,16 @@ def whole(tensor: Tensor) -> Range:
 
 
 def activation_range(name: str, tensor: Tensor) -> Range | None:
-    """What an activation leaves of a float32 or int8 tensor; None if it is no clip."""
+    """What an activation leaves of a float32 or int8 tensor; None if it is no clip, or the integers have no scale."""
+    if name == "NONE":
+        return whole(tensor)
     if name not in RANGES:
         return None
     if tensor.type == "FLOAT32":
         low, high = RANGES[name]
         return -math.inf if low is None else low, math.inf if high is None else high
+    if tensor.quant is None or tensor.quant.per_channel:
+        return None
     node = Node("RELU", (tensor,), (tensor,), {"fused_activation_function": name})
     return quantized_range(node, tensor)
 
@@ -69,9 +74,8 @@ def both(a: Range, b: Range) -> Range:
     return min(max(a[0], b[0]), b[1]), max(min(a[1], b[1]), b[0])
 
 
-def named(span: Range, tensor: Tensor, fused: bool) -> str | None:
-    """The activation that leaves exactly this of a tensor: one that operators fuse, or any RELU."""
-    names = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1") if fused else RELUS
+def named(span: Range, tensor: Tensor, names: Iterable[str]) -> str | None:
+    """Which of the activations leaves exactly this of a tensor."""
     return next((name for name in names if activation_range(name, tensor) == span), None)
 
 
