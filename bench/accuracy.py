@@ -97,16 +97,22 @@ def rows(sets: Sequence[str], engines: Mapping[str, Engine], cache: Path) -> Ite
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
     arguments = _parser().parse_args(argv)
     engines = {name: engine for name, engine in ENGINES.items() if engine.installed}
-    progress = Console(stderr=True)
-    for name in ENGINES.keys() - engines.keys():
-        progress.print(f"{name} is left out: pip install 'twinfer[accuracy]'", style="yellow")
+    progress = Console(stderr=True, markup=False)
+    missing = [name for name in ENGINES if name not in engines]
+    for name in missing:
+        progress.print(
+            f"{name} is left out, it is not installed: pip install 'twinfer[accuracy]'", style="yellow", soft_wrap=True
+        )
+    if BASELINE in missing:
+        return 2
     try:
         with progress.status("training, converting and running the networks"):
             found = list(rows(arguments.sets or list(DATASETS), engines, arguments.cache))
     except TwinferError as error:
-        progress.print(f"accuracy: {error}", style="red")
+        progress.print(f"accuracy: {error}", style="red", soft_wrap=True)
         return 2
     _show(found, arguments.json)
     return int(not all(v.good for v in verdicts(found)))

@@ -146,7 +146,8 @@ def to_type(x: Array, tensor: Tensor) -> Array:
     if tensor.type == "FLOAT32":
         return x
     limits = np.iinfo(tensor.dtype)
-    return np.clip(np.rint(x / tensor.scale) + tensor.zero, limits.min, limits.max).astype(tensor.dtype)
+    steps = np.clip(np.rint(x / tensor.scale) + tensor.zero, limits.min, limits.max)
+    return np.asarray(steps, tensor.dtype)
 
 
 def from_type(x: Array, tensor: Tensor) -> Array:

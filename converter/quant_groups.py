@@ -29,7 +29,8 @@ class Groups:
     ) -> None:
         self._readers = consumers(graph)
         self._outputs = set(graph.outputs)
-        self._ranges = ranges
+        self._ranges, self._rules = ranges, rules
+        self._producer = {t: node for node in types for t in node.outputs}
         self._parent: dict[Key, Key] = {}
         self._members: dict[Key, list[Key]] = {}
         self._fixed: dict[Key, Fixed] = {}
@@ -47,8 +48,26 @@ class Groups:
     def _made(self, root: Key) -> Quant:
         if root in self._fixed:
             return Quant.per_tensor(*self._fixed[root])
+        low, high = self._raw(root)
+        needed = max(self._needed(tensor, root[1]) for tensor, _ in self._members[root])
+        return activation((low, max(high, low + needed)), root[1])
+
+    def _raw(self, root: Key) -> Range:
+        """The range that holds those of all members, and zero."""
         found = [self._ranges(tensor) for tensor, _ in self._members[root]]
-        return activation((min(low for low, _ in found), max(high for _, high in found)), root[1])
+        return min(0.0, *(low for low, _ in found)), max(0.0, *(high for _, high in found))
+
+    def _needed(self, tensor: Tensor, type: str) -> float:
+        """The least span that the kernel of the tensor's operator takes beside the spans of its inputs."""
+        node = self._producer.get(tensor)
+        if node is None or not self._rules[node.op].least:
+            return 0.0
+        rule = self._rules[node.op]
+        spans = [self._raw(self._root((node.input(i), type))) for i in rule.values(node)]
+        widest = max(high - low or 255.0 for low, high in spans)  # an empty range gets steps of 1
+        if rule.weights is not None:
+            widest *= max(map(abs, data_range(node.input(rule.weights))))
+        return rule.least * widest
 
     def _add(self, node: Node, rule: Rule, type: str) -> None:
         fixed = rule.fixed8 if type == "INT8" else rule.fixed16

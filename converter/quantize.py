@@ -94,18 +94,6 @@ class _Writer:
         self.groups = Groups(self.source, types, RULES, self._range)
 
     def _range(self, tensor: Tensor) -> Range:
-        """The range of a float tensor, as wide as its operator needs it beside those of its inputs."""
-        low, high = self._chosen(tensor)
-        node = self._producer.get(tensor)
-        rule = RULES.get(node.op) if node else None
-        if node is None or rule is None or not rule.least:
-            return low, high
-        widest = max(_span(self._chosen(node.input(i))) for i in rule.values(node))
-        if rule.weights is not None:
-            widest *= float(np.abs(np.asarray(node.input(rule.weights).data)).max(initial=0.0))
-        return low, max(high, low + rule.least * widest)
-
-    def _chosen(self, tensor: Tensor) -> Range:
         """The range of a float tensor by the method that was chosen for it."""
         if tensor.data is not None:
             return data_range(tensor)
@@ -227,11 +215,6 @@ class _Writer:
     def _signature(self, signature: Signature, ends: Mapping[Tensor, Tensor]) -> Signature:
         inputs = {name: self.home.get(t, t) for name, t in signature.inputs.items()}
         return replace(signature, inputs=inputs, outputs={name: ends[t] for name, t in signature.outputs.items()})
-
-
-def _span(limits: Range) -> float:
-    """What int8's steps reach over; an empty range gets steps of 1."""
-    return (max(limits[1], 0.0) - min(limits[0], 0.0)) or 255.0
 
 
 def _key(tensor: Tensor, type: str, quant: Quant | None) -> tuple[Any, ...]:

@@ -447,6 +447,28 @@ def int8_clips_by_its_range(b: Builder) -> list[Tensor]:
 
 
 @shows(
+    merge_relus,
+    """
+input x INT8[1,4]
+maximum_2 INT8[1,4] = MAXIMUM(x, INT8{0})
+minimum_4 INT8[1,4] = MINIMUM(maximum_2, INT8{9})
+minimum_6 INT8[1,4] = MINIMUM(minimum_4, INT8{9})
+output minimum_6
+""",
+    """
+input x INT8[1,4]
+maximum_2 INT8[1,4] = MAXIMUM(x, INT8{0})
+minimum_6 INT8[1,4] = MINIMUM(maximum_2, INT8{9})
+output minimum_6
+""",
+)
+def integers_without_a_scale(b: Builder) -> list[Tensor]:
+    x = b.input("x", "INT8", (1, 4))
+    y = b.op("MINIMUM", [b.op("MAXIMUM", [x, np.array(0, np.int8)]), np.array(9, np.int8)])
+    return [b.op("MINIMUM", [y, np.array(9, np.int8)])]
+
+
+@shows(
     fuse_activations,
     """
 input x FLOAT32[1,4,4,2]

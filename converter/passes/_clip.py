@@ -36,12 +36,16 @@ def whole(tensor: Tensor) -> Range:
 
 
 def activation_range(name: str, tensor: Tensor) -> Range | None:
-    """What an activation leaves of a float32 or int8 tensor; None if it is no clip."""
+    """What an activation leaves of a float32 or int8 tensor; None if it is no clip, or the integers have no scale."""
+    if name == "NONE":
+        return whole(tensor)
     if name not in RANGES:
         return None
     if tensor.type == "FLOAT32":
         low, high = RANGES[name]
         return -math.inf if low is None else low, math.inf if high is None else high
+    if tensor.quant is None or tensor.quant.per_channel:
+        return None
     node = Node("RELU", (tensor,), (tensor,), {"fused_activation_function": name})
     return quantized_range(node, tensor)
 
