@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from twinfer.converter.passes._layout import (
     Order,
     after,
@@ -34,23 +32,29 @@ def cost(graph: Graph) -> Cost:
     return sum(n.output.nbytes for n in moves.values()), inner
 
 
-def cheaper(graph: Graph, tidy: Pass) -> Graph | None:
-    """The graph with one group of operators in another order, for which its transposes cost less once it is tidied
-    up; None if none is."""
-    view, now, tried = View(graph), cost(graph), set[tuple[frozenset[Node], Order]]()
-    for seed, order in _seeds(view):
-        group = _group(view, seed, order)
-        if (group, order) in tried:
-            continue
-        tried.add((group, order))
-        flipped = tidy(_Flip(view, group, order).graph())
-        if cost(flipped) < now:
-            return flipped
-    return None
+def settled(graph: Graph, tidy: Pass) -> Graph:
+    """The graph with its operators in orders that no group changes for less: of one group after the other all take
+    another order together where the transposes, tidied up, cost less then."""
+    at, quiet = 0, 0
+    while quiet < len(seeds := _seeds(view := View(graph))):
+        better = _cheaper(view, *seeds[at % len(seeds)], tidy)
+        at, quiet = (at + 1, quiet + 1) if better is None else (at % len(seeds), 0)
+        graph = better or graph
+    return graph
 
 
-def _seeds(view: View) -> Iterator[tuple[Node, Order]]:
+def _cheaper(view: View, seed: Node, order: Order, tidy: Pass) -> Graph | None:
+    """The graph with the group of an operator in another order, if that pays."""
+    flipped, now = _Flip(view, _group(view, seed, order), order).graph(), cost(view.graph)
+    if cost(flipped) < now:
+        return tidy(flipped)
+    flipped = tidy(flipped)
+    return flipped if cost(flipped) < now else None
+
+
+def _seeds(view: View) -> list[tuple[Node, Order]]:
     """Operators beside a transpose, and the order in which they would not need it."""
+    found: dict[tuple[Node, Order], None] = {}
     for node in view.graph.nodes:
         order = order_of(node)
         if order is None:
@@ -58,7 +62,8 @@ def _seeds(view: View) -> Iterator[tuple[Node, Order]]:
         around = [(reader, inverse(order)) for reader in view.consumers.get(node.output, ())]
         maker = view.producer(node.input(0))
         around += [(maker, order)] if maker is not None else []
-        yield from ((n, o) for n, o in around if n.op != "TRANSPOSE" and flexible(n, o))
+        found.update({(n, o): None for n, o in around if n.op != "TRANSPOSE" and flexible(n, o)})
+    return list(found)
 
 
 def _group(view: View, seed: Node, order: Order) -> frozenset[Node]:
@@ -97,8 +102,7 @@ class _Flip:
                 self._inside(node)
             else:
                 self.nodes.append(self._behind(node))
-        graph = rebuilt(self.view.graph, self.nodes)
-        return rebuilt(graph, needed(graph, graph.nodes))
+        return rebuilt(self.view.graph, needed(self.view.graph, self.nodes))
 
     def _inside(self, node: Node) -> None:
         for tensor in _values(node):

@@ -74,25 +74,33 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
     A rule gets every node in order of execution and returns what to change, or None. It must make progress: nothing
     stops one that undoes itself. What a change leaves without a reader goes with it.
     """
-    view, at, quiet = View(graph), 0, 0
-    while quiet < len(graph.nodes):
-        change = rule(view, graph.nodes[at % len(graph.nodes)])
-        if change is None:
-            at, quiet = at + 1, quiet + 1
-            continue
-        graph = _changed(graph, change)
-        at, quiet = max(0, at % max(1, len(graph.nodes)) - len(change.remove)), 0
-        view = View(graph)
+    while changes := _round(graph, rule):
+        graph = _changed(graph, changes)
     return graph
 
 
-def _changed(graph: Graph, change: Change) -> Graph:
-    gone = set(change.remove)
-    last = max((i for i, node in enumerate(graph.nodes) if node in gone), default=len(graph.nodes) - 1)
-    nodes = [n for n in graph.nodes[: last + 1] if n not in gone]
-    nodes += [*change.add, *(n for n in graph.nodes[last + 1 :] if n not in gone)]
-    graph = rebuilt(graph, nodes, change.replaced)
-    return rebuilt(graph, needed(graph, graph.nodes))
+def _round(graph: Graph, rule: Rule) -> list[Change]:
+    """Changes that do not touch one another's tensors, so that what each was decided by holds for all."""
+    view, touched, changes = View(graph), set[Tensor](), list[Change]()
+    for node in graph.nodes:
+        change = rule(view, node)
+        if change is None:
+            continue
+        near = {t for n in (*change.remove, *change.add) for t in _tensors(n) if t is not None}
+        near |= {*change.replaced, *change.replaced.values()}
+        if touched.isdisjoint(near):
+            changes.append(change)
+            touched |= near
+    return changes
+
+
+def _changed(graph: Graph, changes: Sequence[Change]) -> Graph:
+    gone = {node for change in changes for node in change.remove}
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    new = {max(change.remove, key=position.__getitem__): change.add for change in changes}
+    replaced = {old: now for change in changes for old, now in change.replaced.items()}
+    nodes = [n for node in graph.nodes for n in new.get(node, () if node in gone else (node,))]
+    return rebuilt(graph, needed(graph, [renamed(node, replaced) for node in nodes]))
 
 
 def touches_state(node: Node) -> bool:
@@ -125,13 +133,12 @@ def _named(signatures: Sequence[Signature]) -> list[Tensor]:
     return [t for s in signatures if s.subgraph == 0 for t in (*s.inputs.values(), *s.outputs.values())]
 
 
-def rebuilt(graph: Graph, nodes: Iterable[Node], replaced: Mapping[Tensor, Tensor] | None = None) -> Graph:
+def rebuilt(graph: Graph, nodes: Iterable[Node]) -> Graph:
     """The graph over these nodes; the tensors are those that are used, those that were there in their order."""
-    replaced = replaced or {}
-    made = tuple(_renumbered(node, i, replaced) for i, node in enumerate(nodes))
+    made = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
     read = dict.fromkeys(t for node in made for t in _tensors(node) if t is not None)
     used = {*read, *_public(graph)}
-    used.update(t for tensor in tuple(used) for t in _described_by(tensor))
+    used.update([t for tensor in used if tensor.extra for t in _described_by(tensor)])
     old = dict.fromkeys(t for t in graph.tensors if t in used)
     return replace(graph, nodes=made, tensors=tuple({**old, **read}))
 
@@ -146,12 +153,12 @@ def _described_by(tensor: Tensor) -> list[Tensor]:
     return [value for value in details.values() if isinstance(value, Tensor)]
 
 
-def _renumbered(node: Node, index: int, replaced: Mapping[Tensor, Tensor]) -> Node:
-    inputs = tuple(None if t is None else replaced.get(t, t) for t in node.inputs)
-    outputs = tuple(replaced.get(t, t) for t in node.outputs)
-    if index == node.index and inputs == node.inputs and outputs == node.outputs:
+def renamed(node: Node, replaced: Mapping[Tensor, Tensor]) -> Node:
+    """The node with other tensors in the place of those that ``replaced`` maps."""
+    if not any(t in replaced for t in (*node.inputs, *node.outputs)):
         return node
-    return replace(node, inputs=inputs, outputs=outputs, index=index)
+    inputs = tuple(None if t is None else replaced.get(t, t) for t in node.inputs)
+    return replace(node, inputs=inputs, outputs=tuple(replaced.get(t, t) for t in node.outputs))
 
 
 # -- what rules write -------------------------------------------------------------------------------------------------

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable
-from dataclasses import replace
 
-from twinfer.converter.passes._rewrite import View, rebuilt, touches_state
+from twinfer.converter.passes._rewrite import View, rebuilt, renamed, touches_state
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 from twinfer.runtime.registry import operators
 
@@ -16,14 +15,14 @@ def common_subexpressions(graph: Graph) -> Graph:
     the same by value. Operators that twinfer does not know (random numbers, custom ones) and state are left alone."""
     view, known, instead, kept = View(graph), dict[Hashable, Node](), dict[Tensor, Tensor](), list[Node]()
     for node in graph.nodes:
-        now = replace(node, inputs=tuple(None if t is None else instead.get(t, t) for t in node.inputs))
+        now = renamed(node, instead)
         first = known.setdefault(_key(now), now) if _comparable(node) else now
         taken = None if first is now else _taken(view, first, now)
         if taken is None:
             kept.append(now)
         else:
             instead.update(taken)
-    return graph if len(kept) == len(graph.nodes) else rebuilt(graph, kept, instead)
+    return graph if len(kept) == len(graph.nodes) else rebuilt(graph, kept)
 
 
 def _comparable(node: Node) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._flip import cheaper, cost
+from twinfer.converter.passes._flip import cost, settled
 from twinfer.converter.passes._layout import (
     REDUCTIONS,
     Order,
@@ -37,10 +37,7 @@ def transposes(graph: Graph) -> Graph:
     groups of them change theirs together wherever fewer bytes are moved for it, so that a convolutional net that came
     in from NCHW keeps those at its inputs and outputs only. What moves single elements becomes a RESHAPE.
     """
-    graph = _tidy(graph)
-    while (better := cheaper(graph, _tidy)) is not None:
-        graph = better
-    return rewrite(graph, _no_move)
+    return rewrite(settled(_tidy(graph), _tidy), _no_move)
 
 
 def _tidy(graph: Graph) -> Graph:
