@@ -37,8 +37,9 @@ from twinfer.runtime.tflite import read
 
 layer_lists = st.lists(st.sampled_from(list(LAYERS)), min_size=1, max_size=5)
 
-#: TFLM rounds LEAKY_RELU's ties as its compiler divides the scales; LiteRT and ours as float32 does.
-tflm_lists = st.lists(st.sampled_from([name for name in LAYERS if name != "leaky"]), min_size=1, max_size=5)
+#: TFLM rounds LEAKY_RELU's ties as its compiler divides the scales (LiteRT and ours: as float32 does), and has no int8
+#: kernels for EXP and LOG.
+tflm_lists = st.lists(st.sampled_from(sorted(set(LAYERS) - {"leaky", "exp", "log"})), min_size=1, max_size=5)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -138,7 +139,7 @@ def test_fixed_and_same_scales_and_bias_scales(layers: list[str], seed: int) -> 
             assert weights.quant is not None
             assert bias.quant is not None
             assert not weights.quant.zero_point.any()
-            product = np.float64(node.input(0).scale) * weights.quant.scale.astype(np.float64)
+            product = np.float64(node.input(next(rule.values(node))).scale) * weights.quant.scale.astype(np.float64)
             np.testing.assert_array_equal(bias.quant.scale, product.astype(np.float32))
 
 
