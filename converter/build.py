@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, EMPTY, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check
+from twinfer.runtime.packed import pack
 from twinfer.runtime.registry import operator
 
 Shape = Sequence[int]
@@ -37,16 +38,6 @@ def quantisation(scale: Scale, zero: Zero = 0, axis: int = 0) -> Quant | None:
         return None
     scales = np.atleast_1d(np.asarray(scale, np.float32))
     return Quant(scales, np.broadcast_to(np.asarray(zero, np.int64), scales.shape).copy(), axis)
-
-
-def pack(values: NDArray[Any], bits: int) -> NDArray[np.uint8]:
-    """Integers of 2 or 4 bits, any shape -> uint8 [bytes], the first in the lowest bits, as TFLite stores them."""
-    per_byte = 8 // bits
-    flat = values.reshape(-1).astype(np.uint8) & ((1 << bits) - 1)
-    groups = np.pad(flat, (0, -flat.size % per_byte)).reshape(-1, per_byte)
-    shifts = np.arange(per_byte, dtype=np.uint8) * bits
-    packed: NDArray[np.uint8] = np.bitwise_or.reduce(groups << shifts, axis=1).astype(np.uint8)
-    return packed
 
 
 class Builder:

@@ -84,6 +84,45 @@ TW_KERNEL(tw_add_plane_s8) {
     }
 }
 
+/* int16 with zero points of 0, y = a + b_sign * b; each operand in 15 more bits, then as int8. in: a, b (either may be
+ * planned in place if it has the output's shape). out: y [rows * size]. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t a_mult, a_shift, b_mult, b_shift, b_sign, mult, shift, low, high;
+} tw_add_s16_params;
+
+/* One operand at the common scale, of which it takes at most half: below 2^29. */
+TW_INLINE int32_t tw_add_scaled_s16(int32_t x, int32_t mult, int32_t shift) {
+    return tw_round_shift_small(tw_mul_high(x * (1 << 15), mult), shift);
+}
+
+TW_INLINE void tw_add_s16_row(const tw_add_s16_params *p, const int16_t *a, int32_t a_step, const int16_t *b,
+                              int32_t b_step, int16_t *y) {
+    for (int32_t i = 0; i < p->size; ++i) {
+        const int32_t left = tw_add_scaled_s16(a[i * a_step], p->a_mult, p->a_shift);
+        const int32_t right = tw_add_scaled_s16(b[i * b_step], p->b_mult, p->b_shift);
+        const int32_t sum = tw_mul_high(left + p->b_sign * right, p->mult);
+        y[i] = (int16_t)tw_clamp(tw_round_shift_small(sum, p->shift), p->low, p->high);
+    }
+}
+
+TW_KERNEL(tw_add_s16) {
+    const tw_add_s16_params p = *params;
+    const int16_t *a = (const int16_t *)in[0];
+    const int16_t *b = (const int16_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int16_t *y = (int16_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.a_step == 0)
+            tw_add_s16_row(&p, a + at.a, 0, b + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_add_s16_row(&p, a + at.a, 1, b + at.b, 0, y);
+        else
+            tw_add_s16_row(&p, a + at.a, 1, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
 /* float32, y = a + b_sign * b. in: a, b (either may be planned in place if it has the output's shape).
  * out: y [rows * size]. */
 typedef struct {

@@ -202,9 +202,7 @@ TW_KERNEL(tw_conv2d_f32) {
         for (int32_t oy = 0; oy < p.out_h; ++oy)
             for (int32_t ox = 0; ox < p.out_w; ++ox, y += p.out_c) {
                 const int32_t y0 = oy * p.stride_h - p.pad_h, x0 = ox * p.stride_w - p.pad_w;
-                const tw_inside inside = {
-                    tw_first_inside(y0, p.dilation_h, p.k_h), tw_end_inside(y0, p.dilation_h, p.k_h, p.in_h),
-                    tw_first_inside(x0, p.dilation_w, p.k_w), tw_end_inside(x0, p.dilation_w, p.k_w, p.in_w)};
+                const tw_inside inside = tw_inside_of(y0, x0, p.dilation_h, p.dilation_w, p.k_h, p.k_w, p.in_h, p.in_w);
                 tw_conv2d_pixel_f32(x + (y0 * p.in_w + x0) * p.in_c, w, bias, y, &inside, &p);
             }
 }

@@ -21,4 +21,22 @@ TW_KERNEL(tw_leaky_relu_f32) {
     }
 }
 
+/* int16 with zero points of 0: from zero up by mult and shift, below by those of alpha. in: x [size] (may be planned in
+ * place). out: y [size]. alpha_mult has the sign of alpha. */
+typedef struct {
+    int32_t size, mult, shift, alpha_mult, alpha_shift;
+} tw_leaky_relu_s16_params;
+
+TW_KERNEL(tw_leaky_relu_s16) {
+    const tw_leaky_relu_s16_params p = *params;
+    const int16_t *x = (const int16_t *)in[0];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) {
+        const int32_t above = x[i] >= 0;
+        const int32_t scaled = tw_requantize(x[i], above ? p.mult : p.alpha_mult, above ? p.shift : p.alpha_shift);
+        y[i] = (int16_t)tw_clamp(scaled, INT16_MIN, INT16_MAX);
+    }
+}
+
 #endif

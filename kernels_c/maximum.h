@@ -9,6 +9,7 @@
 typedef struct {
     int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5], minimum;
 } tw_maximum_s8_params;
+typedef tw_maximum_s8_params tw_maximum_s16_params;
 typedef tw_maximum_s8_params tw_maximum_s32_params;
 typedef tw_maximum_s8_params tw_maximum_s64_params;
 typedef tw_maximum_s8_params tw_maximum_f32_params;
@@ -34,6 +35,31 @@ TW_KERNEL(tw_maximum_s8) {
             tw_maximum_s8_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
         else
             tw_maximum_s8_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
+TW_INLINE void tw_maximum_s16_row(int32_t size, const int16_t *a, int32_t a_step, const int16_t *b, int32_t b_step,
+                                  int16_t *y, int32_t minimum) {
+    for (int32_t i = 0; i < size; ++i) {
+        const int16_t left = a[i * a_step], right = b[i * b_step];
+        y[i] = (minimum ? left < right : left > right) ? left : right;
+    }
+}
+
+TW_KERNEL(tw_maximum_s16) {
+    const tw_maximum_s16_params p = *params;
+    const int16_t *a = (const int16_t *)in[0];
+    const int16_t *b = (const int16_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int16_t *y = (int16_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.a_step == 0)
+            tw_maximum_s16_row(p.size, a + at.a, 0, b + at.b, 1, y, p.minimum);
+        else if (p.b_step == 0)
+            tw_maximum_s16_row(p.size, a + at.a, 1, b + at.b, 0, y, p.minimum);
+        else
+            tw_maximum_s16_row(p.size, a + at.a, 1, b + at.b, 1, y, p.minimum);
         tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
     }
 }

@@ -11,6 +11,7 @@
 typedef struct {
     int32_t shape[6], zero, mult, shift, out_zero;
 } tw_mean_s8_params;
+typedef tw_mean_s8_params tw_mean_s16_params; /* count at most 65535 */
 
 /* in: x [shape]. out: y [kept]; divisor is the count. */
 typedef struct {
@@ -148,6 +149,25 @@ TW_KERNEL(tw_mean_s32) {
                 for (int32_t i = 0; i < p.shape[5]; ++i) sum += row[i];
             }
             *y++ = (int32_t)(sum / p.divisor);
+        }
+    }
+}
+
+TW_KERNEL(tw_mean_s16) {
+    const tw_mean_s16_params p = *params;
+    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
+    int16_t *TW_RESTRICT y = (int16_t *)out[0];
+    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
+    (void)scratch;
+    for (int32_t k = 0; k < kept; ++k) {
+        for (int32_t c = 0; c < depth; ++c) {
+            int32_t sum = 0;
+            for (int32_t r = 0; r < reduced; ++r) {
+                const int16_t *row = x + tw_mean_offset(p.shape, k, r) + c * p.shape[5];
+                for (int32_t i = 0; i < p.shape[5]; ++i) sum += row[i];
+            }
+            const int32_t q = tw_add(tw_requantize(sum - p.zero, p.mult, p.shift), p.out_zero);
+            *y++ = (int16_t)tw_clamp(q, INT16_MIN, INT16_MAX);
         }
     }
 }

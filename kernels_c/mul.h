@@ -69,6 +69,35 @@ TW_KERNEL(tw_mul_scaled_s8) {
     }
 }
 
+/* int16 with zero points of 0: as int8 otherwise. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t mult, shift, low, high;
+} tw_mul_s16_params;
+
+TW_INLINE void tw_mul_s16_row(const tw_mul_s16_params *p, const int16_t *a, const int16_t *b, int32_t b_step,
+                              int16_t *y) {
+    for (int32_t i = 0; i < p->size; ++i) {
+        const int32_t product = a[i] * b[i * b_step]; /* |product| <= 2^30 */
+        y[i] = (int16_t)tw_clamp(tw_requantize(product, p->mult, p->shift), p->low, p->high);
+    }
+}
+
+TW_KERNEL(tw_mul_s16) {
+    const tw_mul_s16_params p = *params;
+    const int16_t *a = (const int16_t *)in[0];
+    const int16_t *b = (const int16_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
+    int16_t *y = (int16_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.b_step == 0)
+            tw_mul_s16_row(&p, a + at.a, b + at.b, 0, y);
+        else
+            tw_mul_s16_row(&p, a + at.a, b + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
 /* float32. in: a, b (either may be planned in place if it has the output's shape).
  * out: y [rows * size]. a_step is 1. */
 typedef struct {

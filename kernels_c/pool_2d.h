@@ -10,7 +10,7 @@
 #define TW_POOL_BLOCK 64
 
 /* in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. Every window meets the input.
- * Results are clamped to act_min .. act_max (int8) or low .. high (float). */
+ * Results are clamped to act_min .. act_max (integers) or low .. high (float). */
 typedef struct {
     int32_t batches, in_h, in_w, channels, out_h, out_w;
     int32_t filter_h, filter_w, stride_h, stride_w, pad_h, pad_w;
@@ -19,8 +19,10 @@ typedef struct {
 } tw_pool_2d_params;
 
 typedef tw_pool_2d_params tw_average_pool_2d_s8_params;
+typedef tw_pool_2d_params tw_average_pool_2d_s16_params;
 typedef tw_pool_2d_params tw_average_pool_2d_f32_params;
 typedef tw_pool_2d_params tw_max_pool_2d_s8_params;
+typedef tw_pool_2d_params tw_max_pool_2d_s16_params;
 typedef tw_pool_2d_params tw_max_pool_2d_f32_params;
 
 /* The part of a window that lies in the input: index of its first element, rows and columns. */
@@ -113,6 +115,49 @@ TW_KERNEL(tw_max_pool_2d_s8) {
             if (c < p.channels) tw_max_block_s8(&p, w, x + w.at + c, y + c, p.channels - c);
         }
     }
+}
+
+/* Average of one channel of the window at x, rounded half away from zero; at most 65535 values. */
+TW_INLINE int32_t tw_pool_average_s16(const tw_pool_2d_params *p, tw_pool_window w, const int16_t *x) {
+    const int32_t count = w.rows * w.cols;
+    int32_t sum = 0;
+    for (int32_t r = 0; r < w.rows; ++r)
+        for (int32_t k = 0; k < w.cols; ++k) sum += x[((ptrdiff_t)r * p->in_w + k) * p->channels];
+    return (int32_t)(((int64_t)sum + (sum > 0 ? count / 2 : -(count / 2))) / count);
+}
+
+/* Largest of one channel of the window at x. */
+TW_INLINE int32_t tw_pool_most_s16(const tw_pool_2d_params *p, tw_pool_window w, const int16_t *x) {
+    int32_t most = INT16_MIN;
+    for (int32_t r = 0; r < w.rows; ++r)
+        for (int32_t k = 0; k < w.cols; ++k) most = tw_max(most, x[((ptrdiff_t)r * p->in_w + k) * p->channels]);
+    return most;
+}
+
+TW_KERNEL(tw_average_pool_2d_s16) {
+    const tw_pool_2d_params p = *params;
+    const int16_t *x = (const int16_t *)in[0];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i)
+        for (int32_t j = 0; j < p.out_w; ++j) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            for (int32_t c = 0; c < p.channels; ++c)
+                *y++ = (int16_t)tw_clamp(tw_pool_average_s16(&p, w, x + w.at + c), p.act_min, p.act_max);
+        }
+}
+
+TW_KERNEL(tw_max_pool_2d_s16) {
+    const tw_pool_2d_params p = *params;
+    const int16_t *x = (const int16_t *)in[0];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i)
+        for (int32_t j = 0; j < p.out_w; ++j) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            for (int32_t c = 0; c < p.channels; ++c)
+                *y++ = (int16_t)tw_clamp(tw_pool_most_s16(&p, w, x + w.at + c), p.act_min, p.act_max);
+        }
 }
 
 /* y [channels] = the sum of the window at x, in the order of its elements. */

@@ -42,6 +42,40 @@ TW_KERNEL(tw_prelu_s8) {
     }
 }
 
+/* int16 with zero points of 0, alpha int8: as int8 otherwise; alpha is not planned in place. */
+typedef struct {
+    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    int32_t alpha_zero, mult, shift, alpha_mult, alpha_shift;
+} tw_prelu_s16_params;
+
+TW_INLINE void tw_prelu_s16_row(const tw_prelu_s16_params *p, const int16_t *x, int32_t x_step, const int8_t *alpha,
+                                int32_t alpha_step, int16_t *y) {
+    for (int32_t i = 0; i < p->size; ++i) {
+        const int32_t t = x[i * x_step];
+        const int32_t scaled =
+            t >= 0 ? tw_requantize(t, p->mult, p->shift)
+                   : tw_requantize(t * (alpha[i * alpha_step] - p->alpha_zero), p->alpha_mult, p->alpha_shift);
+        y[i] = (int16_t)tw_clamp(scaled, INT16_MIN, INT16_MAX);
+    }
+}
+
+TW_KERNEL(tw_prelu_s16) {
+    const tw_prelu_s16_params p = *params;
+    const int16_t *x = (const int16_t *)in[0];
+    const int8_t *alpha = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *alpha, p.tile, scratch);
+    int16_t *y = (int16_t *)out[0];
+    tw_row at = tw_first_row();
+    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
+        if (p.a_step == 0)
+            tw_prelu_s16_row(&p, x + at.a, 0, alpha + at.b, 1, y);
+        else if (p.b_step == 0)
+            tw_prelu_s16_row(&p, x + at.a, 1, alpha + at.b, 0, y);
+        else
+            tw_prelu_s16_row(&p, x + at.a, 1, alpha + at.b, 1, y);
+        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
+    }
+}
+
 /* float32. in: x (a), alpha (b), either may be planned in place if it has the output's shape. out: y [rows * size]. */
 typedef struct {
     int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];

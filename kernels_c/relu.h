@@ -21,6 +21,19 @@ TW_KERNEL(tw_relu_s8) {
     }
 }
 
+/* int16 with zero points of 0, requantised by mult and shift. in: x [size] (may be planned in place). out: y [size]. */
+typedef struct {
+    int32_t size, mult, shift, low, high;
+} tw_relu_s16_params;
+
+TW_KERNEL(tw_relu_s16) {
+    const tw_relu_s16_params p = *params;
+    const int16_t *x = (const int16_t *)in[0];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_clamp(tw_requantize(x[i], p.mult, p.shift), p.low, p.high);
+}
+
 /* high may be infinite. A NaN stays one. in: x [size] (may be planned in place). out: y [size]. */
 typedef struct {
     int32_t size;

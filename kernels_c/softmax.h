@@ -61,6 +61,47 @@ TW_KERNEL(tw_softmax_s8) {
     }
 }
 
+/* int16. in: x [rows, depth] (may be planned in place), exp int16 [513]: exp from -10 to 0, reciprocal int16 [513]:
+ * 1 / (1 + x) from 0 to 1, both with 15 fractional bits. out: y [rows, depth] with 15 fractional bits. mult and shift
+ * bring a difference of 10 to 65535. depth is at most 65535. */
+typedef struct {
+    int32_t rows, depth, mult, shift;
+} tw_softmax_s16_params;
+
+/* A table of 513 at x, interpolated; what lies beyond int16 is kept within. */
+TW_INLINE int32_t tw_lookup_s16(const int16_t *table, int32_t x) {
+    const int32_t at = tw_clamp(x, INT16_MIN, INT16_MAX) + 32768, i = at >> 7;
+    return table[i] + (((table[i + 1] - table[i]) * (at & 127) + 64) >> 7);
+}
+
+/* y = x / sum of them, for exps x with 15 fractional bits. */
+TW_INLINE void tw_softmax_divide_s16(int16_t *y, int32_t depth, uint32_t sum, const int16_t *reciprocal) {
+    const int32_t headroom = __builtin_clz(sum), right = 31 - headroom;
+    const int32_t shifted = (int32_t)(((sum << (headroom - 1)) + (1U << 13)) >> 14); /* 2^16..2^17 */
+    const int32_t scale = tw_lookup_s16(reciprocal, shifted - (1 << 15) - (1 << 16));
+    for (int32_t c = 0; c < depth; ++c)
+        y[c] = (int16_t)tw_min((int32_t)(((uint32_t)(y[c] * scale) + (1U << (right - 1))) >> right), INT16_MAX);
+}
+
+TW_KERNEL(tw_softmax_s16) {
+    const tw_softmax_s16_params p = *params;
+    const int16_t *x = (const int16_t *)in[0], *exps = (const int16_t *)in[1];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+        int32_t most = INT16_MIN;
+        uint32_t sum = 0;
+        for (int32_t c = 0; c < p.depth; ++c) most = tw_max(most, x[c]);
+        for (int32_t c = 0; c < p.depth; ++c) {
+            const int32_t scaled = tw_requantize(x[c] - most, p.mult, p.shift);
+            const int32_t value = tw_lookup_s16(exps, tw_add(scaled, 32767));
+            y[c] = (int16_t)value;
+            sum += (uint32_t)value;
+        }
+        tw_softmax_divide_s16(y, p.depth, sum, (const int16_t *)in[2]);
+    }
+}
+
 /* in: x [rows, depth] (may be planned in place). out: y [rows, depth]. */
 typedef struct {
     int32_t rows, depth;

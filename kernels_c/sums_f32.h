@@ -3,6 +3,7 @@
 #ifndef TW_SUMS_F32_H
 #define TW_SUMS_F32_H
 
+#include "inside.h"
 #include "rows.h"
 
 /* The M profile's FPU; the tiles need every register. */
@@ -14,25 +15,6 @@
 #include <arm_mve.h>
 #endif
 #endif
-
-/* The taps of a window that lie inside the image: rows top..bottom, columns first..end; none, if either is empty. */
-typedef struct {
-    int32_t top, bottom, first, end;
-} tw_inside;
-
-/* Of a window of kernel taps at a distance of dilation, with its first at origin: the first inside 0..extent - 1. */
-TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation, int32_t kernel) {
-    int32_t first = 0;
-    for (; first < kernel && origin < 0; origin += dilation) ++first;
-    return first;
-}
-
-/* The same for the end of those inside. */
-TW_INLINE int32_t tw_end_inside(int32_t origin, int32_t dilation, int32_t kernel, int32_t extent) {
-    int32_t end = kernel;
-    for (origin += (kernel - 1) * dilation; end > 0 && origin >= extent; origin -= dilation) --end;
-    return end;
-}
 
 #if defined(TW_HELIUM_F32)
 /* Four floats. Not vld1q_f32 and vst1q_f32: gcc 12 takes them to touch one float, and moves stores of the others past. */

@@ -45,6 +45,22 @@ def wrap32(x: NDArray[Any]) -> NDArray[np.int64]:
     return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
 
 
+def reduced_multiplier(mult: NDArray[Any] | int) -> NDArray[np.int32]:
+    """A multiplier of 31 bits rounded to 15, as sums of 64 bits are multiplied by."""
+    rounded = (np.asarray(mult, np.int64) + (1 << 15)) >> 16
+    return np.asarray(np.minimum(rounded, 0x7FFF), np.int32)
+
+
+def requantize_wide(x: NDArray[Any], mult: NDArray[Any] | int, shift: NDArray[Any] | int) -> NDArray[np.int64]:
+    """x * mult * 2**(shift - 31) for sums of 64 bits, shift at most 7: TFLM's MultiplyByQuantizedMultiplier of int64.
+
+    Its multiplier has 15 bits, and it rounds half up, once.
+    """
+    right = 15 - np.asarray(shift, np.int64)
+    product = np.asarray(x, np.int64) * reduced_multiplier(mult).astype(np.int64)
+    return wrap32((product + (np.int64(1) << (right - 1))) >> right)
+
+
 def requantize(x: NDArray[Any], mult: NDArray[Any] | int, shift: NDArray[Any] | int) -> NDArray[np.int64]:
     """x * mult * 2**(shift - 31) with TFLM's double rounding (MultiplyByQuantizedMultiplier); broadcasts."""
     shift = np.asarray(shift, np.int64)

@@ -34,7 +34,7 @@ FAULTY = {
 UNSUPPORTED_FORMS = {"lrt_unidirectional_sequence_lstm"}  # a projection
 
 #: Types that every operator which is there at all takes.
-TYPES = {"FLOAT32", "INT8", "INT32", "BOOL"}
+TYPES = {"FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL"}
 
 #: Float results may differ from the reference by this much of the largest one (libm's exp and tanh, fused sums).
 FLOAT_BOUND = 1e-6

@@ -62,7 +62,9 @@ def resnet() -> tuple[onnx.ModelProto, dict[str, Array]]:
     z = net.op("Relu", net.conv(y, net.normal(8, 8, 3, 3)))
     z = net.conv(z, net.normal(8, 8, 3, 3))
     y = net.op("Relu", net.op("Add", z, y))
-    y = net.op("Clip", net.conv(y, net.normal(8, 1, 3, 3), group=8), np.float32([0])[0:1].reshape(()), np.array(6, "f4"))
+    y = net.op(
+        "Clip", net.conv(y, net.normal(8, 1, 3, 3), group=8), np.float32([0])[0:1].reshape(()), np.array(6, "f4")
+    )
     y = net.conv(y, net.normal(16, 8, 1, 1))
     s = net.op("GlobalAveragePool", y)
     s = net.op("Relu", net.op("Conv", s, net.normal(4, 16, 1, 1), net.normal(4)))

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from twinfer.converter import write as write_module
-from twinfer.converter.build import Builder, pack
+from twinfer.converter.build import Builder
 from twinfer.converter.write import write, write_file
 from twinfer.runtime import op
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.flatbuffer import Reader
 from twinfer.runtime.graph import DTYPES, Graph, Tensor, walk
+from twinfer.runtime.packed import pack, unpack
 from twinfer.runtime.tflite import read, read_file
 
 
@@ -292,3 +293,6 @@ def test_constants_of_every_type(type: str) -> None:
 def test_pack() -> None:
     assert pack(np.array([1, -1, 7], np.int8), 4).tolist() == [0xF1, 0x07]
     assert pack(np.array([1, -1, -2, 0, 1], np.int8), 2).tolist() == [0b00101101, 0b01]
+    for bits in (2, 4):
+        values = np.arange(-(1 << bits - 1), 1 << bits - 1, dtype=np.int8)[:-1].repeat(3).reshape(3, -1)
+        np.testing.assert_array_equal(unpack(pack(values, bits), bits, values.shape), values)

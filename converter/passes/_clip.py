@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -69,9 +70,8 @@ def both(a: Range, b: Range) -> Range:
     return min(max(a[0], b[0]), b[1]), max(min(a[1], b[1]), b[0])
 
 
-def named(span: Range, tensor: Tensor, fused: bool) -> str | None:
-    """The activation that leaves exactly this of a tensor: one that operators fuse, or any RELU."""
-    names = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1") if fused else RELUS
+def named(span: Range, tensor: Tensor, names: Iterable[str]) -> str | None:
+    """Which of the activations leaves exactly this of a tensor."""
     return next((name for name in names if activation_range(name, tensor) == span), None)
 
 

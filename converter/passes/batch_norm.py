@@ -98,7 +98,8 @@ def _with(node: Node, layer: Layer, weights: Floats, bias: Floats) -> Node | Non
     inputs = [*node.inputs, *[None] * (layer.bias + 1 - len(node.inputs))]
     inputs[layer.weights] = constant(weights.astype(np.float32), old.name)
     inputs[layer.bias] = constant(bias.astype(np.float32), name)
-    return replace(node, inputs=tuple(inputs))
+    count = len(node.inputs) if old_bias is None and not bias.any() else len(inputs)
+    return replace(node, inputs=tuple(inputs[:count]))
 
 
 def _before(view: View, node: Node) -> Change | None:

@@ -14,6 +14,9 @@ FUSING = (
     "AVERAGE_POOL_2D", "MAX_POOL_2D",
 )  # fmt: skip
 
+#: What the format can say of them.
+FUSED = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+
 _OPTION = "fused_activation_function"
 
 
@@ -29,7 +32,7 @@ def _fuse(view: View, node: Node) -> Change | None:
     if clip is None or before is None:
         return None
     own = activation_range(str(before.options.get(_OPTION, "NONE")), before.output)
-    name = named(both(own, clip[1]), node.output, fused=True) if own else None
+    name = named(both(own, clip[1]), node.output, FUSED) if own else None
     if name is None:
         return None
     fused = replace(with_options(before, **{_OPTION: name}), outputs=node.outputs)

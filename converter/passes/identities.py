@@ -60,7 +60,8 @@ def _unchanged(node: Node, i: int) -> bool:
     if node.op == "STRIDED_SLICE":
         return i == 0 and _whole(node)
     if node.op in SAME_SHAPE:
-        return SAME_SHAPE[node.op] == i
+        known = all(t is None or t.data is not None for j, t in enumerate(node.inputs) if j != i)
+        return SAME_SHAPE[node.op] == i and known
     if node.op in BY_TABLE and node.output.type == "INT8":
         table = steps_table(node, i)
         return table is not None and bool((table == EVERY_INT8).all())

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from twinfer.converter.passes._clip import RELUS, Range, both, bounds, clipped, named, whole
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state
 from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Operators for clips that TFLM has, too.
+COMMON = ("RELU", "RELU6")
 
 
 def merge_relus(graph: Graph) -> Graph:
@@ -30,22 +36,28 @@ def _merge(view: View, node: Node) -> Change | None:
 
 
 def _joined(view: View, node: Node, source: Tensor, span: Range) -> Change | None:
-    """The node with the clip before it in one, if there is one operator for both; else it is made a RELU if it can."""
-    before = view.feeds(source)
-    inner = clipped(before) if before is not None else None
-    y = node.output
-    if before is not None and inner is not None and (op := _single(both(inner[1], span), inner[0], y)):
-        return Change((before, node), (op,))
-    name = None if node.op in RELUS else named(span, y, fused=False)
-    return Change((node,), (made(name, [source], y),)) if name else None
+    """The node and all clips before it as fewer operators, or as a RELU."""
+    chain = [node]
+    while (before := view.feeds(source)) is not None and (inner := clipped(before)) is not None:
+        chain, source, span = [before, *chain], inner[0], both(inner[1], span)
+    ops = _written(span, source, node.output, [n.op for n in chain])
+    better = len(ops) < len(chain) or (len(chain) == 1 and ops[0].op in RELUS and node.op not in RELUS)
+    return Change(tuple(chain), ops) if better else None
 
 
-def _single(span: Range, x: Tensor, y: Tensor) -> Node | None:
-    """One operator that clips x to the range; None if there is none."""
-    if name := named(span, y, fused=False):
-        return made(name, [x], y)
+def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[Node, ...]:
+    """Operators that clip x to the range, of those that every runtime has and those that are there already."""
+    if name := named(span, y, (*COMMON, *known)):
+        return (made(name, [x], y),)
     low, high = whole(y)
-    if span[0] > low and span[1] < high:
-        return None
-    op, bound = ("MAXIMUM", span[0]) if span[0] > low else ("MINIMUM", span[1])
+    if span[0] == low:
+        return (_bounded("MINIMUM", x, span[1], y),)
+    if span[1] == high:
+        return (_bounded("MAXIMUM", x, span[0], y),)
+    middle = replace(y, name=f"{y.name}/least", shape_signature=())
+    first = _written((span[0], high), x, middle, known)
+    return (*first, _bounded("MINIMUM", middle, span[1], y))
+
+
+def _bounded(op: str, x: Tensor, bound: float, y: Tensor) -> Node:
     return made(op, [x, constant(np.array(bound, y.dtype), f"{y.name}/bound", y.quant)], y)

@@ -87,4 +87,6 @@ def _per_channel(*tensors: Tensor) -> bool:
 
 
 def _open(node: Node) -> bool:
-    return any(t is not None and is_open(t) for t in (*node.inputs, *node.outputs))
+    """Whether shapes may still change: one is open, or computed at run time."""
+    run_time = node.op in RESHAPES and any(t is not None and t.data is None for t in node.inputs[1:])
+    return run_time or any(t is not None and is_open(t) for t in (*node.inputs, *node.outputs))

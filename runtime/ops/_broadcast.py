@@ -11,7 +11,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Param, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._quantized import need_symmetric
 from twinfer.runtime.target import Target
 
 MAX_OUTER = 5
@@ -27,6 +27,12 @@ def infer_operands(node: Node, *types: str) -> list[Shape]:
     need_type(node, a, *types)
     if a.type != b.type:
         raise unsupported(node, f"{a} and {b} are of different types, which has no kernel: cast or quantise them")
+    return infer_broadcast(node)
+
+
+def infer_broadcast(node: Node) -> list[Shape]:
+    """The shape of both operands together; ModelError if they do not broadcast."""
+    a, b = node.input(0), node.input(1)
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -47,10 +53,10 @@ def infer_binary(node: Node, *types: str) -> list[Shape]:
 
 
 def infer_quantized(node: Node, *types: str) -> list[Shape]:
-    """``infer_binary``, and int8 tensors are quantised per tensor."""
+    """``infer_binary``, and int8 and int16 tensors are quantised per tensor."""
     shapes = infer_binary(node, *types)
-    if node.output.type == "INT8":
-        need_quant(node, node.input(0), node.input(1), node.output)
+    if node.output.type in ("INT8", "INT16"):
+        need_symmetric(node, node.input(0), node.input(1), node.output)
     return shapes
 
 

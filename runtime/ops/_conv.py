@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, requantize_wide, wrap32
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.op import Array, need, need_type, unsupported
 from twinfer.runtime.ops._activation import float_range, quantized_range
-from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._quantized import need_quant, need_symmetric
 from twinfer.runtime.ops._requantize import Channels, fast_channels
 from twinfer.runtime.ops._window import window
+from twinfer.runtime.packed import unpack
 
 LANES = 16
+
+#: Type of the activations -> types of the bias. Of 16x8, INT64 is usual.
+BIAS_TYPES = {"INT8": ("INT32",), "INT16": ("INT64", "INT32"), "FLOAT32": ("FLOAT32",)}
 
 #: Output channels beyond this only a file means that is short and says much: every channel has its multiplier.
 MOST_CHANNELS = 1 << 20
@@ -86,21 +90,23 @@ def check_types(node: Node, channels: int) -> None:
     x, w, bias, y = node.input(0), node.input(1), node.optional(2), node.output
     if channels > MOST_CHANNELS:
         raise unsupported(node, f"{w} makes {channels} output channels, {MOST_CHANNELS} are the limit; split it")
-    need_type(node, x, "INT8", "FLOAT32")
+    need_type(node, x, "INT8", "INT16", "FLOAT32")
     if not is_hybrid(node):
-        need_type(node, w, x.type)
+        need_type(node, w, "INT8" if x.type == "INT16" else x.type)
     need_type(node, y, x.type)
     if bias is not None:
-        need_type(node, bias, "INT32" if x.type == "INT8" else "FLOAT32")
+        need_type(node, bias, *BIAS_TYPES[x.type])
         need(bias.size == channels, node, f"{bias} must have {channels} elements, one an output channel")
     if is_hybrid(node):
         weight_scales(node, channels)
         check_symmetric(node)
         need(all(t is None or t.data is not None for t in node.inputs[1:]), node, "weights and bias must be constants")
-    if x.type == "INT8":
+    if x.type in ("INT8", "INT16"):
         weight_scales(node, channels)
-        need_quant(node, x, y)
+        need_symmetric(node, x, y)
         quantized_range(node, y)
+    if x.type == "INT16":
+        _check_symmetric_16(node)
 
 
 def check_symmetric(node: Node) -> None:
@@ -108,6 +114,29 @@ def check_symmetric(node: Node) -> None:
     w = node.input(1)
     if w.type == "INT8" and w.quant is not None:
         need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
+
+
+def _check_symmetric_16(node: Node) -> None:
+    """What 16x8 asks for beside. TFLM reads a bias of 32 bits wrongly in DEPTHWISE_CONV_2D."""
+    check_symmetric(node)
+    bias = node.optional(2)
+    if bias is not None and node.op == "DEPTHWISE_CONV_2D":
+        need_type(node, bias, "INT64")
+
+
+def unpacked(node: Node) -> Node:
+    """The node with constant INT4 weights as INT8."""
+    w = node.input(1)
+    if w.type != "INT4" or w.data is None:
+        return node
+    values = replace(w, type="INT8", data=unpack(w.data, 4, w.shape))
+    return replace(node, inputs=(node.inputs[0], values, *node.inputs[2:]))
+
+
+def narrow_sums(node: Node) -> bool:
+    """Whether sums are of 32 bits: always for int8, for int16 if the bias is."""
+    bias = node.optional(2)
+    return node.input(0).type == "INT8" or (bias is not None and bias.type == "INT32")
 
 
 def is_hybrid(node: Node) -> bool:
@@ -143,7 +172,7 @@ def bias_of(node: Node, channels: int) -> Tensor | Array:
     bias = node.optional(2)
     if bias is not None:
         return bias
-    return np.zeros(channels, np.int32 if node.input(0).type == "INT8" else np.float32)
+    return np.zeros(channels, np.float32 if node.input(0).type == "FLOAT32" else np.int32)
 
 
 def constant_bias(node: Node, channels: int) -> Array | None:
@@ -154,12 +183,15 @@ def constant_bias(node: Node, channels: int) -> Array | None:
 
 
 def finish(node: Node, acc: Array) -> list[Array]:
-    """The numpy meaning of the end of an int8 sum [..., channels]: requantise, add the zero point, clamp."""
+    """The numpy meaning of the end of an integer sum [..., channels]: requantise, add the zero point, clamp."""
     y = node.output
     mult, shift = multipliers(node, acc.shape[-1])
     low, high = quantized_range(node, y)
-    out = wrap32(requantize(wrap32(acc), mult, shift) + y.zero)
-    return [out.clip(low, high).astype(np.int8).reshape(y.shape)]
+    if narrow_sums(node):
+        out = wrap32(requantize(wrap32(acc), mult, shift) + y.zero)
+    else:
+        out = requantize_wide(acc, mult, shift)
+    return [out.clip(low, high).astype(y.dtype).reshape(y.shape)]
 
 
 def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
@@ -240,7 +272,7 @@ def convolve(node: Node, inputs: list[Any], sums: Callable[[Array], Array]) -> l
     if is_hybrid(node):
         return _convolve_hybrid(node, x, sums)
     bias = inputs[2].reshape(-1) if len(inputs) > 2 and inputs[2] is not None else np.zeros(1, np.int32)
-    if x.dtype == np.int8:
+    if x.dtype.kind == "i":
         return finish(node, sums(x.astype(np.float64) - node.input(0).zero).astype(np.int64) + bias)
     low, high = float_range(node)
     return [(sums(x) + bias.astype(np.float32)).clip(np.float32(low), np.float32(high))]

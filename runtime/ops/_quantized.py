@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import need
+from twinfer.runtime.op import need, unsupported
 
 
 def need_quant(node: Node, *tensors: Tensor) -> None:
@@ -16,3 +16,11 @@ def need_quant(node: Node, *tensors: Tensor) -> None:
         info = np.iinfo(tensor.dtype)
         need(math.isfinite(tensor.scale) and tensor.scale > 0, node, f"{tensor}: scale {tensor.scale} is not positive")
         need(info.min <= tensor.zero <= info.max, node, f"{tensor}: zero point {tensor.zero} is outside its type")
+
+
+def need_symmetric(node: Node, *tensors: Tensor) -> None:
+    """``need_quant``, and the zero points of int16 tensors are 0, which their kernels take for granted."""
+    need_quant(node, *tensors)
+    for tensor in tensors:
+        if tensor.type == "INT16" and tensor.zero:
+            raise unsupported(node, f"{tensor} has a zero point of {tensor.zero}; 16 bits are quantised symmetrically")

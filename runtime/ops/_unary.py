@@ -1,4 +1,4 @@
-"""Functions of one element, float32 or int8; int8 goes through a table of 256 entries that is made when planning."""
+"""Functions of one element, float32, int8 or int16; int8 goes through a table of 256, made when planning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor
-from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._quantized import need_symmetric
 
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)
@@ -17,14 +17,17 @@ INT8 = np.arange(-128, 128)
 _LEAST, _MOST = 2.0**-100, 2.0**100
 
 
-def infer(node: Node) -> list[Shape]:
-    """One input, one output of its shape and type; int8 needs a quantisation per tensor on both."""
+def infer(node: Node, *types: str) -> list[Shape]:
+    """One input, one output of its shape and type; integers need a quantisation per tensor on both.
+
+    ``types`` are those beside FLOAT32 and INT8.
+    """
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
     x, y = node.input(0), node.output
-    need_type(node, x, "FLOAT32", "INT8")
+    need_type(node, x, "FLOAT32", "INT8", *types)
     need(x.type == y.type, node, f"{x} and {y} differ in type")
-    if x.type == "INT8":
-        need_quant(node, x, y)
+    if x.type != "FLOAT32":
+        need_symmetric(node, x, y)
         usable = all(_LEAST < t.scale < _MOST for t in (x, y))
         need(usable, node, f"scales {x.scale} and {y.scale} are beyond what float32 divides: quantise {x} and {y} anew")
     return [x.shape]
@@ -64,6 +67,13 @@ def int8_case(op: str, x: tuple[float, int], y: tuple[float, int], oracle: str =
     """All 256 values through the operator; ``x`` and ``y`` are (scale, zero point)."""
     node = Node(op, (tensor((2, 128), "INT8", *x),), (tensor((2, 128), "INT8", *y, name="y"),))
     return Case(node, (INT8.astype(np.int8).reshape(2, 128),), oracle, why)
+
+
+def int16_case(op: str, x: float, y: float, oracle: str = "tflm", why: str = "", **options: float) -> Case:
+    """All int16 values through the operator; ``x`` and ``y`` are scales."""
+    values = np.arange(-(1 << 15), 1 << 15).astype(np.int16).reshape(16, -1)
+    node = Node(op, (tensor(values.shape, "INT16", x),), (tensor(values.shape, "INT16", y, name="y"),), options)
+    return Case(node, (values,), oracle, why)
 
 
 #: Values where float kernels branch or overflow.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,16 @@ from twinfer.runtime.ops._plane import plane
 from twinfer.runtime.ops._unary import INT8
 from twinfer.runtime.target import Target
 
-LEFT_SHIFT = 20
+#: Type -> bits that both operands get more before they are scaled.
+LEFT_SHIFTS = {"INT8": 20, "INT16": 15}
+LEFT_SHIFT = LEFT_SHIFTS["INT8"]
 
 
 def infer(node: Node) -> list[Shape]:
-    shapes = infer_quantized(node, "INT8", "FLOAT32", "INT32")
+    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
     output_range(node)
     a, b, y = node.input(0), node.input(1), node.output
-    if y.type == "INT8" and _multipliers(a, b, y)[2][1] > 0:
+    if y.type in LEFT_SHIFTS and _multipliers(a, b, y)[2][1] > 0:
         raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
     return shapes
 
@@ -31,7 +33,7 @@ def infer(node: Node) -> list[Shape]:
 def _multipliers(a: Tensor, b: Tensor, y: Tensor) -> list[tuple[int, int]]:
     """Multiplier and shift of both inputs and the output. Source: TFLM's CalculateOpDataAdd."""
     common = 2 * max(a.scale, b.scale)
-    reals = (a.scale / common, b.scale / common, common / ((1 << LEFT_SHIFT) * y.scale))
+    reals = (a.scale / common, b.scale / common, common / ((1 << LEFT_SHIFTS[y.type]) * y.scale))
     return [quantize_multiplier(real) for real in reals]
 
 
@@ -40,7 +42,7 @@ def _sign(node: Node) -> int:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """TFLM reference_integer_ops::Add and reference_ops::Sub: both operands in 20 more bits, then one rescaling."""
+    """TFLM reference_integer_ops::Add and reference_ops::Sub: both operands in more bits, then one rescaling."""
     a, b = inputs
     low, high = output_range(node).values()
     if node.output.type == "FLOAT32":
@@ -51,14 +53,15 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if node.output.type == "INT32":
         return [(a + _sign(node) * b).astype(np.int32).clip(low, high)]
     total = _quantized(a, b, node.input(0), node.input(1), node.output, _sign(node))
-    return [total.clip(low, high).astype(np.int8)]
+    return [total.clip(low, high).astype(node.output.dtype)]
 
 
 def _quantized(a: Array, b: Array, like_a: Tensor, like_b: Tensor, y: Tensor, sign: int) -> Array:
     """a + sign * b before clamping, in steps of ``y``; a and b int64 in steps of ``like_a`` and ``like_b``."""
     by_a, by_b, by_y = _multipliers(like_a, like_b, y)
-    scaled_a = requantize((a - like_a.zero) << LEFT_SHIFT, *by_a)
-    scaled_b = requantize((b - like_b.zero) << LEFT_SHIFT, *by_b)
+    left = LEFT_SHIFTS[y.type]
+    scaled_a = requantize((a - like_a.zero) << left, *by_a)
+    scaled_b = requantize((b - like_b.zero) << left, *by_b)
     return requantize(scaled_a + sign * scaled_b, *by_y) + y.zero
 
 
@@ -80,11 +83,12 @@ def lower(node: Node, target: Target) -> Call:
         flat = _plane(a, b, y, _sign(node))
         if flat:
             return broadcast_call("tw_add_plane_s8", (a, b), y, flat, target)
-    if y.type == "INT8":
+    if y.type in LEFT_SHIFTS:
         for prefix, (mult, shift) in zip(("a_", "b_", ""), _multipliers(a, b, y), strict=True):
             params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
+    if y.type == "INT8":
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
-    kernel = {"INT8": "tw_add_s8", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
+    kernel = {"INT8": "tw_add_s8", "INT16": "tw_add_s16", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
     return broadcast_call(kernel, (a, b), y, params | limits, target)
 
 
@@ -113,6 +117,10 @@ SCALES = (
 )  # fmt: skip
 
 
+def _symmetric(scales: Sequence[float]) -> tuple[float, ...]:
+    return tuple(value if i % 2 == 0 else 0 for i, value in enumerate(scales))
+
+
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     acts = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
     for i, (a, b) in enumerate(SHAPES):
@@ -120,6 +128,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         yield binary_case(op, "FLOAT32", a, b, fused_activation_function=acts[i % 4])
         if i % 3 == 1:
             yield binary_case(op, "INT32", a, b, fused_activation_function="NONE")
+        scales = _symmetric(SCALES[(0, 1, 3, 4)[i % 4]])
+        yield binary_case(op, "INT16", a, b, scales, fused_activation_function=acts[i // 2 % 4])
     for i, scales in enumerate(SCALES):
         for act in ("NONE", acts[1 + i % 3]):
             yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function=act)

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, _dsp, _mve
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _mve
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -23,6 +23,7 @@ def geometry(node: Node) -> Window:
 
 
 def infer(node: Node) -> list[Shape]:
+    node = _conv.unpacked(node)
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 4 and w.size > 0, node, f"{w} must have 4 dimensions [out_c, k_h, k_w, in_c / groups]")
     g = geometry(node)
@@ -36,8 +37,9 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference ConvPerChannel and Conv (float sums in order of row, column, channel)."""
-    g = geometry(node)
-    return _conv.convolve(node, inputs, lambda x: _sums(x, inputs[1], g))
+    g, node = geometry(node), _conv.unpacked(node)
+    w = inputs[1] if node.input(1).data is None else node.constant(1)
+    return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
@@ -59,12 +61,15 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
+    node = _conv.unpacked(node)
     g, w = geometry(node), node.input(1)
     macs = g.pixels * w.size
     if _conv.is_hybrid(node):
         if w.shape[3] != g.in_c:
             raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
         return lower_hybrid(node, g, node.constant(1).reshape(g.out_c, -1), macs)
+    if node.input(0).type == "INT16":
+        return _conv_s16.call("tw_conv2d_s16", node, node.constant(1), {**asdict(g), "depth": w.shape[3]}, macs)
     bias = _conv.constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None and w.shape[3] == g.in_c:
         return lower_wide(node, g, w.data.reshape(g.out_c, -1), bias, macs)
@@ -183,6 +188,26 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     ):
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
+    yield from _int16_cases(rng)
+    for x_shape, w_shape in (
+        ((1, 5, 6, 3), (8, 3, 3, 3)),
+        ((2, 3, 4, 17), (9, 1, 1, 17)),
+        ((1, 6, 6, 4), (6, 3, 1, 2)),
+    ):
+        yield _case(rng, x_shape, w_shape, Layer("INT4"))
+
+
+def _int16_cases(rng: np.random.Generator) -> Iterator[Case]:
+    wide = Layer("INT16", bound=1 << 24)
+    for padding in ("SAME", "VALID"):
+        yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), wide, padding=padding)
+        yield _case(rng, (1, 9, 7, 4), (17, 3, 2, 4), wide, padding=padding, stride_h=2)
+        yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), wide, padding=padding, dilation_h_factor=2, dilation_w_factor=3)
+    yield _case(rng, (1, 2, 3, 300), (3, 1, 1, 300), wide, fused_activation_function="RELU")
+    yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), wide)  # two groups
+    yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer("INT16", bias=False))
+    yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 4), Layer("INT16", bias_type="INT32"))
+    yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 4), Layer("INT16", out_scale=1e-5))  # a left shift
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)

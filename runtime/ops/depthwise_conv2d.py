@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, _dsp_depthwise, _mve_depthwise, conv2d
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp_depthwise, _mve_depthwise, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -30,6 +30,7 @@ def geometry(node: Node) -> Window:
 
 
 def infer(node: Node) -> list[Shape]:
+    node = _conv.unpacked(node)
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 4 and w.shape[0] == 1 and w.size > 0, node, f"{w} must have the shape [1, k_h, k_w, out_c]")
     g = geometry(node)
@@ -43,8 +44,9 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    g = geometry(node)
-    return _conv.convolve(node, inputs, lambda x: _sums(x, inputs[1], g))
+    g, node = geometry(node), _conv.unpacked(node)
+    w = inputs[1] if node.input(1).data is None else node.constant(1)
+    return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
@@ -55,10 +57,14 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
+    node = _conv.unpacked(node)
     g, x, w = geometry(node), node.input(0), node.input(1)
     macs = g.pixels * w.size
     if _conv.is_hybrid(node):
         return _lower_hybrid(node, g, macs)
+    if x.type == "INT16":
+        shape = {**asdict(g), "multiplier": g.out_c // g.in_c}
+        return _conv_s16.call("tw_depthwise_conv2d_s16", node, node.constant(1), shape, macs)
     bias = _conv.constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
@@ -182,6 +188,13 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=1000.0))
     yield from _cases_3x3(rng)
+    wide = Layer("INT16", bound=1 << 24)
+    for padding in ("SAME", "VALID"):
+        yield _case(rng, (2, 5, 9, 17), (3, 3), 1, wide, padding=padding, stride_h=2)
+        yield _case(rng, (1, 8, 7, 3), (3, 2), 4, wide, padding=padding, dilation_w_factor=2)
+    yield _case(rng, (1, 12, 9, 1), (10, 8), 8, Layer("INT16", bias=False), fused_activation_function="RELU")
+    for x_shape, m in (((1, 5, 9, 16), 1), ((1, 6, 5, 3), 2), ((1, 6, 5, 1), 5)):
+        yield _case(rng, x_shape, (3, 3), m, Layer("INT4"))
 
 
 def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:

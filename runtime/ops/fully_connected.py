@@ -10,13 +10,14 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
-from twinfer.runtime.ops import _conv, _dsp, _mve
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _mve
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
 
 
 def infer(node: Node) -> list[Shape]:
+    node = _conv.unpacked(node)
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 2, node, f"{w} must have 2 dimensions [out, depth]")
     out, depth = w.shape
@@ -36,10 +37,11 @@ def _shape(node: Node) -> Shape:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM fully_connected reference kernels (float sums in order of depth)."""
-    x, w = inputs[0], inputs[1]
+    node = _conv.unpacked(node)
+    x, w = inputs[0], inputs[1] if node.input(1).data is None else node.constant(1)
     rows = x.reshape(-1, w.shape[1])
     bias = inputs[2].reshape(-1) if len(inputs) > 2 and inputs[2] is not None else np.zeros(w.shape[0], w.dtype)
-    if x.dtype == np.int8:
+    if x.dtype.kind == "i":
         w_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
         sums = (rows.astype(np.float64) - node.input(0).zero) @ (w.astype(np.float64) - w_zero).T
         return _conv.finish(node, sums.astype(np.int64) + bias.astype(np.int64))
@@ -79,12 +81,15 @@ def _lower_hybrid(node: Node, shape: dict[str, int], macs: int) -> Call:
 
 
 def lower(node: Node, target: Target) -> Call:
+    node = _conv.unpacked(node)
     x, w, y = node.input(0), node.input(1), node.output
     out, depth = w.shape
     shape = {"batches": x.size // depth, "depth": depth, "out": out}
     macs = x.size * out
     if _conv.is_hybrid(node):
         return _lower_hybrid(node, shape, macs)
+    if x.type == "INT16":
+        return _conv_s16.call("tw_fully_connected_s16", node, node.constant(1), {**shape, "mults": out}, macs)
     if x.type == "FLOAT32":
         low, high = float_range(node)
         params = {**shape, "act_min": low, "act_max": high}
@@ -130,7 +135,7 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
         mult, shift = mult[:1], shift[:1]
     params = {**shape, "mults": mult.size, **ends}
     zeros = {"in_zero": x.zero, "w_zero": int(w_zeros[0])}
-    values = (x, w, _conv.bias_of(node, out), mult, shift)
+    values = (x, w if w.data is None else w.data, _conv.bias_of(node, out), mult, shift)
     return Call("tw_fully_connected_runtime_s8", {**params, **zeros}, values, (y,), macs=macs)
 
 
@@ -185,6 +190,14 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for asymmetric in (False, True):
         yield _case(rng, (3, 20), 18, hybrid, asymmetric_quantize_inputs=asymmetric)
         yield _case(rng, (1, 33), 5, replace(hybrid, bias=False), asymmetric_quantize_inputs=asymmetric)
+    wide = Layer("INT16", bound=1 << 24)
+    for rows, depth, out in ((1, 1, 1), (3, 33, 17), (2, 700, 5)):
+        yield _case(rng, (rows, depth), out, wide)
+        yield _case(rng, (rows, depth), out, replace(wide, per_tensor=True), fused_activation_function="RELU6")
+        yield _case(rng, (rows, depth), out, replace(wide, bias_type="INT32", per_tensor=True))
+        yield replace(_case(rng, (rows, depth), out, Layer("INT4")), oracle="litert")  # TFLM: one scale only
+        yield _case(rng, (rows, depth), out, Layer("INT4", per_tensor=True))
+    yield _case(rng, (2, 3, 10), 4, replace(wide, bias=False), keep_num_dims=True)
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)

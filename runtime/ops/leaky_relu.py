@@ -21,19 +21,18 @@ def _alpha(node: Node) -> np.float32:
 
 
 def infer(node: Node) -> list[Shape]:
-    shapes = _unary.infer(node)
+    shapes = _unary.infer(node, "INT16")
     x, y = node.input(0), node.output
     need(bool(np.isfinite(_alpha(node))), node, f"alpha is {_alpha(node)}")
-    if x.type == "INT8":
+    if x.type != "FLOAT32":
         need(all(map(math.isfinite, _factors(node))), node, f"alpha and the scales of {x} and {y} are too far apart")
     return shapes
 
 
 def _factors(node: Node) -> tuple[float, float]:
-    """From input to output steps for values from zero up, and below. Source: CalculateOpDataLeakyRelu, in float32."""
-    scale, out_scale = np.float32(node.input(0).scale), np.float32(node.output.scale)
-    with np.errstate(over="ignore"):
-        return float(scale / out_scale), float(scale * _alpha(node) / out_scale)
+    """From input to output steps for values from zero up, and below. Source: TFLM's CalculateOpDataLeakyRelu."""
+    scale, out_scale = node.input(0).scale, node.output.scale
+    return scale / out_scale, scale * float(_alpha(node)) / out_scale
 
 
 def _quantized(node: Node, x: NDArray[np.int64]) -> Array:
@@ -41,12 +40,13 @@ def _quantized(node: Node, x: NDArray[np.int64]) -> Array:
     above, below = (quantize_multiplier(real) for real in _factors(node))
     t = x - node.input(0).zero
     scaled = np.where(t >= 0, requantize(t, *above), requantize(t, *below))
-    return wrap32(scaled + node.output.zero).clip(-128, 127).astype(np.int8)
+    info = np.iinfo(node.output.dtype)
+    return wrap32(scaled + node.output.zero).clip(info.min, info.max).astype(node.output.dtype)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x = inputs[0]
-    if node.output.type == "INT8":
+    if node.output.type != "FLOAT32":
         return [_quantized(node, x.astype(np.int64))]
     return [np.where(x > 0, x, x * _alpha(node))]
 
@@ -54,6 +54,10 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     if node.output.type == "FLOAT32":
         return _unary.elementwise(node, "tw_leaky_relu_f32", alpha=float(_alpha(node)))
+    if node.output.type == "INT16":
+        (mult, shift), (alpha_mult, alpha_shift) = (quantize_multiplier(real) for real in _factors(node))
+        params = {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
+        return _unary.elementwise(node, "tw_leaky_relu_s16", **params)
     return _unary.lookup(node, lambda q: _quantized(node, q))
 
 
@@ -63,6 +67,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for alpha in (0.2, 0.01, 0.0, 1.0, 1.7, -0.4):
         x, y = tensor((3, 5, 7)), tensor((3, 5, 7), name="y")
         yield Case(Node("LEAKY_RELU", (x,), (y,), {"alpha": alpha}))
+        yield _unary.int16_case("LEAKY_RELU", 0.001, 0.001, alpha=alpha)
+        yield _unary.int16_case("LEAKY_RELU", float(rng.uniform(0.001, 0.002)), 0.0009, alpha=alpha)
         for in_scale, in_zero, out_scale, out_zero in scales:
             x, y = tensor((256,), "INT8", in_scale, in_zero), tensor((256,), "INT8", out_scale, out_zero, name="y")
             yield Case(Node("LEAKY_RELU", (x,), (y,), {"alpha": alpha}), (everything,))

@@ -14,6 +14,7 @@ from twinfer.runtime.target import Target
 
 KERNELS = {
     "INT8": "tw_maximum_s8",
+    "INT16": "tw_maximum_s16",
     "FLOAT32": "tw_maximum_f32",
     "INT32": "tw_maximum_s32",
     "INT64": "tw_maximum_s64",
@@ -39,6 +40,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     for a, b in SHAPES:
         yield binary_case(op, "INT8", a, b, (0.5, 3, 0.5, 3, 0.5, 3))
         yield binary_case(op, "FLOAT32", a, b)
+    for a, b in SHAPES[::2]:
+        yield binary_case(op, "INT16", a, b, (0.5, 0, 0.5, 0, 0.5, 0))
     for type in ("INT32", "INT64"):
         for a, b in SHAPES[::3]:
             yield binary_case(op, type, a, b)

@@ -11,11 +11,11 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops._quantized import need_quant
+from twinfer.runtime.ops._quantized import need_symmetric
 from twinfer.runtime.ops._reduce import alternating, axes_of, reduced_shape
 from twinfer.runtime.target import Target
 
-_MOST = 1 << 22  # int8 values whose centred sum is sure to fit int32
+_MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}  # values whose centred sum is sure to fit int32
 
 
 def _count(node: Node) -> int:
@@ -25,13 +25,13 @@ def _count(node: Node) -> int:
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
     x, y, axes = node.input(0), node.output, axes_of(node)
-    need_type(node, x, "FLOAT32", "INT8", "INT32")
+    need_type(node, x, "FLOAT32", "INT8", "INT16", "INT32")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(_count(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
-    if x.type == "INT8":
-        need_quant(node, x, y)
-        if _count(node) > _MOST:
-            raise unsupported(node, f"the sum of {_count(node)} int8 values may not fit int32: split the reduction")
+    if x.type in _MOST:
+        need_symmetric(node, x, y)
+        if _count(node) > _MOST[x.type]:
+            raise unsupported(node, f"the sum of {_count(node)} {x.type} values may not fit int32: split the reduction")
     alternating(node)
     return [reduced_shape(node)]
 
@@ -46,9 +46,10 @@ def _multiplier(node: Node) -> tuple[int, int]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x, axes = inputs[0], axes_of(node)
-    if x.dtype == np.int8:
+    if x.dtype in (np.int8, np.int16):
+        info = np.iinfo(x.dtype)
         total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * _count(node)
-        mean = np.clip(wrap32(requantize(total, *_multiplier(node)) + node.output.zero), -128, 127)
+        mean = np.clip(wrap32(requantize(total, *_multiplier(node)) + node.output.zero), info.min, info.max)
     elif x.dtype == np.int32:
         total = x.astype(np.int64).sum(axis=axes)
         mean = np.sign(total) * (np.abs(total) // _count(node))
@@ -86,7 +87,7 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
     if x.type == "INT32":
         return Call("tw_mean_s32", {"shape": shape, "divisor": count}, (x,), (y,))
-    if not target.wide and _by_words(node):
+    if x.type == "INT8" and not target.wide and _by_words(node):
         return _words(node)
     mult, shift = _multiplier(node)
     params: dict[str, Param] = {
@@ -96,6 +97,8 @@ def lower(node: Node, target: Target) -> Call:
         "shift": shift,
         "out_zero": y.zero,
     }
+    if x.type == "INT16":
+        return Call("tw_mean_s16", params, (x,), (y,))
     if target.mve and shape[0] * shape[1] * shape[5] == 1:
         ends = dict(zip(("kept", "reduced", "depth"), shape[2:5], strict=True))
         return Call("tw_mean_mve_s8", {k: v for k, v in params.items() if k != "shape"} | ends, (x,), (y,))
@@ -138,6 +141,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             yield _case(tensor(shape, "INT8", 0.05, 3), axes, keep, (0.05, 3))
             yield _case(tensor(shape, "INT8", 0.05, -128), axes, keep, (0.011, 127))
         yield _case(tensor(shape, "INT32"), axes, True)
+        yield _case(tensor(shape, "INT16", 0.0003), axes, False, (0.0002, 0))
     for ratio in (1e-9, 0.001, 0.9, 1.9, 100.0):
         yield _case(tensor((1, 7, 3, 5), "INT8", 0.05 * ratio, 40), (1, 2), True, (0.05, -100))
 

@@ -16,7 +16,7 @@ from twinfer.runtime.target import Target
 
 
 def infer(node: Node) -> list[Shape]:
-    shapes = infer_quantized(node, "INT8", "FLOAT32", "INT32")
+    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
     output_range(node)
     return shapes
 
@@ -38,7 +38,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [(a * b).astype(np.int32).clip(low, high)]
     product = (a - node.input(0).zero) * (b - node.input(1).zero)
     total = wrap32(requantize(product, *_multiplier(node)) + node.output.zero)
-    return [total.clip(low, high).astype(np.int8)]
+    return [total.clip(low, high).astype(node.output.dtype)]
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -53,7 +53,9 @@ def lower(node: Node, target: Target) -> Call:
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
         if target.mve and shift <= 0 and walk(a, b, target)["b_step"]:
             return broadcast_call("tw_mul_mve_s8", (a, b), y, params, target)
-    kernel = {"INT8": "tw_mul_s8", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32"}[y.type]
+    if y.type == "INT16":
+        params |= dict(zip(("mult", "shift"), _multiplier(node), strict=True))
+    kernel = {"INT8": "tw_mul_s8", "INT16": "tw_mul_s16", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32"}[y.type]
     return broadcast_call(kernel, (a, b), y, params, target)
 
 
@@ -70,6 +72,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield binary_case("MUL", "FLOAT32", a, b, fused_activation_function=acts[i % 4])
         if i % 3 == 1:
             yield binary_case("MUL", "INT32", a, b, fused_activation_function="NONE")
+        wide = (0.002 * (i + 1), 0, 0.003, 0, (0.1, 3e-6)[i % 4 == 3], 0)
+        yield binary_case("MUL", "INT16", a, b, wide, fused_activation_function=acts[i // 2 % 4])
     for i, scales in enumerate(SCALES):
         for act in ("NONE", acts[1 + i % 3]):
             yield binary_case("MUL", "INT8", (333,), (333,), scales, fused_activation_function=act)

@@ -15,12 +15,14 @@ from twinfer.runtime.ops._quantized import need_quant
 from twinfer.runtime.ops._window import window
 from twinfer.runtime.target import Target
 
-_MOST = 1 << 23  # int8 values whose sum is sure to fit int32
+_MOST = {"INT8": 1 << 23, "INT16": (1 << 16) - 1}  # values whose sum is sure to fit int32
 _MOST_RECIPROCAL = 4087  # int8 values that tw_pool_average divides by multiplication
 _KERNELS = {
     ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
+    ("AVERAGE_POOL_2D", "INT16"): "tw_average_pool_2d_s16",
     ("AVERAGE_POOL_2D", "FLOAT32"): "tw_average_pool_2d_f32",
     ("MAX_POOL_2D", "INT8"): "tw_max_pool_2d_s8",
+    ("MAX_POOL_2D", "INT16"): "tw_max_pool_2d_s16",
     ("MAX_POOL_2D", "FLOAT32"): "tw_max_pool_2d_f32",
 }
 
@@ -37,16 +39,16 @@ def _axis(node: Node, axis: str) -> tuple[int, int, int, int]:
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
     x, y = node.input(0), node.output
-    need_type(node, x, "INT8", "FLOAT32")
+    need_type(node, x, "INT8", "INT16", "FLOAT32")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
     float_range(node)
-    if x.type == "INT8":
+    if x.type in _MOST:
         need_quant(node, x, y)
         if abs(x.scale - y.scale) > 1e-6 or x.zero != y.zero:  # TFLM's bound, too
             raise unsupported(node, f"{x} and {y} must have the same quantisation: requantise after pooling")
         quantized_range(node, y)
-        if math.prod(x.shape[1:3]) > _MOST:
+        if math.prod(x.shape[1:3]) > _MOST[x.type]:
             raise unsupported(node, f"the sum of a window over {x} may not fit int32: split the image")
     return [(x.shape[0], _axis(node, "h")[2], _axis(node, "w")[2], x.shape[3])]
 
@@ -61,7 +63,7 @@ def _windows(node: Node, x: Array) -> Iterator[tuple[int, int, Array]]:
             yield i, j, seen.reshape(x.shape[0], -1, x.shape[3])
 
 
-def _average_int8(x: Array) -> Array:
+def _average_integer(x: Array) -> Array:
     """Rounded half away from zero. Source: TFLM reference_integer_ops::AveragePool."""
     total, count = x.astype(np.int64).sum(axis=1), x.shape[1]
     return np.asarray(np.sign(total) * ((np.abs(total) + count // 2) // count))
@@ -76,14 +78,14 @@ def _average_float(x: Array) -> Array:
 
 
 def _largest(x: Array) -> Array:
-    return np.asarray(np.max(x, axis=1, initial=-FLOAT_MAX if x.dtype.kind == "f" else -128))
+    return np.asarray(np.max(x, axis=1, initial=-FLOAT_MAX if x.dtype.kind == "f" else np.iinfo(x.dtype).min))
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
-    int8 = x.dtype == np.int8
-    reduce = _largest if node.op == "MAX_POOL_2D" else _average_int8 if int8 else _average_float
-    low, high = quantized_range(node, node.output) if int8 else float_range(node)
+    integer = x.dtype.kind == "i"
+    reduce = _largest if node.op == "MAX_POOL_2D" else _average_integer if integer else _average_float
+    low, high = quantized_range(node, node.output) if integer else float_range(node)
     y = np.empty(node.output.shape, x.dtype)
     for i, j, seen in _windows(node, x):
         y[:, i, j] = np.clip(reduce(seen), low, high)
@@ -106,8 +108,8 @@ def lower(node: Node, target: Target) -> Call:
         "out_h": out_h, "out_w": out_w, "filter_h": f_h, "filter_w": f_w,
         "stride_h": s_h, "stride_w": s_w, "pad_h": pad_h, "pad_w": pad_w,
     }  # fmt: skip
-    names = ("act_min", "act_max") if x.type == "INT8" else ("low", "high")
-    limits = quantized_range(node, y) if x.type == "INT8" else float_range(node)
+    names = ("act_min", "act_max") if x.type in _MOST else ("low", "high")
+    limits = quantized_range(node, y) if x.type in _MOST else float_range(node)
     kernel = _KERNELS[node.op, x.type]
     if target.mve and kernel == "tw_average_pool_2d_s8" and f_h * f_w <= _MOST_RECIPROCAL:
         kernel = "tw_average_pool_2d_mve_s8"
@@ -123,7 +125,7 @@ def _case(
         "filter_height": size[0], "filter_width": size[1], "stride_h": stride[0], "stride_w": stride[1],
         "padding": padding, "fused_activation_function": act,
     }  # fmt: skip
-    for type, scale, zero in (("INT8", 0.05, 7), ("FLOAT32", None, 0)):
+    for type, scale, zero in (("INT8", 0.05, 7), ("INT16", 0.0002, 0), ("FLOAT32", None, 0)):
         x = tensor(shape, type, scale, zero)
         out = (shape[0], *(_axis(Node(op, (x,), (), options), a)[2] for a in "hw"), shape[3])
         yield Case(Node(op, (x,), (tensor(out, type, scale, zero, name="y"),), options))
@@ -141,9 +143,9 @@ def _cases(op: str) -> Iterator[Case]:
     yield from _case(op, (1, 3, 4, 5), (7, 9), (1, 1), "SAME", "NONE")  # filter larger than the input
     yield from _case(op, (1, 3, 4, 5), (7, 9), (2, 2), "SAME", "RELU")
     yield from _case(op, (1, 66, 66, 1), (64, 64), (1, 1), "VALID", "NONE")  # 4096 values to average
-    for value in (-128, 127):
-        for case in _case(op, (1, 9, 9, 2), (9, 9), (1, 1), "SAME", "NONE"):
-            x = case.node.input(0)
+    for case in _case(op, (1, 9, 9, 2), (9, 9), (1, 1), "SAME", "NONE"):
+        x = case.node.input(0)
+        for value in (-128, 127) if x.type != "INT16" else (-(1 << 15), (1 << 15) - 1):
             yield Case(case.node, (np.full(x.shape, value, x.dtype),))
 
 

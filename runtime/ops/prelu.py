@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape
-from twinfer.runtime.ops._broadcast import binary_case, broadcast_call, infer_quantized
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.ops._broadcast import binary_case, broadcast_call, infer_broadcast, infer_quantized
+from twinfer.runtime.ops._quantized import need_symmetric
 from twinfer.runtime.target import Target
 
 
 def infer(node: Node) -> list[Shape]:
-    return infer_quantized(node, "INT8", "FLOAT32")
+    need(len(node.inputs) == 2 and len(node.outputs) == 1, node, "it needs two inputs and one output")
+    x, alpha = node.input(0), node.input(1)
+    if (x.type, alpha.type, node.output.type) != ("INT16", "INT8", "INT16"):
+        return infer_quantized(node, "INT8", "FLOAT32")
+    need_symmetric(node, x, alpha, node.output)
+    return infer_broadcast(node)
 
 
 def _multipliers(node: Node) -> list[tuple[int, int]]:
@@ -25,7 +32,7 @@ def _multipliers(node: Node) -> list[tuple[int, int]]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """TFLM reference_ops::BroadcastPrelu4DSlow and its float twin."""
+    """TFLM reference_ops::BroadcastPrelu4DSlow and its float twin. With int16, alpha is int8."""
     x, alpha = inputs
     if node.output.type == "FLOAT32":
         return [np.where(x >= 0, x, x * alpha)]
@@ -33,7 +40,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     t = x.astype(np.int64) - node.input(0).zero
     product = t * (alpha.astype(np.int64) - node.input(1).zero)
     scaled = np.where(t >= 0, requantize(t, *above), requantize(product, *below))
-    return [wrap32(scaled + node.output.zero).clip(-128, 127).astype(np.int8)]
+    info = np.iinfo(node.output.dtype)
+    return [wrap32(scaled + node.output.zero).clip(info.min, info.max).astype(node.output.dtype)]
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -41,8 +49,11 @@ def lower(node: Node, target: Target) -> Call:
     if y.type == "FLOAT32":
         return broadcast_call("tw_prelu_f32", (x, alpha), y, {}, target)
     (mult, shift), (alpha_mult, alpha_shift) = _multipliers(node)
-    params = {"zero": x.zero, "alpha_zero": alpha.zero, "out_zero": y.zero}
-    params |= {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
+    params = {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
+    if y.type == "INT16":
+        wide = broadcast_call("tw_prelu_s16", (x, alpha), y, params | {"alpha_zero": alpha.zero}, target)
+        return replace(wide, inplace=(0,))  # of alpha every element has but one byte
+    params |= {"zero": x.zero, "alpha_zero": alpha.zero, "out_zero": y.zero}
     return broadcast_call("tw_prelu_s8", (x, alpha), y, params, target)
 
 
@@ -60,6 +71,10 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for i, (x, alpha) in enumerate(SHAPES):
         yield binary_case("PRELU", "INT8", x, alpha, SCALES[i % len(SCALES)])
         yield binary_case("PRELU", "FLOAT32", x, alpha)
+        if np.broadcast_shapes(x, alpha) == x:
+            slope = tensor(alpha, "INT8", 0.02, 7, name="b")
+            operands = (tensor(x, "INT16", (0.001, 3e-6)[i % 2], name="a"), slope)
+            yield Case(Node("PRELU", operands, (tensor(x, "INT16", 0.0007, name="c"),)))
     for scales in SCALES:
         yield binary_case("PRELU", "INT8", (5, 67), (67,), scales)
     odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, -1e-40], np.float32)

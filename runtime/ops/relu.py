@@ -1,4 +1,4 @@
-"""RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1: clamping, for int8 with requantising where the quantisations differ."""
+"""RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1: clamping, for integers with requantising where the quantisations differ."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op
+from twinfer.runtime.op import Array, Call, Case, Op, Shape
+from twinfer.runtime.ops import _unary
 from twinfer.runtime.ops._activation import float_range, quantized_range
-from twinfer.runtime.ops._unary import elementwise, float_cases, infer, int8_case, lookup
+from twinfer.runtime.ops._unary import elementwise, float_cases, int8_case, int16_case, lookup
 from twinfer.runtime.target import Target
 
 
@@ -22,19 +23,23 @@ def _as_fused(node: Node) -> Node:
     return replace(node, options={"fused_activation_function": node.op})
 
 
-def _int8(node: Node, q: Array) -> Array:
+def infer(node: Node) -> list[Shape]:
+    return _unary.infer(node, "INT16")
+
+
+def _integers(node: Node, q: Array) -> Array:
     """Source: LiteRT's QuantizedReluX, of which TFLM's ReluQuantized is the unbounded case."""
     x, y = node.input(0), node.output
     mult, shift = quantize_multiplier(x.scale / y.scale)
     steps = requantize(q.astype(np.int64) - x.zero, mult, shift)
     low, high = quantized_range(_as_fused(node), y)
-    return np.clip(wrap32(steps + y.zero), low, high).astype(np.int8)
+    return np.clip(wrap32(steps + y.zero), low, high).astype(y.dtype)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     low, high = float_range(_as_fused(node))
-    return [_int8(node, x) if x.dtype == np.int8 else np.clip(x, low, high)]
+    return [_integers(node, x) if x.dtype.kind == "i" else np.clip(x, low, high)]
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -42,9 +47,12 @@ def lower(node: Node, target: Target) -> Call:
     if x.type == "FLOAT32":
         low, high = float_range(_as_fused(node))
         return elementwise(node, "tw_relu_f32", low=low, high=high)
-    if (x.scale, x.zero) != (y.scale, y.zero):
-        return lookup(node, lambda q: _int8(node, q))
     least, most = quantized_range(_as_fused(node), y)
+    if x.type == "INT16":
+        mult, shift = quantize_multiplier(x.scale / y.scale)
+        return elementwise(node, "tw_relu_s16", mult=mult, shift=shift, low=least, high=most)
+    if (x.scale, x.zero) != (y.scale, y.zero):
+        return lookup(node, lambda q: _integers(node, q))
     return elementwise(node, "tw_relu_s8", low=least, high=most)
 
 
@@ -54,6 +62,9 @@ def _cases(op: str) -> Iterator[Case]:
         yield Case(case.node, case.inputs, "tflm" if in_tflm else "litert")
     for quant in ((0.05, 3), (0.05, -128), (0.003, 127), (1.0, 0), (40.0, 5)):
         yield int8_case(op, quant, quant, "tflm" if in_tflm else "litert")
+    why = "neither TFLM nor LiteRT has it for int16"
+    yield int16_case(op, 0.001, 0.001, "tflm" if in_tflm else "none", "" if in_tflm else why)
+    yield int16_case(op, 0.002, 0.0007, {"RELU": "tflm", "RELU6": "litert"}.get(op, "none"), "" if in_tflm else why)
     unequal = "tflm" if op == "RELU" else "litert"  # TFLM's RELU6 passes the input's steps on
     for x, y in (
         ((0.05, 3), (0.03, -20)),

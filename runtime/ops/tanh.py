@@ -10,10 +10,17 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import round_shift
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op
-from twinfer.runtime.ops import _gemmlowp
-from twinfer.runtime.ops._unary import elementwise, float_cases, infer, int8_case, lookup, through_float
+from twinfer.runtime.op import Array, Call, Case, Op, Shape
+from twinfer.runtime.ops import _gemmlowp, _sigmoid, _unary
+from twinfer.runtime.ops._unary import elementwise, float_cases, int8_case, int16_case, lookup, through_float
 from twinfer.runtime.target import Target
+
+
+def infer(node: Node) -> list[Shape]:
+    shapes = _unary.infer(node, "INT16")
+    if node.input(0).type == "INT16":
+        _sigmoid.check(node)
+    return shapes
 
 
 def _int8(node: Node, q: Array) -> Array:
@@ -28,12 +35,18 @@ def _int8(node: Node, q: Array) -> Array:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
+    if x.dtype == np.int16:
+        return [_sigmoid.tanh(node, x)]
     return [_int8(node, x) if x.dtype == np.int8 else np.tanh(x.astype(np.float64)).astype(np.float32)]
 
 
 def lower(node: Node, target: Target) -> Call:
     if node.input(0).type == "FLOAT32":
         return elementwise(node, "tw_tanh_f32")
+    if node.input(0).type == "INT16":
+        mult, shift = _sigmoid.scaling(node)
+        params = {"size": node.output.size, "mult": mult, "shift": shift}
+        return Call("tw_tanh_s16", params, (node.input(0), _sigmoid.table()), (node.output,), inplace=(0,))
     return lookup(node, lambda q: _int8(node, q))
 
 
@@ -44,6 +57,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     # TFLM ignores the output's quantisation
     for scale, zero in ((1 / 64, 5), (1 / 128, -128), (0.1, 127), (1e-4, 0)):
         yield int8_case("TANH", (0.05, 3), (scale, zero), "litert")
+    for scale in (1e-6, 1 / 4096, 1 / 2048, 0.000244, 0.001, 0.03, 2.6):
+        yield int16_case("TANH", scale, 1 / 32768)
 
 
 OP = Op("TANH", infer, reference, lower, cases)
