@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from twinfer.converter.convert import convert
 from twinfer.converter.methods import METHODS
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quant_rules import RULES
-from twinfer.converter.quant_weights import Layer, integers, weight_quant
+from twinfer.converter.quant_weights import Layer, integers, weight_quant, with_weights
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule
 from twinfer.converter.report import compare, fed, sensitivity, widened
@@ -214,7 +213,7 @@ def _change(layer: Layer, quant: Quant, q: Any, data: list[Any], graph: Graph) -
     """What the rounding of the weights changes of the layer's outputs, by the operator's own reference."""
     session, total = Session(make_plan(graph, preserve_all=True)), 0.0
     error = (dequantize(q, quant) - layer.values()).astype(np.float32)
-    plain = replace(layer.node, options={**layer.node.options, "fused_activation_function": "NONE"})
+    plain = with_weights(layer, error)
     for sample in data:
         session.view(graph.inputs[0])[...] = sample["x"]
         session.run()
