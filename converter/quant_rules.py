@@ -69,7 +69,7 @@ def _table(*, int16: int = 0, fixed8: Fixed | None = None, fixed16: Fixed | None
 
 _COMPARISON = Rule((0, 1), integer=True, int16=False)
 _UNIT = 1 / 32768
-_LEAST = 2**-14
+_LEAST = 2**-12
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {

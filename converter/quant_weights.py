@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.affine import LEAST_SCALE, dequantize, quantize
-from twinfer.converter.build import pack
 from twinfer.converter.calibrate import Observed
 from twinfer.converter.quant_rules import Rule
 from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.packed import pack
 from twinfer.runtime.registry import operator
 
 #: Bits of weights -> greatest magnitude; symmetric, so that -128 and -8 are not used.
@@ -91,6 +91,14 @@ def bias_tensor(layer: Layer, values: NDArray[np.float64], in_scale: float, weig
     return replace(source, type=kind, shape=shape, quant=quant, data=steps)
 
 
+def with_weights(layer: Layer, values: NDArray[np.float32]) -> Node:
+    """The node with other weights and no activation: operators may take constants from node or inputs."""
+    inputs = list(layer.node.inputs)
+    inputs[layer.rule.weights or 0] = replace(layer.weights, data=values)
+    options = {**layer.node.options, "fused_activation_function": "NONE"}
+    return replace(layer.node, inputs=tuple(inputs), options=options)
+
+
 def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], seen: Observed) -> NDArray[np.float64]:
     """What the rounding of the weights adds to every output channel on average, negated, [channels].
 
@@ -105,6 +113,6 @@ def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], seen: Observed)
     inputs[position] = seen.mean.astype(np.float32).reshape(node.input(position).shape)
     if rule.bias is not None and rule.bias < len(inputs):
         inputs[rule.bias] = None if inputs[rule.bias] is None else np.zeros(layer.channels, np.float32)
-    plain = replace(node, options={**node.options, "fused_activation_function": "NONE"})
+    plain = with_weights(layer, error)
     (mean,) = operator(node).reference(plain, inputs)
     return np.asarray(-np.asarray(mean, np.float64).reshape(-1, layer.channels).mean(axis=0), np.float64)

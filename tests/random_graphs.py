@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,42 @@ def _prelu(b: Builder, x: Tensor, rng: Rng) -> Tensor:
     return b.op("PRELU", [x, _weights(rng, 1, 1, x.shape[3])])
 
 
+def _positive(op: str) -> Callable[[Builder, Tensor, Rng], Tensor]:
+    """A function of positive values."""
+    return lambda b, x, rng: b.op(op, [b.op("ADD", [b.op("ABS", [x]), np.array([0.5], np.float32)])])
+
+
+def _reduce(op: str) -> Callable[[Builder, Tensor, Rng], Tensor]:
+    return lambda b, x, rng: b.op(op, [x, np.array([2], np.int32)], keep_dims=True)
+
+
+def _transpose_conv(b: Builder, x: Tensor, rng: Rng) -> Tensor:
+    shape = (1, 2 * x.shape[1], 2 * x.shape[2], 3)
+    inputs = [np.array(shape, np.int32), _weights(rng, 3, 2, 2, x.shape[3]), x, _weights(rng, 3)]
+    return b.op("TRANSPOSE_CONV", inputs, shape=shape, type="FLOAT32", padding="SAME", stride_h=2, stride_w=2)
+
+
+def _gather(b: Builder, x: Tensor, rng: Rng) -> Tensor:
+    return b.op("GATHER", [x, rng.integers(0, x.shape[3], 3).astype(np.int32)], axis=3)
+
+
+def _split(b: Builder, x: Tensor, rng: Rng) -> Tensor:
+    sizes = np.array([1, x.shape[1] - 1] if x.shape[1] > 1 else [1], np.int32)
+    shapes = [(1, int(n), *x.shape[2:]) for n in sizes]
+    outs = [replace(x, name=f"split_{len(b.tensors)}_{i}", shape=s) for i, s in enumerate(shapes)]
+    parts = b.node("SPLIT_V", [x, sizes, np.array(1, np.int32)], outs, {"num_splits": len(sizes)})
+    return b.op("CONCATENATION", [*reversed(parts), x], axis=1)
+
+
+def _pack(b: Builder, x: Tensor, rng: Rng) -> Tensor:
+    packed = b.op("PACK", [x, b.op("RELU", [x])], shape=(2, *x.shape), axis=0, values_count=2)
+    return b.op("MEAN", [packed, np.array([0], np.int32)])
+
+
+def _batch_matmul(b: Builder, x: Tensor, rng: Rng) -> Tensor:
+    return b.op("BATCH_MATMUL", [x, b.op("TANH", [x])], adj_y=True)
+
+
 LAYERS: dict[str, Callable[[Builder, Tensor, Rng], Tensor]] = {
     "conv": _conv, "depthwise": _depthwise, "dense": _dense, "concat": _concat, "pad": _pad, "padv2": _padv2,
     "mean": _mean, "transpose": _transpose, "resize": _resize, "slice": _slice, "prelu": _prelu,
@@ -110,7 +147,11 @@ LAYERS: dict[str, Callable[[Builder, Tensor, Rng], Tensor]] = {
     "maximum": _pair("MAXIMUM"), "minimum": _pair("MINIMUM"), "average": _pool("AVERAGE_POOL_2D"),
     "max": _pool("MAX_POOL_2D"), "softmax": _single("SOFTMAX", beta=1.0), "logistic": _single("LOGISTIC"),
     "tanh": _single("TANH"), "relu": _single("RELU"), "relu6": _single("RELU6"), "hard_swish": _single("HARD_SWISH"),
-    "leaky": _single("LEAKY_RELU", alpha=0.1),
+    "abs": _single("ABS"), "exp": _single("EXP"), "log": _positive("LOG"), "rsqrt": _positive("RSQRT"),
+    "sum": _reduce("SUM"), "reduce_max": _reduce("REDUCE_MAX"), "gather": _gather,
+    "reduce_min": _reduce("REDUCE_MIN"), "l2": _single("L2_NORMALIZATION"), "log_softmax": _single("LOG_SOFTMAX"),
+    "squared": _pair("SQUARED_DIFFERENCE"), "transpose_conv": _transpose_conv, "split": _split, "pack": _pack,
+    "matmul": _batch_matmul, "leaky": _single("LEAKY_RELU", alpha=0.1),
 }  # fmt: skip
 
 
