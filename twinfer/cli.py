@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile):
+    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile, _add_convert):
         add(commands)
     return top
 
@@ -187,7 +187,7 @@ def _write_json(path: str, value: Any) -> None:
 
 
 def _write_text(path: str, text: str) -> None:
-    from twinfer.arrays import write_whole
+    from twinfer.converter.whole import write_whole
 
     write_whole(path, lambda file: file.write(text.encode()))
 
@@ -379,3 +379,19 @@ def compile(arguments: argparse.Namespace) -> int:
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
     sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")
     return 0
+
+
+# -- convert -----------------------------------------------------------------------------------------------------------
+
+
+def _add_convert(commands: Any) -> None:
+    from twinfer.cli_convert import EXAMPLES, add_arguments
+
+    about = "turn a float model into a .tflite file, optimised and, on request, quantised"
+    add_arguments(_command(commands, convert, about, *EXAMPLES))
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    from twinfer.cli_convert import run
+
+    return run(arguments)

@@ -7,6 +7,6 @@ from twinfer.runtime.errors import ToolError
 if find_spec("onnx") is None:
     raise ToolError("reading ONNX models needs the package onnx: pip install 'twinfer[convert]'")
 
-from twinfer.converter.onnx.read import read_onnx  # noqa: E402: it imports onnx
+from twinfer.converter.onnx.read import read_onnx
 
 __all__ = ["read_onnx"]

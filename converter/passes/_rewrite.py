@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
-from twinfer.runtime.graph import Graph, Node, Signature, Tensor, consumers
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime import schema
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor, consumers
+from twinfer.runtime.registry import operator
+from twinfer.runtime.shapes import infer_node
 
 #: A pass.
 Pass = Callable[[Graph], Graph]
+
+#: Types whose tensors stand for resources outside of the graph.
+HANDLES = frozenset({"RESOURCE", "VARIANT"})
+
+#: All int8 values, in order.
+EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
+
+_TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -29,20 +45,24 @@ class View:
         self.graph = graph
         self.consumers = consumers(graph)
         self.producers = {tensor: node for node in graph.nodes for tensor in node.outputs}
-        named = (t for s in graph.signatures if s.subgraph == 0 for t in (*s.inputs.values(), *s.outputs.values()))
         #: Tensors that the outside knows: none of them may vanish.
-        self.public = {*graph.inputs, *graph.outputs, *named, *(t for t in graph.tensors if t.variable)}
+        self.public = _public(graph)
 
-    def producer(self, tensor: Tensor | None) -> Node | None:
-        """The node that makes the tensor."""
-        return None if tensor is None else self.producers.get(tensor)
+    def producer(self, tensor: Tensor | None, *ops: str) -> Node | None:
+        """The node that makes the tensor, if it is one of ``ops`` (none given: any)."""
+        node = None if tensor is None else self.producers.get(tensor)
+        return node if node is not None and (not ops or node.op in ops) else None
 
     def feeds(self, tensor: Tensor | None, *ops: str) -> Node | None:
-        """The node that makes ``tensor`` if it is one of ``ops`` and nothing else needs the tensor."""
-        node = self.producer(tensor)
-        if tensor is None or node is None or node.op not in ops or tensor in self.public:
+        """The node that makes ``tensor`` if it is one of ``ops``, may run later, and nothing else needs the tensor."""
+        node = self.producer(tensor, *ops)
+        if tensor is None or node is None or tensor in self.public or touches_state(node):
             return None
-        return node if len(self.consumers.get(tensor, ())) == 1 else None
+        return node if len(self.consumers.get(tensor, ())) == 1 and len(node.outputs) == 1 else None
+
+    def only_here(self, tensor: Tensor) -> bool:
+        """Whether a constant belongs to one node alone: then a changed copy costs no memory."""
+        return tensor.data is not None and tensor not in self.public and len(self.consumers.get(tensor, ())) == 1
 
 
 Rule = Callable[[View, Node], Change | None]
@@ -52,16 +72,18 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
     """The graph after ``rule`` was applied wherever it applies, again and again.
 
     A rule gets every node in order of execution and returns what to change, or None. It must make progress: nothing
-    stops one that undoes itself.
+    stops one that undoes itself. What a change leaves without a reader goes with it.
     """
-    while (change := _first(graph, rule)) is not None:
+    view, at, quiet = View(graph), 0, 0
+    while quiet < len(graph.nodes):
+        change = rule(view, graph.nodes[at % len(graph.nodes)])
+        if change is None:
+            at, quiet = at + 1, quiet + 1
+            continue
         graph = _changed(graph, change)
+        at, quiet = max(0, at % max(1, len(graph.nodes)) - len(change.remove)), 0
+        view = View(graph)
     return graph
-
-
-def _first(graph: Graph, rule: Rule) -> Change | None:
-    view = View(graph)
-    return next((change for node in graph.nodes if (change := rule(view, node)) is not None), None)
 
 
 def _changed(graph: Graph, change: Change) -> Graph:
@@ -69,23 +91,59 @@ def _changed(graph: Graph, change: Change) -> Graph:
     last = max((i for i, node in enumerate(graph.nodes) if node in gone), default=len(graph.nodes) - 1)
     nodes = [n for n in graph.nodes[: last + 1] if n not in gone]
     nodes += [*change.add, *(n for n in graph.nodes[last + 1 :] if n not in gone)]
-    return rebuilt(graph, nodes, change.replaced)
+    graph = rebuilt(graph, nodes, change.replaced)
+    return rebuilt(graph, needed(graph, graph.nodes))
+
+
+def touches_state(node: Node) -> bool:
+    """Whether the node reads or writes what outlives it: then neither its place nor its number of runs may change."""
+    tensors = [t for t in (*node.inputs, *node.outputs) if t is not None]
+    return any(t.variable or t.type in HANDLES for t in tensors)
+
+
+def needed(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes on which an output, a signature or a state depends; custom and control-flow operators always stay."""
+    wanted, kept = set(_public(graph)), []
+    for node in reversed(nodes):
+        effects = touches_state(node) or not node.outputs or node.op.startswith("CUSTOM:") or _calls(node)
+        if effects or any(t in wanted for t in node.outputs):
+            wanted.update(t for t in node.inputs if t is not None)
+            kept.append(node)
+    return kept[::-1]
+
+
+def _calls(node: Node) -> bool:
+    """Whether another subgraph runs, which may have effects."""
+    return any("subgraph" in key for key in node.options)
+
+
+def _public(graph: Graph) -> set[Tensor]:
+    return {*graph.inputs, *graph.outputs, *_named(graph.signatures), *(t for t in graph.tensors if t.variable)}
+
+
+def _named(signatures: Sequence[Signature]) -> list[Tensor]:
+    return [t for s in signatures if s.subgraph == 0 for t in (*s.inputs.values(), *s.outputs.values())]
 
 
 def rebuilt(graph: Graph, nodes: Iterable[Node], replaced: Mapping[Tensor, Tensor] | None = None) -> Graph:
     """The graph over these nodes; the tensors are those that are used, those that were there in their order."""
     replaced = replaced or {}
     made = tuple(_renumbered(node, i, replaced) for i, node in enumerate(nodes))
-    outputs = tuple(replaced.get(t, t) for t in graph.outputs)
-    signatures = tuple(_signature(s, replaced) if s.subgraph == 0 else s for s in graph.signatures)
-    used: dict[Tensor, None] = dict.fromkeys(graph.inputs)
-    for node in made:
-        used.update(dict.fromkeys(t for t in (*node.inputs, *node.outputs) if t is not None))
-    used.update(dict.fromkeys(outputs))
-    named = [t for s in signatures if s.subgraph == 0 for t in (*s.inputs.values(), *s.outputs.values())]
-    used.update(dict.fromkeys([*named, *(t for t in graph.tensors if t.variable)]))
+    read = dict.fromkeys(t for node in made for t in _tensors(node) if t is not None)
+    used = {*read, *_public(graph)}
+    used.update(t for tensor in tuple(used) for t in _described_by(tensor))
     old = dict.fromkeys(t for t in graph.tensors if t in used)
-    return replace(graph, nodes=made, outputs=outputs, signatures=signatures, tensors=tuple({**old, **used}))
+    return replace(graph, nodes=made, tensors=tuple({**old, **read}))
+
+
+def _tensors(node: Node) -> Iterable[Tensor | None]:
+    return (*node.inputs, *node.outputs, *node.extra.get("intermediates", ()))
+
+
+def _described_by(tensor: Tensor) -> list[Tensor]:
+    """Tensors that hold another's scales (blockwise quantisation)."""
+    _, details = tensor.extra.get("details", ("", {}))
+    return [value for value in details.values() if isinstance(value, Tensor)]
 
 
 def _renumbered(node: Node, index: int, replaced: Mapping[Tensor, Tensor]) -> Node:
@@ -96,6 +154,77 @@ def _renumbered(node: Node, index: int, replaced: Mapping[Tensor, Tensor]) -> No
     return replace(node, inputs=inputs, outputs=outputs, index=index)
 
 
-def _signature(signature: Signature, replaced: Mapping[Tensor, Tensor]) -> Signature:
-    outputs = {name: replaced.get(t, t) for name, t in signature.outputs.items()}
-    return replace(signature, outputs=outputs)
+# -- what rules write -------------------------------------------------------------------------------------------------
+
+
+def constant(data: NDArray[Any], name: str, quant: Quant | None = None) -> Tensor:
+    """A constant tensor of the array's type."""
+    stored = np.array(data, order="C")
+    stored.flags.writeable = False
+    return Tensor(name, _TYPES[stored.dtype.newbyteorder("<")], stored.shape, quant, stored)
+
+
+def made(op: str, inputs: Sequence[Tensor | None], output: Tensor, **options: Any) -> Node:
+    """A node with one output and the format's defaults for what ``options`` does not say."""
+    return Node(op, tuple(inputs), (output,), MappingProxyType({**schema.default_options(op), **options}))
+
+
+def with_options(node: Node, **options: Any) -> Node:
+    """The node with some options changed."""
+    return replace(node, options=MappingProxyType({**node.options, **options}))
+
+
+def works(node: Node) -> bool:
+    """Whether twinfer has the operator and it gives the outputs that the node says."""
+    try:
+        return infer_node(node) == [t.shape for t in node.outputs]
+    except TwinferError:
+        return False
+
+
+def bypass(view: View, node: Node, source: Tensor, target: Tensor) -> Change | None:
+    """Takes the node out, which passes ``source`` on as ``target``; None where both must stay.
+
+    A target that the outside knows is written by the source's producer instead.
+    """
+    if touches_state(node) or (source.data is not None and target in view.public):
+        return None
+    if target not in view.public:
+        return Change((node,), (), {target: source})
+    producer = view.producer(source)
+    if producer is None or source in view.public:
+        return None
+    return Change((node,), (), {source: target})
+
+
+def scalar(tensor: Tensor | None) -> float | None:
+    """The one number that a constant holds in all its elements, as stored; None if there is none."""
+    if tensor is None or tensor.data is None or tensor.type not in DTYPES or not tensor.size:
+        return None
+    first = tensor.data.reshape(-1)[0]
+    return float(first) if bool((tensor.data == first).all()) else None
+
+
+def steps_table(node: Node, of: int = 0) -> NDArray[Any] | None:
+    """What an element-wise int8 operator makes of every value of input ``of``, by its reference: int8 [256].
+
+    None where it is no such operator, or another input is no single constant number. This proves rules for int8.
+    """
+    x, y = node.input(of), node.output
+    if (x.type, y.type) != ("INT8", "INT8"):
+        return None
+    inputs = []
+    for i, tensor in enumerate(node.inputs):
+        if i != of and (tensor is None or scalar(tensor) is None):
+            return None
+        inputs.append(_one_number(tensor) if i != of and tensor is not None else replace(x, shape=(256,), data=None))
+    single = replace(node, inputs=tuple(inputs), outputs=(replace(y, shape=(256,)),))
+    if not works(single):
+        return None
+    values = [EVERY_INT8 if t.data is None else t.data for t in inputs]
+    table: NDArray[Any] = operator(single).reference(single, values)[0]
+    return table
+
+
+def _one_number(tensor: Tensor) -> Tensor:
+    return replace(tensor, shape=(1,), data=np.asarray(tensor.data).reshape(-1)[:1])

@@ -1,0 +1,55 @@
+"""Affine quantisation ``real = scale * (q - zero_point)``: from ranges to scales, from values to integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.graph import Quant
+
+#: Scales are kept within what float32 divides without loss.
+LEAST_SCALE, MOST_SCALE = 2.0**-80, 2.0**80
+
+#: Integer type -> least and greatest value of an activation. INT16 is symmetric (zero point 0).
+LIMITS = {"INT8": (-128, 127), "INT16": (-32768, 32767)}
+
+Range = tuple[float, float]
+
+
+def activation(limits: Range, type: str) -> Quant:
+    """Per-tensor quantisation that spreads the range, widened to hold 0, over the type's steps.
+
+    INT8 is asymmetric, INT16 symmetric with zero point 0, as TFLite's kernels want them. Zero is exact in both.
+    """
+    low, high = min(limits[0], 0.0), max(limits[1], 0.0)
+    least, most = LIMITS[type]
+    if type == "INT16":
+        return Quant.per_tensor(_scale(max(-low, high) / most))
+    scale = _scale((high - low) / (most - least))
+    return Quant.per_tensor(scale, int(np.clip(round(least - low / scale), least, most)))
+
+
+def _scale(value: float) -> float:
+    """A float32 scale; 1 for a range that is empty."""
+    return float(np.float32(min(max(value, LEAST_SCALE), MOST_SCALE))) if value else 1.0
+
+
+def quantize(values: NDArray[Any], quant: Quant, low: int, high: int) -> NDArray[np.int64]:
+    """The nearest integers (halves away from zero, as QUANTIZE rounds) within [low, high]; per channel if quant is."""
+    scale, zero = (along(a, values.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
+    steps = values.astype(np.float64) / scale
+    whole = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+    return np.asarray(np.clip(whole + zero, low, high), np.int64)
+
+
+def dequantize(q: NDArray[Any], quant: Quant) -> NDArray[np.float64]:
+    """What the integers stand for."""
+    scale, zero = (along(a, q.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
+    return np.asarray(scale * (q.astype(np.int64) - zero), np.float64)
+
+
+def along(values: NDArray[Any], rank: int, quant: Quant) -> NDArray[Any]:
+    """One value a channel, in a shape that broadcasts against a tensor of that rank."""
+    return values.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)]) if values.size > 1 else values[0]

@@ -1,0 +1,102 @@
+"""Calibration: run the float graph over samples, and note what values every float tensor takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.histogram import Histogram
+from twinfer.converter.samples import Samples, count_of, samples_of
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import make_plan
+from twinfer.runtime.session import Session
+
+#: ``progress(done, total)`` after every sample; the total is None where only reading all samples would tell.
+Progress = Callable[[int, int | None], None]
+
+#: Least weight of a new sample in the moving average of the range (PyTorch's MovingAverageMinMaxObserver has it from
+#: the second sample on; here the first 1 / MOVING samples count alike, so that the first one does not decide).
+MOVING = 0.01
+
+
+@dataclass
+class Observed:
+    """What one tensor was seen to hold: range, moving average of the samples' ranges, histogram, and mean.
+
+    ``total`` is the sum over all samples, with the tensor's shape: bias correction needs the mean of every element.
+    """
+
+    low: float = np.inf
+    high: float = -np.inf
+    moving_low: float = 0.0
+    moving_high: float = 0.0
+    count: int = 0
+    histogram: Histogram = field(default_factory=Histogram)
+    total: NDArray[np.float64] | None = None
+
+    def add(self, value: Array) -> None:
+        """One sample's value, finite and not empty."""
+        low, high = float(value.min()), float(value.max())
+        share = max(MOVING, 1 / (self.count + 1))
+        self.moving_low += share * (low - self.moving_low)
+        self.moving_high += share * (high - self.moving_high)
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.histogram.add(value)
+        self.total = value.astype(np.float64) if self.total is None else self.total + value
+        self.count += 1
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The mean of every element over the samples; zero if there were none."""
+        return np.zeros(1) if self.total is None else self.total / self.count
+
+
+#: What every float tensor of a graph that is not a constant was seen to hold.
+Calibration = Mapping[Tensor, Observed]
+
+
+def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) -> dict[Tensor, Observed]:
+    """Run ``graph`` (float, all shapes known) on every sample, one at a time, and observe all its float tensors.
+
+    Memory does not grow with the number of samples; their order only changes the moving averages. Raises
+    InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``), and where a tensor takes a value
+    that is no number; UnsupportedOperatorError for what twinfer has no kernel for.
+    """
+    session = Session(make_plan(graph, preserve_all=True))
+    seen = {t: Observed() for t in observable(graph)}
+    total = count_of(graph, samples) if progress else None
+    for i, sample in enumerate(samples_of(graph, samples)):
+        run(session, sample)
+        for tensor, observed in seen.items():
+            if tensor in session.plan.offsets and tensor.size:
+                observed.add(_finite(session.view(tensor), tensor, i))
+        if progress is not None:
+            progress(i + 1, total)
+    return seen
+
+
+def observable(graph: Graph) -> list[Tensor]:
+    """The float tensors that are computed or fed."""
+    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None and not t.variable]
+
+
+def run(session: Session, sample: Mapping[Tensor, Array]) -> None:
+    """One inference from fresh state."""
+    session.reset_variables()
+    for tensor, value in sample.items():
+        session.view(tensor)[...] = value
+    session.run()
+
+
+def _finite(value: Array, tensor: Tensor, i: int) -> Array:
+    if not np.isfinite(value).all():
+        bad = value[~np.isfinite(value)][0]
+        raise InvalidArgumentError(
+            f"{tensor} takes the value {bad} on calibration sample {i}: look at the model's weights and that sample"
+        )
+    return value

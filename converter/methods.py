@@ -1,0 +1,141 @@
+"""How a range is chosen from what calibration has seen: the methods by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.affine import LIMITS, Range, activation, dequantize, quantize
+from twinfer.converter.calibrate import Observed
+from twinfer.converter.histogram import HALF
+from twinfer.runtime.errors import InvalidArgumentError
+
+#: Share of the values, in percent, that "percentile" keeps inside the range.
+PERCENTILE = 99.99
+
+#: Candidates for one end of the range in "mse", and thresholds in "entropy".
+CANDIDATES = 100
+
+#: From what was observed and the integer type to the range that is to be spread over it.
+Method = Callable[[Observed, str], Range]
+
+
+def minmax(seen: Observed, type: str) -> Range:
+    """All that was seen."""
+    return seen.low, seen.high
+
+
+def moving_average(seen: Observed, type: str) -> Range:
+    """Exponential moving average of the samples' ranges. Source: Jacob et al. 2018, section 3.1."""
+    return seen.moving_low, seen.moving_high
+
+
+def percentile(seen: Observed, type: str) -> Range:
+    """The range that leaves out (100 - PERCENTILE) / 2 percent of the values at either end, never zero."""
+    counts = seen.histogram.counts.copy()
+    counts[HALF] += seen.histogram.zeros
+    share = np.cumsum(counts) / max(1, counts.sum())
+    tail = (100 - PERCENTILE) / 200
+    first, last = int(np.searchsorted(share, tail, "right")), int(np.searchsorted(share, 1 - tail))
+    edges = seen.histogram.edges()
+    return max(seen.low, float(edges[first])), min(seen.high, float(edges[last + 1]))
+
+
+def mse(seen: Observed, type: str) -> Range:
+    """The range of least mean squared error between the values and what their integers stand for.
+
+    Coordinate descent: each end in turn shrinks over CANDIDATES shares of itself, twice. Values count as their bin's
+    middle; exact zeros have no error. Source: Banner et al. 2019, by search in place of their closed form.
+    """
+    if not seen.histogram.counts.any() or not _coarse(type):
+        return minmax(seen, type)
+    low, high = min(seen.low, 0.0), max(seen.high, 0.0)
+    shares = np.arange(1, CANDIDATES + 1)[::-1] / CANDIDATES
+    best_low, best_high = low, high
+    for _ in range(2):
+        best_low = min((low * s for s in shares), key=lambda end: _error(seen, (end, best_high), type))
+        best_high = min((high * s for s in shares), key=lambda end: _error(seen, (best_low, end), type))
+    return float(best_low), float(best_high)
+
+
+def _error(seen: Observed, limits: Range, type: str) -> float:
+    used = seen.histogram.counts.nonzero()[0]
+    values = seen.histogram.centres()[used]
+    quant = activation(limits, type)
+    error = dequantize(quantize(values, quant, *LIMITS[type]), quant) - values
+    return float(seen.histogram.counts[used] @ (error * error))
+
+
+def entropy(seen: Observed, type: str) -> Range:
+    """The range of least Kullback-Leibler divergence between the values' distribution and its quantised one.
+
+    Clips at a magnitude. Exact zeros, which ReLU makes, are left out: they are exact in every range. Source: Migacz,
+    "8-bit Inference with TensorRT", 2017, with the steps of the asymmetric type in place of 128 magnitudes.
+    """
+    if not seen.histogram.counts.any() or not _coarse(type):
+        return minmax(seen, type)
+    candidates = list(_clipped(seen))
+    return min(candidates, key=lambda limits: _divergence(seen, limits, type))
+
+
+def _clipped(seen: Observed) -> Iterator[Range]:
+    """The whole range, then narrower ones down to a sixteenth."""
+    low, high = min(seen.low, 0.0), max(seen.high, 0.0)
+    peak = max(-low, high)
+    for share in np.linspace(1, 1 / 16, CANDIDATES):
+        yield max(low, -peak * share), min(high, peak * share)
+
+
+def _divergence(seen: Observed, limits: Range, type: str) -> float:
+    """KL(P || Q): P the bins inside the range with the outliers in the outermost, Q those bins after quantisation."""
+    bins = seen.histogram.centres()
+    inside = (bins >= limits[0]) & (bins <= limits[1])
+    if not inside.any():
+        return np.inf
+    first, last = (int(k) for k in inside.nonzero()[0][[0, -1]])
+    counts = seen.histogram.counts.astype(np.float64)
+    kept = counts[first : last + 1]
+    p = kept.copy()
+    p[0] += counts[:first].sum()
+    p[-1] += counts[last + 1 :].sum()
+    steps = quantize(bins[first : last + 1], activation(limits, type), *LIMITS[type])
+    return _kl(p, _spread(kept, steps - steps.min()))
+
+
+def _spread(counts: NDArray[np.float64], steps: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Every bin gets an even share of its step's counts, if it has any of its own."""
+    filled = (counts > 0).astype(np.float64)
+    sums, bins = np.bincount(steps, counts), np.bincount(steps, filled)
+    return np.asarray(filled * (sums / np.maximum(bins, 1))[steps], np.float64)
+
+
+def _kl(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
+    if not q.any():
+        return np.inf
+    p, q = p / p.sum(), q / q.sum()
+    used = p > 0
+    return float((p[used] * np.log(p[used] / np.maximum(q[used], 1e-12))).sum())
+
+
+def _coarse(type: str) -> bool:
+    """Whether the type has fewer steps than the histogram bins: only then is there something to weigh."""
+    least, most = LIMITS[type]
+    return most - least < 2 * HALF
+
+
+METHODS: Mapping[str, Method] = {
+    "minmax": minmax,
+    "moving-average": moving_average,
+    "percentile": percentile,
+    "mse": mse,
+    "entropy": entropy,
+}
+
+
+def method(name: str) -> Method:
+    """The method of that name; InvalidArgumentError if there is none."""
+    if name not in METHODS:
+        raise InvalidArgumentError(f"{name!r} is not a calibration method; there are: {', '.join(METHODS)}")
+    return METHODS[name]

@@ -1,0 +1,91 @@
+"""Operators that clip: which range, and what is known of the range of a tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from twinfer.converter.passes._rewrite import View, scalar
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.ops._activation import RANGES, quantized_range
+
+#: Least and greatest value: real numbers, of int8 tensors stored ones.
+Range = tuple[float, float]
+
+RELUS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
+CLIPS = (*RELUS, "MINIMUM", "MAXIMUM")
+
+#: Range of the results of float operators.
+FLOATS: dict[str, Range] = {
+    "LOGISTIC": (0.0, 1.0), "SOFTMAX": (0.0, 1.0), "TANH": (-1.0, 1.0), "ABS": (0.0, math.inf),
+    "EXP": (0.0, math.inf), "SQRT": (0.0, math.inf), "SQUARE": (0.0, math.inf),
+}  # fmt: skip
+
+#: Operators whose results are elements of their input.
+MOVES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "MAX_POOL_2D"})
+
+
+def whole(tensor: Tensor) -> Range:
+    """All that the type can hold."""
+    if tensor.type == "FLOAT32":
+        return -math.inf, math.inf
+    info = np.iinfo(tensor.dtype)
+    return float(info.min), float(info.max)
+
+
+def activation_range(name: str, tensor: Tensor) -> Range | None:
+    """What an activation leaves of a float32 or int8 tensor; None if it is no clip."""
+    if name not in RANGES:
+        return None
+    if tensor.type == "FLOAT32":
+        low, high = RANGES[name]
+        return -math.inf if low is None else low, math.inf if high is None else high
+    node = Node("RELU", (tensor,), (tensor,), {"fused_activation_function": name})
+    return quantized_range(node, tensor)
+
+
+def clipped(node: Node) -> tuple[Tensor, Range] | None:
+    """What a node clips, and to which range; None if it does anything else (requantising is something else)."""
+    if node.op not in CLIPS or node.output.type not in ("FLOAT32", "INT8"):
+        return None
+    if node.op in RELUS:
+        span = activation_range(node.op, node.output)
+        return (node.input(0), span) if span and _alike(node.input(0), node.output) else None
+    for i in (0, 1):
+        x, bound = node.input(i), scalar(node.input(1 - i))
+        if bound is not None and x.data is None and x.shape == node.output.shape and _alike(x, node.output):
+            low, high = whole(node.output)
+            return x, (max(low, bound), high) if node.op == "MAXIMUM" else (low, min(high, bound))
+    return None
+
+
+def _alike(x: Tensor, y: Tensor) -> bool:
+    return x.quant == y.quant and x.type == y.type and not x.variable and not y.variable
+
+
+def both(a: Range, b: Range) -> Range:
+    """One clip behind the other: b has the last word."""
+    return min(max(a[0], b[0]), b[1]), max(min(a[1], b[1]), b[0])
+
+
+def named(span: Range, tensor: Tensor, names: Iterable[str]) -> str | None:
+    """Which of the activations leaves exactly this of a tensor."""
+    return next((name for name in names if activation_range(name, tensor) == span), None)
+
+
+def bounds(view: View, tensor: Tensor) -> Range:
+    """A range that holds all values of the tensor, as far as its producer tells."""
+    span, node = whole(tensor), view.producer(tensor)
+    if node is None or tensor.type not in ("FLOAT32", "INT8") or len(node.outputs) != 1:
+        return span
+    if node.op in MOVES and node.input(0).type == tensor.type and node.input(0).quant == tensor.quant:
+        span = bounds(view, node.input(0))
+    fused = node.op if node.op in RELUS else str(node.options.get("fused_activation_function", "NONE"))
+    own = clipped(node)
+    if own is not None:
+        span = both(bounds(view, own[0]), own[1])
+    elif (active := activation_range(fused, tensor)) is not None:
+        span = both(span, active)
+    return both(span, FLOATS[node.op]) if tensor.type == "FLOAT32" and node.op in FLOATS else span

@@ -1,0 +1,157 @@
+"""Operators over tensors whose dimensions come in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.passes._rewrite import constant, made, touches_state, with_options
+from twinfer.runtime.graph import DTYPES, EMPTY, Node, Quant, Tensor
+from twinfer.runtime.shapes import is_open
+
+#: Dimension i of the result is dimension ``order[i]`` of the input.
+Order = tuple[int, ...]
+
+#: Operators that compute every element of the output from those at the same place.
+_ELEMENTWISE = """
+ABS ADD CAST CEIL COS DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD GELU GREATER GREATER_EQUAL HARD_SWISH
+LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC MAXIMUM MINIMUM MUL NEG NOT_EQUAL POW
+PRELU QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT SELECT_V2 SIGN SIN SQRT SQUARE
+SQUARED_DIFFERENCE SUB TANH
+"""
+ELEMENTWISE = frozenset(_ELEMENTWISE.split())
+
+#: Inputs that hold one row a dimension, or axes; operators that work along the last dimension, or along an option.
+ROWS: Mapping[str, tuple[int, ...]] = {
+    "PAD": (1,), "PADV2": (1,), "MIRROR_PAD": (1,), "SLICE": (1, 2), "TILE": (1,), "BROADCAST_TO": (1,),
+    "STRIDED_SLICE": (1, 2, 3),
+}  # fmt: skip
+REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
+AXES: Mapping[str, tuple[int, ...]] = {"SPLIT": (0,), "SPLIT_V": (2,), **dict.fromkeys(REDUCTIONS, (1,))}
+LAST = frozenset({"SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"})
+OPTION = frozenset({"CONCATENATION", "GATHER"})
+
+_STRIDED_FLAGS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
+
+
+def inverse(order: Order) -> Order:
+    """The order that puts everything back."""
+    return tuple(order.index(i) for i in range(len(order)))
+
+
+def after(first: Order, second: Order) -> Order:
+    """One transpose for ``first`` and ``second`` behind it."""
+    return tuple(first[i] for i in second)
+
+
+def order_of(node: Node | None) -> Order | None:
+    """The order of a TRANSPOSE that is no more than that, of fixed shapes; None for any other operator."""
+    if node is None or node.op != "TRANSPOSE" or node.input(1).data is None or touches_state(node):
+        return None
+    x, y, order = node.input(0), node.output, tuple(int(i) for i in np.asarray(node.input(1).data).reshape(-1))
+    plain = not is_open(x) and not is_open(y) and x.type == y.type and sorted(order) == list(range(len(x.shape)))
+    return order if plain and turned(x.quant, order) == y.quant else None
+
+
+def transpose(x: Tensor, order: Order, y: Tensor) -> Node:
+    """The TRANSPOSE of x to y."""
+    return made("TRANSPOSE", [x, constant(np.array(order, np.int32), f"{y.name}/order")], y)
+
+
+def turned(quant: Quant | None, order: Order) -> Quant | None:
+    """The quantisation of a transposed tensor."""
+    per_channel = quant is not None and quant.per_channel
+    return Quant(quant.scale, quant.zero_point, order.index(quant.axis)) if per_channel and quant else quant
+
+
+def turned_tensor(x: Tensor, order: Order, name: str) -> Tensor:
+    """A tensor, or constant, with its dimensions in another order."""
+    shape = tuple(x.shape[i] for i in order)
+    data = None if x.data is None else np.ascontiguousarray(x.data.transpose(order))
+    quant = turned(x.quant, order)
+    return replace(x, name=name, shape=shape, quant=quant, data=data, shape_signature=())
+
+
+def operands(node: Node) -> tuple[int, ...]:
+    """The inputs of an operator that ``moved`` takes that hold values."""
+    if node.op in ELEMENTWISE or node.op == "CONCATENATION":
+        return tuple(range(len(node.inputs)))
+    return (1,) if node.op == "SPLIT" else (0,)
+
+
+def flexible(node: Node, order: Order) -> bool:
+    """Whether the operator can work on tensors in that order of dimensions, all of its outputs being of that rank."""
+    rank = len(order)
+    if touches_state(node) or any(len(t.shape) != rank or is_open(t) for t in node.outputs):
+        return False
+    if not all(_movable(node, node.inputs[i], rank) for i in operands(node)):
+        return False
+    settings = (*ROWS.get(node.op, ()), *AXES.get(node.op, ()))
+    if any(i >= len(node.inputs) or node.input(i).data is None for i in settings):
+        return False
+    if node.op == "GATHER":
+        return len(node.input(1).shape) == 1 and not node.options.get("batch_dims")
+    if node.op == "STRIDED_SLICE":
+        return not any(node.options.get(flag) for flag in _STRIDED_FLAGS)
+    known = node.op in ELEMENTWISE | OPTION or bool(settings)
+    return known or (node.op in LAST and order[-1] == rank - 1)
+
+
+def _movable(node: Node, tensor: Tensor | None, rank: int) -> bool:
+    if tensor is None or is_open(tensor):
+        return tensor is None
+    if tensor.size == 1 and node.op in ELEMENTWISE and len(tensor.shape) <= 1:
+        return True
+    plain = tensor.data is None or (tensor.type in DTYPES and tensor.extra == EMPTY)
+    broadcast = tensor.data is not None and node.op in ELEMENTWISE and len(tensor.shape) < rank
+    return plain and (len(tensor.shape) == rank or (broadcast and not (tensor.quant and tensor.quant.per_channel)))
+
+
+def operand(tensor: Tensor | None, order: Order, moved: Mapping[Tensor, Tensor]) -> Tensor | None:
+    """A value as an operator in the other order reads it: from ``moved``, or a constant transposed here."""
+    if tensor is None or tensor in moved or tensor.data is None or len(tensor.shape) <= 1 >= tensor.size:
+        return None if tensor is None else moved.get(tensor, tensor)
+    data = tensor.data.reshape((1,) * (len(order) - len(tensor.shape)) + tensor.shape)
+    return turned_tensor(replace(tensor, shape=data.shape, data=data), order, tensor.name)
+
+
+def reordered(node: Node, order: Order, moved: Mapping[Tensor, Tensor]) -> Node:
+    """A ``flexible`` operator over tensors in another order: what ``moved`` has for its values."""
+    inputs = list(node.inputs)
+    for i in operands(node):
+        inputs[i] = operand(node.inputs[i], order, moved)
+    for i in ROWS.get(node.op, ()):
+        inputs[i] = _like(node.input(i), node.constant(i)[list(order)])
+    for i in AXES.get(node.op, ()):
+        inputs[i] = _like(node.input(i), _axes(node.constant(i), order))
+    now = replace(node, inputs=tuple(inputs), outputs=tuple(moved[t] for t in node.outputs))
+    return with_options(now, **_options(node, order)) if node.op in OPTION or node.op == "STRIDED_SLICE" else now
+
+
+def _options(node: Node, order: Order) -> dict[str, Any]:
+    if node.op in OPTION:
+        return {"axis": order.index(int(node.options.get("axis", 0)) % len(order))}
+    masks = {name: int(node.options.get(name, 0)) for name in ("begin_mask", "end_mask")}
+    return {name: sum((bits >> old & 1) << new for new, old in enumerate(order)) for name, bits in masks.items()}
+
+
+def _like(tensor: Tensor, data: Any) -> Tensor:
+    return replace(tensor, data=np.asarray(data, tensor.dtype).reshape(tensor.shape))
+
+
+def _axes(axes: Any, order: Order) -> list[int]:
+    return [order.index(int(a) % len(order)) for a in np.asarray(axes).reshape(-1)]
+
+
+def only_ones(x: Tensor, order: Order) -> bool:
+    """Whether a transpose moves dimensions of one element only: then the elements stay in their order."""
+    large = [i for i in order if x.shape[i] != 1]
+    return large == sorted(large)
+
+
+def sorted_orders(orders: Sequence[int]) -> Order:
+    """Where each number stands once they are sorted."""
+    return tuple(sorted(orders).index(i) for i in orders)

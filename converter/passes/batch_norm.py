@@ -1,0 +1,159 @@
+"""Multiplications and additions around convolutions and dense layers go into their weights and bias."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.passes._rewrite import Change, View, constant, rewrite, touches_state, with_options
+from twinfer.converter.passes.elementwise_constants import Affine, affine
+from twinfer.runtime.graph import Graph, Node, Tensor
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Where an operator has its input, weights and bias, and which axis of the weights the output's channels are."""
+
+    x: int
+    weights: int
+    bias: int
+    axis: int
+
+
+LAYERS: Mapping[str, Layer] = MappingProxyType(
+    {
+        "CONV_2D": Layer(0, 1, 2, 0),
+        "DEPTHWISE_CONV_2D": Layer(0, 1, 2, 3),
+        "FULLY_CONNECTED": Layer(0, 1, 2, 0),
+        "TRANSPOSE_CONV": Layer(2, 1, 3, 0),
+    }
+)
+
+
+def batch_norm(graph: Graph) -> Graph:
+    """MUL, ADD, SUB and DIV by constants, one an output channel or one for all, behind float CONV_2D,
+    DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED become part of weights and bias; before CONV_2D,
+    DEPTHWISE_CONV_2D and FULLY_CONNECTED, too, but additions only where no window sees padding.
+
+    Weights that several operators share stay.
+    """
+    return rewrite(rewrite(graph, _behind), _before)
+
+
+def _foldable(view: View, node: Node | None) -> tuple[Layer, Tensor] | None:
+    """The layer and its weights, if they are float constants of its own."""
+    layer = LAYERS.get(node.op) if node is not None else None
+    if node is None or layer is None or touches_state(node):
+        return None
+    weights, bias = node.input(layer.weights), node.optional(layer.bias)
+    if weights.type != "FLOAT32" or node.output.type != "FLOAT32" or not view.only_here(weights):
+        return None
+    return (layer, weights) if bias is None or bias.data is not None else None
+
+
+def _behind(view: View, node: Node) -> Change | None:
+    form = affine(node)
+    before = view.feeds(form.x, *LAYERS) if form else None
+    found = _foldable(view, before)
+    if form is None or before is None or found is None or before.options["fused_activation_function"] != "NONE":
+        return None
+    layer, weights = found
+    channels = weights.shape[layer.axis]
+    scale, offset = _per_channel(form.scale, channels), _per_channel(form.offset, channels)
+    if scale is None or offset is None:
+        return None
+    shape = [-1 if i == layer.axis else 1 for i in range(len(weights.shape))]
+    folded = np.asarray(weights.data, np.float64) * scale.reshape(shape)
+    now = _with(before, layer, folded, _bias(before, layer, channels) * scale + offset)
+    if now is None:
+        return None
+    active = with_options(now, fused_activation_function=node.options["fused_activation_function"])
+    return Change((before, node), (replace(active, outputs=node.outputs),))
+
+
+def _per_channel(values: Floats, channels: int) -> Floats | None:
+    """The constant as one number a channel; None if it varies along other axes."""
+    if values.size != 1 and (values.size != channels or values.shape[-1] != channels):
+        return None
+    return np.broadcast_to(values.reshape(-1), (channels,))
+
+
+def _bias(node: Node, layer: Layer, channels: int) -> Floats:
+    bias = node.optional(layer.bias)
+    return np.zeros(channels) if bias is None else np.asarray(bias.data, np.float64).reshape(-1)
+
+
+def _with(node: Node, layer: Layer, weights: Floats, bias: Floats) -> Node | None:
+    """The node with other weights and bias; None if they leave float32."""
+    if not all(bool((np.abs(v) <= np.finfo(np.float32).max).all()) for v in (weights, bias)):
+        return None
+    old, old_bias = node.input(layer.weights), node.optional(layer.bias)
+    name = old_bias.name if old_bias is not None else f"{node.output.name}/bias"
+    inputs = [*node.inputs, *[None] * (layer.bias + 1 - len(node.inputs))]
+    inputs[layer.weights] = constant(weights.astype(np.float32), old.name)
+    inputs[layer.bias] = constant(bias.astype(np.float32), name)
+    count = len(node.inputs) if old_bias is None and not bias.any() else len(inputs)
+    return replace(node, inputs=tuple(inputs[:count]))
+
+
+def _before(view: View, node: Node) -> Change | None:
+    found = _foldable(view, node) if node.op != "TRANSPOSE_CONV" else None
+    inner = view.feeds(node.input(LAYERS[node.op].x)) if found else None
+    form = affine(inner)
+    if found is None or inner is None or form is None or inner.options["fused_activation_function"] != "NONE":
+        return None
+    if form.offset.any() and not _unpadded(node):
+        return None
+    now = _absorbed(node, *found, form)
+    return Change((inner, node), (replace(now, inputs=(form.x, *now.inputs[1:])),)) if now else None
+
+
+def _absorbed(node: Node, layer: Layer, weights: Tensor, form: Affine) -> Node | None:
+    """The node over ``form.x``; None where the constants are not one a channel of the input."""
+    dense = node.op == "FULLY_CONNECTED"
+    scale, offset = (
+        _seen(v, form.x, weights.shape[-1] if dense else form.x.shape[-1]) for v in (form.scale, form.offset)
+    )
+    if scale is None or offset is None:
+        return None
+    values = np.asarray(weights.data, np.float64)
+    by_weight, add = (_spread(node, values.shape, v) for v in (scale, offset))
+    axes = tuple(i for i in range(values.ndim) if i != layer.axis)
+    bias = _bias(node, layer, weights.shape[layer.axis]) + (values * add).sum(axes)
+    return _with(node, layer, values * by_weight, bias)
+
+
+def _seen(values: Floats, x: Tensor, depth: int) -> Floats | None:
+    """The constant along the last ``depth`` elements of x; None if it differs from row to row."""
+    if values.size == 1:
+        return np.broadcast_to(values.reshape(-1), (depth,))
+    rows = np.broadcast_to(values, x.shape).reshape(-1, depth)
+    return np.array(rows[0]) if bool((rows == rows[0]).all()) else None
+
+
+def _spread(node: Node, shape: tuple[int, ...], channels: Floats) -> Floats:
+    """One number an input channel -> the weights' shape."""
+    if node.op == "DEPTHWISE_CONV_2D":
+        return np.broadcast_to(channels.repeat(shape[3] // channels.size), shape)
+    groups = channels.size // shape[-1]
+    per_output = channels.reshape(groups, -1).repeat(shape[0] // groups, axis=0)
+    return np.broadcast_to(per_output.reshape(shape[0], *[1] * (len(shape) - 2), shape[-1]), shape)
+
+
+def _unpadded(node: Node) -> bool:
+    """Whether no window reaches into padding."""
+    if node.op == "FULLY_CONNECTED" or node.options["padding"] == "VALID":
+        return True
+    for extent, out, size, d in zip(
+        node.input(0).shape[1:3], node.output.shape[1:3], node.input(1).shape[1:3], "hw", strict=True
+    ):
+        reach = (size - 1) * int(node.options[f"dilation_{d}_factor"]) + 1
+        if (out - 1) * int(node.options[f"stride_{d}"]) + reach > extent:
+            return False
+    return True

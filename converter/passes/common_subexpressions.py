@@ -1,0 +1,53 @@
+"""What is computed twice is computed once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from dataclasses import replace
+
+from twinfer.converter.passes._rewrite import View, rebuilt, touches_state
+from twinfer.runtime.graph import Graph, Node, Quant, Tensor
+from twinfer.runtime.registry import operators
+
+
+def common_subexpressions(graph: Graph) -> Graph:
+    """Of operators with the same inputs, options and kind of outputs the first serves all readers; constants count as
+    the same by value. Operators that twinfer does not know (random numbers, custom ones) and state are left alone."""
+    view, known, instead, kept = View(graph), dict[Hashable, Node](), dict[Tensor, Tensor](), list[Node]()
+    for node in graph.nodes:
+        now = replace(node, inputs=tuple(None if t is None else instead.get(t, t) for t in node.inputs))
+        first = known.setdefault(_key(now), now) if _comparable(node) else now
+        taken = None if first is now else _taken(view, first, now)
+        if taken is None:
+            kept.append(now)
+        else:
+            instead.update(taken)
+    return graph if len(kept) == len(graph.nodes) else rebuilt(graph, kept, instead)
+
+
+def _comparable(node: Node) -> bool:
+    return node.op in operators() and not touches_state(node) and not node.extra
+
+
+def _taken(view: View, first: Node, second: Node) -> dict[Tensor, Tensor] | None:
+    """The outputs that the second node's readers see; None if the outside knows one that must be written, too."""
+    if any(t in view.public for t in second.outputs):
+        return None
+    return dict(zip(second.outputs, first.outputs, strict=True))
+
+
+def _key(node: Node) -> Hashable:
+    inputs = tuple(None if t is None else t if t.data is None or t.extra else _value(t) for t in node.inputs)
+    outputs = tuple((t.type, t.shape, t.shape_signature, _quant(t.quant)) for t in node.outputs)
+    return node.op, node.version, inputs, outputs, repr(sorted(node.options.items()))
+
+
+def _value(tensor: Tensor) -> Hashable:
+    """What makes two constants the same."""
+    data = b"" if tensor.data is None else tensor.data.tobytes()
+    return tensor.type, tensor.shape, _quant(tensor.quant), hashlib.sha256(data).digest()
+
+
+def _quant(quant: Quant | None) -> Hashable:
+    return None if quant is None else (quant.scale.tobytes(), quant.zero_point.tobytes(), quant.axis)

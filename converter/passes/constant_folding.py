@@ -1,0 +1,62 @@
+"""What depends on constants alone is computed ahead of time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinfer.converter.passes._rewrite import Change, View, constant, rewrite, touches_state, works
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.registry import operator
+from twinfer.runtime.shapes import SHAPE_OPS, guarded, is_open
+
+#: Bytes that a folded result may always have; beyond them it must not take more than the constants it is made of.
+SMALL = 1024
+
+
+def constant_folding(graph: Graph) -> Graph:
+    """Operators over constants become their result, computed by the operator's reference; so does SHAPE of what has a
+    fixed shape.
+
+    Left as they are: results that would make the model larger (a BROADCAST_TO, float16 weights behind DEQUANTIZE) and
+    outputs of the graph, which a run must write.
+    """
+    return rewrite(graph, _fold)
+
+
+def _fold(view: View, node: Node) -> Change | None:
+    if touches_state(node) or not node.outputs or any(t in view.public for t in node.outputs):
+        return None
+    if not all(t is None or _known(node, t) for t in node.inputs) or not any(node.inputs) or not _fits(view, node):
+        return None
+    values = results(node)
+    if values is None:
+        return None
+    named = zip(node.outputs, values, strict=True)
+    return Change((node,), (), {t: constant(value, t.name, t.quant) for t, value in named})
+
+
+def _known(node: Node, tensor: Tensor) -> bool:
+    """Whether all that the node takes of the tensor is known: its value, or for SHAPE and RANK its shape."""
+    if node.op in SHAPE_OPS:
+        return not is_open(tensor)
+    return tensor.data is not None and tensor.type in DTYPES and "sparsity" not in tensor.extra
+
+
+def _fits(view: View, node: Node) -> bool:
+    freed = sum(t.nbytes for t in node.inputs if t is not None and view.only_here(t))
+    return all(t.type in DTYPES for t in node.outputs) and sum(t.nbytes for t in node.outputs) <= max(SMALL, freed)
+
+
+def results(node: Node) -> list[Array] | None:
+    """The outputs of a node over constants; None where twinfer lacks the operator or the node does not hold."""
+    if not works(node):
+        return None
+    inputs = [None if t is None else np.zeros(t.shape, np.uint8) if t.data is None else t.data for t in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            values = guarded(node, lambda: operator(node).reference(node, inputs))
+    except TwinferError:
+        return None
+    return [np.asarray(value, t.dtype).reshape(t.shape) for value, t in zip(values, node.outputs, strict=True)]

@@ -1,0 +1,12 @@
+"""Operators whose results nobody needs."""
+
+from __future__ import annotations
+
+from twinfer.converter.passes._rewrite import needed, rebuilt
+from twinfer.runtime.graph import Graph
+
+
+def dead_code(graph: Graph) -> Graph:
+    """Leaves out operators, and then constants, that no output, signature or state depends on."""
+    nodes = needed(graph, graph.nodes)
+    return graph if len(nodes) == len(graph.nodes) else rebuilt(graph, nodes)

@@ -1,0 +1,103 @@
+"""Operators that pass their input on unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from twinfer.converter.passes._rewrite import EVERY_INT8, Change, View, bypass, rewrite, scalar, steps_table
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.registry import operator
+from twinfer.runtime.shapes import is_open
+
+_16_BITS = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+
+#: Operators that give every element its own value where the shape stays: which input.
+SAME_SHAPE: Mapping[str, int] = MappingProxyType(
+    {
+        "RESHAPE": 0, "SQUEEZE": 0, "EXPAND_DIMS": 0, "PAD": 0, "PADV2": 0, "MIRROR_PAD": 0, "SLICE": 0, "TILE": 0,
+        "CONCATENATION": 0, "SPLIT": 1, "SPLIT_V": 0, "BROADCAST_TO": 0, "CAST": 0,
+    }
+)  # fmt: skip
+
+#: int8 operators of one element that a table of all values proves to do nothing.
+BY_TABLE = frozenset(
+    {"QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"}
+)
+
+
+def identities(graph: Graph) -> Graph:
+    """Leaves out operators that change nothing: moves to where everything is already, CAST to the same type,
+    x * 1 and x + 0, QUANTIZE of what DEQUANTIZE made of the same integers.
+
+    Quantised element-wise operators go where all values of the type come out as they went in.
+    """
+    return rewrite(graph, _pass_on)
+
+
+def _pass_on(view: View, node: Node) -> Change | None:
+    if len(node.outputs) != 1 or any(t is not None and is_open(t) for t in (*node.inputs, *node.outputs)):
+        return None
+    for source in dict.fromkeys(t for t in node.inputs if t is not None):
+        unlike = source.type != node.output.type or source.shape != node.output.shape
+        if not unlike and same_steps(source, node.output) and _unchanged(node, node.inputs.index(source)):
+            return bypass(view, node, source, node.output)
+    return _there_and_back(view, node)
+
+
+def same_steps(a: Tensor, b: Tensor) -> bool:
+    """Whether the same integers stand for the same numbers."""
+    return a.quant == b.quant or (a.dtype.kind not in "iu" and not (a.quant or b.quant))
+
+
+def _unchanged(node: Node, i: int) -> bool:
+    if node.options.get("fused_activation_function", "NONE") != "NONE" and node.output.type != "INT8":
+        return False
+    if node.op == "TRANSPOSE":
+        return i == 0 and _in_order(node)
+    if node.op == "STRIDED_SLICE":
+        return i == 0 and _whole(node)
+    if node.op in SAME_SHAPE:
+        known = all(t is None or t.data is not None for j, t in enumerate(node.inputs) if j != i)
+        return SAME_SHAPE[node.op] == i and known
+    if node.op in BY_TABLE and node.output.type == "INT8":
+        table = steps_table(node, i)
+        return table is not None and bool((table == EVERY_INT8).all())
+    return node.output.quant is None and _neutral(node, i)
+
+
+def _neutral(node: Node, i: int) -> bool:
+    """x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1 without quantisation."""
+    number = scalar(node.optional(1 - i)) if len(node.inputs) == 2 else None
+    either, first = {"ADD": 0.0, "MUL": 1.0}, {"SUB": 0.0, "DIV": 1.0}
+    return number is not None and number in (either.get(node.op), first.get(node.op) if i == 0 else None)
+
+
+def _in_order(node: Node) -> bool:
+    order = node.input(1).data
+    return order is not None and bool((order.reshape(-1) == np.arange(order.size)).all())
+
+
+def _whole(node: Node) -> bool:
+    """A STRIDED_SLICE of the input's shape: all of it, unless it runs backwards or renames dimensions."""
+    steps = node.input(3).data
+    plain = not any(node.options.get(mask) for mask in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask", "offset"))
+    return plain and steps is not None and bool((steps == 1).all())
+
+
+def _there_and_back(view: View, node: Node) -> Change | None:
+    """QUANTIZE(DEQUANTIZE(q)) where every integer comes back."""
+    back = view.producer(node.input(0), "DEQUANTIZE") if node.op == "QUANTIZE" else None
+    if back is None:
+        return None
+    source, target = back.input(0), node.output
+    every = {"INT8": EVERY_INT8, "INT16": _16_BITS}.get(source.type)
+    if every is None or source.type != target.type or source.quant != target.quant or source.variable:
+        return None
+    if source.quant is None or source.quant.per_channel:
+        return None
+    real = operator(back).reference(back, [every])[0]
+    same = (operator(node).reference(node, [real])[0] == every).all()
+    return bypass(view, node, source, target) if same else None

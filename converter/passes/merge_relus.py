@@ -1,0 +1,63 @@
+"""Clips: several in a row become one, those that clip nothing go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from twinfer.converter.passes._clip import RELUS, Range, both, bounds, clipped, named, whole
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state
+from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Operators for clips that TFLM has, too.
+COMMON = ("RELU", "RELU6")
+
+
+def merge_relus(graph: Graph) -> Graph:
+    """RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1, and MINIMUM and MAXIMUM with one number: where all values lie inside
+    of the range already (what the producer leaves, what int8 can hold) the clip goes; several become one RELU.
+
+    int8 only where all tensors have the same quantisation.
+    """
+    return rewrite(graph, _merge)
+
+
+def _merge(view: View, node: Node) -> Change | None:
+    clip = clipped(node)
+    if clip is None or touches_state(node):
+        return None
+    source, span = clip
+    known = bounds(view, source)
+    if span[0] <= known[0] and known[1] <= span[1]:
+        return bypass(view, node, source, node.output)
+    return _joined(view, node, source, span)
+
+
+def _joined(view: View, node: Node, source: Tensor, span: Range) -> Change | None:
+    """The node and all clips before it as fewer operators, or as a RELU."""
+    chain = [node]
+    while (before := view.feeds(source)) is not None and (inner := clipped(before)) is not None:
+        chain, source, span = [before, *chain], inner[0], both(inner[1], span)
+    ops = _written(span, source, node.output, [n.op for n in chain])
+    better = len(ops) < len(chain) or (len(chain) == 1 and ops[0].op in RELUS and node.op not in RELUS)
+    return Change(tuple(chain), ops) if better else None
+
+
+def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[Node, ...]:
+    """Operators that clip x to the range, of those that every runtime has and those that are there already."""
+    if name := named(span, y, (*COMMON, *known)):
+        return (made(name, [x], y),)
+    low, high = whole(y)
+    if span[0] == low:
+        return (_bounded("MINIMUM", x, span[1], y),)
+    if span[1] == high:
+        return (_bounded("MAXIMUM", x, span[0], y),)
+    middle = replace(y, name=f"{y.name}/least", shape_signature=())
+    first = _written((span[0], high), x, middle, known)
+    return (*first, _bounded("MINIMUM", middle, span[1], y))
+
+
+def _bounded(op: str, x: Tensor, bound: float, y: Tensor) -> Node:
+    return made(op, [x, constant(np.array(bound, y.dtype), f"{y.name}/bound", y.quant)], y)

@@ -1,0 +1,233 @@
+"""Transposes: pushed to where they meet, merged, cancelled, absorbed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.passes._flip import cheaper, cost
+from twinfer.converter.passes._layout import (
+    REDUCTIONS,
+    Order,
+    after,
+    inverse,
+    only_ones,
+    order_of,
+    sorted_orders,
+    transpose,
+    turned_tensor,
+)
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rebuilt, rewrite, touches_state
+from twinfer.converter.passes.reshapes import reshaped
+from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
+from twinfer.runtime.shapes import is_open
+
+NHWC: Order = (0, 2, 3, 1)
+
+
+def transposes(graph: Graph) -> Graph:
+    """As few and small TRANSPOSEs as can be had.
+
+    Two in a row become one, those of constants are done here, FULLY_CONNECTED around a flattening takes the order into
+    its weights. Element-wise operators, CONCATENATION, PAD, SPLIT, SLICE, reductions and the like work in any order:
+    groups of them change theirs together wherever fewer bytes are moved for it, so that a convolutional net that came
+    in from NCHW keeps those at its inputs and outputs only. What moves single elements becomes a RESHAPE.
+    """
+    graph = _tidy(graph)
+    while (better := cheaper(graph, _tidy)) is not None:
+        graph = better
+    return rewrite(graph, _no_move)
+
+
+def _tidy(graph: Graph) -> Graph:
+    return rewrite(graph, _local)
+
+
+def nhwc_io(graph: Graph) -> Graph:
+    """Changes the interface: inputs and outputs of four dimensions that come in NCHW are NHWC afterwards, under their
+    names, wherever that saves transposes. No part of the pipeline; run ``transposes`` before it.
+
+    What was in NCHW must then be fed, and comes out, as ``value.transpose(0, 2, 3, 1)``.
+    """
+    for tensor in (*graph.inputs, *graph.outputs):
+        if len(tensor.shape) == 4 and not is_open(tensor) and tensor.data is None:
+            turned = transposes(_with_end(graph, tensor))
+            graph = turned if cost(turned) < cost(graph) else graph
+    return graph
+
+
+def _with_end(graph: Graph, old: Tensor) -> Graph:
+    """The graph with an input or output in NHWC and a TRANSPOSE beside it."""
+    new = turned_tensor(old, NHWC, old.name)
+    nodes = list(graph.nodes)
+    if old in graph.inputs:
+        nodes.insert(0, transpose(new, inverse(NHWC), old))
+    else:
+        nodes.append(transpose(old, NHWC, new))
+    inputs = tuple(new if t is old else t for t in graph.inputs)
+    outputs = tuple(new if t is old and old not in graph.inputs else t for t in graph.outputs)
+    signatures = tuple(
+        s if s.subgraph else replace(s, inputs=_swapped(s.inputs, old, new), outputs=_swapped(s.outputs, old, new))
+        for s in graph.signatures
+    )
+    return rebuilt(replace(graph, inputs=inputs, outputs=outputs, signatures=signatures), nodes)
+
+
+def _swapped(tensors: Mapping[str, Tensor], old: Tensor, new: Tensor) -> dict[str, Tensor]:
+    return {name: new if t is old else t for name, t in tensors.items()}
+
+
+# -- rules for one node -----------------------------------------------------------------------------------------------
+
+
+def _local(view: View, node: Node) -> Change | None:
+    order = order_of(node)
+    if order is not None:
+        return _merged(view, node, order) or _rows(view, node, order)
+    if touches_state(node):
+        return None
+    if node.op in (*REDUCTIONS, "ARG_MAX", "ARG_MIN"):
+        return _reduction(view, node)
+    if node.op == "FULLY_CONNECTED":
+        return _columns(view, node)
+    return _single_dimensions(view, node) if node.op in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS") else None
+
+
+def _merged(view: View, node: Node, order: Order) -> Change | None:
+    """Of a constant, of nothing, behind another one."""
+    x, y = node.input(0), node.output
+    if x.data is not None and x.type in DTYPES and not x.extra and y not in view.public:
+        return Change((node,), (), {y: turned_tensor(x, order, y.name)})
+    if order == tuple(range(len(order))) and (change := bypass(view, node, x, y)):
+        return change
+    before = view.producer(x)
+    first = order_of(before)
+    if before is None or first is None:
+        return None
+    return Change((node,), (transpose(before.input(0), after(first, order), y),))
+
+
+def _single_dimensions(view: View, node: Node) -> Change | None:
+    """RESHAPE(TRANSPOSE(x)) that only adds or drops dimensions of one element: the transpose goes behind it."""
+    before, order = _before(view, node)
+    if before is None or order is None:
+        return None
+    x, y = before.input(0), node.output
+    places = [i for i, extent in enumerate(y.shape) if extent != 1]
+    sources = [i for i in order if x.shape[i] != 1]
+    if [y.shape[i] for i in places] != [x.shape[i] for i in sources] or _per_channel(x, y):
+        return None
+    again = list(range(len(y.shape)))
+    for place, rank in zip(places, sorted_orders(sources), strict=True):
+        again[place] = places[rank]
+    return _put_behind(view, before, node, tuple(again), lambda middle: reshaped(x, middle))
+
+
+def _reduction(view: View, node: Node) -> Change | None:
+    """A reduction that drops dimensions of TRANSPOSE(x): the other dimensions may keep their order."""
+    before, order = _before(view, node)
+    axes = node.input(1).data if len(node.inputs) > 1 else None
+    if before is None or order is None or axes is None or node.options.get("keep_dims") or _per_channel(node.output):
+        return None
+    gone = [int(a) % len(order) for a in axes.reshape(-1)]
+    left = [source for i, source in enumerate(order) if i not in gone]
+    moved = replace(node.input(1), data=np.array([order[a] for a in gone], axes.dtype).reshape(axes.shape))
+    inputs = (before.input(0), moved)
+    return _put_behind(view, before, node, sorted_orders(left), lambda y: replace(node, inputs=inputs, outputs=(y,)))
+
+
+def _before(view: View, node: Node) -> tuple[Node | None, Order | None]:
+    """The TRANSPOSE in front of a node that makes another rank, and its order."""
+    before = view.producer(node.input(0), "TRANSPOSE")
+    fixed = not is_open(node.input(0)) and not is_open(node.output) and not touches_state(node)
+    return (before, order_of(before)) if fixed else (None, None)
+
+
+def _put_behind(view: View, before: Node, node: Node, order: Order, make: Callable[[Tensor], Node]) -> Change | None:
+    """The node without the transpose before it, and what is left of that behind it; None if both would stay."""
+    y = node.output
+    if order == tuple(range(len(order))):
+        return Change((node,), (make(y),))
+    if view.feeds(before.output) is None:
+        return None
+    middle = turned_tensor(y, inverse(order), f"{y.name}/turned")
+    return Change((before, node), (make(middle), transpose(middle, order, y)))
+
+
+def _per_channel(*tensors: Tensor) -> bool:
+    return any(t.quant is not None and t.quant.per_channel for t in tensors)
+
+
+def _no_move(view: View, node: Node) -> Change | None:
+    """A TRANSPOSE that leaves all elements in their order is a RESHAPE."""
+    order = order_of(node)
+    if order is None or not only_ones(node.input(0), order) or _per_channel(node.output):
+        return None
+    return Change((node,), (reshaped(node.input(0), node.output),))
+
+
+# -- FULLY_CONNECTED --------------------------------------------------------------------------------------------------
+
+
+def _same_in_rows(shape: tuple[int, ...], order: Order, depth: int) -> NDArray[np.int64] | None:
+    """Which element of a row of ``depth`` the transpose puts at each place; None if it mixes rows or treats them
+    differently."""
+    places = np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1, depth)
+    within = places - np.arange(len(places))[:, None] * depth
+    return np.array(within[0]) if bool((within == within[0]).all() and within.min() >= 0) else None
+
+
+def _parameters(view: View, node: Node) -> Tensor | None:
+    """The weights, if they and the bias may be changed here."""
+    w, bias = node.input(1), node.optional(2)
+    plain = w.type in DTYPES and not {"details", "sparsity"} & set(w.extra)
+    own = plain and view.only_here(w) and (bias is None or bias.data is not None)
+    return w if own and len(w.shape) == 2 and node.options.get("weights_format", "DEFAULT") == "DEFAULT" else None
+
+
+def _columns(view: View, node: Node) -> Change | None:
+    """FULLY_CONNECTED over a flattened TRANSPOSE takes the order into the columns of its weights."""
+    x, w = node.input(0), _parameters(view, node)
+    middle = view.producer(x, "RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+    before = view.producer(middle.input(0) if middle is not None else x, "TRANSPOSE")
+    order = order_of(before)
+    if before is None or order is None or w is None or w.data is None or is_open(x) or before.input(0).quant != x.quant:
+        return None
+    places = _same_in_rows(before.input(0).shape, order, w.shape[1])
+    if places is None or (w.quant is not None and w.quant.per_channel and w.quant.axis):
+        return None
+    weights = np.empty_like(w.data)
+    weights[:, places] = w.data
+    flat = replace(x, name=f"{x.name}/flat", shape_signature=())
+    now = replace(node, inputs=(flat, constant(weights, w.name, w.quant), *node.inputs[2:]))
+    return Change((node,), (reshaped(before.input(0), flat), now))
+
+
+def _rows(view: View, node: Node, order: Order) -> Change | None:
+    """The TRANSPOSE of what FULLY_CONNECTED made goes into the rows of its weights, and into the bias."""
+    middle = view.feeds(node.input(0), "RESHAPE", "EXPAND_DIMS")
+    dense = view.feeds(middle.input(0), "FULLY_CONNECTED") if middle is not None else None
+    w = _parameters(view, dense) if dense is not None else None
+    if middle is None or dense is None or w is None or w.data is None:
+        return None
+    places = _same_in_rows(node.input(0).shape, order, w.shape[0])
+    if places is None or _per_channel(dense.output) or dense.output.quant != node.output.quant:
+        return None
+    parameters = [None if t is None else _taken(t, places) for t in dense.inputs[1:3]]
+    y = replace(dense.output, name=f"{dense.output.name}/turned", shape_signature=())
+    now = replace(dense, inputs=(dense.input(0), *parameters), outputs=(y,))
+    return Change((dense, middle, node), (now, reshaped(y, node.output)))
+
+
+def _taken(t: Tensor, places: NDArray[np.int64]) -> Tensor:
+    """Weights or bias with their rows, and the scales of these, in another order."""
+    quant = t.quant
+    if quant is not None and quant.per_channel:
+        quant = Quant(quant.scale[places], quant.zero_point[places], quant.axis)
+    data = np.asarray(t.data)
+    rows = data.reshape(-1)[places].reshape(data.shape) if t.size == len(places) else data[places]
+    return constant(rows, t.name, quant)

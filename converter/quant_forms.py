@@ -1,0 +1,62 @@
+"""Whether a node can be quantised, and as what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from twinfer.converter.quant_rules import RULES, Rule
+from twinfer.converter.recipe import Choice
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.registry import operators
+
+
+def precision_of(node: Node, wanted: Choice) -> Choice:
+    """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float."""
+    rule = RULES.get(node.op)
+    if rule is None or wanted.precision == "float" or not _is_float(node, rule):
+        return replace(wanted, precision="float")
+    if wanted.precision == "int16x8":
+        return wanted if rule.int16 else replace(wanted, precision="float")
+    if not _has_kernel(node, rule):
+        return replace(wanted, precision="float")
+    return replace(wanted, precision="int8") if wanted.precision == "int4" and not rule.int4 else wanted
+
+
+def _is_float(node: Node, rule: Rule) -> bool:
+    """Whether all that would be quantised is float, and what must be constant is."""
+    values = [node.input(i) for i in rule.values(node)]
+    parameters = [node.optional(i) for i in (rule.weights, rule.bias) if i is not None]
+    if rule.weights is not None and node.optional(rule.weights) is None:
+        return False
+    outputs = () if rule.integer else node.outputs
+    floats = all(t.type == "FLOAT32" and not t.variable for t in (*values, *outputs))
+    return (
+        floats and bool(values) and all(t is None or (t.type == "FLOAT32" and t.data is not None) for t in parameters)
+    )
+
+
+def _has_kernel(node: Node, rule: Rule) -> bool:
+    """Whether twinfer runs the int8 form: asked of the operator itself, with quantisations that stand for any."""
+    if node.op not in operators():
+        return False
+    quant = Quant.per_tensor(1.0)
+    out = Quant.per_tensor(*rule.fixed8) if rule.fixed8 else quant
+    inputs: list[Tensor | None] = list(node.inputs)
+    for i in (*rule.values(node), *(() if rule.weights is None else (rule.weights,))):
+        inputs[i] = _int(node.input(i), "INT8", quant)
+    if rule.bias is not None and node.optional(rule.bias) is not None:
+        inputs[rule.bias] = _int(node.input(rule.bias), "INT32", quant)
+    outputs = node.outputs if rule.integer else tuple(_int(t, "INT8", out) for t in node.outputs)
+    try:
+        operators()[node.op].infer(replace(node, inputs=tuple(inputs), outputs=outputs))
+    except UnsupportedOperatorError:
+        return False
+    return True
+
+
+def _int(tensor: Tensor, type: str, quant: Quant) -> Tensor:
+    made = replace(tensor, type=type, quant=quant)
+    return made if tensor.data is None else replace(made, data=np.zeros(tensor.shape, made.dtype))

@@ -1,0 +1,263 @@
+"""How far a quantised graph is from the float graph it was made of: tensor by tensor, and which layer costs most."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.affine import LIMITS, dequantize
+from twinfer.converter.affine import quantize as to_integers
+from twinfer.converter.calibrate import Calibration, Progress, run
+from twinfer.converter.passes._rewrite import rebuilt
+from twinfer.converter.quant_forms import precision_of
+from twinfer.converter.quantize import Options, quantize
+from twinfer.converter.recipe import DEFAULT, Recipe, Rule
+from twinfer.converter.samples import Sample, Samples, samples_of
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import make_plan
+from twinfer.runtime.session import Session
+
+#: Bars of a tensor's histogram.
+BARS = 32
+
+#: The signal-to-noise ratio of tensors that are equal; JSON has no infinity.
+PERFECT_DB = 300.0
+
+
+@dataclass(frozen=True)
+class TensorReport:
+    """One tensor over all samples: the float graph's values beside what the quantised graph's integers stand for.
+
+    ``snr_db``: energy of the values by that of the differences; ``cosine`` of the angle between them; ``saturated``:
+    share of the float values that lie beyond what the integers reach; ``edges`` and ``counts``: histogram of the
+    float values, ``quantized_counts`` of the others.
+    """
+
+    name: str
+    operator: str
+    type: str
+    scale: float
+    zero_point: int
+    snr_db: float
+    cosine: float
+    saturated: float
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    quantized_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The outputs' signal-to-noise ratio where this node alone is quantised."""
+
+    name: str
+    operator: str
+    snr_db: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """Both, in the order of the graph; ``outputs_snr_db`` over all outputs together."""
+
+    samples: int
+    outputs_snr_db: float
+    tensors: tuple[TensorReport, ...]
+    sensitivity: tuple[Sensitivity, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        """As dicts and lists."""
+        return asdict(self)
+
+
+class _Sums:
+    """Running sums over two values of a tensor."""
+
+    def __init__(self) -> None:
+        self.signal = self.noise = self.other = self.cross = 0.0
+        self.count = 0
+
+    def add(self, real: Array, made: NDArray[np.float64]) -> None:
+        x, y = real.astype(np.float64).reshape(-1), made.reshape(-1)
+        self.signal += float(x @ x)
+        self.other += float(y @ y)
+        self.cross += float(x @ y)
+        self.noise += float((x - y) @ (x - y))
+        self.count += x.size
+
+    def merge(self, other: _Sums) -> None:
+        self.signal += other.signal
+        self.other += other.other
+        self.cross += other.cross
+        self.noise += other.noise
+        self.count += other.count
+
+    @property
+    def snr_db(self) -> float:
+        if self.noise == 0:
+            return PERFECT_DB
+        return min(PERFECT_DB, 10 * math.log10(self.signal / self.noise)) if self.signal else -PERFECT_DB
+
+    @property
+    def cosine(self) -> float:
+        if self.signal == 0 or self.other == 0:
+            return 1.0 if self.signal == self.other else 0.0
+        return min(1.0, self.cross / math.sqrt(self.signal) / math.sqrt(self.other))
+
+
+def compare(graph: Graph, quantized: Graph, samples: Samples, seen: Calibration) -> Report:
+    """Runs both graphs on every sample and compares the tensors that have the same name in both.
+
+    ``seen`` (of ``calibrate``) gives the ranges of the histograms. Errors as those of ``calibrate``; graphs that
+    twinfer has no kernels for raise UnsupportedOperatorError, but INT4 weights are run as INT8, with the same results.
+    """
+    both = Both(graph, quantized)
+    pairs = [(t, both.twins[t.name]) for t in seen if t.name in both.twins]
+    found = {t: _Tally(t, made, seen[t].low, seen[t].high) for t, made in pairs}
+    count = 0
+    for sample in samples_of(graph, samples):
+        both.run(sample)
+        for tensor, tally in found.items():
+            tally.add(both.float.view(tensor), both.quantized.view(tally.made))
+        count += 1
+    makers = {t: node.op for node in graph.nodes for t in node.outputs}
+    total = _Sums()
+    for tensor in graph.outputs:
+        if tensor in found:
+            total.merge(found[tensor].sums)
+    return Report(count, total.snr_db, tuple(tally.report(makers.get(t, "INPUT")) for t, tally in found.items()))
+
+
+def sensitivity(
+    graph: Graph,
+    samples: Samples,
+    seen: Calibration,
+    recipe: Recipe = DEFAULT,
+    progress: Progress | None = None,
+) -> tuple[Sensitivity, ...]:
+    """Quantises one node at a time and compares the outputs; the costliest node comes first.
+
+    Nodes that stay float anyway are not among them. InvalidArgumentError for an iterator: ``samples`` is read again
+    for every node.
+    """
+    if isinstance(samples, Iterator):
+        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
+    wanted = [n for n in graph.nodes if precision_of(n, recipe.of_node(n)).precision != "float"]
+    found = []
+    for i, node in enumerate(wanted):
+        made = quantize(graph, seen, _only(node, recipe), Options("FLOAT32"))
+        found.append(Sensitivity(node.output.name, node.op, _outputs_snr_db(Both(graph, made), samples)))
+        if progress is not None:
+            progress(i + 1, len(wanted))
+    return tuple(sorted(found, key=lambda s: s.snr_db))
+
+
+def _only(node: Node, recipe: Recipe) -> Recipe:
+    """The recipe with every other node left float."""
+    choice = recipe.of_node(node)
+    back = Rule(re.escape(node.output.name), node.op, choice.precision)
+    return replace(recipe, rules=(*recipe.rules, Rule(".*", precision="float"), back))
+
+
+def _outputs_snr_db(both: Both, samples: Samples) -> float:
+    sums = _Sums()
+    for sample in samples_of(both.float.plan.graph, samples):
+        both.run(sample)
+        for tensor, made in zip(both.float.plan.graph.outputs, both.quantized.plan.graph.outputs, strict=True):
+            if tensor.type == "FLOAT32":
+                sums.add(both.float.view(tensor), _real(both.quantized.view(made), made))
+    return sums.snr_db
+
+
+class Both:
+    """A float graph and its quantised twin, run on the same samples; ``twins``: the twin's tensors by name."""
+
+    def __init__(self, graph: Graph, quantized: Graph) -> None:
+        self.float = Session(make_plan(graph, preserve_all=True))
+        self.quantized = Session(make_plan(widened(quantized), preserve_all=True))
+        plan = self.quantized.plan
+        self.twins = {t.name: t for t in plan.graph.tensors if t in plan.offsets and t.type in ("FLOAT32", *LIMITS)}
+
+    def run(self, sample: Sample) -> None:
+        """Both on one sample of the float graph."""
+        inputs = zip(sample.values(), self.quantized.plan.graph.inputs, strict=True)
+        run(self.float, sample)
+        run(self.quantized, {made: fed(value, made) for value, made in inputs})
+
+
+def fed(value: Array, tensor: Tensor) -> Array:
+    """A float value as a graph input takes it."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return value
+    return to_integers(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
+
+
+def widened(graph: Graph) -> Graph:
+    """The graph with INT4 constants as INT8: more bytes, the same results."""
+    wide = {t: replace(t, type="INT8", data=unpack4(t)) for t in graph.tensors if t.type == "INT4"}
+    return rebuilt(graph, graph.nodes, wide) if wide else graph
+
+
+def unpack4(tensor: Tensor) -> NDArray[np.int8]:
+    """The values of an INT4 constant, in its shape."""
+    packed = np.asarray(tensor.data, np.uint8)
+    nibbles = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[: tensor.size]
+    return ((nibbles ^ 8).astype(np.int8) - 8).reshape(tensor.shape)
+
+
+def _real(value: Array, tensor: Tensor) -> NDArray[np.float64]:
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return np.asarray(value, np.float64)
+    return dequantize(value, tensor.quant)
+
+
+def _reach(tensor: Tensor) -> tuple[float, float]:
+    """The values that round to an integer of the tensor's type."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return -math.inf, math.inf
+    low, high = dequantize(np.array(LIMITS[tensor.type]), tensor.quant)
+    return float(low) - tensor.scale / 2, float(high) + tensor.scale / 2
+
+
+class _Tally:
+    """What is counted of one tensor while the samples run."""
+
+    def __init__(self, tensor: Tensor, made: Tensor, low: float, high: float) -> None:
+        self.tensor, self.made = tensor, made
+        self.sums = _Sums()
+        self.clipped = 0
+        self.reach = _reach(made)
+        self.edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
+        self.counts = np.zeros((2, BARS), np.int64)
+
+    def add(self, value: Array, q: Array) -> None:
+        real = _real(q, self.made)
+        self.sums.add(value, real)
+        self.clipped += int(((value < self.reach[0]) | (value > self.reach[1])).sum())
+        for row, values in zip(self.counts, (value, real), strict=True):
+            inside = np.clip(values.reshape(-1), self.edges[0], self.edges[-1])
+            row += np.histogram(inside, self.edges)[0]
+
+    def report(self, operator: str) -> TensorReport:
+        made, sums = self.made, self.sums
+        known = made.quant is not None
+        return TensorReport(
+            self.tensor.name,
+            operator,
+            made.type,
+            made.scale if known else 0.0,
+            made.zero if known else 0,
+            sums.snr_db,
+            sums.cosine,
+            self.clipped / max(1, sums.count),
+            tuple(self.edges.tolist()),
+            tuple(self.counts[0].tolist()),
+            tuple(self.counts[1].tolist()),
+        )

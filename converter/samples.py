@@ -1,0 +1,120 @@
+"""Calibration data: samples from files, mappings or iterables, one at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.op import Array
+
+#: A .npz or .npy file, arrays by input name with the samples along the first axis, or samples as dicts by input name.
+Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+
+#: One value for every input of a graph.
+Sample = Mapping[Tensor, Array]
+
+FORMS = (
+    "give a .npz or .npy file, a dict of arrays by input name with the samples along the first axis, or an iterable of "
+    "dicts by input name"
+)
+
+
+def samples_of(graph: Graph, source: Samples) -> Iterator[Sample]:
+    """The samples of ``source`` as arrays of the inputs' shapes and dtypes, one after the other.
+
+    A sample may lack the leading dimension of an input if that is 1. InvalidArgumentError names the input and the
+    sample for names, shapes, dtypes and values (NaN, infinities) that do not fit, and for no samples at all.
+    """
+    count = 0
+    for i, sample in enumerate(_raw(graph, source)):
+        if set(sample) != {t.name for t in graph.inputs}:
+            raise _misnamed(graph, sample, f"calibration sample {i}")
+        yield {t: _value(t, sample[t.name], i) for t in graph.inputs}
+        count += 1
+    if not count:
+        raise InvalidArgumentError(f"the calibration data are empty, at least one sample is needed: {FORMS}")
+
+
+def count_of(graph: Graph, source: Samples) -> int | None:
+    """How many samples there are; None if only reading them all would tell."""
+    if isinstance(source, str | os.PathLike):
+        source = _loaded(graph, Path(source))
+    if isinstance(source, Mapping):
+        return max((len(np.atleast_1d(v)) for v in source.values()), default=0)
+    return len(source) if isinstance(source, Sized) else None
+
+
+def _raw(graph: Graph, source: Samples) -> Iterator[Mapping[str, Any]]:
+    if isinstance(source, str | os.PathLike):
+        source = _loaded(graph, Path(source))
+    if isinstance(source, Mapping):
+        return _rows(graph, source)
+    try:
+        return _checked(iter(source))
+    except TypeError:
+        raise InvalidArgumentError(f"calibration data cannot be a {type(source).__name__}: {FORMS}") from None
+
+
+def _checked(source: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for i, sample in enumerate(source):
+        if not isinstance(sample, Mapping):
+            raise InvalidArgumentError(f"calibration sample {i} is a {type(sample).__name__}, not a dict: {FORMS}")
+        yield sample
+
+
+def _loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
+    """The arrays of a file; a .npy file is the value of a graph's only input."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.ndarray):
+            with loaded:
+                return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidArgumentError(f"{path}: cannot be read as a .npy or .npz file: {error}") from None
+    if len(graph.inputs) != 1:
+        names = ", ".join(repr(t.name) for t in graph.inputs)
+        raise InvalidArgumentError(f"{path}: one array for {len(graph.inputs)} inputs; give a .npz file with {names}")
+    return {graph.inputs[0].name: loaded}
+
+
+def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Arrays with the samples along their first axis, cut into samples."""
+    whole = {name: np.asarray(value) for name, value in arrays.items()}
+    if set(whole) != {t.name for t in graph.inputs}:
+        raise _misnamed(graph, whole, "the calibration data")
+    counts = {name: len(value) if value.ndim else 0 for name, value in whole.items()}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{name!r} {count}" for name, count in counts.items())
+        raise InvalidArgumentError(f"every input needs as many calibration samples as the others, there are: {said}")
+    for i in range(next(iter(counts.values()), 0)):
+        yield {name: value[i] for name, value in whole.items()}
+
+
+def _misnamed(graph: Graph, given: Iterable[str], what: str) -> InvalidArgumentError:
+    have, want = ", ".join(sorted(map(repr, given))), ", ".join(sorted(repr(t.name) for t in graph.inputs))
+    return InvalidArgumentError(f"{what} must hold the model's inputs {want}, not {have or 'none'}")
+
+
+def _value(tensor: Tensor, given: Any, i: int) -> Array:
+    """The value in the tensor's shape and dtype."""
+    value = np.asarray(given)
+    if value.shape == tensor.shape[1:] and tensor.shape[:1] == (1,):
+        value = value[None]
+    where = f"calibration sample {i}, input {tensor.name!r}"
+    if value.shape != tensor.shape:
+        short = f" or {list(tensor.shape[1:])}" if tensor.shape[:1] == (1,) else ""
+        raise InvalidArgumentError(f"{where}: shape {list(value.shape)}, the model takes {list(tensor.shape)}{short}")
+    if not np.can_cast(value.dtype, tensor.dtype, "same_kind"):
+        raise InvalidArgumentError(f"{where}: dtype {value.dtype}, the model takes {tensor.dtype}")
+    with np.errstate(over="ignore"):
+        value = value.astype(tensor.dtype)
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        at = [int(k) for k in np.argwhere(~np.isfinite(value))[0]]
+        raise InvalidArgumentError(f"{where}: the value at {at} is {value[tuple(at)]}; leave such samples out")
+    return value

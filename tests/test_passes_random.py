@@ -1,0 +1,197 @@
+"""Random graphs: any passes in any order keep integers bit by bit and floats within rounding; once is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from passes_tools import assert_same
+
+from twinfer.converter.build import Builder
+from twinfer.converter.passes import PASSES, PIPELINE, Pass, run
+from twinfer.converter.text import text
+from twinfer.runtime.graph import Graph, Tensor
+
+#: All that leave the interface alone.
+EVERY = tuple(p for name, p in PASSES.items() if name != "nhwc_io")
+
+CLIPS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
+FUSED = ("NONE", "NONE", "RELU", "RELU6")
+
+
+class Growing:
+    """A graph while operators are put behind one another; ``draw`` decides. Float, or int8 of two quantisations."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], type: str) -> None:
+        self.draw, self.type = draw, type
+        self.builder = Builder("random")
+        self.rng = np.random.default_rng(draw(st.integers(0, 99)))
+        self.quant = {"scale": 0.05, "zero": draw(st.sampled_from([-128, 3]))} if type == "INT8" else {}
+        self.tensors = [self.builder.input(f"x{i}", type, (1, 4, 4, 2), **self.quant) for i in range(2)]
+
+    def pick(self, shape: Sequence[int] | None = None, rank: int = 0) -> Tensor | None:
+        """Any tensor so far, the later ones more often; None if there is none of the shape, or the rank."""
+        fit = [t for t in self.tensors if shape is None or t.shape == tuple(shape)]
+        fit = [t for t in fit if not rank or len(t.shape) == rank]
+        return self.draw(st.sampled_from([*fit, *fit[-1:] * (2 * len(fit))])) if fit else None
+
+    def op(self, op: str, inputs: Sequence[Any], **options: Any) -> None:
+        self.tensors.append(self.builder.op(op, inputs, **options))
+
+    def constant(self, shape: Sequence[int], **quant: Any) -> Tensor:
+        numbers = st.sampled_from([None, 0.0, 1.0, 6.0, -1.0])
+        one = self.draw(numbers)
+        value = self.rng.normal(size=shape) if one is None else np.full(shape, one)
+        if self.type == "FLOAT32":
+            return self.builder.constant(value.astype(np.float32))
+        quant = quant or self.quant
+        stored = np.clip(np.round(value / quant["scale"]) + quant.get("zero", 0), -128, 127).astype(np.int8)
+        return self.builder.constant(stored, **quant)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def clip(self) -> None:
+        other = {"scale": 0.03, "zero": -20} if self.quant and self.draw(st.booleans()) else {}
+        self.op(self.draw(st.sampled_from(CLIPS)), [self.pick()], **other)
+
+    def bound(self) -> None:
+        x = self.pick()
+        number = self.constant(())
+        self.op(self.draw(st.sampled_from(["MAXIMUM", "MINIMUM"])), self.draw(st.permutations([x, number])))
+
+    def arithmetic(self) -> None:
+        """With a constant: one number, one a channel, one a row."""
+        x = self.pick()
+        forms = [(), x.shape[-1:], (*x.shape[:-1], 1)] if len(x.shape) > 1 else [(), x.shape]
+        operands = [x, self.constant(self.draw(st.sampled_from(forms)))]
+        op = self.draw(st.sampled_from(["ADD", "SUB", "MUL", "ADD", "MUL"]))
+        self.op(op, self.draw(st.permutations(operands)), fused_activation_function=self.draw(st.sampled_from(FUSED)))
+
+    def binary(self) -> None:
+        x = self.pick()
+        self.op(self.draw(st.sampled_from(["ADD", "SUB", "MAXIMUM"])), [x, self.pick(x.shape)])
+
+    def transpose(self) -> None:
+        x = self.pick()
+        order = self.draw(st.permutations(range(len(x.shape))))
+        orders = [order, (0, 2, 3, 1), (0, 3, 1, 2)] if len(x.shape) == 4 else [order]
+        self.op("TRANSPOSE", [x, np.array(self.draw(st.sampled_from(orders)), np.int32)])
+
+    def reshape(self) -> None:
+        x = self.pick()
+        shapes = [x.shape, (1, x.size), (*x.shape[:-1], 1, x.shape[-1]), (1, *x.shape)]
+        shape = self.draw(st.sampled_from([s for s in shapes if len(s) <= 5]))
+        self.op("RESHAPE", [x, np.array(shape, np.int32)], new_shape=shape)
+
+    def move(self) -> None:
+        x = self.pick()
+        rank, axis = len(x.shape), self.draw(st.integers(0, len(x.shape) - 1))
+        kind = self.draw(st.sampled_from(["PAD", "CONCATENATION", "SLICE", "MEAN", "CAST", "REQUANTIZE"]))
+        if kind == "PAD":
+            pads = self.rng.integers(0, 2, (rank, 2)) * self.draw(st.integers(0, 1))
+            self.op("PAD", [x, pads.astype(np.int32)])
+        elif kind == "CONCATENATION":
+            self.op("CONCATENATION", [x] * self.draw(st.integers(1, 2)), axis=axis)
+        elif kind == "SLICE":
+            begin = np.minimum([d == axis for d in range(rank)], np.array(x.shape) - 1) * self.draw(st.integers(0, 1))
+            self.op("SLICE", [x, begin.astype(np.int32), (np.array(x.shape) - begin).astype(np.int32)])
+        elif kind == "MEAN":
+            self.op("MEAN", [x, np.array([axis], np.int32)], keep_dims=rank < 2 or self.draw(st.booleans()))
+        elif self.type == "INT8":
+            self.op("QUANTIZE", [x], **self.draw(st.sampled_from([self.quant, {"scale": 0.08, "zero": 5}])))
+
+    def there_and_back(self) -> None:
+        x = self.pick()
+        if self.type == "INT8":
+            real = self.builder.op("DEQUANTIZE", [x], type="FLOAT32")
+            self.op("QUANTIZE", [real], type="INT8", scale=x.scale, zero=x.zero)
+
+    def layer(self) -> None:
+        """A convolution or pooling over an image."""
+        x = self.pick(rank=4)
+        if x is None:
+            return
+        kind = self.draw(st.sampled_from(["CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"]))
+        size = self.draw(st.integers(1, min(3, x.shape[1], x.shape[2])))
+        padding, stride = self.draw(st.sampled_from(["SAME", "VALID"])), self.draw(st.integers(1, 2))
+        options = {"padding": padding, "stride_h": stride, "stride_w": stride}
+        if padding == "VALID" and self.draw(st.booleans()):
+            x = self.padded(x)
+        if kind.endswith("POOL_2D"):
+            return self.op(kind, [x], filter_height=size, filter_width=size, **options)
+        depth = x.shape[3]
+        shape = (2, size, size, depth) if kind == "CONV_2D" else (1, size, size, depth)
+        w = self.constant(shape, scale=0.02)
+        more = {} if kind == "CONV_2D" else {"depth_multiplier": 1}
+        return self.op(kind, [x, w, self.bias(2 if kind == "CONV_2D" else depth)], **options, **more)
+
+    def padded(self, x: Tensor) -> Tensor:
+        pads = np.array([(0, 0), *[(self.draw(st.integers(0, 1)), 1)] * 2, (0, 0)], np.int32)
+        value = self.draw(st.sampled_from(["PAD", "least", "number"]))
+        if value == "PAD":
+            return self.builder.op("PAD", [x, pads])
+        least = np.float32(-np.inf) if self.type == "FLOAT32" else np.int8(-128)
+        quant = {} if x.quant is None else {"scale": x.scale, "zero": x.zero}
+        lowest = self.builder.constant(np.array(least), **quant)
+        number = lowest if value == "least" else self.constant((), **quant)
+        return self.builder.op("PADV2", [x, pads, number])
+
+    def dense(self) -> None:
+        x = self.pick()
+        for _ in range(self.draw(st.integers(1, 2))):
+            rows = self.draw(st.sampled_from([x.shape[-1], x.size]))
+            self.op("FULLY_CONNECTED", [x, self.constant((3, rows), scale=0.02), self.bias(3)])
+
+    def bias(self, channels: int) -> Tensor | None:
+        if self.draw(st.booleans()):
+            return None
+        kind = np.float32 if self.type == "FLOAT32" else np.int32
+        return self.builder.constant(self.rng.integers(-9, 9, channels).astype(kind))
+
+    def again(self) -> None:
+        """A node once more."""
+        if self.builder.nodes and len(self.builder.nodes[-1].outputs) == 1:
+            node = self.builder.nodes[-1]
+            y = Tensor(f"again_{len(self.builder.nodes)}", node.output.type, node.output.shape, node.output.quant)
+            self.tensors += self.builder.node(node.op, node.inputs, [y], node.options)
+
+
+KINDS = (
+    "clip", "bound", "arithmetic", "arithmetic", "binary", "transpose", "transpose", "reshape", "move", "move",
+    "there_and_back", "layer", "layer", "layer", "dense", "dense", "clip", "again",
+)  # fmt: skip
+
+
+@st.composite
+def graphs(draw: Callable[[st.SearchStrategy[Any]], Any], type: str) -> Graph:
+    g = Growing(draw, type)
+    for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=14)):
+        getattr(g, kind)()
+    made = [t for node in g.builder.nodes for t in node.outputs if t.type == type] or g.tensors[:1]
+    ends = [made[-1], *draw(st.lists(st.sampled_from(made), max_size=2))]
+    return g.builder.graph(list(dict.fromkeys(ends)))
+
+
+PIPELINES = st.one_of(st.just(PIPELINE), st.lists(st.sampled_from(EVERY), min_size=1, max_size=6))
+
+
+@settings(max_examples=200, deadline=None)
+@given(graphs("INT8"), PIPELINES)
+def test_any_passes_keep_integers_bit_by_bit(graph: Graph, pipeline: Sequence[Pass]) -> None:
+    assert_same(graph, run(graph, pipeline))
+
+
+@settings(max_examples=200, deadline=None)
+@given(graphs("FLOAT32"), PIPELINES)
+def test_any_passes_keep_floats_within_rounding(graph: Graph, pipeline: Sequence[Pass]) -> None:
+    assert_same(graph, run(graph, pipeline))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["INT8", "FLOAT32"]).flatmap(graphs), st.sampled_from(EVERY))
+def test_every_pass_finds_nothing_behind_itself(graph: Graph, step: Pass) -> None:
+    once = step(graph)
+    assert text(step(once)) == text(once)

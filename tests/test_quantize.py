@@ -1,0 +1,344 @@
+"""Quantisation: what comes out runs in the public runtimes with our integers, and keeps TFLite's rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import outputs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import LAYERS, random_graph, random_samples
+
+from twinfer.bench.models import NETS, float_model, samples
+from twinfer.bench.peers import open_peer
+from twinfer.bench.train_digits import correct, load
+from twinfer.converter.affine import dequantize
+from twinfer.converter.build import Builder
+from twinfer.converter.calibrate import calibrate
+from twinfer.converter.convert import convert
+from twinfer.converter.methods import METHODS
+from twinfer.converter.passes.equalize import equalize
+from twinfer.converter.quant_rules import RULES
+from twinfer.converter.quant_weights import Layer, integers, weight_quant
+from twinfer.converter.quantize import Options, quantize
+from twinfer.converter.recipe import Choice, Recipe, Rule
+from twinfer.converter.report import compare, fed, sensitivity, widened
+from twinfer.converter.rounding import adaptive, grams
+from twinfer.converter.write import write
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Quant
+from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.registry import operator
+from twinfer.runtime.session import Session
+from twinfer.runtime.tflite import read
+
+layer_lists = st.lists(st.sampled_from(list(LAYERS)), min_size=1, max_size=5)
+
+#: TFLM rounds LEAKY_RELU's ties as its compiler divides the scales; LiteRT and ours as float32 does.
+tflm_lists = st.lists(st.sampled_from([name for name in LAYERS if name != "leaky"]), min_size=1, max_size=5)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def ours(graph: Graph, values: list[Any]) -> list[Any]:
+    return outputs_of(Session(make_plan(graph)), values)
+
+
+def quantized(graph: Graph, seed: int = 0, recipe: Recipe | None = None, options: Options | None = None) -> Graph:
+    seen = calibrate(graph, random_samples(seed, graph, 4))
+    return quantize(graph, seen, recipe or Recipe(), options or Options())
+
+
+def snr_db(want: list[Any], got: list[Any]) -> float:
+    x, y = (np.concatenate([np.asarray(v, np.float64).reshape(-1) for v in side]) for side in (want, got))
+    return float(10 * np.log10((x @ x) / max((x - y) @ (x - y), 1e-30)))
+
+
+def assert_same(got: list[Any], want: list[Any]) -> None:
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g, np.asarray(w).reshape(g.shape))
+
+
+# -- whatever the graph ------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(layers=tflm_lists, seed=seeds, border=st.sampled_from([None, "FLOAT32"]), corrected=st.booleans())
+def test_tflm_has_our_integers_and_litert_runs_it(
+    layers: list[str], seed: int, border: str | None, corrected: bool
+) -> None:
+    made = quantized(random_graph(seed, layers), seed, options=Options(border, corrected))
+    content, values = write(made), random_inputs(made, seed)
+    assert_same(ours(made, values), open_peer("tflm", content, len(made.outputs))(values))
+    for got, tensor in zip(open_peer("litert-ref", content, len(made.outputs))(values), made.outputs, strict=True):
+        assert got.dtype == tensor.dtype
+
+
+@settings(max_examples=40, deadline=None)
+@given(layers=tflm_lists, seed=seeds, mode=st.sampled_from(["int8", "int4"]))
+def test_passes_and_quantisation_together(layers: list[str], seed: int, mode: str) -> None:
+    graph = random_graph(seed, layers)
+    data = random_samples(seed, graph, 4)
+    made = convert(graph, quantize=mode, calibration=data, bias_correction=True, adaptive_rounding=True)
+    values = random_inputs(made, seed)
+    assert_same(ours(widened(made), values), open_peer("tflm", write(made), len(made.outputs))(values))
+
+
+@settings(max_examples=30, deadline=None)
+@given(layers=tflm_lists, seed=seeds, data=st.data())
+def test_any_mixture_of_int8_and_float(layers: list[str], seed: int, data: st.DataObject) -> None:
+    graph = random_graph(seed, layers)
+    kept = data.draw(st.sets(st.sampled_from([n.output.name for n in graph.nodes])))
+    made = quantized(graph, seed, Recipe(tuple(Rule(name, precision="float") for name in kept)))
+    for node in made.nodes:
+        if any(t.name in kept for t in node.outputs):
+            assert all(t is None or t.type in ("FLOAT32", "INT32") for t in node.inputs), node
+    values = random_inputs(made, seed)
+    assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
+
+
+@settings(max_examples=30, deadline=None)
+@given(layers=layer_lists, seed=seeds)
+def test_litert_runs_int16x8_and_comes_close(layers: list[str], seed: int) -> None:
+    graph = random_graph(seed, layers)
+    made = quantized(graph, seed, Recipe(default=Choice("int16x8")), Options("FLOAT32"))
+    sample = list(random_samples(seed, graph, 1)[0].values())
+    want = ours(graph, sample)
+    got = open_peer("litert-ref", write(made), len(made.outputs))(sample)
+    for w, g, tensor in zip(want, got, graph.outputs, strict=True):
+        reach = max(1.0, float(np.abs(w).max()))
+        np.testing.assert_allclose(g.reshape(w.shape), w, atol=0.05 * reach, err_msg=str(tensor))
+
+
+@settings(max_examples=30, deadline=None)
+@given(layers=tflm_lists, seed=seeds)
+def test_tflm_runs_int4_weights_as_our_widened_ones(layers: list[str], seed: int) -> None:
+    made = quantized(random_graph(seed, ["conv", *layers]), seed, Recipe(default=Choice("int4")))
+    assert any(t.type == "INT4" for t in made.tensors)
+    values = random_inputs(made, seed)
+    assert_same(ours(widened(made), values), open_peer("tflm", write(made), len(made.outputs))(values))
+
+
+@settings(max_examples=60, deadline=None)
+@given(layers=layer_lists, seed=seeds)
+def test_fixed_and_same_scales_and_bias_scales(layers: list[str], seed: int) -> None:
+    made = quantized(random_graph(seed, layers), seed)
+    for node in made.nodes:
+        rule = RULES.get(node.op)
+        if rule is None or node.output.type != "INT8":
+            continue
+        if rule.fixed8:
+            assert (node.output.scale, node.output.zero) == rule.fixed8
+        if rule.same:
+            assert all(node.input(i).quant == node.output.quant for i in rule.values(node))
+        if rule.weights is not None:
+            weights, bias = node.input(rule.weights), node.input(rule.bias or 0)
+            assert weights.quant is not None
+            assert bias.quant is not None
+            assert not weights.quant.zero_point.any()
+            product = np.float64(node.input(0).scale) * weights.quant.scale.astype(np.float64)
+            np.testing.assert_array_equal(bias.quant.scale, product.astype(np.float32))
+
+
+@settings(max_examples=25, deadline=None)
+@given(layers=layer_lists, seed=seeds)
+def test_the_file_is_the_graph_and_names_stay(layers: list[str], seed: int) -> None:
+    graph = random_graph(seed, layers)
+    for border in (None, "FLOAT32"):
+        made = quantized(graph, seed, options=Options(border))
+        assert write(read(write(made), made.name)) == write(made)
+        assert [t.name for t in made.inputs] == [t.name for t in graph.inputs]
+        assert list(made.signatures[0].outputs) == list(graph.signatures[0].outputs)
+        assert {t.type for t in (*made.inputs, *made.outputs)} == {border or "INT8"}
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("method", METHODS)
+def test_models_keep_their_outputs(name: str, method: str) -> None:
+    graph, data = float_model(name), samples(name, 12)
+    seen = calibrate(graph, {"input": np.concatenate(data)})
+    made = quantize(graph, seen, Recipe(default=Choice(method=method)), Options("FLOAT32"))
+    least = {"moving-average": 5.0}.get(method, 12.0)
+    want = [ours(graph, [x])[0] for x in data]
+    assert snr_db(want, [ours(made, [x])[0] for x in data]) > least
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_digits_stay_as_accurate(method: str) -> None:
+    graph = float_model("digits")
+    (train, _), (images, labels) = load()
+    seen = calibrate(graph, {"input": train[:200]})
+    made = quantize(graph, seen, Recipe(default=Choice(method=method)), Options("FLOAT32"))
+    before, after = (correct(g, images, labels) / len(labels) for g in (graph, made))
+    assert before - after <= 0.005
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_bias_correction_centres_the_outputs_of_a_layer(precision: str) -> None:
+    rng = np.random.default_rng(5)
+    b = Builder("layer")
+    x = b.input("x", "FLOAT32", (1, 6, 6, 4))
+    weights = rng.standard_normal((8, 3, 3, 4)).astype(np.float32)
+    y = b.op("CONV_2D", [x, weights, np.zeros(8, np.float32)], padding="SAME", stride_h=1, stride_w=1)
+    graph = b.graph([y])
+    data = [{"x": rng.uniform(1, 2, (1, 6, 6, 4)).astype(np.float32)} for _ in range(20)]
+    seen = calibrate(graph, data)
+
+    def offset(corrected: bool) -> float:
+        made = widened(quantize(graph, seen, Recipe(default=Choice(precision)), Options("FLOAT32", corrected)))
+        off = [ours(made, list(s.values()))[0] - ours(graph, list(s.values()))[0] for s in data]
+        return float(np.abs(np.mean(off, axis=(0, 1, 2, 3))).max())
+
+    assert offset(True) < 0.4 * offset(False)
+
+
+@settings(max_examples=25, deadline=None)
+@given(layers=layer_lists, seed=seeds, layer=st.sampled_from(["conv", "depthwise", "dense"]))
+def test_adaptive_rounding_never_changes_a_layer_more(layers: list[str], seed: int, layer: str) -> None:
+    graph = random_graph(seed, [*layers, layer])
+    data = random_samples(seed, graph, 6)
+    for node, gram in grams(graph, data).items():
+        work = Layer(node, RULES[node.op], 4, RULES[node.op].per_channel)
+        quant = weight_quant(work, 0.1)
+        change = [_change(work, quant, q, data, graph) for q in (adaptive(work, quant, gram), integers(work, quant))]
+        assert change[0] <= change[1] * (1 + 1e-6)
+
+
+def _change(layer: Layer, quant: Quant, q: Any, data: list[Any], graph: Graph) -> float:
+    """What the rounding of the weights changes of the layer's outputs, by the operator's own reference."""
+    session, total = Session(make_plan(graph, preserve_all=True)), 0.0
+    error = (dequantize(q, quant) - layer.values()).astype(np.float32)
+    plain = replace(layer.node, options={**layer.node.options, "fused_activation_function": "NONE"})
+    for sample in data:
+        session.view(graph.inputs[0])[...] = sample["x"]
+        session.run()
+        inputs = [session.view(layer.node.input(0)), error, np.zeros(layer.channels, np.float32)]
+        (out,) = operator(plain).reference(plain, inputs)
+        total += float((out.astype(np.float64) ** 2).sum())
+    return total
+
+
+def test_adaptive_rounding_helps_weights_of_four_bits() -> None:
+    graph, data = float_model("kws"), samples("kws", 24)
+    known = {"input": np.concatenate(data[:12])}
+    seen = calibrate(graph, known)
+    want = [ours(graph, [x])[0] for x in data[12:]]
+
+    def found(options: Options) -> float:
+        made = widened(quantize(graph, seen, Recipe(default=Choice("int4")), options))
+        return snr_db(want, [ours(made, [x])[0] for x in data[12:]])
+
+    assert found(Options("FLOAT32", grams=grams(graph, known))) > found(Options("FLOAT32")) + 3
+
+
+def test_four_bits_name_nearly_as_many_digits() -> None:
+    graph = float_model("digits")
+    (train, _), held = load()
+    known = {"input": train[:100]}
+    options = Options("FLOAT32", True, grams(graph, known))
+    made = quantize(graph, calibrate(graph, known), Recipe(default=Choice("int4")), options)
+    assert correct(graph, *held) - correct(widened(made), *held) <= 0.01 * len(held[0])
+
+
+def test_adaptive_rounding_needs_data_that_last() -> None:
+    with pytest.raises(InvalidArgumentError, match="more than once"):
+        grams(random_graph(1, ["conv"]), iter([]))
+
+
+def test_equalisation_keeps_the_function_and_helps_per_tensor_weights() -> None:
+    rng = np.random.default_rng(3)
+    b = Builder("two")
+    x = b.input("x", "FLOAT32", (1, 16))
+    spread = np.geomspace(0.01, 10, 16)[:, None]
+    first = (rng.standard_normal((16, 16)) * spread).astype(np.float32)
+    second = (rng.standard_normal((4, 16)) / spread.T).astype(np.float32)
+    y = b.op("FULLY_CONNECTED", [x, first, np.ones(16, np.float32)], fused_activation_function="RELU")
+    graph = b.graph([b.op("FULLY_CONNECTED", [y, second, np.zeros(4, np.float32)])])
+    even, data = equalize(graph), random_samples(1, graph, 20)
+
+    def run(g: Graph) -> list[Any]:
+        return [v for s in data for v in ours(g, list(s.values()))]
+
+    want = run(graph)
+    np.testing.assert_allclose(np.ravel(run(even)), np.ravel(want), rtol=1e-4, atol=1e-4)
+    plain, better = (quantize(g, calibrate(g, data), Recipe(), Options("FLOAT32")) for g in (graph, even))
+    assert snr_db(want, run(better)) > snr_db(want, run(plain)) + 6
+
+
+def test_equalisation_leaves_what_is_not_homogeneous() -> None:
+    rng = np.random.default_rng(3)
+    b = Builder("two")
+    x = b.input("x", "FLOAT32", (1, 4))
+    y = b.op("FULLY_CONNECTED", [x, np.eye(4, dtype=np.float32)], fused_activation_function="RELU6")
+    z = b.op("FULLY_CONNECTED", [y, rng.standard_normal((3, 4)).astype(np.float32)])
+    graph = b.graph([z])
+    assert write(equalize(graph)) == write(graph)
+
+
+# -- errors and reports ------------------------------------------------------------------------------------------------
+
+
+def test_calibration_of_another_graph_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="calibration has not seen"):
+        quantize(random_graph(1, ["conv"]), {}, Recipe(), Options())
+
+
+def test_unknown_inference_type_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="inference type"):
+        quantized(random_graph(1, ["conv"]), options=Options("UINT8"))
+
+
+def test_large_biases_and_dead_channels_are_held() -> None:
+    b = Builder("layer")
+    x = b.input("x", "FLOAT32", (1, 2))
+    weights = np.array([[0, 0], [1e-9, 0], [1, 1]], np.float32)
+    y = b.op("FULLY_CONNECTED", [x, weights, np.array([0, 1000, 1], np.float32)])
+    recipe = Recipe((Rule(operator="FULLY_CONNECTED", granularity="channel"),))
+    made = quantized(b.graph([y]), recipe=recipe, options=Options("FLOAT32"))
+    (got,) = ours(made, [np.array([[0.5, 0.25]], np.float32)])
+    np.testing.assert_allclose(got, [[0, 1000, 1.75]], atol=2.5)
+    bias = next(n for n in made.nodes if n.op == "FULLY_CONNECTED").input(2)
+    assert np.abs(np.asarray(bias.data, np.int64)).max() <= 1 << 30
+
+
+def test_report_and_sensitivity() -> None:
+    graph, data = float_model("digits"), {"input": np.concatenate(samples("digits", 6))}
+    seen = calibrate(graph, data)
+    report = compare(graph, quantize(graph, seen), data, seen)
+    assert report.samples == 6
+    assert [t.name for t in report.tensors] == [t.name for t in seen]
+    for t in report.tensors:
+        size = next(s.size for s in seen if s.name == t.name) * 6
+        assert sum(t.counts) == sum(t.quantized_counts) == size
+        assert 0.9 < t.cosine <= 1
+        assert t.snr_db > 15
+        assert 0 <= t.saturated < 0.05
+    costs = sensitivity(graph, data, seen)
+    assert sorted(c.name for c in costs) == sorted(n.output.name for n in graph.nodes)
+    assert [c.snr_db for c in costs] == sorted(c.snr_db for c in costs)
+    assert costs[0].snr_db >= report.outputs_snr_db
+    with pytest.raises(InvalidArgumentError, match="more than once"):
+        sensitivity(graph, iter([]), seen)
+
+
+def test_the_report_of_equal_graphs_is_perfect() -> None:
+    graph = random_graph(4, ["conv", "relu"])
+    data = random_samples(4, graph, 2)
+    seen = calibrate(graph, data)
+    report = compare(graph, graph, data, seen)
+    assert all(t.cosine == pytest.approx(1) for t in report.tensors)
+    assert all(t.snr_db == 300 and t.counts == t.quantized_counts for t in report.tensors)
+
+
+def test_inputs_are_fed_as_quantize_rounds() -> None:
+    made = quantized(random_graph(1, ["relu"]))
+    values = np.linspace(-5, 5, 24, dtype=np.float32).reshape(1, 4, 3, 2)
+    b = Builder("quantize")
+    x = b.input("x", "FLOAT32", values.shape)
+    y = b.op("QUANTIZE", [x], type="INT8", scale=made.inputs[0].scale, zero=made.inputs[0].zero, shape=values.shape)
+    assert_same([fed(values, made.inputs[0])], ours(b.graph([y]), [values]))

@@ -1,0 +1,140 @@
+"""``twinfer convert``: its arguments, and the tables that it shows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from twinfer.converter.convert import Conversion
+    from twinfer.converter.report import Report
+    from twinfer.runtime.graph import Graph
+
+EXAMPLES = (
+    "model.onnx -o model.tflite",
+    "model.onnx -o model.tflite --quantize int8 --calibration samples.npz --method mse --report",
+    "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
+)
+
+_METHODS = ("minmax", "moving-average", "percentile", "mse", "entropy")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    about = "a .onnx or float .tflite file, or the name of a built-in model"
+    command.add_argument("model", metavar="IN", help=about)
+    command.add_argument("-o", "--output", required=True, metavar="OUT", help="the .tflite file to write")
+    about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them"
+    command.add_argument("--quantize", choices=["int8", "int16x8", "int4"], help=about)
+    about = "a .npz file that holds an array for every input by its name, samples along the first axis; .npy for one"
+    command.add_argument("--calibration", metavar="DATA", help=about)
+    about = "how the ranges of activations are chosen (default: minmax)"
+    command.add_argument("--method", choices=_METHODS, default="minmax", help=about)
+    about = "a .toml or .json file of rules: operators or names of tensors, and how to quantise them"
+    command.add_argument("--recipe", metavar="FILE", help=about)
+    about = "type of the model's inputs and outputs (default: that of --quantize)"
+    command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
+    about = "let biases take up what the rounding of weights adds on average"
+    command.add_argument("--bias-correction", action="store_true", help=about)
+    about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
+    command.add_argument("--adaptive-rounding", action="store_true", help=about)
+    command.add_argument("--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as JSON, too")
+    about = "the shape of an input whose dimensions the model leaves open"
+    command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.converter.convert import convert_file
+    from twinfer.runtime.errors import InvalidArgumentError
+    from twinfer.terminal import progress
+
+    if arguments.report is not None and arguments.quantize is None:
+        raise InvalidArgumentError("--report compares a quantised model with the float one: give --quantize, too")
+    with progress(1) as told:
+        made = convert_file(
+            _source(arguments.model),
+            arguments.output,
+            quantize=arguments.quantize,
+            calibration=arguments.calibration,
+            method=arguments.method,
+            recipe=arguments.recipe,
+            inference_type=arguments.inference_type and arguments.inference_type.upper(),
+            bias_correction=arguments.bias_correction,
+            adaptive_rounding=arguments.adaptive_rounding,
+            shapes=_shapes(arguments.shape),
+            progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
+        )
+    sys.stdout.write(f"{arguments.output}: {_summary(made.graph)}\n")
+    if arguments.report is not None:
+        _report(made, arguments.calibration, arguments.report)
+    return 0
+
+
+def _source(model: str) -> Any:
+    """What ``convert`` reads: the path of an ONNX file, else the graph of a file or built-in model."""
+    from twinfer.bench.source import load
+
+    return model if model.lower().endswith(".onnx") else load(model).graph
+
+
+def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """NAME=1,2,3 -> name and shape."""
+    from twinfer.runtime.errors import InvalidArgumentError
+
+    found = {}
+    for text in given:
+        name, equals, shape = text.rpartition("=")
+        try:
+            found[name] = tuple(int(d) for d in shape.split(",") if d)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InvalidArgumentError(f"--shape {text}: it should look like NAME=1,28,28,1")
+    return found
+
+
+def _summary(graph: Graph) -> str:
+    """Operators and bytes of constants, and how many operators have stayed float."""
+    stored = sum(t.data.nbytes for t in graph.tensors if t.data is not None)
+    left = sum(any(t.type == "FLOAT32" for t in node.outputs) for node in graph.nodes)
+    return f"{len(graph.nodes)} operators, {left} of them float, {stored:,} constant bytes"
+
+
+def _report(made: Conversion, samples: str, file: str) -> None:
+    """Show what quantisation costs, and write it to ``file`` if that has a name."""
+    from twinfer.converter.report import compare, sensitivity
+    from twinfer.converter.whole import write_whole
+    from twinfer.terminal import progress, show
+
+    with progress(1) as told:
+        step = lambda done, total: told(0, "sensitivity", done / (total or done + 1))  # noqa: E731
+        report = compare(made.source, made.graph, samples, made.seen)
+        report = replace(report, sensitivity=sensitivity(made.source, samples, made.seen, made.recipe, step))
+    if file:
+        text = json.dumps(report.json(), indent=1) + "\n"
+        write_whole(file, lambda whole: whole.write(text.encode()))
+    show(tables(report))
+
+
+def tables(report: Report) -> list[Table]:
+    """Every tensor, and which layers cost most."""
+    from rich.text import Text
+
+    from twinfer.bench.report import table
+
+    columns = ("<tensor", "<operator", "<type", "scale", "zero", "SNR dB", "cosine", "clipped")
+    every = table("Quantised beside float", *columns)
+    for t in report.tensors:
+        real = f"{t.scale:.4g}", str(t.zero_point)
+        every.add_row(
+            Text(t.name), t.operator, t.type, *real, f"{t.snr_db:.1f}", f"{t.cosine:.5f}", f"{100 * t.saturated:.2f} %"
+        )
+    costly = table("One layer quantised alone: the outputs", "<layer", "<operator", "SNR dB")
+    for s in report.sensitivity:
+        costly.add_row(Text(s.name), s.operator, f"{s.snr_db:.1f}")
+    return [every, costly]
