@@ -36,6 +36,11 @@ UNSUPPORTED_FORMS = {"lrt_unidirectional_sequence_lstm"}  # a projection
 #: Types that every operator which is there at all takes.
 TYPES = {"FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL"}
 
+#: Operators that do not take INT16 yet. Remove a name with the type's arrival.
+WITHOUT_INT16 = {
+    "BATCH_MATMUL", "DIV", "EQUAL", "EXP", "GREATER", "LESS", "LESS_EQUAL", "NEG", "NOT_EQUAL", "REDUCE_MIN",
+}  # fmt: skip
+
 #: Float results may differ from the reference by this much of the largest one (libm's exp and tanh, fused sums).
 FLOAT_BOUND = 1e-6
 
@@ -83,6 +88,7 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
     entry = corpus_model.entry
     model = Interpreter(model_path=corpus_model.path)
     there = set(entry["ops"]) <= set(operators()) and set(entry["types"]) <= TYPES
+    there &= "INT16" not in entry["types"] or not set(entry["ops"]) & WITHOUT_INT16
     if not there or corpus_model.path.stem in FAULTY | UNSUPPORTED_FORMS:
         try:
             model.allocate_tensors()

@@ -81,7 +81,8 @@ class Damage:
         data = t.data
         if data is not None:
             small = np.prod(shape, dtype=object) < 1 << 16 and max((1, *shape)) < 1 << 16 and data.size
-            data = np.resize(data, shape) if small else None
+            stored = shape if t.type in DTYPES else (replace(t, shape=tuple(shape)).nbytes,)
+            data = np.resize(data, stored) if small else None
         self.put(t, replace(t, shape=tuple(shape), data=data))
 
     def option(self) -> None:
@@ -102,17 +103,17 @@ class Damage:
 
     def constant(self) -> None:
         t = self.any(constant=True)
-        if t.data is None or not t.data.size or t.dtype.kind not in "iuf":
+        if t.data is None or not t.data.size or t.data.dtype.kind not in "iuf":
             return
         data = np.array(t.data)
-        limits = np.finfo(t.dtype) if t.dtype.kind == "f" else np.iinfo(t.dtype)
+        limits = np.finfo(data.dtype) if data.dtype.kind == "f" else np.iinfo(data.dtype)
         value = self.rng.choice((*NUMBERS, limits.min, limits.max))
         data.flat[self.rng.randrange(data.size)] = min(max(value, limits.min), limits.max)
         self.put(t, replace(t, data=data))
 
     def type(self) -> None:
         t, type = self.any(), self.rng.choice(TYPES)
-        convert = t.data is not None and type in DTYPES and t.dtype.kind in "iu"
+        convert = t.data is not None and type in DTYPES and t.type in DTYPES and t.dtype.kind in "iu"
         self.put(t, replace(t, type=type, data=t.data.astype(DTYPES[type]) if convert and t.data is not None else None))
 
     def quant(self) -> None:

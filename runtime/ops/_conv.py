@@ -117,10 +117,10 @@ def check_symmetric(node: Node) -> None:
 
 
 def _check_symmetric_16(node: Node) -> None:
-    """What 16x8 asks for beside. TFLM reads a bias of 32 bits wrongly in DEPTHWISE_CONV_2D."""
+    """What 16x8 asks for beside. TFLM takes a bias of 32 bits in CONV_2D and FULLY_CONNECTED only."""
     check_symmetric(node)
     bias = node.optional(2)
-    if bias is not None and node.op == "DEPTHWISE_CONV_2D":
+    if bias is not None and node.op not in ("CONV_2D", "FULLY_CONNECTED"):
         need_type(node, bias, "INT64")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, unsupported
-from twinfer.runtime.ops import _conv
+from twinfer.runtime.ops import _conv, _conv_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.ops._move import index, indices
@@ -94,6 +94,8 @@ def lower(node: Node, target: Target) -> Call:
     x, w, y = node.input(2), node.input(1), node.output
     bias = _conv.bias_of(conv, g["out_c"])
     macs = g["batches"] * g["in_h"] * g["in_w"] * w.size
+    if x.type == "INT16":
+        return _conv_s16.call("tw_transpose_conv_s16", conv, node.constant(1), g, macs)
     params: dict[str, Param] = {**g}
     if x.type == "FLOAT32":
         low, high = float_range(node)
@@ -123,7 +125,13 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         ((1, 3, 2, 3), (2, 1, 1, 3), (2, 3), "VALID"),
     )  # fmt: skip
     for form in forms:
-        for layer in (Layer(), Layer("FLOAT32"), Layer(bias=False, zero=-128), Layer(per_tensor=True, out_zero=127)):
+        for layer in (
+            Layer(),
+            Layer("FLOAT32"),
+            Layer(bias=False, zero=-128),
+            Layer(per_tensor=True, out_zero=127),
+            Layer("INT16", bound=1 << 24),
+        ):
             yield _case(rng, layer, *form)
 
 
