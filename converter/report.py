@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twinfer.converter.affine import LIMITS, dequantize
 from twinfer.converter.affine import quantize as to_integers
 from twinfer.converter.calibrate import Calibration, Progress, run
-from twinfer.converter.passes._rewrite import rebuilt
+from twinfer.converter.passes._rewrite import rebuilt, renamed
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import DEFAULT, Recipe, Rule
@@ -202,7 +202,7 @@ def fed(value: Array, tensor: Tensor) -> Array:
 def widened(graph: Graph) -> Graph:
     """The graph with INT4 constants as INT8: more bytes, the same results."""
     wide = {t: replace(t, type="INT8", data=unpack4(t)) for t in graph.tensors if t.type == "INT4"}
-    return rebuilt(graph, graph.nodes, wide) if wide else graph
+    return rebuilt(graph, [renamed(node, wide) for node in graph.nodes]) if wide else graph
 
 
 def unpack4(tensor: Tensor) -> NDArray[np.int8]:

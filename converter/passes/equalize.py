@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._rewrite import View, rebuilt
+from twinfer.converter.passes._rewrite import View, rebuilt, renamed
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: Axis of the weights that holds the channels that come out, and of those that go in.
@@ -46,7 +46,8 @@ def equalize(graph: Graph) -> Graph:
     for _ in range(ROUNDS):
         if not pairs or max([_balance(pair, values) for pair in pairs]) < CLOSE:
             break
-    return rebuilt(graph, graph.nodes, {t: _constant(t, v) for t, v in values.items()})
+    balanced = {t: _constant(t, v) for t, v in values.items()}
+    return rebuilt(graph, [renamed(node, balanced) for node in graph.nodes])
 
 
 def _parameters(pair: _Pair) -> Iterator[Tensor]:
