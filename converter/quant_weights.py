@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.affine import LEAST_SCALE, dequantize, quantize
-from twinfer.converter.build import pack
 from twinfer.converter.calibrate import Observed
 from twinfer.converter.quant_rules import Rule
 from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.packed import pack
 from twinfer.runtime.registry import operator
 
 #: Bits of weights -> greatest magnitude; symmetric, so that -128 and -8 are not used.
