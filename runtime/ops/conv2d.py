@@ -188,16 +188,11 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     ):
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
-    yield from _int16_cases(rng)
-    for x_shape, w_shape in (
-        ((1, 5, 6, 3), (8, 3, 3, 3)),
-        ((2, 3, 4, 17), (9, 1, 1, 17)),
-        ((1, 6, 6, 4), (6, 3, 1, 2)),
-    ):
-        yield _case(rng, x_shape, w_shape, Layer("INT4"))
+    yield from _wide_cases(rng)
 
 
-def _int16_cases(rng: np.random.Generator) -> Iterator[Case]:
+def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """int16 activations, and int4 weights."""
     wide = Layer("INT16", bound=1 << 24)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), wide, padding=padding)
@@ -208,6 +203,12 @@ def _int16_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer("INT16", bias=False))
     yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 4), Layer("INT16", bias_type="INT32"))
     yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 4), Layer("INT16", out_scale=1e-5))  # a left shift
+    for x_shape, w_shape in (
+        ((1, 5, 6, 3), (8, 3, 3, 3)),
+        ((2, 3, 4, 17), (9, 1, 1, 17)),
+        ((1, 6, 6, 4), (6, 3, 1, 2)),
+    ):
+        yield _case(rng, x_shape, w_shape, Layer("INT4"))
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)

@@ -77,6 +77,12 @@ def lower(node: Node, target: Target) -> Call:
             return fast
         if g.in_c == 1:
             return conv2d.lower_plain(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
+    return _lower_plain(node, g, bias, macs)
+
+
+def _lower_plain(node: Node, g: Window, bias: Array | None, macs: int) -> Call:
+    """The call in plain C, float32 or int8; ``bias`` is None where it is computed at run time."""
+    x, w = node.input(0), node.input(1)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
         low, high = float_range(node)
@@ -188,6 +194,11 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=1000.0))
     yield from _cases_3x3(rng)
+    yield from _wide_cases(rng)
+
+
+def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """int16 activations, and int4 weights."""
     wide = Layer("INT16", bound=1 << 24)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 9, 17), (3, 3), 1, wide, padding=padding, stride_h=2)

@@ -190,6 +190,11 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for asymmetric in (False, True):
         yield _case(rng, (3, 20), 18, hybrid, asymmetric_quantize_inputs=asymmetric)
         yield _case(rng, (1, 33), 5, replace(hybrid, bias=False), asymmetric_quantize_inputs=asymmetric)
+    yield from _wide_cases(rng)
+
+
+def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """int16 activations, and int4 weights."""
     wide = Layer("INT16", bound=1 << 24)
     for rows, depth, out in ((1, 1, 1), (3, 33, 17), (2, 700, 5)):
         yield _case(rng, (rows, depth), out, wide)
