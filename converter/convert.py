@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -42,6 +42,7 @@ class How(TypedDict, total=False):
     adaptive_rounding: bool
     shapes: Shapes | None
     passes: Sequence[Pass] | None
+    after: Callable[[str, Graph], None] | None
     progress: Progress | None
 
 
@@ -65,7 +66,8 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
     float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``.
+    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``; ``after``
+    is called with the name of every pass and the graph behind it.
     ``progress(done, total)`` is called after every calibration sample.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
@@ -90,7 +92,8 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
         raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
     if not mode and (calibration is not None or how.get("recipe") is not None):
         raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
-    graph = optimized(read_source(source, how.get("shapes")), how.get("passes"))
+    passes = how.get("passes")
+    graph = run(read_source(source, how.get("shapes")), PIPELINE if passes is None else passes, how.get("after"))
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)
     seen = calibrate(graph, calibration, how.get("progress"))
@@ -107,16 +110,9 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
         if not Path(source).is_file():
             raise InvalidArgumentError(f"{os.fspath(source)}: there is no such file")
         return _closed(read_file(source), shapes or {})
-    try:
-        from twinfer.converter.onnx import read_onnx
-    except ImportError:
-        raise InvalidArgumentError("ONNX models need the package onnx: pip install 'twinfer[convert]'") from None
+    from twinfer.converter.onnx import read_onnx
+
     return infer_shapes(read_onnx(source, shapes=shapes))
-
-
-def optimized(graph: Graph, passes: Sequence[Pass] | None = None) -> Graph:
-    """The graph after ``passes`` (None: the whole pipeline)."""
-    return run(graph, PIPELINE if passes is None else passes)
 
 
 def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, method: str) -> Recipe:

@@ -170,6 +170,21 @@ def test_command_without_quantisation(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--quantize" in capsys.readouterr().err
 
 
+def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The graph behind every pass, by number and name; the last one is what was written."""
+    command = ["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--dump", str(tmp_path / "dump")]
+    assert main([*command, "--passes", "reshapes,dead_code"]) == 0
+    names = sorted(path.name for path in (tmp_path / "dump").iterdir())
+    assert names == ["01-reshapes.txt", "02-dead_code.txt"]
+    ops = [node.op for node in read_file(tmp_path / "x.tflite").nodes]
+    last = (tmp_path / "dump" / names[-1]).read_text().splitlines()
+    assert [line.split("= ")[1].partition("(")[0] for line in last if " = " in line] == ops
+    assert main([*command, "--passes", "none"]) == 0
+    assert len(read_file(tmp_path / "x.tflite").nodes) > len(ops)
+    assert main([*command, "--passes", "magic"]) == 2
+    assert "there is no 'magic'; there are: batch_norm" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shape", ["x", "=", "x=1,a", "1,2"])
 def test_wrong_shapes(shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--shape", shape]) == 2

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from twinfer.converter.convert import Conversion
+    from twinfer.converter.passes import Pass
     from twinfer.converter.report import Report
     from twinfer.runtime.graph import Graph
 
@@ -44,6 +47,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
     command.add_argument("--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as JSON, too")
+    about = "which passes run instead of the pipeline, by name with commas, in this order; none: no pass"
+    command.add_argument("--passes", metavar="NAMES", help=about)
+    about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
+    command.add_argument("--dump", metavar="FOLDER", help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
 
@@ -67,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
             bias_correction=arguments.bias_correction,
             adaptive_rounding=arguments.adaptive_rounding,
             shapes=_shapes(arguments.shape),
+            passes=_passes(arguments.passes),
+            after=_dump(arguments.dump),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
         )
     sys.stdout.write(f"{arguments.output}: {_summary(made.graph)}\n")
@@ -80,6 +89,35 @@ def _source(model: str) -> Any:
     from twinfer.bench.source import load
 
     return model if model.lower().endswith(".onnx") else load(model).graph
+
+
+def _passes(names: str | None) -> list[Pass] | None:
+    """The passes of these names; None for the pipeline."""
+    from twinfer.converter.passes import PASSES
+    from twinfer.runtime.errors import InvalidArgumentError
+
+    if names is None:
+        return None
+    wanted = [] if names == "none" else names.split(",")
+    if unknown := [name for name in wanted if name not in PASSES]:
+        raise InvalidArgumentError(f"--passes: there is no {unknown[0]!r}; there are: {', '.join(sorted(PASSES))}")
+    return [PASSES[name] for name in wanted]
+
+
+def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
+    """Writes what it is called with, numbered, to the folder."""
+    if folder is None:
+        return None
+    from twinfer.converter.text import text
+
+    numbers = count(1)
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+
+    def write(name: str, graph: Graph) -> None:
+        (place / f"{next(numbers):02}-{name}.txt").write_text(text(graph), encoding="utf-8")
+
+    return write
 
 
 def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
