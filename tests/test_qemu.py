@@ -27,7 +27,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operators
-from twinfer.runtime.target import HOST
+from twinfer.runtime.target import HOST, MVE
 
 MAIN = "cortex-m4"
 
@@ -96,11 +96,20 @@ def agree(got: Any, want: Any, bound: float) -> bool:
     return bool((np.isnan(got) == ~numbers).all()) and got[numbers].tobytes() == want[numbers].tobytes()
 
 
+def with_helium() -> Iterator[str]:
+    """The operators that have kernels of their own on the Cortex-M55."""
+    for op in operators():
+        plans = (make_plan(graph_of(case.node), MVE) for case in cases_of(op).values())
+        if any("_mve_" in step.call.kernel for plan in plans for step in plan.steps):
+            yield op
+
+
 @MODES
-@pytest.mark.parametrize("core", [MAIN, "cortex-m55"])
-@pytest.mark.parametrize("op", operators())
-def test_operators(op: str, core: str, mode: Mode) -> None:
-    """Every case, where there are the most instruction sets to choose from; compiled ones specialised."""
+@pytest.mark.parametrize(
+    ("core", "op"), [*((MAIN, op) for op in operators()), *(("cortex-m55", op) for op in with_helium())]
+)
+def test_operators(core: str, op: str, mode: Mode) -> None:
+    """Every case on the main core and, of what has kernels for Helium, there; compiled ones specialised."""
     card, policy = find(core), specialise if mode == "compiled" else None
     assert not differing(card, list(trials_of(op, card, mode, policy, 1)))
 
