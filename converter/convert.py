@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
 from twinfer.converter.passes import PIPELINE, Pass, run
+from twinfer.converter.passes._rewrite import renamed
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.rounding import grams
@@ -152,10 +153,7 @@ def _static(graph: Graph) -> Graph:
     def of(tensor: Tensor) -> Tensor:
         return closed.get(tensor, tensor)
 
-    nodes = tuple(
-        replace(n, inputs=tuple(None if t is None else of(t) for t in n.inputs), outputs=tuple(map(of, n.outputs)))
-        for n in graph.nodes
-    )
+    nodes = tuple(renamed(node, closed) for node in graph.nodes)
     signatures = tuple(
         replace(s, inputs={k: of(t) for k, t in s.inputs.items()}, outputs={k: of(t) for k, t in s.outputs.items()})
         if s.subgraph == 0

@@ -22,6 +22,7 @@ from twinfer.converter.samples import Sample, Samples, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Array
+from twinfer.runtime.packed import unpack
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 
@@ -201,15 +202,12 @@ def fed(value: Array, tensor: Tensor) -> Array:
 
 def widened(graph: Graph) -> Graph:
     """The graph with INT4 constants as INT8: more bytes, the same results."""
-    wide = {t: replace(t, type="INT8", data=unpack4(t)) for t in graph.tensors if t.type == "INT4"}
+    wide = {
+        t: replace(t, type="INT8", data=unpack(t.data, 4, t.shape))
+        for t in graph.tensors
+        if t.type == "INT4" and t.data is not None
+    }
     return rebuilt(graph, [renamed(node, wide) for node in graph.nodes]) if wide else graph
-
-
-def unpack4(tensor: Tensor) -> NDArray[np.int8]:
-    """The values of an INT4 constant, in its shape."""
-    packed = np.asarray(tensor.data, np.uint8)
-    nibbles = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[: tensor.size]
-    return ((nibbles ^ 8).astype(np.int8) - 8).reshape(tensor.shape)
 
 
 def _real(value: Array, tensor: Tensor) -> NDArray[np.float64]:

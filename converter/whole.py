@@ -31,6 +31,11 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], objec
         raise InvalidArgumentError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """The same for a text."""
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

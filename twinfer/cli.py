@@ -140,6 +140,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
+    from twinfer.converter.whole import write_text
     from twinfer.targets import benches, judged
     from twinfer.terminal import progress, show
 
@@ -160,7 +161,7 @@ def bench(arguments: argparse.Namespace) -> int:
         _write_json(arguments.json, document(rows))
     there = [row for row in rows if row["target"] != "host"]
     if arguments.html:
-        _write_text(arguments.html, embedded_html(there))
+        write_text(arguments.html, embedded_html(there))
     if arguments.json != "-":
         show(tables([row for row in rows if row["target"] == "host"]))
         show(embedded_tables(there))
@@ -183,13 +184,9 @@ def _write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        _write_text(path, text)
+        from twinfer.converter.whole import write_text
 
-
-def _write_text(path: str, text: str) -> None:
-    from twinfer.converter.whole import write_whole
-
-    write_whole(path, lambda file: file.write(text.encode()))
+        write_text(path, text)
 
 
 # -- inspect -----------------------------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def _summary(graph: Graph) -> str:
 def _report(made: Conversion, samples: str, file: str) -> None:
     """Show what quantisation costs, and write it to ``file`` if that has a name."""
     from twinfer.converter.report import compare, sensitivity
-    from twinfer.converter.whole import write_whole
+    from twinfer.converter.whole import write_text
     from twinfer.terminal import progress, show
 
     with progress(1) as told:
@@ -154,8 +154,7 @@ def _report(made: Conversion, samples: str, file: str) -> None:
         report = compare(made.source, made.graph, samples, made.seen)
         report = replace(report, sensitivity=sensitivity(made.source, samples, made.seen, made.recipe, step))
     if file:
-        text = json.dumps(report.json(), indent=1) + "\n"
-        write_whole(file, lambda whole: whole.write(text.encode()))
+        write_text(file, json.dumps(report.json(), indent=1) + "\n")
     show(tables(report))
 
 

@@ -219,11 +219,16 @@ def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
     return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
 
 
-def plain_channels(node: Node, w: Array, bias: Array) -> tuple[Channels, bool]:
-    """The channels of int8 weights [out, k] and bias [out] for the plain kernels, and whether tw_scaled suits them."""
+def channels_of(node: Node, w: Array, bias: Array) -> Channels:
+    """The channels of int8 weights [out, k] and bias int32 [out], the input zero point folded in."""
     y = node.output
-    mult, shift = multipliers(node, len(w))
-    channels = Channels(w, fold_zero(w, bias, node.input(0).zero), mult, shift, y.zero, *quantized_range(node, y))
+    folded = fold_zero(w, bias, node.input(0).zero)
+    return Channels(w, folded, *multipliers(node, len(w)), y.zero, *quantized_range(node, y))
+
+
+def plain_channels(node: Node, w: Array, bias: Array) -> tuple[Channels, bool]:
+    """The channels for the plain kernels, and whether tw_scaled suits them."""
+    channels = channels_of(node, w, bias)
     fast = fast_channels(channels)
     return fast or channels, fast is not None
 

@@ -9,7 +9,6 @@ import numpy as np
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call
 from twinfer.runtime.ops import _conv
-from twinfer.runtime.ops._activation import quantized_range
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize import Channels, fast_channels
 
@@ -19,14 +18,14 @@ PIXELS, MOST = 3, 1 << 23
 
 def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """A convolution with constant weights int8 [out_c, k_h * k_w * in_c] and bias int32 [out_c]; None if unsuitable."""
-    channels = _channels(node, w, bias)
+    channels = fast_channels(_conv.channels_of(node, w, bias))
     pairs = None if channels is None else _pairs(channels.weights, 2)
     if channels is None or pairs is None:
         return None
     words, chunk = pairs
     if chunk < words.shape[1]:
         return None
-    params = {**asdict(g), "k4": 2 * words.shape[1], "in_zero": node.input(0).zero, **_ends(channels)}
+    params = {**asdict(g), "k4": 2 * words.shape[1], "in_zero": node.input(0).zero, **channels.params}
     inputs = (node.input(0), words, _pair_ends(channels))
     scratch = (2 * PIXELS + 1) * 2 * words.shape[1]
     return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs)
@@ -34,7 +33,7 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     """The same for FULLY_CONNECTED, weights int8 [out, depth]; unsuitable also where most of four would be padding."""
-    channels = _channels(node, w, bias) if w.shape[1] > 2 else None
+    channels = fast_channels(_conv.channels_of(node, w, bias)) if w.shape[1] > 2 else None
     pairs = None if channels is None else _pairs(channels.weights, 4)
     if channels is None or pairs is None:
         return None
@@ -48,19 +47,8 @@ def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     shape = {"batches": node.input(0).size // depth, "depth": depth, "k4": k4, "chunk": chunk, "out": out}
     inputs = (node.input(0), fours, _conv.padded(2 * channels.bias, 4), mult, shift)
     scratch, macs = k4 if k4 != depth else 0, node.input(0).size * out
-    params = {**shape, "mults": mult.size, **_ends(channels)}
+    params = {**shape, "mults": mult.size, **channels.params}
     return Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=macs)
-
-
-def _channels(node: Node, w: Array, bias: Array) -> Channels | None:
-    """The node's channels in the range of tw_scaled, if they can be brought there."""
-    folded = _conv.fold_zero(w, bias, node.input(0).zero)
-    ends = (node.output.zero, *quantized_range(node, node.output))
-    return fast_channels(Channels(w, folded, *_conv.multipliers(node, len(w)), *ends))
-
-
-def _ends(c: Channels) -> dict[str, int]:
-    return {"out_zero": c.out_zero, "act_min": c.low, "act_max": c.high}
 
 
 def _pairs(w: Array, multiple: int) -> tuple[Array, int] | None:

@@ -9,9 +9,8 @@ import numpy as np
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Param
 from twinfer.runtime.ops import _conv
-from twinfer.runtime.ops._activation import quantized_range
 from twinfer.runtime.ops._conv import Window
-from twinfer.runtime.ops._requantize import Channels, fast_channels
+from twinfer.runtime.ops._requantize import fast_channels
 
 #: Elements of a line whose number the kernel can count in a byte.
 LONGEST = 254
@@ -55,14 +54,11 @@ def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call |
     turned = along.x_bytes < lines.x_bytes  # along rows of the image: lines are those of the weights
     taps = w[0].transpose(2, 1, 0) if turned else w[0].transpose(2, 0, 1)  # [out_c, along, lines]
     taps = taps.reshape(g.out_c, 9)
-    ends = (node.output.zero, *quantized_range(node, node.output))
-    folded = _conv.fold_zero(taps, bias, node.input(0).zero)
-    c = fast_channels(Channels(taps, folded, *_conv.multipliers(node, g.out_c), *ends))
+    c = fast_channels(_conv.channels_of(node, taps, bias))
     if c is None:
         return None
     arrays = (c.weights, np.stack([2 * c.bias, c.mult], 1), -c.shift)
-    zeros = {"in_zero": node.input(0).zero, "out_zero": c.out_zero, "act_min": c.low, "act_max": c.high}
-    params = {**_params(g, along, lines), **zeros}
+    params = {**_params(g, along, lines), "in_zero": node.input(0).zero, **c.params}
     return Call("tw_depthwise_conv2d_dsp_s8", params, (node.input(0), *arrays), (node.output,), macs=macs)
 
 

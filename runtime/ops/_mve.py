@@ -9,7 +9,6 @@ import numpy as np
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call
 from twinfer.runtime.ops import _conv
-from twinfer.runtime.ops._activation import quantized_range
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize import Channels, fast_channels
 
@@ -19,22 +18,21 @@ BLOCK, FOUR = 16, 4
 
 def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """A convolution with constant weights int8 [out_c, k_h * k_w * in_c] and bias int32 [out_c]; None if unsuitable."""
-    channels = _channels(node, w, bias)
+    channels = fast_channels(_conv.channels_of(node, w, bias))
     if channels is None or (g.k_w > 1 and g.dilation_w > 1):
         return None
     blocks = -(-w.shape[1] // BLOCK)
     plain = (g.k_h, g.k_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w) == (1, 1, 1, 1, 0, 0)
     shape = {k: v for k, v in asdict(g).items() if k != "dilation_w"}
     params = {**shape, "blocks": blocks, "direct": int(plain and g.in_c >= BLOCK // 2)}
-    low, high = quantized_range(node, node.output)
-    ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
+    ends = {"in_zero": node.input(0).zero, **channels.params}
     inputs = (node.input(0), _fours(channels))
     return Call("tw_conv2d_mve_s8", {**params, **ends}, inputs, (node.output,), 2 * BLOCK * blocks, macs=macs)
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     """The same for FULLY_CONNECTED, weights int8 [out, depth]."""
-    channels = _channels(node, w, bias)
+    channels = fast_channels(_conv.channels_of(node, w, bias))
     if channels is None:
         return None
     out, depth = w.shape
@@ -42,17 +40,10 @@ def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     each = np.minimum(first[:, None] + np.arange(FOUR), out - 1)
     shift = channels.shift.astype(np.int8)[each].view("<i4")
     ends = np.concatenate([channels.bias[each], channels.mult[each], shift], 1).astype(np.int32)
-    low, high = quantized_range(node, node.output)
     shape = {"batches": node.input(0).size // depth, "depth": depth, "out": out}
-    params = {**shape, "out_zero": node.output.zero, "act_min": low, "act_max": high}
+    params = {**shape, **channels.params}
     inputs, macs = (node.input(0), channels.weights, ends), node.input(0).size * out
     return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=macs)
-
-
-def _channels(node: Node, w: Array, bias: Array) -> Channels | None:
-    folded = _conv.fold_zero(w, bias, node.input(0).zero)
-    ends = (node.output.zero, *quantized_range(node, node.output))
-    return fast_channels(Channels(w, folded, *_conv.multipliers(node, len(w)), *ends))
 
 
 def _fours(c: Channels) -> Array:

@@ -34,6 +34,11 @@ class Channels:
         up, down = w.clip(min=0).sum(axis=1), w.clip(max=0).sum(axis=1)
         return bias - 128 * up + 127 * down, bias + 127 * up - 128 * down
 
+    @property
+    def params(self) -> dict[str, int]:
+        """How outputs end, with the field names of the kernels' params."""
+        return {"out_zero": self.out_zero, "act_min": self.low, "act_max": self.high}
+
     def outputs(self, sums: Array) -> NDArray[np.int64]:
         """The int8 results of sums [..., out]."""
         return (requantize(sums, self.mult, self.shift) + self.out_zero).clip(self.low, self.high)
