@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from twinfer.converter.affine import LIMITS, dequantize
 from twinfer.converter.affine import quantize as to_integers
 from twinfer.converter.calibrate import Calibration, Progress, run
-from twinfer.converter.passes._rewrite import rebuilt, renamed
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import DEFAULT, Recipe, Rule
@@ -22,7 +21,6 @@ from twinfer.converter.samples import Sample, Samples, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.packed import unpack
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 
@@ -182,7 +180,7 @@ class Both:
 
     def __init__(self, graph: Graph, quantized: Graph) -> None:
         self.float = Session(make_plan(graph, preserve_all=True))
-        self.quantized = Session(make_plan(widened(quantized), preserve_all=True))
+        self.quantized = Session(make_plan(quantized, preserve_all=True))
         plan = self.quantized.plan
         self.twins = {t.name: t for t in plan.graph.tensors if t in plan.offsets and t.type in ("FLOAT32", *LIMITS)}
 
@@ -198,16 +196,6 @@ def fed(value: Array, tensor: Tensor) -> Array:
     if tensor.quant is None or tensor.type not in LIMITS:
         return value
     return to_integers(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
-
-
-def widened(graph: Graph) -> Graph:
-    """The graph with INT4 constants as INT8: more bytes, the same results."""
-    wide = {
-        t: replace(t, type="INT8", data=unpack(t.data, 4, t.shape))
-        for t in graph.tensors
-        if t.type == "INT4" and t.data is not None
-    }
-    return rebuilt(graph, [renamed(node, wide) for node in graph.nodes]) if wide else graph
 
 
 def _real(value: Array, tensor: Tensor) -> NDArray[np.float64]:

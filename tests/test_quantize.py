@@ -24,7 +24,7 @@ from twinfer.converter.quant_rules import RULES
 from twinfer.converter.quant_weights import Layer, integers, weight_quant, with_weights
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule
-from twinfer.converter.report import compare, fed, sensitivity, widened
+from twinfer.converter.report import compare, fed, sensitivity
 from twinfer.converter.rounding import adaptive, grams
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError
@@ -87,7 +87,7 @@ def test_passes_and_quantisation_together(layers: list[str], seed: int, mode: st
     data = random_samples(seed, graph, 4)
     made = convert(graph, quantize=mode, calibration=data, bias_correction=True, adaptive_rounding=True)
     values = random_inputs(made, seed)
-    assert_same(ours(widened(made), values), open_peer("tflm", write(made), len(made.outputs))(values))
+    assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
 
 
 @settings(max_examples=30, deadline=None)
@@ -118,11 +118,11 @@ def test_litert_runs_int16x8_and_comes_close(layers: list[str], seed: int) -> No
 
 @settings(max_examples=30, deadline=None)
 @given(layers=tflm_lists, seed=seeds)
-def test_tflm_runs_int4_weights_as_our_widened_ones(layers: list[str], seed: int) -> None:
+def test_tflm_runs_int4_weights_as_we_do(layers: list[str], seed: int) -> None:
     made = quantized(random_graph(seed, ["conv", *layers]), seed, Recipe(default=Choice("int4")))
     assert any(t.type == "INT4" for t in made.tensors)
     values = random_inputs(made, seed)
-    assert_same(ours(widened(made), values), open_peer("tflm", write(made), len(made.outputs))(values))
+    assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
 
 
 @settings(max_examples=60, deadline=None)
@@ -194,7 +194,7 @@ def test_bias_correction_centres_the_outputs_of_a_layer(precision: str) -> None:
     seen = calibrate(graph, data)
 
     def offset(corrected: bool) -> float:
-        made = widened(quantize(graph, seen, Recipe(default=Choice(precision)), Options("FLOAT32", corrected)))
+        made = quantize(graph, seen, Recipe(default=Choice(precision)), Options("FLOAT32", corrected))
         off = [ours(made, list(s.values()))[0] - ours(graph, list(s.values()))[0] for s in data]
         return float(np.abs(np.mean(off, axis=(0, 1, 2, 3))).max())
 
@@ -234,7 +234,7 @@ def test_adaptive_rounding_helps_weights_of_four_bits() -> None:
     want = [ours(graph, [x])[0] for x in data[12:]]
 
     def found(options: Options) -> float:
-        made = widened(quantize(graph, seen, Recipe(default=Choice("int4")), options))
+        made = quantize(graph, seen, Recipe(default=Choice("int4")), options)
         return snr_db(want, [ours(made, [x])[0] for x in data[12:]])
 
     assert found(Options("FLOAT32", grams=grams(graph, known))) > found(Options("FLOAT32")) + 3
@@ -246,7 +246,7 @@ def test_four_bits_name_nearly_as_many_digits() -> None:
     known = {"input": train[:100]}
     options = Options("FLOAT32", True, grams(graph, known))
     made = quantize(graph, calibrate(graph, known), Recipe(default=Choice("int4")), options)
-    assert correct(graph, *held) - correct(widened(made), *held) <= 0.01 * len(held[0])
+    assert correct(graph, *held) - correct(made, *held) <= 0.01 * len(held[0])
 
 
 def test_adaptive_rounding_needs_data_that_last() -> None:
