@@ -108,8 +108,6 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".onnx":
-        if not Path(source).is_file():
-            raise InvalidArgumentError(f"{os.fspath(source)}: there is no such file")
         return _closed(read_file(source), shapes or {})
     from twinfer.converter.onnx import read_onnx
 
