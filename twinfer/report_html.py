@@ -27,12 +27,11 @@ def report_html(report: Report, name: str) -> str:
 
 def _along(tensors: Sequence[TensorReport]) -> str:
     """A bar a tensor, in the order of the graph: its signal-to-noise ratio, the worst in red."""
-    shapes = []
+    shapes: list[str] = []
+    end = _LEFT + len(tensors) * _BAR
     for db in (20, 40, 60):
         y = _HIGH - _high(db)
-        shapes.append(
-            f'<line x1="{_LEFT}" x2="{_LEFT + len(tensors) * _BAR}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>'
-        )
+        shapes.append(f'<line x1="{_LEFT}" x2="{end}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
         shapes.append(f'<text x="0" y="{y + 5:.0f}">{db} dB</text>')
     worst = min((t.snr_db for t in tensors), default=0.0)
     for i, t in enumerate(tensors):
