@@ -29,6 +29,7 @@ class Observed:
     """What one tensor was seen to hold: range, moving average of the samples' ranges, histogram, and mean.
 
     ``total`` is the sum over all samples, with the tensor's shape: bias correction needs the mean of every element.
+    ``ranges`` keeps what methods have made of all this, by their name and the integer type.
     """
 
     low: float = np.inf
@@ -38,9 +39,11 @@ class Observed:
     count: int = 0
     histogram: Histogram = field(default_factory=Histogram)
     total: NDArray[np.float64] | None = None
+    ranges: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def add(self, value: Array) -> None:
         """One sample's value, finite and not empty."""
+        self.ranges.clear()
         low, high = float(value.min()), float(value.max())
         share = max(MOVING, 1 / (self.count + 1))
         self.moving_low += share * (low - self.moving_low)
