@@ -102,8 +102,8 @@ def search(
     ``source``: a float model, as ``convert`` takes it. ``data``: a .npz file or arrays by the names of the inputs,
     samples along the first axis, and, if wanted, "labels": whole numbers are classes, floats targets; without them
     the float model's own outputs are (``loss.Judge`` defines the loss; ``metric``: "auto", "answers", "error").
-    ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: "flash",
-    bytes of the file, or "arena", of the plan for ``target``. ``methods``, ``precisions`` and ``recipes`` (files) are
+    ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: bytes of
+    the file ("flash"), of its "constants", or of the "arena" in the plan for ``target``. ``methods``, ``precisions`` and ``recipes`` (files) are
     what is combined, ``trials`` the most there may be, ``seed`` that of split and search: with the same arguments
     the same is found, whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``:
     a file that keeps every trial, and spares a second run those that it has. ``progress(done, total, what)``.
