@@ -82,7 +82,8 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
 
 def observable(graph: Graph) -> list[Tensor]:
     """The float tensors that are computed or fed."""
-    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None and not t.variable]
+    states = {t for t in graph.tensors if t.variable}.difference(graph.inputs)  # some files call their inputs so
+    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None and t not in states]
 
 
 def run(session: Session, sample: Mapping[Tensor, Array]) -> None:
