@@ -15,6 +15,7 @@ from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples
+from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError
@@ -95,6 +96,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
         raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
     passes = how.get("passes")
     graph = run(read_source(source, how.get("shapes")), PIPELINE if passes is None else passes, how.get("after"))
+    graph = with_versions(graph)
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)
     seen = calibrate(graph, calibration, how.get("progress"))
