@@ -80,14 +80,17 @@ def _weights(type: str) -> Callable[[Node], bool]:
     return lambda node: _type(node, 1) == type
 
 
+def _per_channel(tensor: Tensor) -> bool:
+    return tensor.quant is not None and tensor.quant.per_channel
+
+
 def _hybrid(*, per_channel: bool = False, option: str = "") -> Callable[[Node], bool]:
     """Float activations and int8 weights, with one scale a channel, or with this option set."""
 
     def needs(node: Node) -> bool:
         if (_type(node, 0), _type(node, 1)) != ("FLOAT32", "INT8"):
             return False
-        quant = node.input(1).quant
-        return (not per_channel or (quant is not None and quant.per_channel)) and (not option or _option(option)(node))
+        return (not per_channel or _per_channel(node.input(1))) and (not option or _option(option)(node))
 
     return needs
 
@@ -180,8 +183,8 @@ _NEEDS: Mapping[str, tuple[Need, ...]] = {
     "RESIZE_NEAREST_NEIGHBOR": ((3, _option("half_pixel_centers")), (3, _option("align_corners"))),
     "GATHER": ((5, _option("batch_dims")), (6, lambda node: _type(node, 1) == "INT16")),
     "GATHER_ND": ((4, lambda node: _type(node, 1) == "INT16"),),
-    "DEQUANTIZE": ((5, lambda node: node.input(0).quant is not None and node.input(0).quant.per_channel),),
-    "QUANTIZE": ((2, _signed), (3, lambda node: node.output.quant is not None and node.output.quant.per_channel)),
+    "DEQUANTIZE": ((5, lambda node: _per_channel(node.input(0))),),
+    "QUANTIZE": ((2, _signed), (3, lambda node: _per_channel(node.output))),
     "CAST": tuple(
         (version, lambda node, type=type: type in (_type(node, 0), node.output.type))  # type: ignore[misc]
         for type, version in {"UINT32": 2, "INT8": 3, "UINT16": 4, "FLOAT16": 5, "FLOAT64": 5, "INT4": 6}.items()
