@@ -209,7 +209,7 @@ def test_adaptive_rounding_never_changes_a_layer_more(layers: list[str], seed: i
     graph = random_graph(seed, [*layers, layer])
     data = random_samples(seed, graph, 6)
     for node, gram in grams(graph, data).items():
-        work = Layer(node, RULES[node.op], 4, RULES[node.op].per_channel)
+        work = Layer(node, RULES[node.op], 4)
         quant = weight_quant(work, 0.1)
         change = [_change(work, quant, q, data, graph) for q in (adaptive(work, quant, gram), integers(work, quant))]
         assert change[0] <= change[1] * (1 + 1e-6)
