@@ -103,7 +103,10 @@ class _Writer:
         seen, node = self.seen[tensor], self._producer.get(tensor)
         choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
         type = choice.type if choice.precision != "float" else "INT8"
-        return method(choice.method)(seen, type) if seen.count else (0.0, 0.0)
+        key = choice.method, type
+        if key not in seen.ranges:
+            seen.ranges[key] = method(choice.method)(seen, type) if seen.count else (0.0, 0.0)
+        return seen.ranges[key]
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
