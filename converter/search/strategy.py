@@ -134,9 +134,9 @@ def _correct(ledger: Ledger, space: Space, graph: Graph) -> None:
 
 
 def _has_rows(graph: Graph) -> bool:
-    """Whether a layer has weights that are scaled per tensor unless asked for."""
+    """Whether a layer has weights that are scaled per tensor in int4 unless asked for."""
     rules = [RULES[node.op] for node in graph.nodes if node.op in RULES]
-    return any(rule.weights is not None and not rule.per_channel for rule in rules)
+    return any(rule.weights is not None and rule.int4 and not rule.int4_axis for rule in rules)
 
 
 def _walk(ledger: Ledger, space: Space, graph: Graph) -> None:
