@@ -9,9 +9,9 @@ from twinfer.bench.compare import Row
 from twinfer.bench.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings
 
 #: A colour a model (Okabe and Ito's, told apart by everybody).
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
 
-_STYLE = """
+STYLE = """
 body { font: 15px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
 th, td { text-align: right; padding: .2em .7em; border-bottom: 1px solid #ddd; white-space: nowrap; }
@@ -31,7 +31,7 @@ def embedded_html(rows: Sequence[Row]) -> str:
         [picture(cores), *map(_table, cores)] if cores else ["<p>TFLM's figures are known of none of these models.</p>"]
     )
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>twinfer beside TFLM on Cortex-M</title><style>{_STYLE}</style></head>
+<html lang="en"><head><meta charset="utf-8"><title>twinfer beside TFLM on Cortex-M</title><style>{STYLE}</style></head>
 <body><h1>twinfer beside TFLM on Cortex-M</h1>
 <p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and tables against
 TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B a channel; RAM without stack
@@ -44,7 +44,7 @@ itself.</p>
 def picture(cores: Sequence[Sequence[Standing]]) -> str:
     """Bars of instructions by core, TFLM + CMSIS-NN being 1; a line across a core's bars is their geometric mean."""
     models = list(dict.fromkeys(s.model for own in cores for s in own))
-    colours = {model: _COLOURS[i % len(_COLOURS)] for i, model in enumerate(models)}
+    colours = {model: COLOURS[i % len(COLOURS)] for i, model in enumerate(models)}
     shapes: list[str] = []
     x = _LEFT + _GAP
     for own in cores:
