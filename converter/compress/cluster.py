@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.calibrate import Progress
-from twinfer.converter.compress.layers import Weights, bias_of, layers_of, replaced, shifted_bias
-from twinfer.converter.compress.refit import Fit, Watch, can_fit
+from twinfer.converter.compress.layers import Weights, layers_of, replaced
+from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.recipe import Recipe
 from twinfer.converter.rounding import fed_back, nearer
 from twinfer.converter.samples import Samples
@@ -99,22 +99,20 @@ def snapped(stored: Values, values: Values) -> Values:
 
 def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, sparse: bool) -> dict[Tensor, Tensor]:
     """The layer's weights clustered and its bias, so that its outputs over the samples change least."""
-    moments, bias = watch.moments(graph, weights), bias_of(watch.graph, weights)
-    rows = weights.values().reshape(len(moments.gram), -1, moments.gram.shape[1] - 1)
-    fit = Fit(moments, rows, bias is not None)
+    fitting = watch.fitting(graph, weights)
+    rows, matters = fitting.rows, fitting.fit.covariance
     kept = (rows != 0) if sparse else np.ones(rows.shape, np.bool_)
-    wanted = fit.rows(kept)
-    scales = weights.scales().reshape(*rows.shape[:2], 1)
-    whole = weights.rounded(wanted.reshape(weights.stored().shape)).reshape(rows.shape)
-    importance = np.square(scales) * np.einsum("gii->gi", fit.covariance)[:, None, :]
-    values = codebook(whole, importance, count, sparse)
+    wanted = fitting.fit.rows(kept)
+    wide = fitting.widened(wanted)
+    scales = wide.scales().reshape(*rows.shape[:2], 1)
+    whole = wide.rounded(fitting.shaped(wanted)).reshape(rows.shape)
+    values = codebook(whole, np.square(scales) * np.einsum("gii->gi", matters)[:, None, :], count, sparse)
 
     def nearest(column: Values, k: int) -> Values:
         made = snapped(column / scales[:, :, 0], values) * scales[:, :, 0]
         return np.where(kept[:, :, k], made, 0.0)
 
     plain = snapped(whole, values) * scales
-    made = fed_back(wanted, fit.covariance, nearest)
-    made = np.where(nearer(fit.best, made, plain, fit.covariance)[:, :, None], made, plain)
-    found = {weights.tensor: weights.changed(np.round(made / scales).reshape(weights.stored().shape))}
-    return found if bias is None else {**found, bias: shifted_bias(weights, bias, fit.bias(made).reshape(-1))}
+    made = fed_back(wanted, matters, nearest)
+    made = np.where(nearer(fitting.fit.best, made, plain, matters)[:, :, None], made, plain)
+    return fitting.stored(made, wide)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,16 @@ class Weights:
             return values.astype(np.float32).astype(np.float64)
         return np.clip(np.round(values / self.scales()), -self.most, self.most)
 
+    def widened(self, values: Matrix) -> Weights:
+        """The same with integers' scales large enough for these real values."""
+        quant = self.tensor.quant
+        if self.is_float or quant is None:
+            return self
+        peaks = np.abs(values).max(axis=(1, 2)) / self.most
+        peaks = peaks if quant.per_channel else peaks.max(keepdims=True)
+        scale = np.maximum(quant.scale, peaks.astype(np.float32))
+        return replace(self, tensor=replace(self.tensor, quant=replace(quant, scale=scale)))
+
     @property
     def _outputs(self) -> int:
         return self.tensor.shape[self.rule.axis]
@@ -128,25 +139,43 @@ def replaced(graph: Graph, tensors: Mapping[Tensor, Tensor]) -> Graph:
     return rebuilt(graph, [renamed(node, tensors) for node in graph.nodes])
 
 
-def bias_of(graph: Graph, weights: Weights) -> Tensor | None:
-    """The bias if it is a constant that only this layer's one node reads."""
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """A bias that only this layer's one node reads."""
+
+    tensor: Tensor
+    weights: Weights
+
+    def changed(self, change: NDArray[np.float64], made: Weights) -> Tensor:
+        """The bias with real numbers [outputs] added; integers count steps of input scale * ``made``'s weight scale."""
+        data = np.asarray(self.tensor.data)
+        if data.dtype.kind == "f":
+            return self._with((data.reshape(-1) + change).astype(np.float32))
+        source = self.weights.node.input(next(self.weights.rule.values(self.weights.node))).scale
+        old, new = (source * w.scales().reshape(-1) for w in (self.weights, made))
+        steps = np.round((data.reshape(-1) * old + change) / new)
+        limits = np.iinfo(data.dtype)
+        quant = self.tensor.quant
+        scale = new[: 1 if quant is None else quant.scale.size].astype(np.float32)
+        tensor = self._with(np.clip(steps, limits.min / 2, limits.max // 2).astype(data.dtype))
+        return tensor if quant is None else replace(tensor, quant=replace(quant, scale=scale))
+
+    def _with(self, values: NDArray[Any]) -> Tensor:
+        data = values.reshape(self.tensor.shape)
+        data.flags.writeable = False
+        return replace(self.tensor, data=data)
+
+
+def bias_of(graph: Graph, weights: Weights) -> Bias | None:
+    """The layer's bias if it may be changed."""
     position = weights.rule.bias
     bias = None if position is None or len(weights.nodes) > 1 else weights.node.optional(position)
     if bias is None or bias.data is None or len(consumers(graph)[bias]) > 1:
         return None
-    return bias
+    return Bias(bias, weights)
 
 
-def shifted_bias(weights: Weights, bias: Tensor, change: NDArray[np.float64]) -> Tensor:
-    """The bias [outputs] changed by real numbers; INT32 and INT64 count steps of input scale * weight scale."""
-    data = np.asarray(bias.data)
-    flat = data.reshape(-1).astype(np.float64)
-    if bias.type == "FLOAT32":
-        made = (flat + change).astype(np.float32)
-    else:
-        steps = weights.node.input(next(weights.rule.values(weights.node))).scale * weights.scales().reshape(-1)
-        limits = np.iinfo(data.dtype)
-        made = np.clip(np.round(flat + change / steps), limits.min / 2, limits.max // 2).astype(data.dtype)
-    made = made.reshape(data.shape)
-    made.flags.writeable = False
-    return replace(bias, data=made)
+def has_bias(weights: Weights) -> bool:
+    """Whether any of the layer's nodes has one."""
+    position = weights.rule.bias
+    return position is not None and any(node.optional(position) is not None for node in weights.nodes)

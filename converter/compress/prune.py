@@ -8,8 +8,8 @@ import numpy as np
 
 from twinfer.converter.calibrate import Progress
 from twinfer.converter.compress.blocks import Block, Mask, block, budgets, mask, zeros
-from twinfer.converter.compress.layers import OPERATORS, Weights, bias_of, layers_of, replaced, shifted_bias
-from twinfer.converter.compress.refit import Fit, Watch, can_fit
+from twinfer.converter.compress.layers import OPERATORS, Weights, layers_of, replaced
+from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.recipe import Recipe
 from twinfer.converter.samples import Samples
 from twinfer.runtime.errors import InvalidArgumentError
@@ -102,14 +102,12 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Blo
     if not can_fit(weights):
         kept = mask(np.square(values), count, shape)
         return {weights.tensor: weights.changed(weights.stored() * kept)} if count else {}
-    moments, bias = watch.moments(graph, weights), bias_of(watch.graph, weights)
-    rows = values.reshape(len(moments.gram), -1, moments.gram.shape[1] - 1)
-    fit, made = Fit(moments, rows, bias is not None), rows
+    fitting = watch.fitting(graph, weights)
+    made = fitting.rows
     for done in _schedule(count, shape):
-        kept = mask(np.square(made.reshape(values.shape)), done, shape).reshape(rows.shape)
-        made = fit.rows(kept & (rows != 0))
-    found = {weights.tensor: weights.changed(weights.rounded(made.reshape(values.shape)))}
-    return found if bias is None else {**found, bias: shifted_bias(weights, bias, fit.bias(made).reshape(-1))}
+        kept = mask(np.square(fitting.shaped(made)), done, shape).reshape(made.shape)
+        made = fitting.fit.rows(kept & (fitting.rows != 0))
+    return fitting.stored(made, fitting.widened(made))
 
 
 def _schedule(count: int, shape: Block) -> list[int]:

@@ -9,17 +9,18 @@ the changed inputs is He et al. 2017's ("Channel Pruning for Accelerating Very D
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.affine import real
 from twinfer.converter.calibrate import run
-from twinfer.converter.compress.layers import Weights
+from twinfer.converter.compress.layers import Bias, Weights, bias_of, has_bias
 from twinfer.converter.grams import MOST_INPUTS, Gram, inputs_of, windows
 from twinfer.converter.rounding import Rows
 from twinfer.converter.samples import Samples, samples_of
-from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 
@@ -36,6 +37,33 @@ class Moments:
     cross: Gram
 
 
+@dataclass(frozen=True)
+class Fitting:
+    """A layer and the fit of its weights ``rows`` [groups, outputs, inputs], real; ``bias``: if it may change."""
+
+    weights: Weights
+    bias: Bias | None
+    rows: Rows
+    fit: Fit
+
+    def widened(self, rows: Rows) -> Weights:
+        """The weights with scales large enough for these rows, unless a bias that must not change has steps by them."""
+        if self.bias is None and has_bias(self.weights):
+            return self.weights
+        return self.weights.widened(self.shaped(rows))
+
+    def shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows as [outputs, taps, inputs]."""
+        return rows.reshape(self.weights.stored().shape)
+
+    def stored(self, rows: Rows, wide: Weights) -> dict[Tensor, Tensor]:
+        """What takes the place of the constants if the rows are these, in ``wide``'s scales, and the bias fits them."""
+        found = {self.weights.tensor: wide.changed(wide.rounded(self.shaped(rows)))}
+        if self.bias is None:
+            return found
+        return {**found, self.bias.tensor: self.bias.changed(self.fit.bias(rows).reshape(-1), wide)}
+
+
 def can_fit(weights: Weights) -> bool:
     """Whether the layer's inputs can be had, and are few enough."""
     return inputs_of(weights.node) <= MOST_INPUTS
@@ -48,6 +76,12 @@ class Watch:
         self.graph = graph
         self.before = Session(make_plan(graph, preserve_all=True))
         self.samples = list(samples_of(graph, samples))
+
+    def fitting(self, changed: Graph, weights: Weights) -> Fitting:
+        """A layer's weights, to be fitted to what they see in ``changed``."""
+        moments, bias = self.moments(changed, weights), bias_of(self.graph, weights)
+        rows = weights.values().reshape(len(moments.gram), -1, moments.gram.shape[1] - 1)
+        return Fitting(weights, bias, rows, Fit(moments, rows, bias is not None))
 
     def moments(self, changed: Graph, weights: Weights) -> Moments:
         """Those of a layer of ``changed``, whose tensors are this graph's but for weights and biases."""
