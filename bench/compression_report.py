@@ -11,7 +11,8 @@ from rich.text import Text
 from twinfer.bench import report
 from twinfer.bench.compare import Row
 from twinfer.bench.datasets import FOLDS
-from twinfer.bench.embedded_html import COLOURS, STYLE
+from twinfer.bench.page import COLOURS, page, svg
+from twinfer.converter.search.pareto import front
 
 _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "plain\nB", "coded\nB", "convert\ns")
 
@@ -24,11 +25,7 @@ _WORST = 12.0
 
 def pareto(rows: Sequence[Row]) -> list[Row]:
     """Those of one network that no other one beats in both coded bytes and accuracy, the smallest first."""
-    best: list[Row] = []
-    for row in sorted(rows, key=lambda r: (r["coded"], -r["correct"])):
-        if not best or row["correct"] > best[-1]["correct"]:
-            best.append(row)
-    return best
+    return [rows[i] for i in front([(row["coded"], row["loss_points"]) for row in rows])]
 
 
 def networks(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -87,13 +84,9 @@ def _cells(row: Row) -> list[str]:
 
 def compression_html(rows: Sequence[Row], folds: int) -> str:
     """The page: of every network a picture and a table of its Pareto front."""
+    about = f"{told(folds)}. The line joins those; settings that lose more than {_WORST:g} points are left out."
     parts = [f"<h2>{escape(name)}</h2>{picture(group)}{_front(group)}" for name, group in networks(rows).items()]
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Pruned and clustered networks</title><style>{STYLE}</style></head>
-<body><h1>Pruned and clustered networks: accuracy over flash</h1>
-<p>{escape(told(folds))}. The line joins those; those that lose more than {_WORST:g} points are left out.</p>
-{"".join(parts)}</body></html>
-"""
+    return page("Pruned and clustered networks: accuracy over flash", [f"<p>{escape(about)}</p>\n", *parts])
 
 
 def picture(group: Sequence[Row]) -> str:
@@ -111,8 +104,7 @@ def picture(group: Sequence[Row]) -> str:
         shapes.append(
             f'<text x="{_LEFT + _WIDE + 20}" y="{20 + 20 * i}" style="fill: {colours[family]}">● {family}</text>'
         )
-    size = f'width="{_LEFT + _WIDE + 170}" height="{_HIGH + _BELOW}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>{"".join(shapes)}</svg>'
+    return svg(_LEFT + _WIDE + 170, _HIGH + _BELOW, shapes)
 
 
 class _Place:

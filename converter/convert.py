@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,15 +13,16 @@ from twinfer.converter.affine import fed
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
-from twinfer.converter.passes import PIPELINE, Pass, run
+from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples, samples_of
+from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.shapes import infer_shapes, is_open
@@ -86,9 +88,11 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     so, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers together) or "layer"; ``cluster``:
     bits of the number of different values that integer weights take; ``compensate``: what is left makes good for both,
     by the calibration data; see ``compress.prune`` and ``compress.cluster``. ``shapes`` gives inputs a static shape by
-    name. ``passes``: instead of ``passes.PIPELINE``; ``after`` is called with the name of every pass and the graph
-    behind it.
-    ``progress(done, total)`` is called after every calibration sample.
+    name. ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and
+    int8 weights; ``after`` is called with the name of every pass and the graph behind it. ``progress(done, total)`` is
+    called after every calibration sample.
+    Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
+    tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -109,7 +113,8 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     recipe = _recipe(how)
     _check(how, recipe)
     passes, samples = how.get("passes"), how.get("calibration")
-    graph = run(read_source(source, how.get("shapes")), PIPELINE if passes is None else passes, how.get("after"))
+    steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
+    graph = with_versions(run(_main_only(read_source(source, how.get("shapes"))), steps, how.get("after")))
     made = Conversion(graph, graph, graph, {}, recipe)
     if recipe.prunes:
         fitted_by = samples if how.get("compensate") else None
@@ -158,13 +163,22 @@ def _check(how: How, recipe: Recipe) -> None:
         raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
 
 
+def _main_only(graph: Graph) -> Graph:
+    """The graph; warns if there are others beside it."""
+    if graph.subgraphs:
+        names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in graph.subgraphs[:3])
+        more = ", …" if len(graph.subgraphs) > 3 else ""
+        count = f"{len(graph.subgraphs)} subgraph(s)"
+        what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
+        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=4)
+    return graph
+
+
 def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".onnx":
-        if not Path(source).is_file():
-            raise InvalidArgumentError(f"{os.fspath(source)}: there is no such file")
         return _closed(read_file(source), shapes or {})
     from twinfer.converter.onnx import read_onnx
 

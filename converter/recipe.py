@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.converter.compress.blocks import block
-from twinfer.converter.methods import METHODS
+from twinfer.converter.methods import method
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Node, Tensor
@@ -48,7 +48,8 @@ def _check(made: Choice | Rule) -> None:
     """InvalidArgumentError for values that no choice can have."""
     _one_of("precision", made.precision, PRECISIONS)
     _one_of("granularity", made.granularity, GRANULARITIES)
-    _one_of("method", made.method, METHODS)
+    if made.method is not None:
+        method(made.method)
     if made.prune is not None and not 0 <= made.prune < 1:
         raise InvalidArgumentError(f"prune {made.prune}: the share of weights that become zero is from 0 to below 1")
     if made.cluster not in (None, 0, *CLUSTER_BITS):

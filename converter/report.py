@@ -52,6 +52,14 @@ class TensorReport:
     counts: tuple[int, ...]
     quantized_counts: tuple[int, ...]
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The least and the greatest value that the tensor's integers stand for."""
+        if self.type not in LIMITS:
+            return -math.inf, math.inf
+        low, high = ((limit - self.zero_point) * self.scale for limit in LIMITS[self.type])
+        return low, high
+
 
 @dataclass(frozen=True)
 class Sensitivity:
@@ -214,10 +222,10 @@ class _Tally:
         self.counts = np.zeros((2, BARS), np.int64)
 
     def add(self, value: Array, q: Array) -> None:
-        made = real(q, self.made)
-        self.sums.add(value, made)
+        meant = real(q, self.made)
+        self.sums.add(value, meant)
         self.clipped += int(((value < self.reach[0]) | (value > self.reach[1])).sum())
-        for row, values in zip(self.counts, (value, made), strict=True):
+        for row, values in zip(self.counts, (value, meant), strict=True):
             inside = np.clip(values.reshape(-1), self.edges[0], self.edges[-1])
             row += np.histogram(inside, self.edges)[0]
 
