@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.graph import Quant
+from twinfer.runtime.graph import Quant, Tensor
 
 #: Scales are kept within what float32 divides without loss.
 LEAST_SCALE, MOST_SCALE = 2.0**-80, 2.0**80
@@ -48,6 +48,20 @@ def dequantize(q: NDArray[Any], quant: Quant) -> NDArray[np.float64]:
     """What the integers stand for."""
     scale, zero = (along(a, q.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
     return np.asarray(scale * (q.astype(np.int64) - zero), np.float64)
+
+
+def real(value: NDArray[Any], tensor: Tensor) -> NDArray[np.float64]:
+    """The real numbers that a value of the tensor stands for."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return np.asarray(value, np.float64)
+    return dequantize(value, tensor.quant)
+
+
+def fed(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """A float value as the tensor takes it."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return value
+    return quantize(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
 
 
 def along(values: NDArray[Any], rank: int, quant: Quant) -> NDArray[Any]:
