@@ -1,7 +1,7 @@
 """Lossless codings of weights: numbers into a table of values, Huffman codes, a bitmap of what is not zero.
 
-Each takes blocks, int8 [slices, n], n a multiple of 8, of which every slice can be decoded by itself, and gives the
-constant arrays that its decoder (kernels_c/decode_<coding>.h) reads.
+Each takes blocks, int8 [slices, rows, n], n a multiple of 8, of which every slice can be decoded by itself, and gives
+the constant arrays that its decoder (kernels_c/decode_<coding>.h) reads.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def lut(blocks: Blocks, halves: bool) -> Code | None:
     codes = np.pad(codes, (0, read_beyond))
     full = np.pad(values, (0, (1 << bits) - values.size), mode="edge").astype(np.int8)
     about = f"{bits} bits in a table of {values.size} values"
-    strides = (blocks.shape[1] // 8 * bits, 0)
+    strides = (blocks[0].size // 8 * bits, 0)
     if bits > PAIR_BITS:
         return Code(f"tw_decode_lut{bits}", (codes, full), strides, about, {"halves": int(halves)})
     pairs = Table("tw_decode_lut_pairs", {"count": full.size, "halves": int(halves)}, (full,), 2 * full.size**2)
@@ -85,7 +85,7 @@ def huffman(blocks: Blocks, halves: bool) -> Code:
     words = np.empty(values.size, np.int64)
     words[order] = _canonical(lengths[order])
     longest = int(lengths.max())
-    slices = [_bits(words[i], lengths[i], longest) for i in index.reshape(blocks.shape)]
+    slices = [_bits(words[i], lengths[i], longest) for i in index.reshape(len(blocks), -1)]
     starts = np.cumsum([0, *(part.size for part in slices[:-1])]).astype(np.int32)
     codes = np.concatenate([*slices, np.zeros(4, np.uint8)])
     of_length = np.bincount(lengths, minlength=longest + 1)[1:].astype(np.uint16)
@@ -98,14 +98,14 @@ def huffman(blocks: Blocks, halves: bool) -> Code:
 
 def bitmap(blocks: Blocks, halves: bool) -> Code:
     """A bit an element, and the values that are not zero."""
-    flags = np.packbits(blocks != 0, axis=1)
-    words = np.pad(flags, ((0, 0), (0, -flags.shape[1] % 4))).view(">u4").astype("<u4")
-    counts = np.count_nonzero(blocks, axis=1)
+    flags = np.packbits(blocks != 0, axis=2)
+    words = np.pad(flags, ((0, 0), (0, 0), (0, -flags.shape[2] % 4))).view(">u4").astype("<u4")
+    counts = np.count_nonzero(blocks, axis=(1, 2))
     starts = np.cumsum([0, *counts[:-1]]).astype(np.int32)
     values = blocks[blocks != 0]
     about = f"a bitmap and {values.size:,} values that are not zero"
     inputs = (words, values if values.size else np.zeros(1, np.int8), starts)
-    return Code("tw_decode_bitmap", inputs, (4 * words.shape[1], 0, 4), about, {"halves": int(halves)})
+    return Code("tw_decode_bitmap", inputs, (words[0].nbytes, 0, 4), about, {"halves": int(halves)})
 
 
 def _canonical(lengths: NDArray[np.int64]) -> list[int]:
@@ -132,7 +132,7 @@ def code_lengths(counts: Sequence[int], longest: int) -> list[int]:
     """
     if len(counts) == 1:
         return [1]
-    leaves = sorted((count, (i,)) for i, count in enumerate(counts))
+    leaves: list[tuple[int, tuple[int, ...]]] = sorted((count, (i,)) for i, count in enumerate(counts))
     level = leaves
     for _ in range(longest - 1):
         pairs = [(a[0] + b[0], a[1] + b[1]) for a, b in zip(level[::2], level[1::2], strict=False)]

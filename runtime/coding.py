@@ -19,7 +19,7 @@ from twinfer.runtime.op import Array, Call, Decode, Weights
 from twinfer.runtime.target import Target
 
 #: Bytes of decoded weights that a slice of a layer should not exceed.
-SLICE_BYTES = 4096
+SLICE_BYTES = 2048
 
 #: Bytes of a decoder on Cortex-M4, the usual ones, and those of what calls decoders for one layer.
 DECODER_BYTES: Mapping[str, int] = {
@@ -62,14 +62,15 @@ class _Layer:
         return np.concatenate([rows[:, : w.head], rows[:, rows.shape[1] - w.tail :]], axis=1).reshape(-1)
 
     def blocks(self, slices: int) -> Blocks:
-        """The weights, int8 [slices, n]: filled up to a multiple of 8 by the last one."""
+        """The weights, int8 [slices, rows, n]; those of one row are filled up to a multiple of 8 by the last one."""
         rows, w = self.rows, self.layout
         body = rows[:, w.head : rows.shape[1] - w.tail].reshape(slices, -1)
         if w.halves:
             half = np.ascontiguousarray(body).view("<i2").astype(np.int32)
             low = half.astype(np.int8)
             body = np.stack([low, (half - low) >> 8], axis=-1).astype(np.int8).reshape(slices, -1)
-        return np.pad(body, ((0, 0), (0, -body.shape[1] % 8)), mode="edge")
+        body = body.reshape(slices, w.rows, -1)
+        return np.pad(body, ((0, 0), (0, 0), (0, -body.shape[2] % 8 if w.rows == 1 else 0)), mode="edge")
 
     def channels(self) -> int:
         """Channels of a slice: as many as ``SLICE_BYTES`` hold, or the fewest; 0 where it is not to be cut."""
@@ -141,7 +142,7 @@ def _options(layers: Iterable[_Layer], coding: str, target: Target) -> list[_Opt
     for layer in layers:
         channels = layer.channels() if target.decoding == "layer" else 0
         blocks = layer.blocks(_out(layer.call) // channels if channels else 1)
-        code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[1] // layer.layout.rows % 8 == 0 else None
+        code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
         found += [] if code is None else [_Option(layer, code, channels)]
     return found
 
@@ -212,7 +213,7 @@ def _decoders(option: _Option, node: Node, room: Tensor | None) -> Iterator[Call
     note = f'"{name}", {code.about}: {layer.array.nbytes:,} -> {option.nbytes:,} bytes'
     if code.table is not None and room is not None:
         yield Call(code.table.kernel, code.table.params, code.table.inputs, (room,), note=note)
-    body = layer.blocks(option.slices).shape[1] // w.rows
+    body = layer.blocks(option.slices).shape[2]
     frame = {"rows": w.rows, "head": w.head, "body": body, "tail": w.tail}
     inputs = (*(room if array is None else array for array in code.inputs), layer.ends)
     made = _tensor(f"{name}, decoded", w.rows * (w.head + body + w.tail))

@@ -158,8 +158,8 @@ def _lives(
         for tensor in _arena_tensors(call):
             first, _ = lives.get(tensor, (i, i))
             lives[tensor] = (first, i)
-    for tensor in (call.inputs[1] for i in {i for _, i in stored.start} for call in [calls[i]]):
-        lives[tensor] = (-1, end)
+    for call, i in stored.start:
+        lives.update((tensor, (-1, end)) for tensor in call.outputs if tensor is calls[i].inputs[1])
     for tensor in graph.outputs:
         if tensor.data is None:
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)

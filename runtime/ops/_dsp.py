@@ -28,8 +28,8 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     params = {**asdict(g), "k4": 2 * words.shape[1], "in_zero": node.input(0).zero, **channels.params}
     inputs = (node.input(0), words, _pair_ends(channels))
     scratch = (2 * PIXELS + 1) * 2 * words.shape[1]
-    w = Weights(halves=True)
-    return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs, weights=w)
+    stored = Weights(halves=True)
+    return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs, weights=stored)
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
