@@ -64,21 +64,23 @@ class _Layer:
     def blocks(self, slices: int) -> Blocks:
         """The weights, int8 [slices, rows, n]; those of one row are filled up to a multiple of 8 by the last one."""
         rows, w = self.rows, self.layout
-        body = rows[:, w.head : rows.shape[1] - w.tail].reshape(slices, -1)
+        body = np.ascontiguousarray(rows[:, w.head : rows.shape[1] - w.tail])
         if w.halves:
-            half = np.ascontiguousarray(body).view("<i2").astype(np.int32)
+            half = body.view("<i2").astype(np.int32)
             low = half.astype(np.int8)
-            body = np.stack([low, (half - low) >> 8], axis=-1).astype(np.int8).reshape(slices, -1)
-        body = body.reshape(slices, w.rows, -1)
-        return np.pad(body, ((0, 0), (0, 0), (0, -body.shape[2] % 8 if w.rows == 1 else 0)), mode="edge")
+            body = np.stack([low, (half - low) >> 8], axis=-1).astype(np.int8)
+        made: Blocks = body.reshape(slices, w.rows, -1)
+        missing = -made.shape[2] % 8 if w.rows == 1 else 0
+        return np.pad(made, ((0, 0), (0, 0), (0, missing)), mode="edge")
 
     def channels(self) -> int:
-        """Channels of a slice: as many as ``SLICE_BYTES`` hold, or the fewest; 0 where it is not to be cut."""
+        """Channels of a slice: as many as ``SLICE_BYTES`` hold, or four, which kernels take at a time, or the fewest; 0
+        where it is not to be cut."""
         out, unit = _out(self.call), self.layout.unit
         if not unit or self.call.params.get("batches") != 1:
             return 0
         fits = [n for n in range(unit, out, unit) if out % n == 0]
-        small = [n for n in fits if n * self.array.nbytes // out <= SLICE_BYTES]
+        small = [n for n in fits if n <= 4 or n * self.array.nbytes // out <= SLICE_BYTES]
         whole = self.array.nbytes <= SLICE_BYTES or not fits
         return 0 if whole else max(small, default=fits[0])
 

@@ -1,4 +1,4 @@
-"""Models whose weights have few values: int8 ones clustered by plain k-means, per tensor, for tests of coded weights."""
+"""Models whose int8 weights have few values: clustered by plain k-means, tensor by tensor; for tests of coding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def clustered(values: Array, count: int, sparsity: float = 0.0) -> Array:
     means = np.quantile(flat[kept], np.linspace(0, 1, count)) if kept.any() else np.zeros(1)
     for _ in range(10):
         nearest = np.abs(flat[:, None] - means).argmin(axis=1)
-        means = np.array([flat[kept & (nearest == i)].mean() if (kept & (nearest == i)).any() else m for i, m in enumerate(means)])
+        means = np.array(
+            [flat[kept & (nearest == i)].mean() if (kept & (nearest == i)).any() else m for i, m in enumerate(means)]
+        )
     found = means.round()[np.abs(flat[:, None] - means).argmin(axis=1)]
     return np.where(kept, found, 0).astype(values.dtype).reshape(values.shape)
 
