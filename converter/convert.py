@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
-from twinfer.converter.passes import PIPELINE, Pass, run
+from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples
+from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.shapes import infer_shapes, is_open
 from twinfer.runtime.tflite import read_file
@@ -67,9 +69,11 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
     float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``; ``after``
-    is called with the name of every pass and the graph behind it.
-    ``progress(done, total)`` is called after every calibration sample.
+    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``, or
+    ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8 weights; ``after`` is called with the name of
+    every pass and the graph behind it. ``progress(done, total)`` is called after every calibration sample.
+    Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
+    tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -94,7 +98,8 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     if not mode and (calibration is not None or how.get("recipe") is not None):
         raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
     passes = how.get("passes")
-    graph = run(read_source(source, how.get("shapes")), PIPELINE if passes is None else passes, how.get("after"))
+    steps = passes if passes is not None else TO_QUANTIZE if mode else PIPELINE
+    graph = optimised(source, how.get("shapes"), steps, how.get("after"))
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)
     seen = calibrate(graph, calibration, how.get("progress"))
@@ -103,13 +108,32 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
 
 
+def optimised(
+    source: Source,
+    shapes: Shapes | None = None,
+    passes: Sequence[Pass] = TO_QUANTIZE,
+    after: Callable[[str, Graph], None] | None = None,
+) -> Graph:
+    """The graph of a source behind the passes, by default those that quantisation begins with."""
+    return with_versions(run(_main_only(read_source(source, shapes)), passes, after))
+
+
+def _main_only(graph: Graph) -> Graph:
+    """The graph; warns if there are others beside it."""
+    if graph.subgraphs:
+        names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in graph.subgraphs[:3])
+        more = ", …" if len(graph.subgraphs) > 3 else ""
+        count = f"{len(graph.subgraphs)} subgraph(s)"
+        what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
+        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=5)
+    return graph
+
+
 def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".onnx":
-        if not Path(source).is_file():
-            raise InvalidArgumentError(f"{os.fspath(source)}: there is no such file")
         return _closed(read_file(source), shapes or {})
     from twinfer.converter.onnx import read_onnx
 
