@@ -90,7 +90,7 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
         run(session, sample)
         for tensor, observed in seen.items():
             if tensor in session.plan.offsets and tensor.size:
-                observed.add(_finite(session.view(tensor), tensor, i))
+                observed.add(finite(session.view(tensor), tensor, i))
         if progress is not None:
             progress(i + 1, total)
     return seen
@@ -109,7 +109,8 @@ def run(session: Session, sample: Mapping[Tensor, Array]) -> None:
     session.run()
 
 
-def _finite(value: Array, tensor: Tensor, i: int) -> Array:
+def finite(value: Array, tensor: Tensor, i: int) -> Array:
+    """The value; InvalidArgumentError if it is no number somewhere, with the tensor and the sample."""
     if not np.isfinite(value).all():
         bad = value[~np.isfinite(value)][0]
         raise InvalidArgumentError(

@@ -6,17 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from twinfer.converter.affine import data_range
+from twinfer.converter.calibrate import Calibration
 from twinfer.converter.quant_rules import RULES, Rule
 from twinfer.converter.recipe import Choice
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.registry import operators
 
+#: Steps of int8.
+_STEPS = 255
 
-def precision_of(node: Node, wanted: Choice) -> Choice:
+
+def precision_of(node: Node, wanted: Choice, seen: Calibration) -> Choice:
     """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float."""
     rule = RULES.get(node.op)
-    if rule is None or wanted.precision == "float" or not _is_float(node, rule):
+    if rule is None or wanted.precision == "float" or not _is_float(node, rule) or not _divides(node, rule, seen):
         return replace(wanted, precision="float")
     if wanted.precision == "int16x8":
         return wanted if rule.int16 else replace(wanted, precision="float")
@@ -36,6 +41,17 @@ def _is_float(node: Node, rule: Rule) -> bool:
     return (
         floats and bool(values) and all(t is None or (t.type == "FLOAT32" and t.data is not None) for t in parameters)
     )
+
+
+def _divides(node: Node, rule: Rule, seen: Calibration) -> bool:
+    """Whether the divisor, if there is one, was never seen within two steps of 0."""
+    if rule.divisor is None:
+        return True
+    tensor = node.input(rule.divisor)
+    if tensor.data is None and (tensor not in seen or not seen[tensor].count):
+        return False
+    low, high = data_range(tensor) if tensor.data is not None else (seen[tensor].low, seen[tensor].high)
+    return max(low, -high) > 2 * (max(high, 0.0) - min(low, 0.0)) / _STEPS
 
 
 def _has_kernel(node: Node, rule: Rule) -> bool:

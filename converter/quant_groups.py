@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
-
-from twinfer.converter.affine import Range, activation
+from twinfer.converter.affine import EMPTY, Range, activation, data_range
 from twinfer.converter.quant_rules import Fixed, Rule
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
 
@@ -64,10 +62,10 @@ class Groups:
             return 0.0
         rule = self._rules[node.op]
         spans = [self._raw(self._root((node.input(i), type))) for i in rule.values(node)]
-        widest = max(high - low or 255.0 for low, high in spans)  # an empty range gets steps of 1
+        widest = max(high - low or EMPTY for low, high in spans)
         if rule.weights is not None:
             widest *= max(map(abs, data_range(node.input(rule.weights))))
-        return rule.least * widest
+        return rule.least * (widest * widest if rule.squares else widest)
 
     def _add(self, node: Node, rule: Rule, type: str) -> None:
         fixed = rule.fixed8 if type == "INT8" else rule.fixed16
@@ -110,9 +108,3 @@ class Groups:
         self._members[first] += self._members.pop(second)
         if second in self._fixed:
             self._fixed[first] = self._fixed.pop(second)
-
-
-def data_range(tensor: Tensor) -> Range:
-    """Least and greatest value of a float constant."""
-    data = np.asarray(tensor.data)
-    return (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.affine import LIMITS, Range
+from twinfer.converter.affine import LIMITS, Range, data_range
 from twinfer.converter.affine import quantize as to_integers
 from twinfer.converter.calibrate import Calibration
 from twinfer.converter.methods import method
 from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.quant_forms import precision_of
-from twinfer.converter.quant_groups import Groups, data_range
+from twinfer.converter.quant_groups import Groups
 from twinfer.converter.quant_rules import RULES, Rule
 from twinfer.converter.quant_weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.recipe import DEFAULT, Choice, Recipe
@@ -89,7 +89,7 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.border = self.options.border(self.recipe)
-        self.choices = {node: precision_of(node, self.recipe.of_node(node)) for node in self.source.nodes}
+        self.choices = {node: precision_of(node, self.recipe.of_node(node), self.seen) for node in self.source.nodes}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         self.groups = Groups(self.source, types, RULES, self._range)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.calibrate import run
+from twinfer.converter.calibrate import finite, run
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quant_weights import MOST, Layer, integers
 from twinfer.converter.recipe import DEFAULT
@@ -44,17 +44,18 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
     session = Session(make_plan(graph, preserve_all=True))
     layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
     sums: dict[Node, Gram] = {}
-    for sample in samples_of(graph, samples):
+    for i, sample in enumerate(samples_of(graph, samples)):
         run(session, sample)
         for node in layers:
-            x = _windows(node, np.asarray(session.view(node.input(0)), np.float64))
+            seen = finite(session.view(node.input(0)), node.input(0), i)
+            x = _windows(node, np.asarray(seen, np.float64))
             sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
     return sums
 
 
 def _inputs(node: Node) -> float:
     """Weights of one output; infinite for a node that is none of these layers."""
-    if node.op not in _VIEWS or precision_of(node, DEFAULT.default).precision == "float":
+    if node.op not in _VIEWS or precision_of(node, DEFAULT.default, {}).precision == "float":
         return np.inf
     shape = node.input(1).shape
     return shape[1] * shape[2] if node.op == "DEPTHWISE_CONV_2D" else node.input(1).size // shape[0]

@@ -17,6 +17,7 @@ from twinfer.converter.passes.fuse_padding import fuse_padding
 from twinfer.converter.passes.horizontal_merge import horizontal_merge
 from twinfer.converter.passes.identities import identities
 from twinfer.converter.passes.merge_relus import merge_relus
+from twinfer.converter.passes.multiplications import multiplications
 from twinfer.converter.passes.reshapes import reshapes
 from twinfer.converter.passes.transposes import nhwc_io, transposes
 from twinfer.runtime.graph import Graph, check
@@ -44,7 +45,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 #: What it runs where it quantises.
-TO_QUANTIZE: tuple[Pass, ...] = (float_weights, *PIPELINE)
+TO_QUANTIZE: tuple[Pass, ...] = (float_weights, multiplications, *PIPELINE)
 
 #: Every pass by name, also those that are not in the pipeline.
 PASSES: Mapping[str, Pass] = MappingProxyType({p.__name__: p for p in (*TO_QUANTIZE, horizontal_merge, nhwc_io)})
