@@ -9,6 +9,7 @@ import numpy as np
 from twinfer.converter.affine import data_range
 from twinfer.converter.calibrate import Calibration
 from twinfer.converter.quant_rules import RULES, Rule
+from twinfer.converter.quant_states import STATEFUL, is_quantisable
 from twinfer.converter.recipe import Choice
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant, Tensor
@@ -25,6 +26,8 @@ def precision_of(node: Node, wanted: Choice, seen: Calibration) -> Choice:
         return replace(wanted, precision="float")
     if wanted.precision == "int16x8":
         return wanted if rule.int16 else replace(wanted, precision="float")
+    if node.op in STATEFUL:
+        return replace(wanted, precision="int8" if is_quantisable(node) else "float")
     if not _has_kernel(node, rule):
         return replace(wanted, precision="float")
     return replace(wanted, precision="int8") if wanted.precision == "int4" and not rule.int4 else wanted

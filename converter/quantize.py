@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.affine import LIMITS, Range, data_range
+from twinfer.converter.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.affine import quantize as to_integers
 from twinfer.converter.calibrate import Calibration
 from twinfer.converter.methods import method
@@ -17,6 +17,7 @@ from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quant_groups import Groups
 from twinfer.converter.quant_rules import RULES, Rule
+from twinfer.converter.quant_states import STATEFUL
 from twinfer.converter.quant_weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.recipe import DEFAULT, Choice, Recipe
 from twinfer.converter.rounding import Gram, adaptive
@@ -98,12 +99,17 @@ class _Writer:
         """The range of a float tensor by the method that was chosen for it."""
         if tensor.data is not None:
             return data_range(tensor)
-        if tensor not in self.seen:
-            raise InvalidArgumentError(f"calibration has not seen {tensor}: calibrate the graph that is quantised")
-        seen, node = self.seen[tensor], self._producer.get(tensor)
+        whole, node = self._observed(tensor), self._producer.get(tensor)
         choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
         type = choice.type if choice.precision != "float" else "INT8"
-        return method(choice.method)(seen, type) if seen.count else (0.0, 0.0)
+        return method(choice.method)(self.seen[tensor], type) if self.seen[tensor].count else whole
+
+    def _observed(self, tensor: Tensor) -> Range:
+        """All that calibration has seen of a tensor."""
+        if tensor not in self.seen:
+            raise InvalidArgumentError(f"calibration has not seen {tensor}: calibrate the graph that is quantised")
+        seen = self.seen[tensor]
+        return (seen.low, seen.high) if seen.count else (0.0, 0.0)
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -161,15 +167,22 @@ class _Writer:
         if rule.weights is not None:
             self._parameters(node, rule, choice, inputs)
         outputs = node.outputs if rule.integer else tuple(self._output(t, type) for t in node.outputs)
+        made = replace(node, inputs=tuple(inputs), outputs=outputs)
+        if node.op in STATEFUL:
+            made = STATEFUL[node.op](made, self._observed)
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
-        self._append(replace(node, inputs=tuple(inputs), outputs=outputs, options=options))
+        self._append(replace(made, options=options))
 
     def _as_it_was(self, tensor: Tensor, type: str = "FLOAT32") -> Tensor:
         """An input in the type that it has in the float graph."""
         return self.form(tensor, "FLOAT32") if tensor in self.home and type == "FLOAT32" else tensor
 
     def _output(self, tensor: Tensor, type: str) -> Tensor:
-        return self._settle(tensor, replace(tensor, type=type, quant=self.groups.quant(tensor, type)))
+        """The tensor in the quantisation of its group. SVDF makes its own, from which others are converted: integer
+        kernels have no activation, RELU is that the least value stands for 0."""
+        alone = self._producer[tensor].op == "SVDF"
+        quant = activation((0.0, self._range(tensor)[1]), type) if alone else self.groups.quant(tensor, type)
+        return self._settle(tensor, replace(tensor, type=type, quant=quant))
 
     def _parameters(self, node: Node, rule: Rule, choice: Choice, inputs: list[Tensor | None]) -> None:
         """Put weights and bias into ``inputs``."""

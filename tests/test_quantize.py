@@ -308,11 +308,24 @@ def test_what_overflows_is_named() -> None:
 
 
 def test_squares_of_small_differences() -> None:
-    """The kernel takes only scales that the last of three would not have by its range."""
-    graph = random_graph(218, ["squared", "squared", "squared"])
-    made = quantized(graph, 218)
-    values = random_inputs(made, 218)
-    assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
+    """The kernel refuses the scale that the range of such squares would have."""
+    b = Builder("near")
+    x = b.input("x", "FLOAT32", (1, 9))
+    graph = b.graph([b.op("SQUARED_DIFFERENCE", [x, b.op("ADD", [x, np.array([1e-3], np.float32)])])])
+    made = quantized(graph)
+    values = random_inputs(made, 1)
+    assert_same(ours(made, values), open_peer("tflm", write(made), 1)(values))
+
+
+def test_softmax_of_next_to_nothing() -> None:
+    """TFLM and LiteRT abort where the steps of an exponential are too small for their fixed point."""
+    b = Builder("flat")
+    x = b.input("x", "FLOAT32", (1, 9))
+    small = b.op("MUL", [x, np.array([1e-9], np.float32)])
+    graph = b.graph([b.op("SOFTMAX", [small], beta=1.0), b.op("LOG_SOFTMAX", [small])])
+    made = quantized(graph)
+    values = random_inputs(made, 1)
+    assert_same(ours(made, values), open_peer("tflm", write(made), 2)(values))
 
 
 def test_calibration_of_another_graph_is_refused() -> None:
