@@ -27,5 +27,5 @@ def _product(view: View, node: Node) -> Change | None:
 
 def _factor(node: Node) -> Tensor | None:
     if node.op == "NEG":
-        return constant(np.float32(-1), f"{node.output.name}_sign")
+        return constant(np.array(-1, np.float32), f"{node.output.name}_sign")
     return node.input(0) if node.op == "SQUARE" or scalar(node.optional(1)) == 2 else None
