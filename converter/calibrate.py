@@ -34,7 +34,8 @@ class Observed:
     """What one tensor was seen to hold: range, moving average of the batches' ranges, histogram, and mean.
 
     ``batch`` is the range of the batch that is being read, ``average`` that of the batches before. ``total`` is the sum
-    over all samples, with the tensor's shape: bias correction needs the mean of every element.
+    over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps what
+    methods have made of all this, by their name and the integer type.
     """
 
     low: float = np.inf
@@ -44,9 +45,11 @@ class Observed:
     count: int = 0
     histogram: Histogram = field(default_factory=Histogram)
     total: NDArray[np.float64] | None = None
+    ranges: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def add(self, value: Array) -> None:
         """One sample's value, finite and not empty."""
+        self.ranges.clear()
         low, high = float(value.min()), float(value.max())
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.histogram.add(value)

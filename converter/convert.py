@@ -99,13 +99,23 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
         raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
     passes = how.get("passes")
     steps = passes if passes is not None else TO_QUANTIZE if mode else PIPELINE
-    graph = with_versions(run(_main_only(read_source(source, how.get("shapes"))), steps, how.get("after")))
+    graph = optimised(source, how.get("shapes"), steps, how.get("after"))
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)
     seen = calibrate(graph, calibration, how.get("progress"))
     found = grams(graph, calibration) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
     return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
+
+
+def optimised(
+    source: Source,
+    shapes: Shapes | None = None,
+    passes: Sequence[Pass] = TO_QUANTIZE,
+    after: Callable[[str, Graph], None] | None = None,
+) -> Graph:
+    """The graph of a source behind the passes, by default those that quantisation begins with."""
+    return with_versions(run(_main_only(read_source(source, shapes)), passes, after))
 
 
 def _main_only(graph: Graph) -> Graph:
@@ -115,7 +125,7 @@ def _main_only(graph: Graph) -> Graph:
         more = ", …" if len(graph.subgraphs) > 3 else ""
         count = f"{len(graph.subgraphs)} subgraph(s)"
         what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
-        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=4)
+        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=5)
     return graph
 
 
@@ -124,8 +134,6 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
     if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".onnx":
-        if not Path(source).is_file():
-            raise InvalidArgumentError(f"{os.fspath(source)}: there is no such file")
         return _closed(read_file(source), shapes or {})
     from twinfer.converter.onnx import read_onnx
 

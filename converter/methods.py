@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from twinfer.converter.calibrate import Observed
 from twinfer.converter.histogram import HALF
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: Share of the values, in percent, that "percentile" keeps inside the range.
+#: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" says another.
 PERCENTILE = 99.99
 
 #: Candidates for one end of the range in "mse", and thresholds in "entropy".
@@ -36,12 +38,12 @@ def moving_average(seen: Observed, type: str) -> Range:
     return seen.moving
 
 
-def percentile(seen: Observed, type: str) -> Range:
-    """The range that leaves out (100 - PERCENTILE) / 2 percent of the values at either end, never zero."""
+def percentile(seen: Observed, type: str, kept: float = PERCENTILE) -> Range:
+    """The range that leaves out (100 - kept) / 2 percent of the values at either end, never zero."""
     counts = seen.histogram.counts.copy()
     counts[HALF] += seen.histogram.zeros
     share = np.cumsum(counts) / max(1, counts.sum())
-    tail = (100 - PERCENTILE) / 200
+    tail = (100 - kept) / 200
     first, last = int(np.searchsorted(share, tail, "right")), int(np.searchsorted(share, 1 - tail))
     edges = seen.histogram.edges()
     return max(seen.low, float(edges[first])), min(seen.high, float(edges[last + 1]))
@@ -139,7 +141,11 @@ METHODS: Mapping[str, Method] = {
 
 
 def method(name: str) -> Method:
-    """The method of that name; InvalidArgumentError if there is none."""
-    if name not in METHODS:
-        raise InvalidArgumentError(f"{name!r} is not a calibration method; there are: {', '.join(METHODS)}")
-    return METHODS[name]
+    """The method of that name, or "percentile-P" for one that keeps P percent; InvalidArgumentError for no other."""
+    if name in METHODS:
+        return METHODS[name]
+    kind, _, kept = name.partition("-")
+    if kind != "percentile" or not re.fullmatch(r"\d+(\.\d+)?", kept) or not 50 < float(kept) <= 100:
+        known = f"{', '.join(METHODS)}, and percentile-P that keeps P percent, 50 < P <= 100"
+        raise InvalidArgumentError(f"{name!r} is no method of calibration; there are: {known}")
+    return partial(percentile, kept=float(kept))

@@ -102,7 +102,10 @@ class _Writer:
         whole, node = self._observed(tensor), self._producer.get(tensor)
         choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
         type = choice.type if choice.precision != "float" else "INT8"
-        return method(choice.method)(self.seen[tensor], type) if self.seen[tensor].count else whole
+        seen, key = self.seen[tensor], (choice.method, type)
+        if key not in seen.ranges:
+            seen.ranges[key] = method(choice.method)(seen, type) if seen.count else whole
+        return seen.ranges[key]
 
     def _observed(self, tensor: Tensor) -> Range:
         """All that calibration has seen of a tensor."""

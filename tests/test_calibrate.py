@@ -196,7 +196,7 @@ def test_progress_is_told() -> None:
     [
         ({"a": np.zeros((2, 3)), "c": np.zeros((2, 2, 3))}, "inputs 'a', 'b', not 'a', 'c'"),
         ([{"a": np.zeros(3)}], "sample 0 must hold the model's inputs 'a', 'b', not 'a'"),
-        ({"a": np.zeros((2, 3)), "b": np.zeros((1, 2, 3))}, "as many calibration samples as the others.*'a' 2, 'b' 1"),
+        ({"a": np.zeros((2, 3)), "b": np.zeros((1, 2, 3))}, "as many samples as the others.*'a' 2, 'b' 1"),
         ({"a": np.zeros((2, 4)), "b": np.zeros((2, 2, 3))}, r"sample 0, input 'a': shape \[4\].*\[1, 3\] or \[3\]"),
         ({"a": np.zeros((2, 3)), "b": np.zeros((2, 3))}, r"input 'b': shape \[3\], the model takes \[2, 3\]"),
         ({"a": np.zeros((2, 3), complex), "b": np.zeros((2, 2, 3))}, "dtype complex128"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.calibrate import calibrate
 from twinfer.converter.convert import convert
 from twinfer.converter.methods import METHODS
+from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quant_rules import RULES
 from twinfer.converter.quant_weights import Layer, integers, weight_quant, with_weights
@@ -331,6 +333,27 @@ def test_softmax_of_next_to_nothing() -> None:
 def test_calibration_of_another_graph_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="calibration has not seen"):
         quantize(random_graph(1, ["conv"]), {}, Recipe(), Options())
+
+
+def test_what_no_operator_touches_is_kept() -> None:
+    """An input that is an output, one that nothing reads and is called a variable, and a constant output."""
+    b = Builder("through")
+    x, unread = b.input("x", "FLOAT32", (1, 2)), b.input("unread", "FLOAT32", (3,))
+    y = b.op("RELU", [x])
+    graph = b.graph([y, x])
+    state = replace(unread, variable=True)
+    told = constant(np.array([1.5, 2.5], np.float32), "told")
+    graph = replace(
+        graph,
+        tensors=(*(state if t is unread else t for t in graph.tensors), told),
+        inputs=(x, state),
+        outputs=(*graph.outputs, told),
+    )
+    made = quantized(graph)
+    assert [t.name for t in made.inputs] == ["x", "unread"]
+    assert [t.type for t in made.outputs] == ["INT8", "INT8", "FLOAT32"]
+    assert made.outputs[1] is made.inputs[0]
+    assert write(made) == write(quantized(graph))
 
 
 def test_unknown_inference_type_is_refused() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twinfer.aot.compiled import CompiledModel, compile
     from twinfer.converter.convert import convert, convert_file
+    from twinfer.converter.search.find import search
     from twinfer.converter.write import write
     from twinfer.runtime.errors import (
         GuardError,
@@ -54,12 +55,14 @@ __all__ = [
     "make_plan",
     "read",
     "read_file",
+    "search",
     "write",
 ]
 
 _HOME = {
     "twinfer.aot.compiled": ("CompiledModel", "compile"),
     "twinfer.converter.convert": ("convert", "convert_file"),
+    "twinfer.converter.search.find": ("search",),
     "twinfer.converter.write": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),

@@ -25,8 +25,6 @@ EXAMPLES = (
     "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
 )
 
-_METHODS = ("minmax", "moving-average", "percentile", "mse", "entropy")
-
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a .onnx or float .tflite file, or the name of a built-in model"
@@ -36,8 +34,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quantize", choices=["int8", "int16x8", "int4"], help=about)
     about = "a .npz file that holds an array for every input by its name, samples along the first axis; .npy for one"
     command.add_argument("--calibration", metavar="DATA", help=about)
-    about = "how the ranges of activations are chosen (default: minmax)"
-    command.add_argument("--method", choices=_METHODS, default="minmax", help=about)
+    about = "how the ranges of activations are chosen: minmax (the default), moving-average, percentile, mse, entropy; "
+    about += "percentile-99.9 keeps 99.9 %% of the values, percentile alone 99.99 %%"
+    command.add_argument("--method", default="minmax", help=about)
     about = "a .toml or .json file of rules: operators or names of tensors, and how to quantise them"
     command.add_argument("--recipe", metavar="FILE", help=about)
     about = "type of the model's inputs and outputs (default: that of --quantize)"
@@ -46,7 +45,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--bias-correction", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
-    command.add_argument("--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as JSON, too")
+    command.add_argument(
+        "--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as .json or .html, too"
+    )
     about = "which passes run instead of the pipeline, by name with commas, in this order; none: no pass"
     command.add_argument("--passes", metavar="NAMES", help=about)
     about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
@@ -55,7 +56,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.terminal import progress
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError("--report compares a quantised model with the float one: give --quantize, too")
     with progress(1) as told:
         made = convert_file(
-            _source(arguments.model),
+            source_of(arguments.model),
             arguments.output,
             quantize=arguments.quantize,
             calibration=arguments.calibration,
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
             bias_correction=arguments.bias_correction,
             adaptive_rounding=arguments.adaptive_rounding,
-            shapes=_shapes(arguments.shape),
+            shapes=shapes_of(arguments.shape),
             passes=_passes(arguments.passes),
             after=_dump(arguments.dump),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _source(model: str) -> Any:
+def source_of(model: str) -> Any:
     """What ``convert`` reads: the path of an ONNX file, else the graph of a file or built-in model."""
     from twinfer.bench.source import load
 
@@ -120,7 +121,7 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
     return write
 
 
-def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """NAME=1,2,3 -> name and shape."""
     from twinfer.runtime.errors import InvalidArgumentError
 
@@ -153,7 +154,11 @@ def _report(made: Conversion, samples: str, file: str) -> None:
         step = lambda done, total: told(0, "sensitivity", done / (total or done + 1))  # noqa: E731
         report = compare(made.source, made.graph, samples, made.seen)
         report = replace(report, sensitivity=sensitivity(made.source, samples, made.seen, made.recipe, step))
-    if file:
+    if file.lower().endswith(".html"):
+        from twinfer.report_html import report_html
+
+        write_text(file, report_html(report, made.graph.name))
+    elif file:
         write_text(file, json.dumps(report.json(), indent=1) + "\n")
     show(tables(report))
 
