@@ -12,6 +12,7 @@ from typing import Any, TypedDict, Unpack
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes._rewrite import renamed
+from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.rounding import grams
@@ -43,6 +44,7 @@ class How(TypedDict, total=False):
     inference_type: str | None
     bias_correction: bool
     adaptive_rounding: bool
+    equalize: bool
     shapes: Shapes | None
     passes: Sequence[Pass] | None
     after: Callable[[str, Graph], None] | None
@@ -69,9 +71,11 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
     float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``, or
-    ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8 weights; ``after`` is called with the name of
-    every pass and the graph behind it. ``progress(done, total)`` is called after every calibration sample.
+    data twice. ``equalize``: neighbouring layers' weights get alike ranges first (``passes.equalize``), for weights
+    with one scale a tensor. ``shapes`` gives inputs a static shape by name. ``passes``: instead of
+    ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8 weights; ``after`` is
+    called with the name of every pass and the graph behind it. ``progress(done, total)`` is called after every
+    calibration sample.
     Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
     tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
@@ -95,10 +99,11 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     recipe = _recipe(how.get("recipe"), mode, how.get("method", "minmax"))
     if mode and calibration is None:
         raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
-    if not mode and (calibration is not None or how.get("recipe") is not None):
-        raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
+    if not mode and (calibration is not None or how.get("recipe") is not None or how.get("equalize")):
+        raise InvalidArgumentError("calibration, recipe and equalize mean nothing without quantize=…")
     passes = how.get("passes")
     steps = passes if passes is not None else TO_QUANTIZE if mode else PIPELINE
+    steps = (*steps, equalize) if how.get("equalize") else steps
     graph = optimised(source, how.get("shapes"), steps, how.get("after"))
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)

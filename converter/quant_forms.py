@@ -19,8 +19,11 @@ from twinfer.runtime.registry import operators
 _STEPS = 255
 
 
-def precision_of(node: Node, wanted: Choice, seen: Calibration) -> Choice:
-    """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float."""
+def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
+    """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
+
+    Without ``seen`` divisors are taken to be far enough from 0.
+    """
     rule = RULES.get(node.op)
     if rule is None or wanted.precision == "float" or not _is_float(node, rule) or not _divides(node, rule, seen):
         return replace(wanted, precision="float")
@@ -46,9 +49,9 @@ def _is_float(node: Node, rule: Rule) -> bool:
     )
 
 
-def _divides(node: Node, rule: Rule, seen: Calibration) -> bool:
+def _divides(node: Node, rule: Rule, seen: Calibration | None) -> bool:
     """Whether the divisor, if there is one, was never seen within two steps of 0."""
-    if rule.divisor is None:
+    if rule.divisor is None or seen is None:
         return True
     tensor = node.input(rule.divisor)
     if tensor.data is None and (tensor not in seen or not seen[tensor].count):

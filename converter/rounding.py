@@ -70,7 +70,7 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
 
 def _inputs(node: Node) -> float:
     """Weights of one output; infinite for a node that is none of these layers."""
-    if node.op not in _VIEWS or precision_of(node, DEFAULT.default, {}).precision == "float":
+    if node.op not in _VIEWS or precision_of(node, DEFAULT.default).precision == "float":
         return np.inf
     shape = node.input(1).shape
     return shape[1] * shape[2] if node.op == "DEPTHWISE_CONV_2D" else node.input(1).size // shape[0]
