@@ -15,6 +15,7 @@ from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes._rewrite import renamed
+from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
@@ -51,6 +52,7 @@ class How(TypedDict, total=False):
     inference_type: str | None
     bias_correction: bool
     adaptive_rounding: bool
+    equalize: bool
     shapes: Shapes | None
     prune: float | None
     prune_block: str | None
@@ -84,13 +86,14 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
     float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``prune``: share of weights that become zero, of all layers but DEPTHWISE_CONV_2D unless the recipe says
-    so, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers together) or "layer"; ``cluster``:
-    bits of the number of different values that integer weights take; ``compensate``: what is left makes good for both,
-    by the calibration data; see ``compress.prune`` and ``compress.cluster``. ``shapes`` gives inputs a static shape by
-    name. ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and
-    int8 weights; ``after`` is called with the name of every pass and the graph behind it. ``progress(done, total)`` is
-    called after every calibration sample.
+    data twice. ``equalize``: neighbouring layers' weights get alike ranges first (``passes.equalize``), for weights
+    with one scale a tensor. ``prune``: share of weights that become zero, of all layers but DEPTHWISE_CONV_2D unless
+    the recipe says so, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers together) or
+    "layer"; ``cluster``: bits of the number of different values that integer weights take; ``compensate``: what is left
+    makes good for both, by the calibration data; see ``compress.prune`` and ``compress.cluster``. ``shapes`` gives
+    inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also
+    makes floats of float16 and int8 weights; ``after`` is called with the name of every pass and the graph behind it.
+    ``progress(done, total)`` is called after every calibration sample.
     Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
     tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
@@ -114,6 +117,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     _check(how, recipe)
     passes, samples = how.get("passes"), how.get("calibration")
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
+    steps = (*steps, equalize) if how.get("equalize") else steps
     graph = optimised(source, how.get("shapes"), steps, how.get("after"))
     made = Conversion(graph, graph, graph, {}, recipe)
     if recipe.prunes:
@@ -149,10 +153,9 @@ def _check(how: How, recipe: Recipe) -> None:
     compresses = recipe.prunes or recipe.clusters
     if mode and calibration is None:
         raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
-    if not mode and (
-        (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
-    ):
-        raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
+    useless = (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
+    if not mode and (useless or how.get("equalize")):
+        raise InvalidArgumentError("calibration, recipe and equalize mean nothing without quantize=…")
     if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
         raise InvalidArgumentError("prune_block and prune_scope mean nothing without prune=… or a recipe that prunes")
     if compensate and not compresses:

@@ -6,20 +6,31 @@ from dataclasses import replace
 
 import numpy as np
 
+from twinfer.converter.affine import data_range
+from twinfer.converter.calibrate import Calibration
 from twinfer.converter.quant_rules import RULES, Rule
+from twinfer.converter.quant_states import STATEFUL, is_quantisable
 from twinfer.converter.recipe import Choice
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.registry import operators
 
+#: Steps of int8.
+_STEPS = 255
 
-def precision_of(node: Node, wanted: Choice) -> Choice:
-    """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float."""
+
+def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
+    """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
+
+    Without ``seen`` divisors are taken to be far enough from 0.
+    """
     rule = RULES.get(node.op)
-    if rule is None or wanted.precision == "float" or not _is_float(node, rule):
+    if rule is None or wanted.precision == "float" or not _is_float(node, rule) or not _divides(node, rule, seen):
         return replace(wanted, precision="float")
     if wanted.precision == "int16x8":
         return wanted if rule.int16 else replace(wanted, precision="float")
+    if node.op in STATEFUL:
+        return replace(wanted, precision="int8" if is_quantisable(node) else "float")
     if not _has_kernel(node, rule):
         return replace(wanted, precision="float")
     return replace(wanted, precision="int8") if wanted.precision == "int4" and not rule.int4 else wanted
@@ -36,6 +47,17 @@ def _is_float(node: Node, rule: Rule) -> bool:
     return (
         floats and bool(values) and all(t is None or (t.type == "FLOAT32" and t.data is not None) for t in parameters)
     )
+
+
+def _divides(node: Node, rule: Rule, seen: Calibration | None) -> bool:
+    """Whether the divisor, if there is one, was never seen within two steps of 0."""
+    if rule.divisor is None or seen is None:
+        return True
+    tensor = node.input(rule.divisor)
+    if tensor.data is None and (tensor not in seen or not seen[tensor].count):
+        return False
+    low, high = data_range(tensor) if tensor.data is not None else (seen[tensor].low, seen[tensor].high)
+    return max(low, -high) > 2 * (max(high, 0.0) - min(low, 0.0)) / _STEPS
 
 
 def _has_kernel(node: Node, rule: Rule) -> bool:

@@ -44,6 +44,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
     about = "let biases take up what the rounding of weights adds on average"
     command.add_argument("--bias-correction", action="store_true", help=about)
+    about = "give neighbouring layers' weights alike ranges first, for weights with one scale a tensor (int4 above all)"
+    command.add_argument("--equalize", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
     _add_compression(command)
@@ -89,6 +91,7 @@ def convert(arguments: argparse.Namespace) -> int:
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
             bias_correction=arguments.bias_correction,
             adaptive_rounding=arguments.adaptive_rounding,
+            equalize=arguments.equalize,
             prune=arguments.prune,
             prune_block=arguments.prune_block,
             prune_scope=arguments.prune_scope,
