@@ -33,7 +33,7 @@ from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan
-from twinfer.runtime.target import GENERIC
+from twinfer.runtime.target import DSP
 
 #: Quick: few methods, trials and samples.
 FEW: dict[str, Any] = {"methods": ("minmax", "percentile-99.9"), "trials": 24, "calibrate": 24, "jobs": 1}
@@ -145,7 +145,7 @@ IC = {"input": np.random.default_rng(1).uniform(size=(4, 32, 32, 3)).astype(np.f
 def cluster() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     how = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**how, protocol="tcp", host="127.0.0.1") as made:
+    with distributed.LocalCluster(**how) as made:
         yield made
 
 
@@ -244,12 +244,36 @@ def test_targets_and_errors_of_a_regression() -> None:
         assert found.chosen.loss <= 0.001 < max(trial.loss for trial in found.trials)
 
 
-def test_the_arena_as_cost(digits: Graph, data: dict[str, Any]) -> None:
-    found = twinfer.search(digits, data, 0.05, cost="arena", **{**FEW, "trials": 6})
+@pytest.mark.parametrize("cost", ["arena", "constants"])
+def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, Any]) -> None:
+    found = twinfer.search(digits, plain, 0.05, cost=cost, target=DSP, **{**ERROR, "trials": 4})
     for trial in found.trials:
-        assert trial.cost == make_plan(found.graph(trial), GENERIC).arena_bytes
+        assert trial.cost == getattr(make_plan(found.graph(trial), DSP), f"{cost}_bytes".replace("ts_b", "t_b"))
     assert found.chosen is not None
-    assert found.float_cost > 2 * found.chosen.cost
+    assert found.chosen.cost < found.float_cost
+
+
+def operators(graph: Graph, content: bytes, target: Any) -> int:
+    return len(graph.nodes)
+
+
+def test_a_cost_of_ones_own(digits: Graph, plain: dict[str, Any]) -> None:
+    found = twinfer.search(digits, plain, 0.05, cost=operators, **{**ERROR, "trials": 2})
+    assert [trial.cost for trial in found.trials] == [found.float_cost] * 2 == [len(digits.nodes) - 1] * 2
+    assert found.search["cost"] == "operators"
+
+
+def test_instructions_on_a_microcontroller(
+    file: str, board_tools: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    told = tmp_path / "told.json"
+    how = ("--cost", "instructions", "--target", "cortex-m4", "--trials", "1", "--precisions", "int8")
+    assert main([*COMMAND, "--data", file, "--max-loss", "0.05", *how, "--json", str(told)]) == 0
+    figures = json.loads(told.read_text())
+    assert 100_000 < figures["trials"][0]["cost"] < 0.7 * figures["float"]["cost"]
+    assert "instructions" in capsys.readouterr().out
+    assert main([*COMMAND, "--data", file, "--max-loss", "0.05", "--cost", "instructions"]) == 2
+    assert "--target cortex-m4" in capsys.readouterr().err
 
 
 def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from twinfer.converter.search.data import gather
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.space import METHODS, PRECISIONS, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
-from twinfer.converter.search.trial import COSTS, Bench, Job, Trial, make_job
+from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
@@ -35,7 +35,7 @@ class How(TypedDict, total=False):
     calibration: Samples | None
     calibrate: int | None
     metric: str
-    cost: str
+    cost: str | Cost
     target: Target
     methods: Sequence[str]
     precisions: Sequence[str]
@@ -54,24 +54,21 @@ class How(TypedDict, total=False):
 @dataclass(frozen=True)
 class Found:
     """What a search came to: all ``trials`` in the order proposed, the Pareto ``front`` by rising cost, and the
-    ``chosen`` one of it, None if no setting is inside the budget. ``search``: how it was set up."""
+    ``chosen`` one of it, None if no setting is inside the budget. ``search``: how it was set up;
+    ``float_cost``: what the float model costs."""
 
     max_loss: float
     trials: tuple[Trial, ...]
     front: tuple[Trial, ...]
     chosen: Trial | None
     search: Mapping[str, Any]
+    float_cost: int
     job: Job = field(repr=False)
 
     @property
     def least(self) -> Trial | None:
         """The trial of least loss; None if all failed."""
         return self.front[-1] if self.front else None
-
-    @property
-    def float_cost(self) -> int:
-        """What the float model costs."""
-        return COSTS[self.job.cost](read(self.job.model), self.job.model, self.job.target)
 
     def graph(self, trial: Trial | None = None) -> Graph:
         """The model of a trial, by default of the chosen one.
@@ -102,7 +99,8 @@ def search(
     samples along the first axis, and, if wanted, "labels": whole numbers are classes, floats targets; without them
     the float model's own outputs are (``loss.Judge`` defines the loss; ``metric``: "auto", "answers", "error").
     ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: bytes of
-    the file ("flash"), of its "constants", or of the "arena" in the plan for ``target``. ``methods``, ``precisions``
+    the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a graph, its
+    file and the target that can be pickled. ``methods``, ``precisions``
     and ``recipes`` (files) are what is combined, ``trials`` the most there may be, ``seed`` that of split and search:
     with the same arguments the same is found, whoever does the work (``executor``, ``jobs``, ``dask``: see
     ``workers.workers``). ``journal``: a file that keeps every trial, and spares a second run those that it has.
@@ -126,14 +124,16 @@ def search(
         inference_type=how.get("inference_type"),
     )
     _check_step(job, max_loss)
-    setup = _setup(job, seed)
+    setup, float_cost = _setup(job, seed), job.price(read(job.model), job.model)
     model = hashlib.sha256(job.model).hexdigest()
     journal = Journal(how.get("journal"), model, samples.sha256, setup)
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
         ledger = Ledger(hands, journal, limit, max_loss, how.get("progress"))
         explore(ledger, space, read(job.model), seed)
     about = {**setup, "model": model, "data": samples.sha256, "trials": limit}
-    return Found(max_loss, tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen(), about, job)
+    return Found(
+        max_loss, tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen(), about, float_cost, job
+    )
 
 
 def _check(max_loss: float, limit: int, seed: int) -> None:
@@ -172,7 +172,7 @@ def _setup(job: Job, seed: int) -> dict[str, Any]:
         "calibrated": calibrated,
         "judged": judged,
         "metric": job.judge.metric,
-        "cost": job.cost,
+        "cost": job.cost if isinstance(job.cost, str) else getattr(job.cost, "__qualname__", str(job.cost)),
         "target": f"{job.target.name}, {job.target.optimize}",
         "inference_type": job.inference_type,
     }
