@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from twinfer.converter.search.find import Found
+    from twinfer.converter.search.find import Found, How
     from twinfer.converter.search.trial import Trial
     from twinfer.runtime.target import Target
 
@@ -104,10 +104,19 @@ def search(arguments: argparse.Namespace) -> int:
 
 
 def _found(arguments: argparse.Namespace) -> Found:
-    from twinfer.cli_convert import shapes_of, source_of
-    from twinfer.converter.search.find import How
+    from twinfer.cli_convert import source_of
     from twinfer.converter.search.find import search as find
     from twinfer.terminal import progress
+
+    how, source = _how(arguments), source_of(arguments.model)
+    with progress(max(1, arguments.trials)) as told:
+        how["progress"] = lambda done, total, what: told(done, f"{done} of at most {total}" if done else what, 0)
+        return find(source, arguments.data, arguments.max_loss, **how)
+
+
+def _how(arguments: argparse.Namespace) -> How:
+    """The arguments of ``search`` but for model, data and budget."""
+    from twinfer.cli_convert import shapes_of
 
     cost, target = _cost(arguments.cost, arguments.target)
     how: How = {
@@ -129,10 +138,7 @@ def _found(arguments: argparse.Namespace) -> Found:
         how["methods"] = arguments.methods
     if arguments.precisions is not None:
         how["precisions"] = arguments.precisions
-    source = source_of(arguments.model)
-    with progress(max(1, arguments.trials)) as told:
-        how["progress"] = lambda done, total, what: told(done, f"{done} of {total} at most", 0)
-        return find(source, arguments.data, arguments.max_loss, **how)
+    return how
 
 
 def _cost(cost: str, target: str) -> tuple[Any, Target]:
@@ -175,7 +181,7 @@ def document(found: Found) -> dict[str, Any]:
     return {
         "schema": 1,
         "max_loss": found.max_loss,
-        **found.search,
+        **{key: value for key, value in found.search.items() if key != "search"},
         "float": {"cost": found.float_cost, "score": found.job.judge.float_score},
         "chosen": None if found.chosen is None else found.trials.index(found.chosen),
         "trials": [{**_row(trial), "front": trial.setting in front} for trial in found.trials],

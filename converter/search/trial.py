@@ -99,7 +99,7 @@ class Job:
 
 
 def make_job(
-    graph: Graph,
+    model: bytes,
     data: Data,
     *,
     metric: str = "auto",
@@ -107,10 +107,9 @@ def make_job(
     target: Target = GENERIC,
     inference_type: str | None = None,
 ) -> Job:
-    """Calibrate, and run the float graph on the judged samples. InvalidArgumentError for what does not fit."""
+    """Calibrate the float model, and run it on the judged samples. InvalidArgumentError for what does not fit."""
     if isinstance(cost, str) and cost not in COSTS:
         raise InvalidArgumentError(f"{cost!r} is no cost; there are: {', '.join(COSTS)}")
-    model = write(graph)
     graph = read(model)
     if not any(precision_of(node, Choice()).precision != "float" for node in graph.nodes):
         raise InvalidArgumentError("nothing in this model can be quantised: search takes a float model")
@@ -173,12 +172,16 @@ class Bench:
     def order(self, setting: Setting) -> tuple[str, ...]:
         """The layers that are quantised, by the names of their outputs: what costs most when it alone is comes first.
 
-        Found with calibration samples, by the precision and the method of the setting.
+        Found with calibration samples, by the precision and the method of the setting. Where a layer cannot be
+        quantised alone, the order is the graph's.
         """
         samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
         plain = replace(setting.made(), rules=setting.rules)
-        found = sensitivity(self.graph, samples, self.seen, plain)
-        return tuple(dict.fromkeys(layer.name for layer in found))
+        try:
+            names = [layer.name for layer in sensitivity(self.graph, samples, self.seen, plain)]
+        except TwinferError:
+            names = [node.output.name for node in self.graph.nodes]
+        return tuple(dict.fromkeys(names))
 
 
 def work(held: str | bytes, what: str, setting: Setting) -> Any:
