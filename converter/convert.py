@@ -114,7 +114,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     _check(how, recipe)
     passes, samples = how.get("passes"), how.get("calibration")
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
-    graph = with_versions(run(_main_only(read_source(source, how.get("shapes"))), steps, how.get("after")))
+    graph = optimised(source, how.get("shapes"), steps, how.get("after"))
     made = Conversion(graph, graph, graph, {}, recipe)
     if recipe.prunes:
         fitted_by = samples if how.get("compensate") else None
@@ -163,6 +163,16 @@ def _check(how: How, recipe: Recipe) -> None:
         raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
 
 
+def optimised(
+    source: Source,
+    shapes: Shapes | None = None,
+    passes: Sequence[Pass] = TO_QUANTIZE,
+    after: Callable[[str, Graph], None] | None = None,
+) -> Graph:
+    """The graph of a source behind the passes, by default those that quantisation begins with."""
+    return with_versions(run(_main_only(read_source(source, shapes)), passes, after))
+
+
 def _main_only(graph: Graph) -> Graph:
     """The graph; warns if there are others beside it."""
     if graph.subgraphs:
@@ -170,7 +180,7 @@ def _main_only(graph: Graph) -> Graph:
         more = ", …" if len(graph.subgraphs) > 3 else ""
         count = f"{len(graph.subgraphs)} subgraph(s)"
         what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
-        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=4)
+        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=5)
     return graph
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +16,32 @@ from twinfer.runtime.ops._conv import shifted, window_of
 #: Layers with more weights an output have no Gram matrix: it would be large.
 MOST_INPUTS = 2304
 
-#: Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, one a group of CONV_2D's channels, or one a
-#: channel (DEPTHWISE_CONV_2D).
-Gram = NDArray[np.float64]
+#: Share of the mean of a Gram matrix's diagonal that is added to it.
+DAMPING = 0.01
 
 #: The operators that ``windows`` knows.
 KNOWN = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, one a group of CONV_2D's channels, or one
+    a channel (DEPTHWISE_CONV_2D)."""
+
+    sums: NDArray[np.float64]
+
+    @cached_property
+    def spread(self) -> NDArray[np.float64]:
+        """The upper Cholesky factor of the inverse, [groups, inputs, inputs]: where a weight's error goes."""
+        diagonal = np.einsum("gii->gi", self.sums)
+        damping = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
+        damped = self.sums + damping[:, None, None] * np.eye(self.sums.shape[1])
+        scale = damped.max(axis=(1, 2), keepdims=True)  # only ratios count: keeps the inverse within floats
+        return np.asarray(np.linalg.cholesky(np.linalg.inv(damped / scale)).transpose(0, 2, 1), np.float64)
+
+    def error(self, off: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much weights that are ``off`` [groups, outputs, inputs] change each output: [groups, outputs]."""
+        return np.asarray(np.einsum("gri,gri->gr", off @ self.sums, off))
 
 
 def inputs_of(node: Node) -> float:

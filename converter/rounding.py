@@ -26,9 +26,6 @@ from twinfer.runtime.session import Session
 #: Weights of a layer, [groups, outputs, inputs].
 Rows = NDArray[np.float64]
 
-#: Share of the mean of a Gram matrix's diagonal that is added to it.
-DAMPING = 0.01
-
 
 def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
     """Sums of x xT over all windows x that CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED see in the float graph.
@@ -39,13 +36,13 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
         raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
     session = Session(make_plan(graph, preserve_all=True))
     layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
-    sums: dict[Node, Gram] = {}
+    sums: dict[Node, NDArray[np.float64]] = {}
     for sample in samples_of(graph, samples):
         run(session, sample)
         for node in layers:
             x = windows(node, np.asarray(session.view(node.input(0)), np.float64))
             sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
-    return sums
+    return {node: Gram(matrices) for node, matrices in sums.items()}
 
 
 def _inputs(node: Node) -> float:
@@ -56,7 +53,7 @@ def _inputs(node: Node) -> float:
 def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
     """The weights as integers, in their shape; a weight of 0, as pruning leaves them, stays 0."""
     view, back = _VIEWS[layer.node.op]
-    scales = np.broadcast_to(quant.scale.astype(np.float64), (layer.channels,)).reshape(len(gram), -1)
+    scales = np.broadcast_to(quant.scale.astype(np.float64), (layer.channels,)).reshape(len(gram.sums), -1)
     rows = view(layer.values()).reshape(*scales.shape, -1)
     most = MOST[layer.bits]
 
@@ -73,7 +70,7 @@ def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
 def fed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Rows:
     """The rows [groups, outputs, inputs] of weights, rounded column by column by ``nearest(column [groups, outputs],
     its number)``, the error of each spread over the columns that follow."""
-    rest, made, spread = rows.copy(), np.zeros_like(rows), _spread(gram)
+    rest, made, spread = rows.copy(), np.zeros_like(rows), gram.spread
     for k in range(rows.shape[2]):
         made[:, :, k] = nearest(rest[:, :, k], k)
         error = (rest[:, :, k] - made[:, :, k]) / spread[:, k, k, None]
@@ -83,17 +80,7 @@ def fed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Ro
 
 def nearer(wanted: Rows, one: Rows, other: Rows, gram: Gram) -> NDArray[np.bool_]:
     """For every output whether ``one`` changes it less than ``other`` does: [groups, outputs]."""
-    errors = [np.einsum("gri,gij,grj->gr", made - wanted, gram, made - wanted) for made in (one, other)]
-    return np.asarray(errors[0] < errors[1])
-
-
-def _spread(gram: Gram) -> Gram:
-    """The upper Cholesky factor of the inverse, [groups, inputs, inputs]."""
-    diagonal = np.einsum("gii->gi", gram)
-    damping = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
-    damped = gram + damping[:, None, None] * np.eye(gram.shape[1])
-    scale = damped.max(axis=(1, 2), keepdims=True)  # only ratios count: keeps the inverse within floats
-    return np.asarray(np.linalg.cholesky(np.linalg.inv(damped / scale)).transpose(0, 2, 1), np.float64)
+    return np.asarray(gram.error(one - wanted) < gram.error(other - wanted))
 
 
 def _rows(weights: NDArray[np.float64]) -> NDArray[np.float64]:

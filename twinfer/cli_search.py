@@ -48,8 +48,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _add_space(command: argparse.ArgumentParser) -> None:
-    about = "bytes of the .tflite file (flash, the default), or of the arena that --target needs"
-    command.add_argument("--cost", choices=["flash", "arena"], default="flash", help=about)
+    about = "bytes of the .tflite file (flash, the default), of its constants alone, or of the arena on --target"
+    command.add_argument("--cost", choices=["flash", "constants", "arena"], default="flash", help=about)
     about = "what the arena is planned for: generic (any 32-bit machine, the default), host, cortex-m4, …"
     command.add_argument("--target", default="generic", help=about)
     about = "methods of calibration, with commas: minmax, moving-average, percentile, percentile-P, mse, entropy"

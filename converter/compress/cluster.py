@@ -106,7 +106,7 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, sparse: bo
     wide = fitting.widened(wanted)
     scales = wide.scales().reshape(*rows.shape[:2], 1)
     whole = wide.rounded(fitting.shaped(wanted)).reshape(rows.shape)
-    values = codebook(whole, np.square(scales) * np.einsum("gii->gi", matters)[:, None, :], count, sparse)
+    values = codebook(whole, np.square(scales) * np.einsum("gii->gi", matters.sums)[:, None, :], count, sparse)
 
     def nearest(column: Values, k: int) -> Values:
         made = snapped(column / scales[:, :, 0], values) * scales[:, :, 0]

@@ -17,15 +17,12 @@ from numpy.typing import NDArray
 from twinfer.converter.affine import real
 from twinfer.converter.calibrate import run
 from twinfer.converter.compress.layers import Bias, Weights, bias_of, has_bias
-from twinfer.converter.grams import MOST_INPUTS, Gram, inputs_of, windows
+from twinfer.converter.grams import DAMPING, MOST_INPUTS, Gram, inputs_of, windows
 from twinfer.converter.rounding import Rows
 from twinfer.converter.samples import Samples, samples_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
-
-#: Share of the mean of a Gram matrix's diagonal that is added to it: how much the weights are held where they were.
-DAMPING = 0.01
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,8 @@ class Moments:
     """Sums over all windows of a layer, with a 1 behind its inputs for the bias, damped: ``gram`` of x xT and ``cross``
     of x yT, x what the layer sees now and y what it saw before; both [groups, inputs + 1, inputs + 1]."""
 
-    gram: Gram
-    cross: Gram
+    gram: NDArray[np.float64]
+    cross: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,8 @@ def _inputs(session: Session, node: Node) -> NDArray[np.float64]:
     return np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2)
 
 
-def _damped(gram: Gram, cross: Gram) -> Moments:
+def _damped(gram: NDArray[np.float64], cross: NDArray[np.float64]) -> Moments:
+    """With what holds the weights, not the bias, where they were."""
     diagonal = np.einsum("gii->gi", gram)[:, :-1]
     held = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
     damping = held[:, None, None] * np.diag([*np.ones(gram.shape[1] - 1), 0.0])
@@ -130,12 +128,12 @@ class Fit:
 
     @property
     def covariance(self) -> Gram:
-        """How much changed rows matter where the bias makes good what it can: [groups, inputs, inputs]."""
-        weights: Gram = self.gram[:, : self.inputs, : self.inputs]
+        """How much changed rows matter where the bias makes good what it can."""
+        weights = self.gram[:, : self.inputs, : self.inputs]
         if not self.has_bias:
-            return weights
+            return Gram(weights)
         sums = self.gram[:, : self.inputs, self.inputs]
-        return np.asarray(weights - sums[:, :, None] * sums[:, None, :] / self.gram[:, -1:, -1:])
+        return Gram(np.asarray(weights - sums[:, :, None] * sums[:, None, :] / self.gram[:, -1:, -1:]))
 
     def rows(self, kept: NDArray[np.bool_]) -> Rows:
         """The best rows that are zero where ``kept`` [groups, outputs, inputs] says so."""

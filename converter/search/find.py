@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from twinfer.converter.convert import Shapes, Source, read_source
-from twinfer.converter.passes import PIPELINE, run
+from twinfer.converter.convert import Shapes, Source, optimised
 from twinfer.converter.recipe import read_recipe
 from twinfer.converter.samples import Samples
 from twinfer.converter.search.data import gather
@@ -102,11 +101,13 @@ def search(
     ``source``: a float model, as ``convert`` takes it. ``data``: a .npz file or arrays by the names of the inputs,
     samples along the first axis, and, if wanted, "labels": whole numbers are classes, floats targets; without them
     the float model's own outputs are (``loss.Judge`` defines the loss; ``metric``: "auto", "answers", "error").
-    ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: "flash",
-    bytes of the file, or "arena", of the plan for ``target``. ``methods``, ``precisions`` and ``recipes`` (files) are
-    what is combined, ``trials`` the most there may be, ``seed`` that of split and search: with the same arguments
-    the same is found, whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``:
-    a file that keeps every trial, and spares a second run those that it has. ``progress(done, total, what)``.
+    ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: bytes of
+    the file ("flash"), of its "constants", or of the "arena" in the plan for ``target``. ``methods``, ``precisions``
+    and ``recipes`` (files) are what is combined, ``trials`` the most there may be, ``seed`` that of split and search:
+    with the same arguments the same is found, whoever does the work (``executor``, ``jobs``, ``dask``: see
+    ``workers.workers``). ``journal``: a file that keeps every trial, and spares a second run those that it has.
+    ``progress(done, total, what)``. The loss is that on the samples that the setting was chosen by: of many settings
+    some are lucky, so that a last word needs samples that the search has not seen.
 
     A trial that fails is one with an ``error``. InvalidArgumentError for arguments and data that do not fit, ToolError
     for workers that do not work; other TwinferErrors as those of ``convert``.
@@ -114,7 +115,7 @@ def search(
     seed, limit = how.get("seed", 0), how.get("trials", TRIALS)
     _check(max_loss, limit, seed)
     space = _space(how)
-    graph = run(read_source(source, how.get("shapes")), PIPELINE)
+    graph = optimised(source, how.get("shapes"))
     samples = gather(graph, data, how.get("calibration"), seed=seed, count=how.get("calibrate"))
     job = make_job(
         graph,

@@ -34,11 +34,12 @@ class Journal:
 
     def _read(self, path: Path) -> None:
         path.open("ab").close()  # there, and to be written to
-        whole, _, torn = path.read_bytes().rpartition(b"\n")
-        for number, text in enumerate(whole.split(b"\n") if whole else (), 1):
+        content = path.read_bytes()
+        *lines, torn = content.split(b"\n")
+        for number, text in enumerate(lines, 1):
             self._line(text, f"{path}, line {number}")
         if torn:
-            os.truncate(path, len(whole) + bool(whole))
+            os.truncate(path, len(content) - len(torn))
 
     def _line(self, text: bytes, where: str) -> None:
         try:

@@ -43,8 +43,8 @@ class Judge:
 
     def snr_db(self, outputs: Sequence[Array]) -> float:
         """Energy of the float model's outputs by that of the differences, in dB, as ``report.compare`` has it."""
-        signal = sum(_energy(y) for y in self.floats)
-        noise = sum(_energy(y - x) for x, y in zip(outputs, self.floats, strict=True))
+        signal = sum(_distance(y, 0) for y in self.floats)
+        noise = sum(_distance(*pair) for pair in zip(outputs, self.floats, strict=True))
         if noise == 0:
             return PERFECT_DB
         return min(PERFECT_DB, 10 * math.log10(signal / noise)) if signal else -PERFECT_DB
@@ -63,7 +63,7 @@ class Judge:
         """How many answers are right, or the error."""
         if self.metric == "answers":
             return int((answers(outputs[0]) == self.wanted[0]).sum())
-        errors = [_energy(y - wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
+        errors = [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
         return float(np.mean(errors))
 
 
@@ -72,12 +72,13 @@ def answers(output: Array) -> Array:
     return output if output.dtype.kind in "iub" else np.asarray(output.argmax(-1))
 
 
-def _energy(x: Array) -> float:
-    return float(np.square(x, dtype=np.float64).sum())
+def _distance(x: Array, y: Array | float) -> float:
+    """The sum of squared differences."""
+    return float(np.square(np.subtract(x, y, dtype=np.float64)).sum())
 
 
 def _spread(wanted: Array) -> float:
-    return _energy(wanted - wanted.mean(0, dtype=np.float64))
+    return _distance(wanted, wanted.mean(0, dtype=np.float64))
 
 
 def judge(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array | None, metric: str) -> Judge:
@@ -96,7 +97,7 @@ def judge(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array | No
         raise InvalidArgumentError(f"labels are for models of one output, this one has {len(outputs)}: leave them out")
     metric = _metric(outputs, labels, metric)
     wanted = _answers(outputs, floats, labels) if metric == "answers" else _targets(outputs, floats, labels)
-    return Judge(metric, wanted, tuple(np.asarray(value, np.float64) for value in floats))
+    return Judge(metric, wanted, tuple(floats))
 
 
 def _metric(outputs: Sequence[Tensor], labels: Array | None, metric: str) -> str:

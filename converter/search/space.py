@@ -19,9 +19,8 @@ PRECISIONS = ("int4", "int8", "int16x8", "float")
 #: Methods that are tried if nothing else is said.
 METHODS = ("minmax", "mse", "percentile", "entropy", "moving-average", "percentile-99.9", "percentile-99.999")
 
-#: What may be done to weights and biases beside: the first two as in ``quantize.Options``; the last one gives
-#: FULLY_CONNECTED, too, a scale an output.
-CORRECTIONS = ("bias correction", "adaptive rounding", "per channel")
+#: What may be done to weights and biases beside (``quantize.Options``).
+CORRECTIONS = ("bias correction", "adaptive rounding")
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,7 @@ class Setting:
     def made(self) -> Recipe:
         """The recipe that says so."""
         single = tuple(Rule(re.escape(name), precision=precision) for name, precision in self.layers)
-        granularity = "channel" if "per channel" in self.corrections else None
-        return Recipe((*self.rules, *single), Choice(self.precision, granularity, self.method))
+        return Recipe((*self.rules, *single), Choice(self.precision, None, self.method))
 
     def corrected(self, *names: str) -> Setting:
         """The same with these corrections, without those of them that it had."""

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.quant_forms import precision_of
-from twinfer.converter.quant_rules import RULES
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
@@ -105,7 +104,7 @@ def _value(trial: Trial) -> dict[str, Any]:
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
     """Fill the ledger."""
     ledger.attempt(space.grid())
-    _correct(ledger, space, graph)
+    _correct(ledger, space)
     _walk(ledger, space, graph)
     _refine(ledger, space, graph, np.random.default_rng(seed))
 
@@ -120,23 +119,16 @@ def _best(ledger: Ledger, space: Space) -> list[Trial]:
     return found
 
 
-def _correct(ledger: Ledger, space: Space, graph: Graph) -> None:
+def _correct(ledger: Ledger, space: Space) -> None:
     """Every correction by itself, then those together that lessen the loss."""
-    names = [name for name in CORRECTIONS if name != "per channel" or _has_rows(graph)]
     best = _best(ledger, space)
-    ledger.attempt([trial.setting.corrected(name) for trial in best for name in names])
+    ledger.attempt([trial.setting.corrected(name) for trial in best for name in CORRECTIONS])
     both = []
     for trial in best:
-        tried = {name: ledger.trials.get(trial.setting.corrected(name)) for name in names}
+        tried = {name: ledger.trials.get(trial.setting.corrected(name)) for name in CORRECTIONS}
         helps = [name for name, t in tried.items() if t is not None and not t.error and t.badness < trial.badness]
         both.append(trial.setting.corrected(*helps))
     ledger.attempt(both)
-
-
-def _has_rows(graph: Graph) -> bool:
-    """Whether a layer has weights that are scaled per tensor in int4 unless asked for."""
-    rules = [RULES[node.op] for node in graph.nodes if node.op in RULES]
-    return any(rule.weights is not None and rule.int4 and not rule.int4_axis for rule in rules)
 
 
 def _walk(ledger: Ledger, space: Space, graph: Graph) -> None:

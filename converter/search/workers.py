@@ -62,7 +62,8 @@ def _sender(executor: Executor, held: Any) -> Run:
     def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
         sent: dict[Future[Any], Setting] = {}
         try:
-            sent |= {executor.submit(work, held, what, setting): setting for setting in settings}
+            with _undisturbed():
+                sent |= {executor.submit(work, held, what, setting): setting for setting in settings}
             for future in as_completed(sent):
                 yield sent[future], future.result()
         except BrokenExecutor as error:
@@ -90,16 +91,21 @@ def _opened(executor: Executor | None, jobs: int) -> Iterator[Executor]:
         yield executor
         return
     spawn = multiprocessing.get_context("spawn")
-    made = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_deaf)
+    made = ProcessPoolExecutor(jobs, mp_context=spawn)
     try:
         yield made
     finally:
         made.shutdown(cancel_futures=True)
 
 
-def _deaf() -> None:
-    """Ctrl-C reaches every process of a terminal: the one that searches tells the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits; processes started meanwhile never hear it: a terminal tells all, but one must end the search."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
