@@ -42,12 +42,13 @@ FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_byt
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes?"""
+    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes? Weights stored how?"""
 
     layers: bool = False
     seed: int = 0
     optimize: Sequence[Optimize] = ("balanced",)
     modes: Sequence[Mode] = MODES
+    storages: Sequence[tuple[str, str]] = (("plain", "layer"),)
 
 
 def need_tools() -> None:
@@ -63,10 +64,12 @@ def measure_on(source: Source, card: Card, options: Options, progress: Progress 
 
     What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
     """
-    plans = [make_plan(source.graph, card.target.optimized(setting)) for setting in options.optimize]
+    targets = [card.target.optimized(setting).storing(*how) for setting in options.optimize for how in options.storages]
+    plans = [make_plan(source.graph, target) for target in targets]
     inputs = random_inputs(plans[0].graph, options.seed)
     want = host_outputs(plans[0].graph, inputs)
-    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else plans[:1])]
+    shared = plans[: len(options.storages)]
+    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else shared)]
     rows = []
     for i, (mode, plan) in enumerate(runs):
         progress(i / len(runs))
@@ -96,6 +99,8 @@ def _row(
         "engine": project.mode,
         "target": card.name,
         "optimize": plan.target.optimize,
+        "weights": plan.target.coding,
+        "decode": plan.target.decoding,
         "board": card.machine,
         "operators": len(plan.graph.nodes),
         "macs": plan.macs,
@@ -150,6 +155,8 @@ def verify_on(
     samples: int = 1,
     guard: bool = False,
     optimize: Optimize = "balanced",
+    weights: str = "plain",
+    decode: str = "layer",
     progress: Progress = lambda share: None,
 ) -> Proof:
     """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
@@ -166,7 +173,7 @@ def verify_on(
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))
         try:
-            plan = make_plan(graph, card.target.optimized(optimize))
+            plan = make_plan(graph, card.target.optimized(optimize).storing(weights, decode))
             project = emit(plan, identifier(source.name), mode=mode, guard=guard)
             results = run_jobs(build(project, card), [Job(sample) for sample in inputs], count=False)
         except ToolError as error:

@@ -55,7 +55,9 @@ def _figures(target: str, rows: Sequence[Row]) -> Table:
 def _label(row: Row) -> Text:
     """The engine, and of compiled code what it is optimized for."""
     label = engine_label(row)
-    return label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
+    label = label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
+    coded = row.get("weights", "plain") != "plain"
+    return label.append(f", {row['weights']} at the {row['decode']}") if coded else label
 
 
 def _cells(row: Row, macs: int) -> list[Cell]:

@@ -55,6 +55,20 @@ def dequantize(q: NDArray[Any], quant: Quant) -> NDArray[np.float64]:
     return np.asarray(scale * (q.astype(np.int64) - zero), np.float64)
 
 
+def real(value: NDArray[Any], tensor: Tensor) -> NDArray[np.float64]:
+    """The real numbers that a value of the tensor stands for."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return np.asarray(value, np.float64)
+    return dequantize(value, tensor.quant)
+
+
+def fed(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """A float value as the tensor takes it."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return value
+    return quantize(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
+
+
 def along(values: NDArray[Any], rank: int, quant: Quant) -> NDArray[Any]:
     """One value a channel, in a shape that broadcasts against a tensor of that rank."""
     return values.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)]) if values.size > 1 else values[0]

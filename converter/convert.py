@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from twinfer.converter.affine import fed
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
+from twinfer.converter.compress.cluster import cluster
+from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize import Options, quantize
-from twinfer.converter.recipe import Choice, Recipe, read_recipe
+from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
-from twinfer.converter.samples import Samples
+from twinfer.converter.samples import Samples, samples_of
 from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.op import Array
 from twinfer.runtime.shapes import infer_shapes, is_open
 from twinfer.runtime.tflite import read_file
 
@@ -32,6 +36,10 @@ Shapes = Mapping[str, Sequence[int]]
 
 #: What ``quantize=`` may be.
 MODES = ("int8", "int16x8", "int4")
+
+
+#: What ``prune=`` leaves alone: it has few weights, and every one of them matters to a whole channel.
+SPARED = Rule(operator="DEPTHWISE_CONV_2D", prune=0.0)
 
 
 class How(TypedDict, total=False):
@@ -46,6 +54,11 @@ class How(TypedDict, total=False):
     adaptive_rounding: bool
     equalize: bool
     shapes: Shapes | None
+    prune: float | None
+    prune_block: str | None
+    prune_scope: str | None
+    cluster: int | None
+    compensate: bool
     passes: Sequence[Pass] | None
     after: Callable[[str, Graph], None] | None
     progress: Progress | None
@@ -53,11 +66,13 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Conversion:
-    """What came of a conversion: ``source`` is the optimised float graph, which ``graph`` is the quantised twin of
-    (the same, if nothing was quantised); ``seen`` and ``recipe`` are what that was done by."""
+    """What came of a conversion: ``source`` is the optimised graph, ``pruned`` the same with fewer weights (itself, if
+    none were pruned), which ``graph`` is the quantised twin of (the same, if nothing was quantised), its weights
+    clustered; ``seen`` (of ``pruned``) and ``recipe`` are what that was done by."""
 
     graph: Graph
     source: Graph
+    pruned: Graph
     seen: Calibration
     recipe: Recipe
 
@@ -72,10 +87,13 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
     float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
     data twice. ``equalize``: neighbouring layers' weights get alike ranges first (``passes.equalize``), for weights
-    with one scale a tensor. ``shapes`` gives inputs a static shape by name. ``passes``: instead of
-    ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8 weights; ``after`` is
-    called with the name of every pass and the graph behind it. ``progress(done, total)`` is called after every
-    calibration sample.
+    with one scale a tensor. ``prune``: share of weights that become zero, of all layers but DEPTHWISE_CONV_2D unless
+    the recipe says so, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers) or "layer";
+    ``cluster``: bits of the number of different values that integer weights take; ``compensate``: what is left makes
+    good for both, by the calibration data; see ``compress.prune`` and ``compress.cluster``. ``shapes`` gives inputs a
+    static shape by name. ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats
+    of float16 and int8 weights; ``after`` is called with the name of every pass and the graph behind it.
+    ``progress(done, total)`` is called after every calibration sample.
     Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
     tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
@@ -95,22 +113,60 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
 
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     """``convert`` with what it saw on the way."""
-    mode, calibration = how.get("quantize"), how.get("calibration")
-    recipe = _recipe(how.get("recipe"), mode, how.get("method", "minmax"))
-    if mode and calibration is None:
-        raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
-    if not mode and (calibration is not None or how.get("recipe") is not None or how.get("equalize")):
-        raise InvalidArgumentError("calibration, recipe and equalize mean nothing without quantize=…")
-    passes = how.get("passes")
-    steps = passes if passes is not None else TO_QUANTIZE if mode else PIPELINE
+    recipe = _recipe(how)
+    _check(how, recipe)
+    passes, samples = how.get("passes"), how.get("calibration")
+    steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
     steps = (*steps, equalize) if how.get("equalize") else steps
     graph = optimised(source, how.get("shapes"), steps, how.get("after"))
-    if calibration is None:
-        return Conversion(graph, graph, {}, recipe)
-    seen = calibrate(graph, calibration, how.get("progress"))
-    found = grams(graph, calibration) if how.get("adaptive_rounding") else {}
+    made = Conversion(graph, graph, graph, {}, recipe)
+    if recipe.prunes:
+        fitted_by = samples if how.get("compensate") else None
+        graph = prune(graph, recipe, fitted_by, how.get("prune_scope") or SCOPES[0], how.get("progress"))
+        made = replace(made, graph=graph, pruned=graph)
+    if how.get("quantize") and samples is not None:
+        made = _quantized(made, samples, how)
+    if recipe.clusters:
+        fitted_by = _fed(made, samples) if samples is not None and how.get("compensate") else None
+        made = replace(made, graph=cluster(made.graph, recipe, fitted_by, how.get("progress")))
+    return made
+
+
+def _quantized(made: Conversion, samples: Samples, how: How) -> Conversion:
+    """The pruned graph in integers."""
+    seen = calibrate(made.pruned, samples, how.get("progress"))
+    found = grams(made.pruned, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
-    return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
+    return replace(made, graph=quantize(made.pruned, seen, made.recipe, options), seen=seen)
+
+
+def _fed(made: Conversion, samples: Samples) -> list[dict[str, Array]]:
+    """The samples as the inputs of the graph take them that was made."""
+    inputs = made.graph.inputs
+    rows = (zip(inputs, sample.values(), strict=True) for sample in samples_of(made.source, samples))
+    return [{t.name: fed(value, t) if value.dtype != t.dtype else value for t, value in row} for row in rows]
+
+
+def _check(how: How, recipe: Recipe) -> None:
+    """InvalidArgumentError for arguments that need others."""
+    mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
+    compresses = recipe.prunes or recipe.clusters
+    if mode and calibration is None:
+        raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
+    if not mode and (
+        (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
+    ):
+        raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
+    if not mode and how.get("equalize"):
+        raise InvalidArgumentError("equalize means nothing without quantize=…")
+    if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
+        raise InvalidArgumentError("prune_block and prune_scope mean nothing without prune=… or a recipe that prunes")
+    if compensate and not compresses:
+        raise InvalidArgumentError("compensate means nothing without prune=… or cluster=…")
+    if compensate and calibration is None:
+        raise InvalidArgumentError("compensate fits weights to calibration data: give calibration=…")
+    if compensate and isinstance(calibration, Iterator):
+        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
 
 
 def optimised(
@@ -145,13 +201,18 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     return infer_shapes(read_onnx(source, shapes=shapes))
 
 
-def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, method: str) -> Recipe:
+def _recipe(how: How) -> Recipe:
+    """The recipe, its default by the other arguments."""
+    mode, given = how.get("quantize"), how.get("recipe")
     if mode is not None and mode not in MODES:
         raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")
-    default = Choice(mode or "int8", None, method)
-    if isinstance(recipe, Recipe):
-        return recipe
-    return Recipe(default=default) if recipe is None else read_recipe(recipe, default)
+    default = given.default if isinstance(given, Recipe) else Choice(mode or "int8", None, how.get("method", "minmax"))
+    asked: dict[str, Any] = {key: how.get(key) for key in ("prune", "prune_block", "cluster")}
+    default = replace(default, **{key: value for key, value in asked.items() if value is not None})
+    made = replace(given, default=default) if isinstance(given, Recipe) else Recipe(default=default)
+    if given is not None and not isinstance(given, Recipe):
+        made = read_recipe(given, default)
+    return replace(made, rules=(SPARED, *made.rules)) if how.get("prune") else made
 
 
 def _closed(graph: Graph, shapes: Shapes) -> Graph:

@@ -12,6 +12,7 @@ import numpy as np
 from twinfer.converter.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.affine import quantize as to_integers
 from twinfer.converter.calibrate import Calibration
+from twinfer.converter.grams import Gram
 from twinfer.converter.methods import method
 from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.quant_forms import precision_of
@@ -20,7 +21,7 @@ from twinfer.converter.quant_rules import RULES, Rule
 from twinfer.converter.quant_states import STATEFUL
 from twinfer.converter.quant_weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.recipe import DEFAULT, Choice, Recipe
-from twinfer.converter.rounding import Gram, adaptive
+from twinfer.converter.rounding import adaptive
 from twinfer.converter.versions import with_versions
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError

@@ -17,7 +17,7 @@ from random_graphs import LAYERS, random_graph, random_samples
 from twinfer.bench.models import NETS, float_model, samples
 from twinfer.bench.peers import open_peer
 from twinfer.bench.train_digits import correct, load
-from twinfer.converter.affine import dequantize
+from twinfer.converter.affine import dequantize, fed
 from twinfer.converter.build import Builder
 from twinfer.converter.calibrate import calibrate
 from twinfer.converter.convert import convert
@@ -28,7 +28,7 @@ from twinfer.converter.quant_rules import RULES
 from twinfer.converter.quant_weights import Layer, integers, weight_quant, with_weights
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule
-from twinfer.converter.report import compare, fed, sensitivity
+from twinfer.converter.report import compare, sensitivity
 from twinfer.converter.rounding import adaptive, grams
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.converter.affine import fed, real
 from twinfer.converter.calibrate import Observed, calibrate, run
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice
-from twinfer.converter.report import fed, real, sensitivity
+from twinfer.converter.report import sensitivity
 from twinfer.converter.rounding import grams
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Param
+from twinfer.runtime.op import Array, Call, Param, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize import fast_channels
@@ -59,7 +59,8 @@ def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call |
         return None
     arrays = (c.weights, np.stack([2 * c.bias, c.mult], 1), -c.shift)
     params = {**_params(g, along, lines), "in_zero": node.input(0).zero, **c.params}
-    return Call("tw_depthwise_conv2d_dsp_s8", params, (node.input(0), *arrays), (node.output,), macs=macs)
+    inputs = (node.input(0), *arrays)
+    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=macs, weights=Weights())
 
 
 def _axes(g: Window) -> tuple[Axis, Axis] | None:

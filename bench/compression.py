@@ -1,0 +1,196 @@
+"""What pruning and clustering cost in accuracy on real data, and what they save of flash.
+
+``make compression``, or ``python -m twinfer.bench.compression [SET ...] [--folds N] [--json FILE] [--html FILE]``. The
+networks and data are ``accuracy``'s; of its folds only the first is taken unless ``--folds`` says more, so that one
+sample in five is judged, by a network that has not seen it. Exit status 2 if something fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnx
+from rich.console import Console
+
+from twinfer.bench import report
+from twinfer.bench.accuracy import CALIBRATION, SEED, Tally
+from twinfer.bench.compare import Row
+from twinfer.bench.compression_report import compression_html, tables
+from twinfer.bench.datasets import DATASETS, FOLDS, Dataset
+from twinfer.bench.networks import NETWORKS, Maker, trained
+from twinfer.bench.quantisers import INPUT, run_twinfer
+from twinfer.converter.compress.footprint import footprints
+from twinfer.converter.convert import convert
+from twinfer.converter.write import write
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import Array
+from twinfer.terminal import progress, show
+
+#: Rises when a key of the JSON changes its meaning or goes; new ones may come.
+SCHEMA = 1
+
+INT8 = {"quantize": "int8"}
+FITTED = {**INT8, "compensate": True}
+
+#: What loss is a difference to; the families of settings are the colours of the picture.
+BASELINE = "float"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A way of converting: arguments of ``convert`` beside the calibration data; ``family``: what it is one of."""
+
+    family: str
+    name: str
+    how: Mapping[str, Any] = field(default_factory=dict)
+
+    def graph(self, model: onnx.ModelProto, samples: Array) -> Graph:
+        given: dict[str, Any] = {**self.how, "calibration": {INPUT: samples}} if self.how else {}
+        return convert(model, **given)
+
+
+def _settings() -> Iterator[Setting]:
+    yield Setting(BASELINE, BASELINE)
+    yield Setting("int8", "int8", INT8)
+    yield Setting("int4", "int4", {"quantize": "int4"})
+    yield Setting("int4", "int4, adaptive rounding", {"quantize": "int4", "adaptive_rounding": True})
+    for bits in range(2, 8):
+        yield Setting("clustered", f"cluster {bits}", {**INT8, "cluster": bits})
+    for bits in range(2, 7):
+        yield Setting("clustered, fitted", f"cluster {bits}, fitted", {**FITTED, "cluster": bits})
+    for share in (0.3, 0.5, 0.7, 0.8, 0.9):
+        yield from _pruned(share)
+    yield Setting("blocks, fitted", "prune 2:4, fitted", {**FITTED, "prune": 0.5, "prune_block": "2:4"})
+    for share in (0.5, 0.7, 0.8, 0.9):
+        for bits in (3, 4):
+            how = {**FITTED, "prune": share, "cluster": bits}
+            yield Setting("both, fitted", f"prune {share:.0%}, cluster {bits}, fitted", how)
+
+
+def _pruned(share: float) -> Iterator[Setting]:
+    name = f"prune {share:.0%}"
+    yield Setting("pruned", f"{name} of every layer", {**INT8, "prune": share, "prune_scope": "layer"})
+    yield Setting("pruned", name, {**INT8, "prune": share})
+    yield Setting("pruned, fitted", f"{name}, fitted", {**FITTED, "prune": share})
+    for block in ("1x4", "4x1"):
+        how = {**FITTED, "prune": share, "prune_block": block}
+        yield Setting("blocks, fitted", f"{name}, {block}, fitted", how)
+
+
+#: In the order of the table.
+SETTINGS = tuple(_settings())
+
+
+def flash(graph: Graph) -> int:
+    """Bytes of flash of the constants, weights in the best coding: estimates, until the compiler's are measured."""
+    weights = footprints(graph)
+    constants = sum(t.nbytes for t in graph.tensors if t.data is not None)
+    return constants + sum(f.least - f.plain for f in weights)
+
+
+@dataclass
+class Found:
+    """One setting on one network, over the folds."""
+
+    setting: Setting
+    tally: Tally = field(default_factory=Tally)
+    coded: list[int] = field(default_factory=list)
+    zeros: list[float] = field(default_factory=list)
+
+    def add(self, graph: Graph, logits: Array, wanted: Array, labels: Array) -> None:
+        self.tally.add(logits, wanted, labels)
+        self.tally.sizes.append(sum(t.nbytes for t in graph.tensors if t.data is not None))
+        self.coded.append(flash(graph))
+        weights = footprints(graph)
+        self.zeros.append(sum(f.sparsity * f.weights for f in weights) / sum(f.weights for f in weights))
+
+    def row(self, baseline: Tally) -> Row:
+        own = {"family": self.setting.family, "setting": self.setting.name, "coded": int(median(self.coded))}
+        return {**own, **self.tally.row(baseline), "zeros": median(self.zeros)}
+
+
+def measure(
+    data: Dataset,
+    made_by: tuple[Maker, int],
+    settings: Sequence[Setting],
+    cache: Path,
+    folds: int,
+    told: Callable[[Setting], None] = lambda setting: None,
+) -> list[Row]:
+    """A row a setting, the baseline first; errors as those of ``convert``."""
+    found = [Found(setting) for setting in settings]
+    rng = np.random.default_rng(SEED)
+    for train, held in islice(data.folds(SEED), folds):
+        content = trained(made_by, data.x[train], data.y[train], SEED, cache)
+        model = onnx.load_model_from_string(content)
+        samples = data.x[rng.choice(train, CALIBRATION, replace=False)]
+        wanted = run_twinfer(write(found[0].setting.graph(model, samples)), data.x[held])
+        for each in found:
+            told(each.setting)
+            start = time.perf_counter()
+            graph = each.setting.graph(model, samples)
+            each.tally.seconds.append(time.perf_counter() - start)
+            each.add(graph, run_twinfer(write(graph), data.x[held]), wanted, data.y[held])
+    return [each.row(found[0].tally) for each in found]
+
+
+def rows(sets: Sequence[str], cache: Path, folds: int) -> list[Row]:
+    """Of every set, network and setting."""
+    work = [(name, model, made_by) for name in sets for model, made_by in NETWORKS[name].items()]
+    found: list[Row] = []
+    done = 0
+    with progress(len(work) * len(SETTINGS) * folds) as tell:
+        for name, model, made_by in work:
+
+            def told(setting: Setting, where: str = f"{name} {model}") -> None:
+                nonlocal done
+                tell(done, f"{where}: {setting.name}", 0.0)
+                done += 1
+
+            made = measure(DATASETS[name](), made_by, SETTINGS, cache, folds, told)
+            found += [{"set": name, "model": model, **row} for row in made]
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        found = rows(arguments.sets or list(DATASETS), arguments.cache, arguments.folds)
+    except TwinferError as error:
+        Console(stderr=True).print(f"compression: {error}", style="red", soft_wrap=True, markup=False)
+        return 2
+    show(tables(found, arguments.folds))
+    if arguments.json is not None:
+        document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": found}
+        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if arguments.html is not None:
+        arguments.html.write_text(compression_html(found, arguments.folds), encoding="utf-8")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = "What pruning and clustering cost in accuracy on real data, and what they save of flash."
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.compression", description=about)
+    parser.add_argument("sets", nargs="*", choices=[[], *DATASETS], metavar="SET", help=f"of {', '.join(DATASETS)}")
+    about = f"of the {FOLDS} parts that accuracy holds out one by one: how many are measured here (default: 1)"
+    parser.add_argument("--folds", type=int, choices=range(1, FOLDS + 1), default=1, help=about)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to this file, too")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="draw accuracy over flash in this file")
+    parser.add_argument("--cache", type=Path, default=Path("build/accuracy"), help="folder of the trained networks")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
