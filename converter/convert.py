@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
 from twinfer.converter.passes import PIPELINE, Pass, run
 from twinfer.converter.passes._rewrite import renamed
+from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.rounding import grams
@@ -22,7 +23,7 @@ from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.shapes import infer_shapes, is_open
 from twinfer.runtime.tflite import read_file
 
-#: A Graph, a path of a .tflite or .onnx file, or an onnx.ModelProto.
+#: A Graph, a path of a .tflite, .onnx, .keras or .pt2 file, or an onnx.ModelProto.
 Source = Any
 
 Shapes = Mapping[str, Sequence[int]]
@@ -42,6 +43,7 @@ class How(TypedDict, total=False):
     bias_correction: bool
     adaptive_rounding: bool
     shapes: Shapes | None
+    channels_last: bool | Sequence[str]
     passes: Sequence[Pass] | None
     after: Callable[[str, Graph], None] | None
     progress: Progress | None
@@ -61,13 +63,17 @@ class Conversion:
 def convert(source: Source, **how: Unpack[How]) -> Graph:
     """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers.
 
-    ``source``: a .tflite or .onnx file, an ``onnx.ModelProto`` or a Graph. ``quantize``: None (as it is), "int8",
+    ``source``: a file (.tflite, .onnx, .keras, or .pt2 of torch.export), an ``onnx.ModelProto``, or a Graph, as
+    ``from_torch`` and ``from_keras`` make one. ``quantize``: None (as it is), "int8",
     "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits where TFLite has them). ``calibration``:
     ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised. ``method``: how
     ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
     float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``; ``after``
+    data twice. ``shapes`` gives inputs a static shape by name. ``channels_last``: images that came in as NCHW
+    (ONNX, PyTorch) go in and out as NHWC, which saves the transposes there: True for all inputs and outputs of four
+    dimensions, or the names of those meant, [n, c, w], too; calibration data then are channels last as well, and names,
+    order and values stay. ``passes``: instead of ``passes.PIPELINE``; ``after``
     is called with the name of every pass and the graph behind it.
     ``progress(done, total)`` is called after every calibration sample.
 
@@ -94,7 +100,8 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     if not mode and (calibration is not None or how.get("recipe") is not None):
         raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
     passes = how.get("passes")
-    graph = run(read_source(source, how.get("shapes")), PIPELINE if passes is None else passes, how.get("after"))
+    graph = _laid_out(read_source(source, how.get("shapes")), how.get("channels_last", False))
+    graph = run(graph, PIPELINE if passes is None else passes, how.get("after"))
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)
     seen = calibrate(graph, calibration, how.get("progress"))
@@ -103,17 +110,50 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
 
 
+def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
+    if isinstance(which, bool):
+        return channels_last(graph) if which else graph
+    return channels_last(graph, (which,) if isinstance(which, str) else tuple(which))
+
+
 def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
-    if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".onnx":
-        if not Path(source).is_file():
-            raise InvalidArgumentError(f"{os.fspath(source)}: there is no such file")
-        return _closed(read_file(source), shapes or {})
+    made = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
+    return infer_shapes(made)
+
+
+def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
+    suffix = Path(path).suffix.lower()
+    if not Path(path).is_file():
+        raise InvalidArgumentError(f"{os.fspath(path)}: there is no such file")
+    if suffix == ".onnx":
+        from twinfer.converter.onnx import read_onnx
+
+        return read_onnx(path, shapes=shapes)
+    if suffix == ".keras":
+        from twinfer.converter.keras import from_keras
+
+        return _closed(from_keras(path), shapes or {})
+    if suffix == ".pt2":
+        from twinfer.converter.torch import from_torch
+
+        return _closed(from_torch(path), shapes or {})
+    return _closed(read_file(path), shapes or {})
+
+
+def _by_type(source: Source, shapes: Shapes | None) -> Graph:
+    """Of an onnx.ModelProto; InvalidArgumentError that says what to do with others."""
+    kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
+    for package, function in (("torch", "from_torch(model, example_inputs)"), ("keras", "from_keras(model)")):
+        if package in kinds:
+            raise InvalidArgumentError(f"convert takes files and graphs: give it twinfer.{function}")
+    if type(source).__name__ != "ModelProto":
+        raise InvalidArgumentError(f"convert takes a path, an onnx.ModelProto or a Graph, no {type(source).__name__}")
     from twinfer.converter.onnx import read_onnx
 
-    return infer_shapes(read_onnx(source, shapes=shapes))
+    return read_onnx(source, shapes=shapes)
 
 
 def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, method: str) -> Recipe:

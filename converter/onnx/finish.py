@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from twinfer.converter.onnx.emitter import SMALL, Emitter
+from twinfer.converter.emit.emitter import SMALL, Emitter
 from twinfer.converter.onnx.integer import MOVES, integer
 from twinfer.runtime.graph import EMPTY, Graph, Quant, Signature, Tensor, check
 
