@@ -126,8 +126,6 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
 
 def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
     suffix = Path(path).suffix.lower()
-    if not Path(path).is_file():
-        raise InvalidArgumentError(f"{os.fspath(path)}: there is no such file")
     if suffix == ".onnx":
         from twinfer.converter.onnx import read_onnx
 
@@ -149,7 +147,7 @@ def _by_type(source: Source, shapes: Shapes | None) -> Graph:
     for package, function in (("torch", "from_torch(model, example_inputs)"), ("keras", "from_keras(model)")):
         if package in kinds:
             raise InvalidArgumentError(f"convert takes files and graphs: give it twinfer.{function}")
-    if type(source).__name__ != "ModelProto":
+    if "onnx" not in kinds and not isinstance(source, bytes):
         raise InvalidArgumentError(f"convert takes a path, an onnx.ModelProto or a Graph, no {type(source).__name__}")
     from twinfer.converter.onnx import read_onnx
 

@@ -52,6 +52,14 @@ class TensorReport:
     counts: tuple[int, ...]
     quantized_counts: tuple[int, ...]
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The least and the greatest value that the tensor's integers stand for."""
+        if self.type not in LIMITS:
+            return -math.inf, math.inf
+        low, high = ((limit - self.zero_point) * self.scale for limit in LIMITS[self.type])
+        return low, high
+
 
 @dataclass(frozen=True)
 class Sensitivity:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -146,6 +148,8 @@ def test_onnx_in(tmp_path: Path) -> None:
     assert [n.op for n in made[0].nodes] == [n.op for n in made[1].nodes]
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +165,20 @@ def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert len(found["sensitivity"]) == 7
     assert found["tensors"][0]["name"] == "input"
     assert read_file(out).inputs[0].type == "FLOAT32"
+
+
+def test_the_report_as_a_page(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Well-formed pictures: a bar and a histogram a tensor, a bar a layer; a red bound only where values are beyond."""
+    file = tmp_path / "report.html"
+    command = ["convert", model, "-o", str(tmp_path / "out.tflite"), "--quantize", "int8", "--calibration", data]
+    assert main([*command, "--method", "percentile", "--report", str(file)]) == 0
+    pictures = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", file.read_text(), re.DOTALL)]
+    bars, *histograms, costs = pictures
+    tensors = file.read_text().count("<tr><td>")
+    assert tensors == len(histograms) == len(bars.findall(f"{SVG}rect"))
+    assert len(costs.findall(f"{SVG}rect")) == 7
+    assert all(len(h.findall(f"{SVG}polyline")) == 1 for h in histograms)
+    assert any(h.findall(f"{SVG}line") for h in histograms)
 
 
 def test_command_without_quantisation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

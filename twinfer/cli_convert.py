@@ -46,7 +46,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--bias-correction", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
-    command.add_argument("--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as JSON, too")
+    command.add_argument(
+        "--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as .json or .html, too"
+    )
     about = "which passes run instead of the pipeline, by name with commas, in this order; none: no pass"
     command.add_argument("--passes", metavar="NAMES", help=about)
     about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
@@ -153,7 +155,11 @@ def _report(made: Conversion, samples: str, file: str) -> None:
         step = lambda done, total: told(0, "sensitivity", done / (total or done + 1))  # noqa: E731
         report = compare(made.source, made.graph, samples, made.seen)
         report = replace(report, sensitivity=sensitivity(made.source, samples, made.seen, made.recipe, step))
-    if file:
+    if file.lower().endswith(".html"):
+        from twinfer.report_html import report_html
+
+        write_text(file, report_html(report, made.graph.name))
+    elif file:
         write_text(file, json.dumps(report.json(), indent=1) + "\n")
     show(tables(report))
 
