@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -51,7 +51,7 @@ def from_torch(
     if isinstance(module, str | os.PathLike):
         module = _loaded(module)
     inputs = _inputs(module, example_inputs)
-    proto = _exported(module, inputs, _names(input_names), _names(output_names))
+    proto = _exported(module, inputs, (_names(input_names), _names(output_names)))
     from twinfer.converter.onnx import read_onnx
 
     return read_onnx(proto)
@@ -95,30 +95,35 @@ def _names(given: Sequence[str] | None) -> list[str] | None:
     return [given] if isinstance(given, str) else None if given is None else list(given)
 
 
-def _exported(
-    module: Source, inputs: tuple[Any, ...], input_names: list[str] | None, output_names: list[str] | None
-) -> Any:
+def _exported(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | None, list[str] | None]) -> Any:
     """The onnx.ModelProto; UnsupportedOperatorError with torch's reason if there is none."""
     import torch
 
     try:
-        with _quiet(), _evaluation(module), torch.no_grad():
-            program = torch.onnx.export(
-                module,
-                inputs,
-                input_names=input_names,
-                output_names=output_names,
-                opset_version=OPSET,
-                dynamo=True,
-                verbose=False,
+        with _quiet(), torch.no_grad():
+            program = _program(module, inputs)
+            made = torch.onnx.export(
+                program, input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True, verbose=False
             )
-        assert program is not None
-        proto = program.model_proto
     except TwinferError:
         raise
-    except Exception as error:  # torch.export runs the module's own code, which may raise anything
+    except Exception as error:  # what a module's own code and torch's exporter raise can be anything
         raise UnsupportedOperatorError(f"torch cannot export {type(module).__name__}: {_reason(error)}") from error
-    return proto
+    return cast(Any, made).model_proto
+
+
+def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:
+    import torch
+
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    with _evaluation(module):
+        try:
+            module(*inputs)  # an error in the user's own code is told better by a plain run than by a traced one
+        except Exception as error:
+            what = f"{type(module).__name__} does not run with these example inputs"
+            raise InvalidArgumentError(f"{what}: {_reason(error)}") from error
+        return torch.export.export(module, inputs, strict=False)
 
 
 def _reason(error: BaseException) -> str:
@@ -126,17 +131,12 @@ def _reason(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     text = " ".join(str(error).split()) or "no reason given"
-    return f"{type(error).__name__}: {text[:400]}"
+    return f"{type(error).__name__}: {text[:240]}"
 
 
 @contextmanager
-def _evaluation(module: Source) -> Iterator[None]:
+def _evaluation(module: torch.nn.Module) -> Iterator[None]:
     """Every part of a module in evaluation mode, and back in its own mode behind it."""
-    import torch
-
-    if not isinstance(module, torch.nn.Module):
-        yield
-        return
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -148,13 +148,15 @@ def _evaluation(module: Source) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch says about itself: deprecations inside it, and that torchvision is not installed."""
+    """Without what torch says about itself: deprecations inside it, how its own LSTM and GRU
+    keep their weights, and that torchvision is not installed."""
     log = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = log.level
     log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r".*LeafSpec.* is deprecated", FutureWarning)
+            warnings.filterwarnings("ignore", r"(?s).*_flat_weights.* assigned during export", UserWarning)
             yield
     finally:
         log.setLevel(level)

@@ -43,6 +43,14 @@ def elu(g: Emitter, x: Tensor, alpha: float) -> Tensor:
     return g.binary("ADD", g.unary("RELU", x), g.binary("MUL", below, number(alpha)))
 
 
+def celu(g: Emitter, x: Tensor, alpha: float) -> Tensor:
+    """max(x, 0) + alpha * ELU(min(x, 0) / alpha)."""
+    if alpha == 1:
+        return g.unary("ELU", x)
+    below = g.binary("MUL", g.binary("MINIMUM", x, number(0)), number(1 / alpha))
+    return g.binary("ADD", g.unary("RELU", x), g.binary("MUL", g.unary("ELU", below), number(alpha)))
+
+
 def selu(g: Emitter, x: Tensor, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Tensor:
     return g.binary("MUL", elu(g, x, alpha), number(gamma))
 

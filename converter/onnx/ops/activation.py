@@ -44,6 +44,10 @@ def elu(g: Emitter, node: OnnxNode) -> Tensor:
     return activation.elu(g, node.input(0), float(node.attribute("alpha", 1.0)))
 
 
+def celu(g: Emitter, node: OnnxNode) -> Tensor:
+    return activation.celu(g, node.input(0), float(node.attribute("alpha", 1.0)))
+
+
 def selu(g: Emitter, node: OnnxNode) -> Tensor:
     alpha, gamma = node.attribute("alpha", activation.SELU_ALPHA), node.attribute("gamma", activation.SELU_GAMMA)
     return activation.selu(g, node.input(0), float(alpha), float(gamma))
@@ -80,6 +84,7 @@ def _normalised(op: str, **options: Any) -> Callable[[Emitter, OnnxNode], Tensor
 
 
 IMPORTERS = {
+    "Celu": celu,
     "Clip": clip,
     "Elu": elu,
     "Gelu": gelu,
