@@ -124,8 +124,19 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     return infer_shapes(made)
 
 
+#: Files that are no whole model, or an old form of one, and what to do with them.
+ELSEWHERE = {
+    ".pt": "weights or pickled code: load it in PyTorch and give the module to twinfer.from_torch, or save it by "
+    "torch.export.save as .pt2",
+    ".h5": "Keras's old format: load it in Keras and save it as .keras, or give the model to twinfer.from_keras",
+}
+ELSEWHERE |= {".pth": ELSEWHERE[".pt"]}
+
+
 def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
     suffix = Path(path).suffix.lower()
+    if suffix in ELSEWHERE:
+        raise InvalidArgumentError(f"{os.fspath(path)}: {suffix} is {ELSEWHERE[suffix]}")
     if suffix == ".onnx":
         from twinfer.converter.onnx import read_onnx
 
@@ -133,7 +144,7 @@ def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
     if suffix == ".keras":
         from twinfer.converter.keras import from_keras
 
-        return _closed(from_keras(path), shapes or {})
+        return from_keras(path, shapes=shapes)
     if suffix == ".pt2":
         from twinfer.converter.torch import from_torch
 
@@ -144,7 +155,7 @@ def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
 def _by_type(source: Source, shapes: Shapes | None) -> Graph:
     """Of an onnx.ModelProto; InvalidArgumentError that says what to do with others."""
     kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
-    for package, function in (("torch", "from_torch(model, example_inputs)"), ("keras", "from_keras(model)")):
+    for package, function in (("keras", "from_keras(model)"), ("torch", "from_torch(model, example_inputs)")):
         if package in kinds:
             raise InvalidArgumentError(f"convert takes files and graphs: give it twinfer.{function}")
     if "onnx" not in kinds and not isinstance(source, bytes):

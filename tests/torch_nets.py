@@ -161,14 +161,21 @@ def moves() -> Net:
 def norms() -> Net:
     """Normalisations by the input's own statistics, and activations without an operator of their own."""
     layers = [nn.GroupNorm(2, 4), nn.Mish(), nn.InstanceNorm2d(4, affine=True), nn.Softplus(), nn.SiLU()]
-    more = [nn.Hardtanh(-2, 2), nn.Softsign(), nn.GELU(), nn.GELU("tanh"), nn.ReLU6(), nn.CELU(0.7), nn.Threshold(0.1, 0.2)]
+    more = [
+        nn.Hardtanh(-2, 2),
+        nn.Softsign(),
+        nn.GELU(),
+        nn.GELU("tanh"),
+        nn.ReLU6(),
+        nn.CELU(0.7),
+        nn.Threshold(0.1, 0.2),
+    ]
     return nn.Sequential(*layers, nn.LogSoftmax(1), *more, nn.Hardsigmoid()), (torch.randn(1, 4, 6, 6),)
 
 
 #: Name -> how to make it; batch statistics are those of ``trained``.
 NETS: dict[str, Callable[[], Net]] = {
-    f.__name__: f
-    for f in (resnet, mobilenet, ds_cnn, motion, lstm, gru, transformer, unet, autoencoder, moves, norms)
+    f.__name__: f for f in (resnet, mobilenet, ds_cnn, motion, lstm, gru, transformer, unet, autoencoder, moves, norms)
 }
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._flip import cost, settled
+from twinfer.converter.passes._flip import settled
 from twinfer.converter.passes._layout import (
     REDUCTIONS,
     Order,
@@ -21,7 +21,7 @@ from twinfer.converter.passes._layout import (
     transpose,
     turned_tensor,
 )
-from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rebuilt, rewrite, touches_state
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rewrite, touches_state
 from twinfer.converter.passes.reshapes import reshaped
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
