@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypedDict, Unpack
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
-from twinfer.converter.passes import PIPELINE, Pass, run
-from twinfer.converter.passes._rewrite import renamed
+from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, read_recipe
 from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples
+from twinfer.converter.source import Shapes, Source, read_source
+from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.shapes import infer_shapes, is_open
-from twinfer.runtime.tflite import read_file
-
-#: A Graph, a path of a .tflite, .onnx, .keras or .pt2 file, or an onnx.ModelProto.
-Source = Any
-
-Shapes = Mapping[str, Sequence[int]]
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
+from twinfer.runtime.graph import Graph
 
 #: What ``quantize=`` may be.
 MODES = ("int8", "int16x8", "int4")
@@ -70,12 +64,14 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
     a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
     float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``shapes`` gives inputs a static shape by name. ``channels_last``: images that came in as NCHW
-    (ONNX, PyTorch) go in and out as NHWC, which saves the transposes there: True for all inputs and outputs of four
-    dimensions, or the names of those meant, [n, c, w], too; calibration data then are channels last as well, and names,
-    order and values stay. ``passes``: instead of ``passes.PIPELINE``; ``after``
-    is called with the name of every pass and the graph behind it.
-    ``progress(done, total)`` is called after every calibration sample.
+    data twice. ``shapes`` gives inputs a static shape by name. ``channels_last``: images that came in as NCHW (ONNX,
+    PyTorch) go in and out as NHWC, which saves the transposes there: True for all inputs and outputs of four
+    dimensions, or the names of those meant, [n, c, w], too; calibration data then are channels last as well.
+    ``passes``: instead of ``passes.PIPELINE``, or
+    ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8 weights; ``after`` is called with the name of
+    every pass and the graph behind it. ``progress(done, total)`` is called after every calibration sample.
+    Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
+    tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -100,8 +96,9 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     if not mode and (calibration is not None or how.get("recipe") is not None):
         raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
     passes = how.get("passes")
+    steps = passes if passes is not None else TO_QUANTIZE if mode else PIPELINE
     graph = _laid_out(read_source(source, how.get("shapes")), how.get("channels_last", False))
-    graph = run(graph, PIPELINE if passes is None else passes, how.get("after"))
+    graph = optimised(graph, passes=steps, after=how.get("after"))
     if calibration is None:
         return Conversion(graph, graph, {}, recipe)
     seen = calibrate(graph, calibration, how.get("progress"))
@@ -116,53 +113,25 @@ def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
     return channels_last(graph, (which,) if isinstance(which, str) else tuple(which))
 
 
-def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
-    """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
-    if isinstance(source, Graph):
-        return _closed(source, shapes or {})
-    made = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
-    return infer_shapes(made)
+def optimised(
+    source: Source,
+    shapes: Shapes | None = None,
+    passes: Sequence[Pass] = TO_QUANTIZE,
+    after: Callable[[str, Graph], None] | None = None,
+) -> Graph:
+    """The graph of a source behind the passes, by default those that quantisation begins with."""
+    return with_versions(run(_main_only(read_source(source, shapes)), passes, after))
 
 
-#: Files that are no whole model, or an old form of one, and what to do with them.
-ELSEWHERE = {
-    ".pt": "weights or pickled code: load it in PyTorch and give the module to twinfer.from_torch, or save it by "
-    "torch.export.save as .pt2",
-    ".h5": "Keras's old format: load it in Keras and save it as .keras, or give the model to twinfer.from_keras",
-}
-ELSEWHERE |= {".pth": ELSEWHERE[".pt"]}
-
-
-def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
-    suffix = Path(path).suffix.lower()
-    if suffix in ELSEWHERE:
-        raise InvalidArgumentError(f"{os.fspath(path)}: {suffix} is {ELSEWHERE[suffix]}")
-    if suffix == ".onnx":
-        from twinfer.converter.onnx import read_onnx
-
-        return read_onnx(path, shapes=shapes)
-    if suffix == ".keras":
-        from twinfer.converter.keras import from_keras
-
-        return from_keras(path, shapes=shapes)
-    if suffix == ".pt2":
-        from twinfer.converter.torch import from_torch
-
-        return _closed(from_torch(path), shapes or {})
-    return _closed(read_file(path), shapes or {})
-
-
-def _by_type(source: Source, shapes: Shapes | None) -> Graph:
-    """Of an onnx.ModelProto; InvalidArgumentError that says what to do with others."""
-    kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
-    for package, function in (("keras", "from_keras(model)"), ("torch", "from_torch(model, example_inputs)")):
-        if package in kinds:
-            raise InvalidArgumentError(f"convert takes files and graphs: give it twinfer.{function}")
-    if "onnx" not in kinds and not isinstance(source, bytes):
-        raise InvalidArgumentError(f"convert takes a path, an onnx.ModelProto or a Graph, no {type(source).__name__}")
-    from twinfer.converter.onnx import read_onnx
-
-    return read_onnx(source, shapes=shapes)
+def _main_only(graph: Graph) -> Graph:
+    """The graph; warns if there are others beside it."""
+    if graph.subgraphs:
+        names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in graph.subgraphs[:3])
+        more = ", …" if len(graph.subgraphs) > 3 else ""
+        count = f"{len(graph.subgraphs)} subgraph(s)"
+        what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
+        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=5)
+    return graph
 
 
 def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, method: str) -> Recipe:
@@ -172,42 +141,3 @@ def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, me
     if isinstance(recipe, Recipe):
         return recipe
     return Recipe(default=default) if recipe is None else read_recipe(recipe, default)
-
-
-def _closed(graph: Graph, shapes: Shapes) -> Graph:
-    """The graph with these shapes of inputs, the rest inferred."""
-    named = {t.name: t for t in graph.inputs}
-    if unknown := set(shapes) - set(named):
-        known = ", ".join(map(repr, named))
-        raise InvalidArgumentError(f"no input is called {sorted(unknown)[0]!r}; the inputs are: {known}")
-    still = [t for name, t in named.items() if name not in shapes and _is_vague(t)]
-    if still:
-        what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
-        raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes (--shape NAME=1,2,3)")
-    graph = infer_shapes(graph, {named[name]: tuple(int(d) for d in shape) for name, shape in shapes.items()})
-    return _static(graph)
-
-
-def _is_vague(tensor: Tensor) -> bool:
-    """Whether more is open than the number of batches, for which the file proposes 1."""
-    return is_open(tensor) and (tensor.shape[:1] != (1,) or any(d < 0 for d in tensor.shape_signature[1:]))
-
-
-def _static(graph: Graph) -> Graph:
-    """The graph with no dimension left open."""
-    closed: dict[Tensor, Tensor] = {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature}
-    if not closed:
-        return graph
-
-    def of(tensor: Tensor) -> Tensor:
-        return closed.get(tensor, tensor)
-
-    nodes = tuple(renamed(node, closed) for node in graph.nodes)
-    signatures = tuple(
-        replace(s, inputs={k: of(t) for k, t in s.inputs.items()}, outputs={k: of(t) for k, t in s.outputs.items()})
-        if s.subgraph == 0
-        else s
-        for s in graph.signatures
-    )
-    tensors, ins, outs = (tuple(map(of, group)) for group in (graph.tensors, graph.inputs, graph.outputs))
-    return replace(graph, tensors=tensors, nodes=nodes, inputs=ins, outputs=outs, signatures=signatures)

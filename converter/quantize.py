@@ -20,6 +20,7 @@ from twinfer.converter.quant_rules import RULES, Rule
 from twinfer.converter.quant_weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.recipe import DEFAULT, Choice, Recipe
 from twinfer.converter.rounding import Gram, adaptive
+from twinfer.converter.versions import with_versions
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor, check
@@ -68,7 +69,7 @@ def quantize(
         writer.input(tensor)
     for node in graph.nodes:
         writer.node(node)
-    made = writer.graph()
+    made = with_versions(writer.graph())
     check(made)
     return made
 
@@ -102,7 +103,10 @@ class _Writer:
         seen, node = self.seen[tensor], self._producer.get(tensor)
         choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
         type = choice.type if choice.precision != "float" else "INT8"
-        return method(choice.method)(seen, type) if seen.count else (0.0, 0.0)
+        key = choice.method, type
+        if key not in seen.ranges:
+            seen.ranges[key] = method(choice.method)(seen, type) if seen.count else (0.0, 0.0)
+        return seen.ranges[key]
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -138,8 +142,7 @@ class _Writer:
 
     def _convert(self, home: Tensor, made: Tensor) -> Tensor:
         op = "DEQUANTIZE" if made.type == "FLOAT32" else "QUANTIZE"
-        version = 3 if "INT16" in (home.type, made.type) else 2 if op == "DEQUANTIZE" or home.type != "FLOAT32" else 1
-        self._append(Node(op, (home,), (made,), schema.default_options(op), version))
+        self._append(Node(op, (home,), (made,), schema.default_options(op)))
         return made
 
     def _append(self, node: Node) -> None:
@@ -162,9 +165,7 @@ class _Writer:
             self._parameters(node, rule, choice, inputs)
         outputs = node.outputs if rule.integer else tuple(self._output(t, type) for t in node.outputs)
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
-        version = max(node.version, rule.version[("int8", "int16x8", "int4").index(choice.precision)])
-        made = replace(node, inputs=tuple(inputs), outputs=outputs, options=options, version=version)
-        self._append(made)
+        self._append(replace(node, inputs=tuple(inputs), outputs=outputs, options=options))
 
     def _as_it_was(self, tensor: Tensor, type: str = "FLOAT32") -> Tensor:
         """An input in the type that it has in the float graph."""
@@ -175,8 +176,9 @@ class _Writer:
 
     def _parameters(self, node: Node, rule: Rule, choice: Choice, inputs: list[Tensor | None]) -> None:
         """Put weights and bias into ``inputs``."""
-        per_channel = rule.per_channel if choice.granularity is None else choice.granularity == "channel"
-        layer = Layer(node, rule, 4 if choice.precision == "int4" else 8, per_channel)
+        bits = 4 if choice.precision == "int4" else 8
+        per_channel = rule.int4_axis or bits == 8 if choice.granularity is None else choice.granularity == "channel"
+        layer = Layer(node, rule, bits, per_channel)
         position = next(rule.values(node))
         source = inputs[position]
         in_scale = source.scale if source is not None else 1.0

@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from twinfer.converter.methods import METHODS
+from twinfer.converter.methods import method
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Node, Tensor
@@ -64,7 +64,8 @@ class Rule:
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("granularity", self.granularity, GRANULARITIES)
-        _one_of("method", self.method, METHODS)
+        if self.method is not None:
+            method(self.method)
         _one_of("operator", self.operator, (INPUT, *schema.ENUMS["BuiltinOperator"].names), show=False)
         if self.name is None and self.operator is None:
             raise InvalidArgumentError("it matches nothing: give name (a regular expression), operator, or both")
@@ -93,7 +94,7 @@ class Recipe:
     def __post_init__(self) -> None:
         _one_of("precision", self.default.precision, PRECISIONS)
         _one_of("granularity", self.default.granularity, GRANULARITIES)
-        _one_of("method", self.default.method, METHODS)
+        method(self.default.method)
 
     def of_node(self, node: Node) -> Choice:
         return self._of(node.op, [t.name for t in node.outputs])

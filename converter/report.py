@@ -179,7 +179,7 @@ def _outputs_snr_db(both: Both, samples: Samples) -> float:
         both.run(sample)
         for tensor, made in zip(both.float.plan.graph.outputs, both.quantized.plan.graph.outputs, strict=True):
             if tensor.type == "FLOAT32":
-                sums.add(both.float.view(tensor), _real(both.quantized.view(made), made))
+                sums.add(both.float.view(tensor), real(both.quantized.view(made), made))
     return sums.snr_db
 
 
@@ -206,7 +206,8 @@ def fed(value: Array, tensor: Tensor) -> Array:
     return to_integers(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
 
 
-def _real(value: Array, tensor: Tensor) -> NDArray[np.float64]:
+def real(value: Array, tensor: Tensor) -> NDArray[np.float64]:
+    """What a tensor's value stands for."""
     if tensor.quant is None or tensor.type not in LIMITS:
         return np.asarray(value, np.float64)
     return dequantize(value, tensor.quant)
@@ -232,10 +233,10 @@ class _Tally:
         self.counts = np.zeros((2, BARS), np.int64)
 
     def add(self, value: Array, q: Array) -> None:
-        real = _real(q, self.made)
-        self.sums.add(value, real)
+        meant = real(q, self.made)
+        self.sums.add(value, meant)
         self.clipped += int(((value < self.reach[0]) | (value > self.reach[1])).sum())
-        for row, values in zip(self.counts, (value, real), strict=True):
+        for row, values in zip(self.counts, (value, meant), strict=True):
             inside = np.clip(values.reshape(-1), self.edges[0], self.edges[-1])
             row += np.histogram(inside, self.edges)[0]
 

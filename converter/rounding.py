@@ -8,6 +8,8 @@ layer-wise reconstruction that AdaRound (Nagel et al. 2020) poses without gradie
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +32,21 @@ DAMPING = 0.01
 #: Layers with more weights an output are rounded to the nearest: their Gram matrix would be large.
 MOST_INPUTS = 2304
 
-#: Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, or one a channel (DEPTHWISE_CONV_2D).
-Gram = NDArray[np.float64]
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, or one a channel (DEPTHWISE_CONV_2D)."""
+
+    sums: NDArray[np.float64]
+
+    @cached_property
+    def spread(self) -> NDArray[np.float64]:
+        """The upper Cholesky factor of the inverse, [groups, inputs, inputs]: where a weight's error goes."""
+        diagonal = np.einsum("gii->gi", self.sums)
+        damping = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
+        damped = self.sums + damping[:, None, None] * np.eye(self.sums.shape[1])
+        scale = damped.max(axis=(1, 2), keepdims=True)  # only ratios count: keeps the inverse within floats
+        return np.asarray(np.linalg.cholesky(np.linalg.inv(damped / scale)).transpose(0, 2, 1), np.float64)
 
 
 def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
@@ -43,13 +58,13 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
         raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
     session = Session(make_plan(graph, preserve_all=True))
     layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
-    sums: dict[Node, Gram] = {}
+    sums: dict[Node, NDArray[np.float64]] = {}
     for sample in samples_of(graph, samples):
         run(session, sample)
         for node in layers:
             x = _windows(node, np.asarray(session.view(node.input(0)), np.float64))
             sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
-    return sums
+    return {node: Gram(matrices) for node, matrices in sums.items()}
 
 
 def _inputs(node: Node) -> float:
@@ -75,10 +90,9 @@ def _windows(node: Node, x: Array) -> NDArray[np.float64]:
 def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
     """The weights as integers, in their shape."""
     view, back = _VIEWS[layer.node.op]
-    groups = len(gram)
+    groups, spread = len(gram.sums), gram.spread
     scales = np.broadcast_to(quant.scale.astype(np.float64), (layer.channels,)).reshape(groups, -1)
     rest = view(layer.values()).reshape(groups, scales.shape[1], -1).copy()
-    spread = _spread(gram)
     q = np.zeros_like(rest)
     for k in range(rest.shape[2]):
         q[:, :, k] = np.clip(np.round(rest[:, :, k] / scales), -MOST[layer.bits], MOST[layer.bits])
@@ -96,19 +110,10 @@ def _better(layer: Layer, quant: Quant, gram: Gram, found: NDArray[np.int64]) ->
     rows = [view(q.astype(np.float64)) for q in (found, nearest)]
     errors = []
     for q in rows:
-        off = (q * scales - view(layer.values())).reshape(len(gram), -1, gram.shape[1])
-        errors.append(np.einsum("gri,gij,grj->gr", off, gram, off).reshape(-1))
+        off = (q * scales - view(layer.values())).reshape(len(gram.sums), -1, gram.sums.shape[1])
+        errors.append(np.einsum("gri,gri->gr", off @ gram.sums, off).reshape(-1))
     chosen = np.where((errors[0] < errors[1])[:, None], rows[0], rows[1])
     return back(chosen, layer.weights.shape).astype(np.int64)
-
-
-def _spread(gram: Gram) -> Gram:
-    """The upper Cholesky factor of the inverse, [groups, inputs, inputs]."""
-    diagonal = np.einsum("gii->gi", gram)
-    damping = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
-    damped = gram + damping[:, None, None] * np.eye(gram.shape[1])
-    scale = damped.max(axis=(1, 2), keepdims=True)  # only ratios count: keeps the inverse within floats
-    return np.asarray(np.linalg.cholesky(np.linalg.inv(damped / scale)).transpose(0, 2, 1), np.float64)
 
 
 def _rows(weights: NDArray[np.float64]) -> NDArray[np.float64]:

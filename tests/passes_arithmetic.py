@@ -11,6 +11,7 @@ from twinfer.converter.passes.common_subexpressions import common_subexpressions
 from twinfer.converter.passes.constant_folding import constant_folding
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.passes.elementwise_constants import elementwise_constants
+from twinfer.converter.passes.float_weights import float_weights
 from twinfer.runtime.graph import Tensor
 
 
@@ -246,3 +247,25 @@ def takes_in_what_comes_before(b: Builder) -> list[Tensor]:
     y = b.op("DEPTHWISE_CONV_2D", [y, floats(1, 3, 3, 6)], **CONV, depth_multiplier=1)
     y = b.op("SUB", [b.op("RELU", [y]), floats(6)])
     return [b.op("FULLY_CONNECTED", [y, floats(2, 54)])]
+
+
+@shows(
+    float_weights,
+    """
+input x FLOAT32[1,2]
+dequantize_2 FLOAT32[3,2] = DEQUANTIZE(FLOAT16[3,2])
+dequantize_4 FLOAT32[3] = DEQUANTIZE(FLOAT16{-1, 0, 0.5})
+fully_connected_5 FLOAT32[1,3] = FULLY_CONNECTED(x, dequantize_2, dequantize_4)
+output fully_connected_5
+""",
+    """
+input x FLOAT32[1,2]
+fully_connected_5 FLOAT32[1,3] = FULLY_CONNECTED(x, FLOAT32[3,2], FLOAT32{-1, 0, 0.5})
+output fully_connected_5
+""",
+)
+def widens_float16(b: Builder) -> list[Tensor]:
+    x = b.input("x", "FLOAT32", (1, 2))
+    w = b.op("DEQUANTIZE", [floats(3, 2).astype(np.float16)], type="FLOAT32")
+    bias = b.op("DEQUANTIZE", [np.array([-1, 0, 0.5], np.float16)], type="FLOAT32")
+    return [b.op("FULLY_CONNECTED", [x, w, bias])]

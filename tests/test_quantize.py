@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.calibrate import calibrate
 from twinfer.converter.convert import convert
 from twinfer.converter.methods import METHODS
+from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quant_rules import RULES
 from twinfer.converter.quant_weights import Layer, integers, weight_quant, with_weights
@@ -207,7 +209,7 @@ def test_adaptive_rounding_never_changes_a_layer_more(layers: list[str], seed: i
     graph = random_graph(seed, [*layers, layer])
     data = random_samples(seed, graph, 6)
     for node, gram in grams(graph, data).items():
-        work = Layer(node, RULES[node.op], 4, RULES[node.op].per_channel)
+        work = Layer(node, RULES[node.op], 4)
         quant = weight_quant(work, 0.1)
         change = [_change(work, quant, q, data, graph) for q in (adaptive(work, quant, gram), integers(work, quant))]
         assert change[0] <= change[1] * (1 + 1e-6)
@@ -290,6 +292,27 @@ def test_equalisation_leaves_what_is_not_homogeneous() -> None:
 def test_calibration_of_another_graph_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="calibration has not seen"):
         quantize(random_graph(1, ["conv"]), {}, Recipe(), Options())
+
+
+def test_what_no_operator_touches_is_kept() -> None:
+    """An input that is an output, one that nothing reads and is called a variable, and a constant output."""
+    b = Builder("through")
+    x, unread = b.input("x", "FLOAT32", (1, 2)), b.input("unread", "FLOAT32", (3,))
+    y = b.op("RELU", [x])
+    graph = b.graph([y, x])
+    state = replace(unread, variable=True)
+    told = constant(np.array([1.5, 2.5], np.float32), "told")
+    graph = replace(
+        graph,
+        tensors=(*(state if t is unread else t for t in graph.tensors), told),
+        inputs=(x, state),
+        outputs=(*graph.outputs, told),
+    )
+    made = quantized(graph)
+    assert [t.name for t in made.inputs] == ["x", "unread"]
+    assert [t.type for t in made.outputs] == ["INT8", "INT8", "FLOAT32"]
+    assert made.outputs[1] is made.inputs[0]
+    assert write(made) == write(quantized(graph))
 
 
 def test_unknown_inference_type_is_refused() -> None:

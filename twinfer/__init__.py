@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from twinfer.aot.compiled import CompiledModel, compile
     from twinfer.converter.convert import convert, convert_file
     from twinfer.converter.keras import from_keras
+    from twinfer.converter.search.find import search
     from twinfer.converter.torch import from_torch
     from twinfer.converter.write import write
     from twinfer.runtime.errors import (
@@ -58,6 +59,7 @@ __all__ = [
     "make_plan",
     "read",
     "read_file",
+    "search",
     "write",
 ]
 
@@ -65,6 +67,7 @@ _HOME = {
     "twinfer.aot.compiled": ("CompiledModel", "compile"),
     "twinfer.converter.convert": ("convert", "convert_file"),
     "twinfer.converter.keras": ("from_keras",),
+    "twinfer.converter.search.find": ("search",),
     "twinfer.converter.torch": ("from_torch",),
     "twinfer.converter.write": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),

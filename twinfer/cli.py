@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile, _add_convert):
+    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile, _add_convert, _add_search):
         add(commands)
     return top
 
@@ -378,17 +378,18 @@ def compile(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- convert -----------------------------------------------------------------------------------------------------------
+# -- convert, search ---------------------------------------------------------------------------------------------------
 
 
 def _add_convert(commands: Any) -> None:
-    from twinfer.cli_convert import EXAMPLES, add_arguments
+    from twinfer.cli_convert import EXAMPLES, add_arguments, convert
 
     about = "turn a float model into a .tflite file, optimised and, on request, quantised"
     add_arguments(_command(commands, convert, about, *EXAMPLES))
 
 
-def convert(arguments: argparse.Namespace) -> int:
-    from twinfer.cli_convert import run
+def _add_search(commands: Any) -> None:
+    from twinfer.cli_search import EXAMPLES, add_arguments, search
 
-    return run(arguments)
+    about = "find the cheapest quantisation that loses no more accuracy than is allowed"
+    add_arguments(_command(commands, search, about, *EXAMPLES))

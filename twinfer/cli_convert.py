@@ -29,8 +29,6 @@ EXAMPLES = (
 #: Files of these are read by ``convert`` itself.
 FRAMEWORKS = (".onnx", ".keras", ".pt2", ".pt", ".pth", ".h5")
 
-_METHODS = ("minmax", "moving-average", "percentile", "mse", "entropy")
-
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a .onnx, .keras, .pt2 (torch.export) or float .tflite file, or the name of a built-in model"
@@ -40,8 +38,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quantize", choices=["int8", "int16x8", "int4"], help=about)
     about = "a .npz file that holds an array for every input by its name, samples along the first axis; .npy for one"
     command.add_argument("--calibration", metavar="DATA", help=about)
-    about = "how the ranges of activations are chosen (default: minmax)"
-    command.add_argument("--method", choices=_METHODS, default="minmax", help=about)
+    about = "how the ranges of activations are chosen: minmax (the default), moving-average, percentile, mse, entropy; "
+    about += "percentile-99.9 keeps 99.9 %% of the values, percentile alone 99.99 %%"
+    command.add_argument("--method", default="minmax", help=about)
     about = "a .toml or .json file of rules: operators or names of tensors, and how to quantise them"
     command.add_argument("--recipe", metavar="FILE", help=about)
     about = "type of the model's inputs and outputs (default: that of --quantize)"
@@ -63,7 +62,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.terminal import progress
@@ -72,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError("--report compares a quantised model with the float one: give --quantize, too")
     with progress(1) as told:
         made = convert_file(
-            _source(arguments.model),
+            source_of(arguments.model),
             arguments.output,
             quantize=arguments.quantize,
             calibration=arguments.calibration,
@@ -81,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
             bias_correction=arguments.bias_correction,
             adaptive_rounding=arguments.adaptive_rounding,
-            shapes=_shapes(arguments.shape),
+            shapes=shapes_of(arguments.shape),
             channels_last=arguments.channels_last,
             passes=_passes(arguments.passes),
             after=_dump(arguments.dump),
@@ -93,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _source(model: str) -> Any:
+def source_of(model: str) -> Any:
     """What ``convert`` reads: the path of a framework's file, else the graph of a file or built-in model."""
     from twinfer.bench.source import load
 
@@ -129,7 +128,7 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
     return write
 
 
-def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """NAME=1,2,3 -> name and shape."""
     from twinfer.runtime.errors import InvalidArgumentError
 

@@ -25,8 +25,9 @@ def from_keras(model: Any, *, batch: int = 1, shapes: Mapping[str, Sequence[int]
     does nothing) and is left as it was.
 
     Raises ToolError without the extra ``keras`` or a backend, InvalidArgumentError for arguments that do not fit and
-    models that are not built, UnsupportedOperatorError once for all layers that cannot be expressed, with names and counts (masks,
-    stateful layers and ``channels_first`` are such), ModelError for damaged files and for weights with NaN or infinity.
+    models that are not built, UnsupportedOperatorError once for all layers that cannot be expressed, with names and
+    counts (masks, stateful layers and ``channels_first`` are such), ModelError for damaged files and for weights with
+    NaN or infinity.
     """
     _need_packages()
     from twinfer.converter.keras.read import read_keras
