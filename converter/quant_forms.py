@@ -28,10 +28,10 @@ def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) ->
     if rule is None or wanted.precision == "float" or not _is_float(node, rule) or not _divides(node, rule, seen):
         return replace(wanted, precision="float")
     if wanted.precision == "int16x8":
-        return wanted if rule.int16 else replace(wanted, precision="float")
+        return wanted if rule.int16 and _has_kernel(node, rule, "INT16") else replace(wanted, precision="float")
     if node.op in STATEFUL:
         return replace(wanted, precision="int8" if is_quantisable(node) else "float")
-    if not _has_kernel(node, rule):
+    if not _has_kernel(node, rule, "INT8"):
         return replace(wanted, precision="float")
     return replace(wanted, precision="int8") if wanted.precision == "int4" and not rule.int4 else wanted
 
@@ -60,20 +60,24 @@ def _divides(node: Node, rule: Rule, seen: Calibration | None) -> bool:
     return max(low, -high) > 2 * (max(high, 0.0) - min(low, 0.0)) / _STEPS
 
 
-def _has_kernel(node: Node, rule: Rule) -> bool:
-    """Whether twinfer runs the int8 form: asked of the operator itself, with quantisations that stand for any."""
+def _has_kernel(node: Node, rule: Rule, type: str) -> bool:
+    """Whether twinfer runs the integer form: asked of the operator itself, with quantisations that stand for any."""
     if node.op not in operators():
         return False
+    fixed = rule.fixed8 if type == "INT8" else rule.fixed16
     quant = Quant.per_tensor(1.0)
-    out = Quant.per_tensor(*rule.fixed8) if rule.fixed8 else quant
     inputs: list[Tensor | None] = list(node.inputs)
-    for i in (*rule.values(node), *(() if rule.weights is None else (rule.weights,))):
-        inputs[i] = _int(node.input(i), "INT8", quant)
+    for i in rule.values(node):
+        inputs[i] = _int(node.input(i), type, quant)
+    if rule.weights is not None:
+        inputs[rule.weights] = _int(node.input(rule.weights), "INT8", quant)
     if rule.bias is not None and node.optional(rule.bias) is not None:
-        inputs[rule.bias] = _int(node.input(rule.bias), "INT32", quant)
-    outputs = node.outputs if rule.integer else tuple(_int(t, "INT8", out) for t in node.outputs)
+        inputs[rule.bias] = _int(node.input(rule.bias), "INT32" if type == "INT8" else "INT64", quant)
+    out = quant if fixed is None else Quant.per_tensor(*fixed)
+    outputs = node.outputs if rule.integer else tuple(_int(t, type, out) for t in node.outputs)
+    options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
     try:
-        operators()[node.op].infer(replace(node, inputs=tuple(inputs), outputs=outputs))
+        operators()[node.op].infer(replace(node, inputs=tuple(inputs), outputs=outputs, options=options))
     except UnsupportedOperatorError:
         return False
     return True

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from twinfer.converter.convert import Shapes, Source, optimised
+from twinfer.converter.convert import optimised
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.recipe import read_recipe
@@ -22,6 +22,7 @@ from twinfer.converter.search.space import METHODS, PRECISIONS, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
 from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
+from twinfer.converter.source import Shapes, Source
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
