@@ -75,7 +75,16 @@ TW_INLINE int32_t tw_dual(uint32_t a, uint32_t b, int32_t acc) {
 #endif
 }
 
-/* acc + one half of a * one half of b: low and low, low and high, high and low. */
+/* The same in 64 bits. */
+TW_INLINE int64_t tw_dual64(uint32_t a, uint32_t b, int64_t acc) {
+#if defined(TW_DSP)
+    return __smlald((int32_t)a, (int32_t)b, acc);
+#else
+    return acc + (int64_t)tw_low(a) * tw_low(b) + (int64_t)tw_high(a) * tw_high(b);
+#endif
+}
+
+/* acc + one half of a * one half of b: low and low, low and high, high and low, high and high. */
 TW_INLINE int32_t tw_low_low(uint32_t a, uint32_t b, int32_t acc) {
 #if defined(TW_DSP)
     return __smlabb((int32_t)a, (int32_t)b, acc);
@@ -97,6 +106,25 @@ TW_INLINE int32_t tw_high_low(uint32_t a, uint32_t b, int32_t acc) {
     return __smlatb((int32_t)a, (int32_t)b, acc);
 #else
     return tw_add(acc, tw_high(a) * tw_low(b));
+#endif
+}
+
+TW_INLINE int32_t tw_high_high(uint32_t a, uint32_t b, int32_t acc) {
+#if defined(TW_DSP)
+    return __smlatt((int32_t)a, (int32_t)b, acc);
+#else
+    return tw_add(acc, tw_high(a) * tw_high(b));
+#endif
+}
+
+/* a * b / 2^32 rounded half up. */
+TW_INLINE int32_t tw_top(int32_t a, int32_t b) {
+#if defined(TW_DSP)
+    int32_t r;
+    __asm("smmulr %0, %1, %2" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+#else
+    return (int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32);
 #endif
 }
 
