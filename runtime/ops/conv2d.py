@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -88,9 +88,9 @@ def lower(node: Node, target: Target) -> Call:
 
 def lower_s16(node: Node, target: Target, g: Window, w: Array, macs: int) -> Call:
     """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also depthwise."""
-    fast = None
-    if w.shape[3] == g.in_c and target.dsp:
-        fast = _dsp_s16.convolution(node, g, w.reshape(g.out_c, -1), macs)
+    convolution = _mve_s16.convolution if target.mve else _dsp_s16.convolution
+    whole = w.shape[3] == g.in_c and (target.mve or target.dsp)
+    fast = convolution(node, g, w.reshape(g.out_c, -1), macs) if whole else None
     return fast or _conv_s16.call("tw_conv2d_s16", node, w, {**asdict(g), "depth": w.shape[3]}, macs)
 
 

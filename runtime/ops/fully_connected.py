@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
-from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
@@ -103,7 +103,8 @@ def lower(node: Node, target: Target) -> Call:
 
 def _lower_s16(node: Node, target: Target, shape: dict[str, int], macs: int) -> Call:
     w = node.constant(1)
-    fast = _dsp_s16.fully_connected(node, w, macs) if target.dsp else None
+    layer = _mve_s16.fully_connected if target.mve else _dsp_s16.fully_connected
+    fast = layer(node, w, macs) if target.mve or target.dsp else None
     return fast or _conv_s16.call("tw_fully_connected_s16", node, w, {**shape, "mults": len(w)}, macs)
 
 
