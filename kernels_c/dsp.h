@@ -199,6 +199,23 @@ TW_INLINE int32_t tw_shift_clamp8(int32_t x, int32_t shift) {
     return tw_clamp8(x >> shift);
 }
 
+/* x clamped to low..high: one instruction where these are known to the compiler and all of int16 or its positive half,
+ * as without an activation and with RELU. */
+TW_INLINE int16_t tw_clamp_s16(int32_t x, int32_t low, int32_t high) {
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__OPTIMIZE__)
+    if (__builtin_constant_p(low) && __builtin_constant_p(high) && high == INT16_MAX &&
+        (low == INT16_MIN || low == 0)) {
+        int32_t r;
+        if (low == 0)
+            __asm("usat %0, #15, %1" : "=r"(r) : "r"(x));
+        else
+            __asm("ssat %0, #16, %1" : "=r"(r) : "r"(x));
+        return (int16_t)r;
+    }
+#endif
+    return (int16_t)tw_clamp(x, low, high);
+}
+
 /* What tw_scaled adds before its shift: half of a step, and the output's zero point beyond it. zero -128..127, shift
  * 1..22. */
 TW_INLINE int32_t tw_rounding(int32_t zero, int32_t shift) { return tw_shift_left(2 * zero + 1, shift) >> 1; }

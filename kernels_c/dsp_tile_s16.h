@@ -53,23 +53,6 @@ static TW_NOINLINE void tw_dsp_sums3_s16(const uint32_t *x, const uint32_t *w, i
     sums[3] = b0, sums[4] = b1, sums[5] = b2;
 }
 
-/* x clamped to low..high: one instruction where these are known to the compiler and all of int16 or its positive half,
- * as without an activation and with RELU. */
-TW_INLINE int16_t tw_clamp_s16(int32_t x, int32_t low, int32_t high) {
-#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__OPTIMIZE__)
-    if (__builtin_constant_p(low) && __builtin_constant_p(high) && high == INT16_MAX &&
-        (low == INT16_MIN || low == 0)) {
-        int32_t r;
-        if (low == 0)
-            __asm("usat %0, #15, %1" : "=r"(r) : "r"(x));
-        else
-            __asm("ssat %0, #16, %1" : "=r"(r) : "r"(x));
-        return (int16_t)r;
-    }
-#endif
-    return (int16_t)tw_clamp(x, low, high);
-}
-
 /* The output of a sum, bias included. */
 TW_INLINE int16_t tw_dsp_output_s16(int32_t sum, int32_t mult, int32_t low, int32_t high) {
     return tw_clamp_s16(tw_top(sum, mult), low, high);

@@ -102,7 +102,13 @@ def node_of(rng: np.random.Generator, op: str, type: str = "INT8") -> tuple[Node
             shape = OPERATORS[op].OP.infer(draft)[0]
         except Exception:  # a window larger than an image without padding
             continue
-        spread = 0.0005 * float(some(rng, 1e-3 if type == "INT8" else 0.1, 1, 30, 30, 30, 1e4)) * (w.size / channels) ** 0.5 * 73 / 30
+        spread = (
+            0.0005
+            * float(some(rng, 1e-3 if type == "INT8" else 0.1, 1, 30, 30, 30, 1e4))
+            * (w.size / channels) ** 0.5
+            * 73
+            / 30
+        )
         y = tensor(shape, type, spread, out_zero, name="y")
         most = (1 << (bits - 1)) - 1
         return Node(op, draft.inputs, (y,), given_options), integers(rng, x_shape, -most - 1, most).astype(x.dtype)

@@ -36,14 +36,17 @@ class Channels:
         """How outputs end, with the field names of the kernels' params."""
         return {"act_min": self.low, "act_max": self.high}
 
+    @property
+    def fit(self) -> bool:
+        """Whether no sum leaves 32 bits."""
+        return bool((reach(self.weights, self.bias) < 1 << 31).all())
+
     def chunk(self, size: int) -> int:
         """Groups of ``size`` weights after which sums of 32 bits have to be taken over; all, if they need not."""
         w = _conv.padded(np.abs(self.weights.astype(np.int64)), size, 1)
         groups = MOST * w.reshape(len(w), -1, size).sum(2)
         count = groups.shape[1]
-        if (reach(self.weights, self.bias) < 1 << 31).all():
-            return count
-        while np.add.reduceat(groups, np.arange(0, groups.shape[1], count), axis=1).max() >= BOUND:
+        while not self.fit and np.add.reduceat(groups, np.arange(0, groups.shape[1], count), axis=1).max() >= BOUND:
             count = -(-count // 2)
         return count
 
