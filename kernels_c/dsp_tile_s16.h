@@ -24,11 +24,11 @@ typedef struct {
 } tw_dsp_matrix_s16;
 
 /* Adds to sums [2][3], of two channels over the pixels of a panel. words of weights, an even number. A function of its
- * own, in assembly: all registers but the stack's are taken. */
+ * own, in assembly: gcc finds registers for all of it only if there is nothing else, clang never. */
 static TW_NOINLINE void tw_dsp_sums3_s16(const uint32_t *x, const uint32_t *w, int32_t words, int32_t *sums) {
     const uint32_t *const end = w + words;
     int32_t a0 = sums[0], a1 = sums[1], a2 = sums[2], b0 = sums[3], b1 = sums[4], b2 = sums[5];
-#if defined(TW_DSP_LOOPS)
+#if defined(TW_DSP_LOOPS) && !defined(__clang__)
 #define TW_DSP_WORD                                                                                                    \
     "ldr %[v], [%[w]], #4\n ldmia %[x]!, {r4, r5, r6}\n sxtb16 %[e], %[v]\n sxtb16 %[v], %[v], ror #8\n"               \
     "smlad %[a0], %[e], r4, %[a0]\n smlad %[a1], %[e], r5, %[a1]\n smlad %[a2], %[e], r6, %[a2]\n"                     \

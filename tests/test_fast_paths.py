@@ -28,8 +28,8 @@ from twinfer.runtime.ops import conv2d, depthwise_conv2d, fully_connected
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.target import DSP, GENERIC, MVE
 
-#: Nodes of each operator for a core under QEMU.
-ON_CORES = 20
+#: Nodes of each operator and type for a core under QEMU.
+ON_CORES = 12
 
 #: Types of activations; the weights are of int8.
 TYPES = ("INT8", "INT16")

@@ -45,7 +45,7 @@ class Channels:
         """Groups of ``size`` weights after which sums of 32 bits have to be taken over; all, if they need not."""
         w = _conv.padded(np.abs(self.weights.astype(np.int64)), size, 1)
         groups = MOST * w.reshape(len(w), -1, size).sum(2)
-        count = groups.shape[1]
+        count = int(groups.shape[1])
         while not self.fit and np.add.reduceat(groups, np.arange(0, groups.shape[1], count), axis=1).max() >= BOUND:
             count = -(-count // 2)
         return count
