@@ -98,7 +98,8 @@ def compression_html(rows: Sequence[Row], folds: int) -> str:
 
 def picture(group: Sequence[Row]) -> str:
     """One network: a point a setting that was quantised, a line along the Pareto front."""
-    shown = [row for row in group if row["family"] != "float" and row["loss_points"] <= _WORST]
+    quantised = [row for row in group if row["family"] != "float"]
+    shown = [row for row in quantised if row["loss_points"] <= _WORST] or quantised
     families = list(dict.fromkeys(row["family"] for row in shown))
     colours = {family: COLOURS[i % len(COLOURS)] for i, family in enumerate(families)}
     most = max(row["coded"] for row in shown) * 1.05
