@@ -245,6 +245,13 @@ def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, 
     assert found.chosen.cost < found.float_cost
 
 
+def test_equalised_weights_are_another_model(digits: Graph, plain: dict[str, Any]) -> None:
+    found, other = (twinfer.search(digits, plain, 0.05, equalize=e, **{**ERROR, "trials": 1}) for e in (False, True))
+    assert other.search["model"] != found.search["model"]
+    assert other.trials[0].loss != found.trials[0].loss
+    np.testing.assert_allclose(other.job.judge.floats[0], found.job.judge.floats[0], atol=1e-5)
+
+
 def operators(graph: Graph, content: bytes, target: Any) -> int:
     return len(graph.nodes)
 
@@ -276,6 +283,9 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
     plain, ruled = twinfer.search(digits, data, 0.05, **how).trials
     assert (plain.setting.recipe, ruled.setting.recipe) == ("", "first.toml")
     assert ruled.cost > 1.5 * plain.cost
+    (tmp_path / "prunes.toml").write_text('[[rule]]\noperator = "CONV_2D"\nprune = 0.5\n')
+    with pytest.raises(InvalidArgumentError, match=r"prunes\.toml: a search quantises alone"):
+        twinfer.search(digits, data, 0.05, **{**how, "recipes": [tmp_path / "prunes.toml"]})
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "first.toml").write_text("")
     with pytest.raises(InvalidArgumentError, match="called the same"):

@@ -30,7 +30,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a float .onnx or .tflite file, or the name of a built-in model"
     command.add_argument("model", metavar="MODEL", help=about)
     about = "a .npz file: an array for every input by its name, samples along the first axis; and, if there are any, "
-    about += "the labels: whole numbers are classes, floats targets (without: what the float model says)"
+    about += "one called labels: whole numbers are classes, floats targets (without: what the float model says)"
     command.add_argument("--data", required=True, metavar="DATA", help=about)
     about = "the most that may be lost: of the share of right answers, or in relative squared error (0.01: 1 %%)"
     command.add_argument("--max-loss", required=True, type=float, metavar="LOSS", help=about)
@@ -62,6 +62,8 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     command.add_argument("--recipe", action="append", default=[], metavar="FILE", help=about)
     about = "type of the model's inputs and outputs (default: that of its precision)"
     command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
+    about = "give neighbouring layers' weights alike ranges first, as --equalize of convert"
+    command.add_argument("--equalize", action="store_true", help=about)
     command.add_argument("--trials", type=int, default=64, metavar="N", help="trials at most (default: 64)")
     about = "of the split of the samples and of the search; the same seed finds the same (default: 0)"
     command.add_argument("--seed", type=int, default=0, help=about)
@@ -127,6 +129,7 @@ def _how(arguments: argparse.Namespace) -> How:
         "target": target,
         "recipes": arguments.recipe,
         "inference_type": arguments.inference_type and arguments.inference_type.upper(),
+        "equalize": arguments.equalize,
         "trials": arguments.trials,
         "seed": arguments.seed,
         "jobs": arguments.jobs,

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.convert import optimised
+from twinfer.converter.passes import TO_QUANTIZE
+from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.recipe import read_recipe
 from twinfer.converter.samples import Samples
 from twinfer.converter.search.data import Data, gather
@@ -46,6 +48,7 @@ class How(TypedDict, total=False):
     precisions: Sequence[str]
     recipes: Sequence[str | os.PathLike[str]]
     inference_type: str | None
+    equalize: bool
     trials: int
     seed: int
     executor: Executor | None
@@ -107,6 +110,7 @@ def search(
     ``trials`` the most there may be, ``seed`` that of split and search: with the same arguments the same is found,
     whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps
     every trial, and spares a second run those that it has. ``progress(done, total, what)`` is called after each.
+    ``inference_type``, ``equalize`` and ``shapes``: as ``convert`` has them.
 
     A trial that fails is one with an ``error``. The loss is that on the samples that settings were chosen by: of many
     some are lucky, so that the last word needs samples that the search has not seen.
@@ -117,7 +121,7 @@ def search(
     _check(max_loss, how)
     seed, limit, told = how.get("seed", 0), how.get("trials", TRIALS), how.get("progress")
     space = _space(how)
-    graph = optimised(source, how.get("shapes"))
+    graph = optimised(source, how.get("shapes"), (*TO_QUANTIZE, *([equalize] if how.get("equalize") else [])))
     samples = gather(graph, data, how.get("calibration"), seed=seed, count=how.get("calibrate"))
     model, setup = write(graph), _setup(how, samples)
     about: dict[str, Any] = {"model": hashlib.sha256(model).hexdigest(), "data": samples.sha256, "search": setup}
@@ -147,9 +151,12 @@ def _check(max_loss: float, how: How) -> None:
 def _space(how: How) -> Space:
     """The recipes' rules are read here; workers get them, not the files."""
     files = [Path(path) for path in how.get("recipes", ())]
-    rules = {path.name: read_recipe(path).rules for path in files}
-    if len(rules) < len(files):
+    recipes = {path.name: read_recipe(path) for path in files}
+    if len(recipes) < len(files):
         raise InvalidArgumentError("two recipes are called the same: give their files different names")
+    if coarse := [name for name, recipe in recipes.items() if recipe.prunes or recipe.clusters]:
+        raise InvalidArgumentError(f"{coarse[0]}: a search quantises alone, it cannot prune or cluster: prune first")
+    rules = {name: recipe.rules for name, recipe in recipes.items()}
     return Space(how.get("methods", METHODS), how.get("precisions", PRECISIONS), rules)
 
 
