@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -35,7 +36,6 @@ from twinfer.converter.write import write
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.terminal import progress, show
 
 #: Rises when a key of the JSON changes its meaning or goes; new ones may come.
 SCHEMA = 1
@@ -145,39 +145,45 @@ def measure(
     return [each.row(found[0].tally) for each in found]
 
 
-def rows(sets: Sequence[str], cache: Path, folds: int) -> list[Row]:
-    """Of every set, network and setting."""
-    work = [(name, model, made_by) for name in sets for model, made_by in NETWORKS[name].items()]
+def rows(sets: Sequence[str], cache: Path, folds: int, told: Callable[[str], None] = lambda what: None) -> list[Row]:
+    """Of every set, network and setting; ``told`` what is being done."""
     found: list[Row] = []
-    done = 0
-    with progress(len(work) * len(SETTINGS) * folds) as tell:
-        for name, model, made_by in work:
-
-            def told(setting: Setting, where: str = f"{name} {model}") -> None:
-                nonlocal done
-                tell(done, f"{where}: {setting.name}", 0.0)
-                done += 1
-
-            made = measure(DATASETS[name](), made_by, SETTINGS, cache, folds, told)
+    for name in sets:
+        data = DATASETS[name]()
+        for model, made_by in NETWORKS[name].items():
+            tell = partial(_tell, told, f"{name} {model}")
+            made = measure(data, made_by, SETTINGS, cache, folds, tell)
             found += [{"set": name, "model": model, **row} for row in made]
     return found
+
+
+def _tell(told: Callable[[str], None], where: str, setting: Setting) -> None:
+    told(f"{where}: {setting.name} ({SETTINGS.index(setting) + 1} of {len(SETTINGS)})")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = _parser().parse_args(argv)
+    errors = Console(stderr=True, markup=False)
     try:
-        found = rows(arguments.sets or list(DATASETS), arguments.cache, arguments.folds)
+        with errors.status("training the networks") as status:
+            found = rows(arguments.sets or list(DATASETS), arguments.cache, arguments.folds, status.update)
     except TwinferError as error:
-        Console(stderr=True).print(f"compression: {error}", style="red", soft_wrap=True, markup=False)
+        errors.print(f"compression: {error}", style="red", soft_wrap=True)
         return 2
-    show(tables(found, arguments.folds))
+    _show(found, arguments)
+    return 0
+
+
+def _show(found: Sequence[Row], arguments: argparse.Namespace) -> None:
+    console = Console()
+    for each in tables(found, arguments.folds):
+        console.print(each)
     if arguments.json is not None:
-        document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": found}
+        document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": list(found)}
         arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     if arguments.html is not None:
         arguments.html.write_text(compression_html(found, arguments.folds), encoding="utf-8")
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -19,8 +19,9 @@ from twinfer.converter.passes.horizontal_merge import horizontal_merge
 from twinfer.converter.passes.identities import identities
 from twinfer.converter.passes.merge_relus import merge_relus
 from twinfer.converter.passes.multiplications import multiplications
+from twinfer.converter.passes.nhwc_io import nhwc_io
 from twinfer.converter.passes.reshapes import reshapes
-from twinfer.converter.passes.transposes import nhwc_io, transposes
+from twinfer.converter.passes.transposes import transposes
 from twinfer.runtime.graph import Graph, check
 
 __all__ = ["PASSES", "PIPELINE", "TO_QUANTIZE", "Pass", "run"]
