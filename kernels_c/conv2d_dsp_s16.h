@@ -21,13 +21,14 @@ TW_KERNEL(tw_conv2d_dsp_s16) {
         p.stride_w, p.dilation_h, p.dilation_w, p.pad_h,    p.pad_w, 4 * p.words, 0,       0,     0,     0};
     const tw_dsp_matrix_s16 m = {
         (const uint32_t *)in[1], (const int32_t *)in[2], p.words, p.chunk, p.out_c, p.act_min, p.act_max};
-    tw_conv2d_dsp_next next = {(const int8_t *)in[0], 0, 0};
+    const int8_t *x = (const int8_t *)in[0];
+    int32_t oy = 0, ox = 0;
     int16_t *y = (int16_t *)out[0];
     uint32_t *panel = (uint32_t *)scratch;
     int8_t *column = (int8_t *)(panel + TW_DSP_PIXELS_S16 * p.words);
     for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= TW_DSP_PIXELS_S16) {
         const int32_t rows = tw_min(left, TW_DSP_PIXELS_S16);
-        tw_conv2d_dsp_windows(panel, column, &next, rows, tw_dsp_gather, &bytes);
+        for (int32_t r = 0; r < rows; ++r) tw_conv2d_dsp_next(panel + r, column, &x, &oy, &ox, 1, &bytes);
         tw_dsp_panel_s16(panel, y, rows, &m);
         y += rows * p.out_c;
     }

@@ -94,11 +94,4 @@ TW_INLINE void tw_dsp_panel_s16(const uint32_t *panel, int16_t *y, int32_t rows,
     }
 }
 
-/* count bytes of activations, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
-static TW_NOINLINE uint32_t *tw_dsp_gather(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
-#pragma GCC unroll 4
-    for (const int8_t *const end = from + count; from != end; from += 4, to += TW_DSP_PIXELS_S16) *to = tw_word(from);
-    return to;
-}
-
 #endif
