@@ -23,6 +23,7 @@ import numpy as np
 import onnx
 from rich.console import Console
 
+from twinfer.aot.targets import find
 from twinfer.bench import report
 from twinfer.bench.accuracy import CALIBRATION, SEED, Tally
 from twinfer.bench.compare import Row
@@ -30,20 +31,25 @@ from twinfer.bench.compression_report import compression_html, tables
 from twinfer.bench.datasets import DATASETS, FOLDS, Dataset
 from twinfer.bench.networks import NETWORKS, Maker, trained
 from twinfer.bench.quantisers import INPUT, run_twinfer
-from twinfer.converter.compress.footprint import footprints
+from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
 from twinfer.converter.write import write
+from twinfer.runtime.coding import DECODER_BYTES, LAYER_BYTES, USUAL_BYTES
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
+from twinfer.runtime.plan import make_plan
 
 #: Rises when a key of the JSON changes its meaning or goes; new ones may come.
 SCHEMA = 1
 
+#: What flash is counted for.
+CARD = "cortex-m4"
+
 INT8 = {"quantize": "int8"}
 FITTED = {**INT8, "compensate": True}
 
-#: What loss is a difference to; the families of settings are the colours of the picture.
+#: What loss is a difference to.
 BASELINE = "float"
 
 
@@ -92,11 +98,13 @@ def _pruned(share: float) -> Iterator[Setting]:
 SETTINGS = tuple(_settings())
 
 
-def flash(graph: Graph) -> int:
-    """Bytes of flash of the constants, weights in the best coding: estimates, until the compiler's are measured."""
-    weights = footprints(graph)
-    constants = sum(t.nbytes for t in graph.tensors if t.data is not None)
-    return constants + sum(f.least - f.plain for f in weights)
+def flash(graph: Graph, coding: str) -> int:
+    """Bytes of flash of the constants as they are emitted for ``CARD``, with the decoders and what calls them."""
+    plan = make_plan(graph, find(CARD).target.storing(coding))
+    decoding = [step.call.calls[:-1] for step in plan.steps if step.call.decode]
+    decoders = {call.kernel for calls in decoding for call in calls}
+    code = sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in decoders) + LAYER_BYTES * len(decoding)
+    return plan.constant_bytes + code
 
 
 @dataclass
@@ -110,10 +118,10 @@ class Found:
 
     def add(self, graph: Graph, logits: Array, wanted: Array, labels: Array) -> None:
         self.tally.add(logits, wanted, labels)
-        self.tally.sizes.append(sum(t.nbytes for t in graph.tensors if t.data is not None))
-        self.coded.append(flash(graph))
-        weights = footprints(graph)
-        self.zeros.append(sum(f.sparsity * f.weights for f in weights) / sum(f.weights for f in weights))
+        self.tally.sizes.append(flash(graph, "plain"))
+        self.coded.append(flash(graph, "auto"))
+        weights = np.concatenate([w.stored().reshape(-1) for w in layers_of(graph)])
+        self.zeros.append(float(np.mean(weights == 0)))
 
     def row(self, baseline: Tally) -> Row:
         own = {"family": self.setting.family, "setting": self.setting.name, "coded": int(median(self.coded))}

@@ -48,7 +48,7 @@ class Options:
     seed: int = 0
     optimize: Sequence[Optimize] = ("balanced",)
     modes: Sequence[Mode] = MODES
-    storages: Sequence[tuple[str, str]] = (("plain", "layer"),)
+    storages: Sequence[tuple[str, str]] = (("file", "layer"),)
 
 
 def need_tools() -> None:
@@ -174,7 +174,7 @@ def verify_on(
     samples: int = 1,
     guard: bool = False,
     optimize: Optimize = "balanced",
-    weights: str = "plain",
+    weights: str = "file",
     decode: str = "layer",
     progress: Progress = lambda share: None,
 ) -> Proof:

@@ -21,7 +21,7 @@ from twinfer.converter.affine import dequantize
 from twinfer.converter.build import Builder
 from twinfer.converter.compress.blocks import Block, block, budgets, energies, mask, zeros
 from twinfer.converter.compress.cluster import cluster, codebook, snapped
-from twinfer.converter.compress.footprint import footprints, huffman
+from twinfer.converter.compress.footprint import footprints
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.compress.prune import prune
 from twinfer.converter.compress.refit import Fit, Moments, Watch
@@ -327,6 +327,57 @@ def test_a_layer_that_is_not_pruned_changes_only_behind_one_that_is() -> None:
         assert new.tensor is old.tensor
 
 
+def test_layers_that_see_only_zeros_are_fitted_to_nothing() -> None:
+    graph = convert(float_model("digits"))
+    data = {"input": np.zeros((3, *graph.inputs[0].shape[1:]), np.float32)}
+    made = prune(graph, Recipe(default=Choice(prune=0.5)), data)
+    first = [layers_of(g)[0].stored() for g in (graph, made)]
+    kept = first[1] != 0
+    np.testing.assert_allclose(first[1][kept], first[0][kept], rtol=1e-5)
+    assert all(np.isfinite(w.stored()).all() for w in layers_of(made))
+
+
+def test_samples_whose_values_overflow() -> None:
+    b = Builder("wide")
+    x = b.input("x", "FLOAT32", (1, 4))
+    w = np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)
+    y = b.op("FULLY_CONNECTED", [b.op("EXP", [x]), b.constant(w), None], shape=(1, 4))
+    with pytest.raises(InvalidArgumentError, match=r"FULLY_CONNECTED.*not finite"):
+        prune(b.graph([y]), Recipe(default=Choice(prune=0.5)), {"x": np.full((2, 4), 100, np.float32)})
+
+
+def test_integer_weights_grow_with_their_scales() -> None:
+    """Two inputs that are alike: what is left of them has to do for both, which no int8 of the old scale says."""
+    b, rng = Builder("grows"), np.random.default_rng(4)
+    x = b.input("x", "INT8", (1, 2), scale=0.5)
+    w, bias = np.array([[127, 60], [50, 125]], np.int8), np.array([40, -8000], np.int32)
+    y = b.op("FULLY_CONNECTED", [x, b.constant(w, scale=0.25), b.constant(bias, scale=0.125)], shape=(1, 2), scale=9.0)
+    graph = b.graph([y])
+    one = rng.integers(-100, 100, 200).astype(np.int8)
+    data = {"x": np.stack([one, one], 1)}
+    made = prune(graph, Recipe(default=Choice(prune=0.5)), data, scope="layer")
+    (weights,) = layers_of(made)
+    np.testing.assert_allclose(weights.values().reshape(2, 2), [[0.25 * 187, 0], [0, 0.25 * 175]], rtol=0.02)
+    assert (weights.stored() == 0).sum() == 2
+    bias_made = made.nodes[0].input(2)
+    assert bias_made.quant.scale == pytest.approx(0.5 * weights.tensor.quant.scale)
+    np.testing.assert_allclose(bias_made.data * bias_made.quant.scale, bias * 0.125, atol=2)
+    for value in data["x"][:50, None]:
+        (a,), (b_) = outputs(graph, [value]), outputs(made, [value])
+        np.testing.assert_allclose(a.astype(int), b_[0].astype(int), atol=2)
+
+
+def test_int16_activations_too() -> None:
+    graph = float_graph(3)
+    how = {"quantize": "int16x8", "calibration": random_samples(3, graph, 6), "prune": 0.5, "cluster": 2}
+    made = convert(graph, **how, compensate=True)
+    assert all(len(np.unique(w.stored())) <= 4 for w in layers_of(made))
+    values = random_inputs(made, 5)
+    want = outputs(made, values)
+    for got, expected in zip(open_peer("litert-ref", write(made), len(want))(values), want, strict=True):
+        np.testing.assert_array_equal(got.reshape(expected.shape), expected)
+
+
 def test_a_watch_reads_its_samples_once() -> None:
     graph = float_graph()
     watch = Watch(graph, iter(random_samples(3, graph, 2)))
@@ -346,25 +397,19 @@ def test_adaptive_rounding_leaves_zeros() -> None:
 # -- flash -------------------------------------------------------------------------------------------------------------
 
 
-@given(counts=st.lists(st.integers(1, 60), min_size=2, max_size=40))
-def test_huffman_is_within_a_bit_of_the_entropy(counts: list[int]) -> None:
-    bits, longest = huffman(counts)
-    share = np.array(counts) / sum(counts)
-    entropy = float(-(share * np.log2(share)).sum()) * sum(counts)
-    assert entropy - 1e-6 <= bits <= entropy + sum(counts)
-    assert np.ceil(np.log2(len(counts))) <= longest < len(counts)
-
-
 def test_footprints() -> None:
+    """What the look-up table, the bitmap and Huffman's code of these few values take, counted by hand."""
     stored = np.array([[0] * 60 + [5, 5, -7, 1]], np.int8)
     b = Builder("one")
     x = b.input("x", "INT8", (1, 64), scale=0.1)
     y = b.op("FULLY_CONNECTED", [x, b.constant(stored, scale=0.1), None], shape=(1, 1), scale=0.1)
     (found,) = footprints(b.graph([y]))
     assert (found.weights, found.distinct, found.sparsity, found.plain) == (64, 4, 60 / 64, 64)
-    assert (found.bitmap, found.lut) == (8 + 4, 16 + 4)
-    assert found.huffman == -(-(60 + 2 * 2 + 3 + 3) // 8) + 4 + 3
-    assert found.least == 12
+    assert found.entropy_bits == pytest.approx((60 * np.log2(64 / 60) + 2 * 5 + 2 * 6) / 64)
+    assert 16 + 4 <= found.lut <= 16 + 4 + 4
+    assert 8 + 4 <= found.bitmap <= 8 + 4 + 4
+    assert -(-(60 + 2 * 2 + 3 + 3) // 8) + 4 + 3 <= found.huffman <= 32
+    assert found.least == found.bitmap
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

@@ -361,6 +361,22 @@ def test_unknown_inference_type_is_refused() -> None:
         quantized(random_graph(1, ["conv"]), options=Options("UINT8"))
 
 
+@pytest.mark.parametrize(
+    ("precision", "granularity", "scales"),
+    [("int8", None, 8), ("int16x8", None, 8), ("int4", None, 1), ("int8", "tensor", 1), ("int4", "channel", 8)],
+)
+def test_scales_of_fully_connected(precision: str, granularity: str | None, scales: int) -> None:
+    """One a channel, but one for INT4, of which TFLM takes no more; a recipe may say otherwise."""
+    graph = random_graph(1, ["dense"])
+    made = quantized(graph, recipe=Recipe(default=Choice(precision, granularity)))
+    (node,) = [n for n in made.nodes if n.op == "FULLY_CONNECTED"]
+    assert node.input(1).quant is not None
+    assert node.input(1).quant.scale.size == node.input(2).quant.scale.size == scales  # type: ignore[union-attr]
+    if (precision, scales) != ("int4", 8):
+        values = random_inputs(made, 1)
+        assert_same(ours(made, values), open_peer("tflm", write(made), 1)(values))
+
+
 def test_large_biases_and_dead_channels_are_held() -> None:
     b = Builder("layer")
     x = b.input("x", "FLOAT32", (1, 2))

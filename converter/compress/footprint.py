@@ -1,23 +1,18 @@
-"""What weights take in flash, plain and coded: estimates from the values alone, before anything is compiled.
+"""What weights take in flash, plain and in every coding that the compiler knows (``runtime.codes``).
 
-For n weights of d different values: a look-up table has ceil(log2 d) bits a weight and d bytes; a bitmap one bit a
-weight and the bytes of those that are not zero; Huffman's code its optimal length (Huffman 1952), d bytes of symbols
-and a byte for each length that a code may have. What a compiler makes of them may differ by its alignment.
+These are estimates: a compiler codes weights as its kernels pack them, cut into slices, and adds decoders.
 """
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.compress.layers import BITS, Weights, layers_of
+from twinfer.converter.compress.layers import Weights, layers_of
+from twinfer.runtime.codes import CODINGS
 from twinfer.runtime.graph import Graph
-
-#: A look-up table is of so many bits at most: of 8 it saves nothing.
-MOST_TABLE_BITS = 7
 
 
 @dataclass(frozen=True)
@@ -53,40 +48,16 @@ def _footprint(weights: Weights) -> Footprint:
     values, counts = np.unique(stored, return_counts=True)
     share = counts / stored.size
     entropy = abs(float(-(share * np.log2(share)).sum()))
-    plain = _bytes(stored.size * BITS[weights.tensor.type])
-    coded = (None, None, None) if weights.is_float else _coded(stored, values, counts)
+    plain = weights.tensor.nbytes
+    coded = dict.fromkeys(CODINGS) if weights.is_float else _coded(stored)
     kind, zeros = weights.tensor.type, float(np.mean(stored == 0))
     name, operator = weights.name, weights.node.op
-    return Footprint(name, operator, kind, stored.size, len(values), zeros, entropy, plain, *coded)
+    return Footprint(name, operator, kind, stored.size, len(values), zeros, entropy, plain, **coded)
 
 
-def _coded(
-    stored: NDArray[np.float64], values: NDArray[np.float64], counts: NDArray[np.int64]
-) -> tuple[int, int | None, int]:
-    """Bytes as bitmap, by table and by Huffman's code."""
-    table_bits = max(1, int(len(values) - 1).bit_length())
-    table = _bytes(stored.size * table_bits) + len(values)
-    bits, longest = huffman(counts.tolist())
-    return (
-        _bytes(stored.size) + int(np.count_nonzero(stored)),
-        table if table_bits <= MOST_TABLE_BITS else None,
-        _bytes(bits) + len(values) + longest,
-    )
-
-
-def huffman(counts: list[int]) -> tuple[int, int]:
-    """Bits of a text in the optimal prefix code of symbols that occur so often, and bits of its longest word."""
-    heap = [(count, 0) for count in counts]
-    heapq.heapify(heap)
-    if len(heap) == 1:
-        return counts[0], 1
-    bits = 0
-    while len(heap) > 1:
-        (one, deep), (other, deeper) = heapq.heappop(heap), heapq.heappop(heap)
-        bits += one + other
-        heapq.heappush(heap, (one + other, max(deep, deeper) + 1))
-    return bits, heap[0][1]
-
-
-def _bytes(bits: int) -> int:
-    return -(-bits // 8)
+def _coded(stored: NDArray[np.float64]) -> dict[str, int | None]:
+    """Bytes of the weights in every coding."""
+    flat = stored.reshape(1, 1, -1).astype(np.int8)
+    blocks = np.pad(flat, ((0, 0), (0, 0), (0, -flat.size % 8)), mode="edge")
+    codes = {name: coding(blocks, False) for name, coding in CODINGS.items()}
+    return {name: None if code is None else code.nbytes for name, code in codes.items()}

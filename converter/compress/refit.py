@@ -20,6 +20,7 @@ from twinfer.converter.compress.layers import Bias, Weights, bias_of, has_bias
 from twinfer.converter.grams import DAMPING, MOST_INPUTS, Gram, inputs_of, windows
 from twinfer.converter.rounding import Rows
 from twinfer.converter.samples import Samples, samples_of
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
@@ -90,7 +91,10 @@ class Watch:
             run(now, sample)
             for node in weights.nodes:
                 x, y = _inputs(now, node), _inputs(self.before, node)
-                gram, cross = gram + x.transpose(0, 2, 1) @ x, cross + x.transpose(0, 2, 1) @ y
+                with np.errstate(invalid="ignore", over="ignore"):
+                    gram, cross = gram + x.transpose(0, 2, 1) @ x, cross + x.transpose(0, 2, 1) @ y
+        if not np.isfinite(gram).all() or not np.isfinite(cross).all():
+            raise InvalidArgumentError(f"{weights.node}: its input is not finite on every sample, it cannot be fitted")
         return _damped(np.asarray(gram), np.asarray(cross))
 
 
