@@ -22,6 +22,7 @@ from twinfer.converter.calibrate import run
 from twinfer.converter.search import trial as trial_module
 from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
+from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Bench
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
@@ -202,6 +203,11 @@ class Dies(Executor):
 def test_workers_that_die(digits: Graph, data: dict[str, Any]) -> None:
     with pytest.raises(ToolError, match=r"a worker process ended before its trial did.*__main__.*gone"):
         twinfer.search(digits, data, 0.1, executor=Dies(), **FEW)
+
+
+def test_workers_that_do_not_see_the_job() -> None:
+    with pytest.raises(ToolError, match=r"cannot read /none/job: No such file.*TMPDIR"):
+        trial_module.work("/none/job", "trial", Setting("int8", "minmax"))
 
 
 def test_a_trial_that_fails_is_a_row(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
