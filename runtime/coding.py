@@ -31,6 +31,9 @@ DECODER_BYTES: Mapping[str, int] = {
 }
 USUAL_BYTES, LAYER_BYTES = 200, 100
 
+#: Share of a layer's bytes by which a coding has to be the smallest if it decodes slower than a table of values does.
+SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -105,8 +108,9 @@ class _Option:
 
     @property
     def saved(self) -> int:
-        """Bytes of flash, the decoder's aside."""
-        return self.layer.array.nbytes - self.nbytes - LAYER_BYTES
+        """Bytes of flash, the decoder's aside, as far as they are worth its instructions."""
+        plain = self.layer.array.nbytes
+        return plain - self.nbytes - LAYER_BYTES - int(plain * SLOWER.get(self.code.kernel, 0))
 
 
 def _out(call: Call) -> int:

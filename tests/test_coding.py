@@ -106,7 +106,7 @@ def test_every_decoder_is_tried() -> None:
         start.update(decoder.call.kernel for decoder in plan.start)
         before.update(call.kernel for call in step.call.calls[:-1])
         cut.update([step.call.kernel] if step.call.strides else [])
-    names = {f"lut{bits}" for bits in range(1, 8)} | {"lut_pairs", "huffman", "huffman_table", "bitmap"}
+    names = {f"lut{bits}" for bits in range(1, 8)} | {"lut4_mve", "lut_pairs", "huffman", "huffman_table", "bitmap"}
     assert set(before) == set(start) == {f"tw_decode_{name}" for name in names}
     assert {f"tw_fully_connected{ending}_s8" for ending in ("", "_wide", "_dsp", "_mve")} <= set(cut)
 
@@ -202,11 +202,11 @@ def flash(plan: Plan) -> int:
 
 
 def test_auto_is_the_smallest() -> None:
-    """Of clustered weights less than of any coding alone; of others nothing is coded that does not pay."""
+    """Of clustered weights no more than any coding alone, but for speed; of others nothing is coded."""
     graph = digits()
     plain, *others = (make_plan(graph, DSP.storing(how)) for how in ("plain", "auto", "lut", "huffman", "bitmap"))
     auto, *others = map(flash, others)
-    assert auto <= min(others)
+    assert auto <= min(others) * 1.05
     assert auto < 0.75 * plain.constant_bytes
     rng = np.random.default_rng(1)
     w = tensor((16, 64), "INT8", 0.01, data=rng.integers(-127, 128, (16, 64)), name="w")
