@@ -200,7 +200,10 @@ def _with_decoder(option: _Option, node: Node) -> Call:
         return made
     strides = [0, 0, *(_share(arg, channels, _out(call)) for arg in call.inputs[2:])]
     strides += [channels * tensor.dtype.itemsize for tensor in call.outputs]
-    return replace(made, params={**call.params, "out": channels}, strides=tuple(strides))
+    params = {**call.params, "out": channels}
+    if params.get("mults") == _out(call):
+        params["mults"] = channels  # multipliers of their own, as before
+    return replace(made, params=params, strides=tuple(strides))
 
 
 def _from_start(option: _Option, node: Node, room: Tensor) -> tuple[Call, list[Call]]:
