@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from test_compiled import SANITIZE, WARNINGS
 from test_fast_paths import OPERATORS, node_of
 
+from twinfer.aot.choice import specialise
 from twinfer.aot.compiled import compile
 from twinfer.aot.emit import Mode, emit
 from twinfer.aot.firmware import build
@@ -172,9 +173,9 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_under_qemu(core: str) -> None:
     card = find(core)
-    found = [*plans(np.random.default_rng(11), 15, card.target), deep(card.target)]
+    found = [deep(card.target), *plans(np.random.default_rng(11), 15, card.target)]
     modes: list[Mode] = ["compiled", "interpreted"]
-    projects = [emit(plan, name, mode=modes[i % 2]) for i, (name, plan, *_) in enumerate(found)]
+    projects = [emit(plan, name, mode=modes[i % 2], policy=specialise) for i, (name, plan, *_) in enumerate(found)]
     jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
     for (_, plan, _, want), result in zip(found, run_jobs(build(projects, card), jobs, count=False), strict=True):
         np.testing.assert_array_equal(result.outputs[0], want.reshape(result.outputs[0].shape), err_msg=str(plan.steps))
