@@ -114,6 +114,8 @@ def emit(
 def _wanted(plan: Plan, mode: Mode) -> str:
     """What was asked for, in words."""
     words = [plan.target.name, *([] if mode == "compiled" else [mode])]
+    target = plan.target
+    words += [] if target.coding == "file" else [f"weights {target.coding}, decoded at the {target.decoding}"]
     return ", ".join(words if plan.target.optimize == "balanced" else [*words, f"for {plan.target.optimize}"])
 
 

@@ -105,6 +105,7 @@ def _written(target: Path) -> set[str]:
 
 def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str]:
     """Everything that goes into the folder, by path."""
+    target = project.plan.target
     test = test_source(project, vectors(project.plan, inputs))
     files = {
         **project.files,
@@ -114,8 +115,9 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
     }
     described = {
         "tool": version(),
-        "target": project.plan.target.name,
-        "optimize": project.plan.target.optimize,
+        "target": target.name,
+        "optimize": target.optimize,
+        **({} if target.coding == "file" else {"weights": target.coding, "decode": target.decoding}),
         "mode": project.mode,
         "model_sha256": project.sha256,
         "files": sorted(files),

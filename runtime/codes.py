@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 Blocks = NDArray[np.int8]
 
-#: The longest Huffman code, in bits: the table that decodes takes 2 bytes for each of 2 to that power.
-LONGEST = 10
+#: The longest Huffman code, in bits: the table that decodes them takes 2 bytes for each of 2 to that power. Measured on
+#: pruned and clustered models: 9 bits cost 0.05 % more than codes of any length do, 8 bits 0.8 %.
+LONGEST = 9
 
 #: The widest numbers into a table of values, and the widest for which the decoder makes a table of pairs of values.
 MOST_BITS, PAIR_BITS = 7, 4
@@ -64,8 +65,8 @@ def lut(blocks: Blocks, halves: bool) -> Code | None:
     bits = max(1, int(values.size - 1).bit_length())
     if bits > MOST_BITS:
         return None
-    flags = index.reshape(-1, 1) >> np.arange(bits) & 1
-    codes = np.packbits(flags.astype(np.uint8), bitorder="little")
+    flags = index.reshape(-1, 1).astype(np.uint8) >> np.arange(bits, dtype=np.uint8) & 1
+    codes = np.packbits(flags, bitorder="little")
     read_beyond = 4 - bits if bits <= PAIR_BITS else bits // 2 + 4 - bits
     codes = np.pad(codes, (0, read_beyond))
     full = np.pad(values, (0, (1 << bits) - values.size), mode="edge").astype(np.int8)
@@ -88,9 +89,9 @@ def for_helium(code: Code) -> Code:
 def huffman(blocks: Blocks, halves: bool) -> Code:
     """Canonical Huffman codes of the values."""
     values, index, counts = np.unique(blocks, return_inverse=True, return_counts=True)
-    lengths = np.array(code_lengths(counts.tolist(), LONGEST))
+    lengths = np.array(code_lengths(counts.tolist(), LONGEST), np.int16)
     order = np.lexsort((values, lengths))
-    words = np.empty(values.size, np.int64)
+    words = np.empty(values.size, np.int16)
     words[order] = _canonical(lengths[order])
     longest = int(lengths.max())
     slices = [_bits(words[i], lengths[i], longest) for i in index.reshape(len(blocks), -1)]
@@ -116,7 +117,7 @@ def bitmap(blocks: Blocks, halves: bool) -> Code:
     return Code("tw_decode_bitmap", inputs, (words[0].nbytes, 0, 4), about, {"halves": int(halves)})
 
 
-def _canonical(lengths: NDArray[np.int64]) -> list[int]:
+def _canonical(lengths: NDArray[np.int16]) -> list[int]:
     """The codes of rising lengths: each is the next number, followed by zeros where it is longer."""
     codes, code, last = [], 0, int(lengths[0])
     for length in lengths.tolist():
@@ -126,9 +127,9 @@ def _canonical(lengths: NDArray[np.int64]) -> list[int]:
     return codes
 
 
-def _bits(words: NDArray[np.int64], lengths: NDArray[np.int64], longest: int) -> NDArray[np.uint8]:
+def _bits(words: NDArray[np.int16], lengths: NDArray[np.int16], longest: int) -> NDArray[np.uint8]:
     """Codes one after the other, the first bit highest, in whole bytes."""
-    place = np.arange(longest)
+    place = np.arange(longest, dtype=np.int16)
     flags = words[:, None] >> (lengths[:, None] - 1 - place).clip(min=0) & 1
     return np.packbits(flags[place < lengths[:, None]].astype(np.uint8))
 

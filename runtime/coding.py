@@ -31,6 +31,9 @@ DECODER_BYTES: Mapping[str, int] = {
 }
 USUAL_BYTES, LAYER_BYTES = 200, 100
 
+#: Share of a layer's bytes by which a coding has to be the smallest if it decodes slower than a table of values does.
+SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -105,8 +108,9 @@ class _Option:
 
     @property
     def saved(self) -> int:
-        """Bytes of flash, the decoder's aside."""
-        return self.layer.array.nbytes - self.nbytes - LAYER_BYTES
+        """Bytes of flash, the decoder's aside, as far as they are worth its instructions."""
+        plain = self.layer.array.nbytes
+        return plain - self.nbytes - LAYER_BYTES - int(plain * SLOWER.get(self.code.kernel, 0))
 
 
 def _out(call: Call) -> int:
@@ -196,7 +200,10 @@ def _with_decoder(option: _Option, node: Node) -> Call:
         return made
     strides = [0, 0, *(_share(arg, channels, _out(call)) for arg in call.inputs[2:])]
     strides += [channels * tensor.dtype.itemsize for tensor in call.outputs]
-    return replace(made, params={**call.params, "out": channels}, strides=tuple(strides))
+    params = {**call.params, "out": channels}
+    if params.get("mults") == _out(call):
+        params["mults"] = channels  # multipliers of their own, as before
+    return replace(made, params=params, strides=tuple(strides))
 
 
 def _from_start(option: _Option, node: Node, room: Tensor) -> tuple[Call, list[Call]]:

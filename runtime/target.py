@@ -11,8 +11,8 @@ from twinfer.runtime.errors import InvalidArgumentError
 Optimize = Literal["speed", "balanced", "size"]
 
 #: How constant weights are stored: as the model's file holds them (of INT4 in at most 4 bits where that saves flash,
-#: all others plain), as kernels read them, in every layer's smallest coding where that saves flash, or in one wherever
-#: it is possible. A host that SIMD pays on keeps INT4 plain, too: it has the memory.
+#: all others plain), as kernels read them, in every layer's smallest coding (or a faster one of nearly that size) where
+#: that saves flash, or in one wherever it is possible. A host that SIMD pays on keeps INT4 plain, too.
 Coding = Literal["file", "plain", "auto", "lut", "huffman", "bitmap"]
 
 #: When coded weights are decoded: right before their layer, in every run, or once, to memory of their own.

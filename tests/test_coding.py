@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from test_compiled import SANITIZE, WARNINGS
 from test_fast_paths import OPERATORS, node_of
 
+from twinfer.aot.choice import specialise
 from twinfer.aot.compiled import compile
 from twinfer.aot.emit import Mode, emit
 from twinfer.aot.firmware import build
@@ -83,6 +84,16 @@ def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tu
         yield f"n{i}", make_plan(graph, target), value, want
 
 
+def deep(target: Target) -> tuple[str, Plan, Array, Array]:
+    """A layer whose input lies right behind the weights of a slice: their end and its beginning are one address."""
+    rng = np.random.default_rng(2)
+    w = tensor((128, 640), "INT8", 0.01, data=rng.integers(-7, 8, (128, 640)), name="w")
+    x, y = tensor((1, 640), "INT8", 0.1, name="x"), tensor((1, 128), "INT8", 0.5, name="y")
+    node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, (1, 640)).astype(np.int8)
+    graph = graph_of(node)
+    return "deep", make_plan(graph, target.storing("lut")), value, numpy_outputs(Case(node), graph, [value])[0]
+
+
 @pytest.mark.parametrize("op", OPERATORS)
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, (1 << 32) - 1))
@@ -106,7 +117,7 @@ def test_every_decoder_is_tried() -> None:
         start.update(decoder.call.kernel for decoder in plan.start)
         before.update(call.kernel for call in step.call.calls[:-1])
         cut.update([step.call.kernel] if step.call.strides else [])
-    names = {f"lut{bits}" for bits in range(1, 8)} | {"lut_pairs", "huffman", "huffman_table", "bitmap"}
+    names = {f"lut{bits}" for bits in range(1, 8)} | {"lut4_mve", "lut_pairs", "huffman", "huffman_table", "bitmap"}
     assert set(before) == set(start) == {f"tw_decode_{name}" for name in names}
     assert {f"tw_fully_connected{ending}_s8" for ending in ("", "_wide", "_dsp", "_mve")} <= set(cut)
 
@@ -145,7 +156,7 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
     """The self-tests of both modes in one program; they decode at the start, over an arena full of rubbish."""
     files: dict[str, str] = {}
     parts, calls = [], []
-    for i, (name, plan, value, _) in enumerate(plans(np.random.default_rng(7), 18, DSP, MVE, GENERIC)):
+    for i, (name, plan, value, _) in enumerate(plans(np.random.default_rng(7), 12, DSP, MVE, GENERIC)):
         files |= project_files(emit(plan, name, mode="interpreted" if i % 2 else "compiled"), [value])
         parts += [f'#include "{name}{end}.c"' for end in ("", "_data", "_static")]
         parts += [f"#define main {name}_main", f'#include "{name}_test.c"', "#undef main"]
@@ -162,9 +173,9 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_under_qemu(core: str) -> None:
     card = find(core)
-    found = list(plans(np.random.default_rng(11), 24, card.target))
+    found = [deep(card.target), *plans(np.random.default_rng(11), 15, card.target)]
     modes: list[Mode] = ["compiled", "interpreted"]
-    projects = [emit(plan, name, mode=modes[i % 2]) for i, (name, plan, *_) in enumerate(found)]
+    projects = [emit(plan, name, mode=modes[i % 2], policy=specialise) for i, (name, plan, *_) in enumerate(found)]
     jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
     for (_, plan, _, want), result in zip(found, run_jobs(build(projects, card), jobs, count=False), strict=True):
         np.testing.assert_array_equal(result.outputs[0], want.reshape(result.outputs[0].shape), err_msg=str(plan.steps))
@@ -202,11 +213,11 @@ def flash(plan: Plan) -> int:
 
 
 def test_auto_is_the_smallest() -> None:
-    """Of clustered weights less than of any coding alone; of others nothing is coded that does not pay."""
+    """Of clustered weights no more than any coding alone, but for speed; of others nothing is coded."""
     graph = digits()
     plain, *others = (make_plan(graph, DSP.storing(how)) for how in ("plain", "auto", "lut", "huffman", "bitmap"))
     auto, *others = map(flash, others)
-    assert auto <= min(others)
+    assert auto <= min(others) * 1.05
     assert auto < 0.75 * plain.constant_bytes
     rng = np.random.default_rng(1)
     w = tensor((16, 64), "INT8", 0.01, data=rng.integers(-127, 128, (16, 64)), name="w")
@@ -217,11 +228,8 @@ def test_auto_is_the_smallest() -> None:
 
 def test_a_large_layer_needs_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    rng = np.random.default_rng(2)
-    w = tensor((128, 640), "INT8", 0.01, data=rng.integers(-7, 8, (128, 640)), name="w")
-    node = Node("FULLY_CONNECTED", (tensor((1, 640), "INT8", 0.1), w, None), (tensor((1, 128), "INT8", 0.5),), {})
     for target in (DSP, MVE, GENERIC):
-        plan = make_plan(graph_of(node), target.storing("lut"))
+        _, plan, _, _ = deep(target)
         assert plan.arena_bytes < 5000
         assert plan.steps[0].call.decode is not None
         assert plan.steps[0].call.decode.slices == 32
@@ -257,9 +265,10 @@ def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("board_tools")
 def test_bench_and_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there: list[Any] = ["digits_int8", "--target", "cortex-m4", "--weights"]
-    assert main(["bench", *there, "plain,huffman", "--decode", "start,layer", "--engine", "compiled"]) == 0
+    assert main(["bench", *there, "plain,huffman", "--decode", "layer", "--engine", "compiled"]) == 0
     text = capsys.readouterr().out
-    assert text.count("same bits") == 3
+    assert text.count("same bits") == 2
+    assert "Weights stored coded on cortex-m4" in text
     folder = tmp_path / "c"
     assert main(["compile", *there, "huffman", "--decode", "start", "-o", str(folder)]) == 0
     done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)

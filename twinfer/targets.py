@@ -27,12 +27,6 @@ def settings(optimize: str) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(checked_optimize(name.strip()) for name in optimize.split(",")))
 
 
-def storages(weights: str, decode: str) -> tuple[tuple[str, str], ...]:
-    """How to store weights and when to decode them, every pair once; plain ones are not decoded at all."""
-    pairs = product(*([name.strip() for name in names.split(",")] for names in (weights, decode)))
-    return tuple(dict.fromkeys((how, "layer" if how == "plain" else when) for how, when in pairs))
-
-
 def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
     """The peers asked for; ToolError if one is not installed."""
     from twinfer.bench.peers import installed
@@ -51,6 +45,7 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
     """For every target what measures one model."""
     from twinfer.bench import compare as on_host
     from twinfer.bench import embedded
+    from twinfer.cli_storage import storages
 
     runs: list[Callable[[Any, Any], list[dict[str, Any]]]] = []
     for board in cards(arguments.target):
