@@ -20,7 +20,10 @@ _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "plain
 _WIDE, _HIGH, _LEFT, _BELOW = 620, 300, 60, 40
 
 #: The least accuracy in the picture, as a loss in points: what lies below is of no use to anybody.
-_WORST = 12.0
+_WORST = 6.0
+
+#: A colour a family.
+_COLOURS = ("#222222", *COLOURS)
 
 
 def pareto(rows: Sequence[Row]) -> list[Row]:
@@ -101,7 +104,7 @@ def picture(group: Sequence[Row]) -> str:
     quantised = [row for row in group if row["family"] != "float"]
     shown = [row for row in quantised if row["loss_points"] <= _WORST] or quantised
     families = list(dict.fromkeys(row["family"] for row in shown))
-    colours = {family: COLOURS[i % len(COLOURS)] for i, family in enumerate(families)}
+    colours = {family: _COLOURS[i % len(_COLOURS)] for i, family in enumerate(families)}
     most = max(row["coded"] for row in shown) * 1.05
     top = max(row["accuracy"] for row in shown)
     low = min(row["accuracy"] for row in shown)
