@@ -36,10 +36,10 @@ setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 build: setup  ## the C kernels, after a header was changed
 
 test: setup lint  ## what CI runs
-	$(BIN)/python -m pytest -n $(JOBS) --durations=40
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=40
 
 test-all: setup lint  ## the same over every model of the corpus
-	$(BIN)/python -m pytest -n $(JOBS) --all-models
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .

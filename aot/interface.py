@@ -67,8 +67,8 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
 int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
 """
     if plan.start:
-        yield f"""/* Decodes weights into the arena, and sets the variables there to their first values: before the first run,
- * and to start anew. What outputs hold then is lost. */
+        yield f"""/* Decodes weights into the arena, and sets the variables there to their first values: before the
+ * first run, and to start anew. What outputs hold then is lost. */
 void {name}_reset(void *arena);
 """
     elif plan.variables:

@@ -98,7 +98,7 @@ def verify(
     samples: int = 1,
     tolerance: float = TOLERANCE,
     guard: bool = False,
-    weights: str = "plain",
+    weights: str = "file",
     decode: str = "layer",
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:

@@ -13,6 +13,10 @@ A recipe file is TOML or JSON::
     prune = 0.5                         # share of the weights that become zero
     prune_block = "1x4"
     cluster = 4                         # bits: at most 16 different weights
+
+Weights of INT8 have a scale a channel. FULLY_CONNECTED needs ``granularity = "tensor"`` for TFLM older than September
+2024, which refuses a scale a channel there, and older than May 2024 computes nonsense; INT4 there has one scale, as
+TFLM takes no more, unless a rule says "channel".
 """
 
 from __future__ import annotations

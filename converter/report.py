@@ -159,7 +159,7 @@ def sensitivity(
     """
     if isinstance(samples, Iterator):
         raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
-    wanted = [n for n in graph.nodes if precision_of(n, recipe.of_node(n)).precision != "float"]
+    wanted = [n for n in graph.nodes if precision_of(n, recipe.of_node(n), seen).precision != "float"]
     found = []
     for i, node in enumerate(wanted):
         made = quantize(graph, seen, _only(node, recipe), Options("FLOAT32"))

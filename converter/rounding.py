@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.calibrate import run
+from twinfer.converter.calibrate import finite, run
 from twinfer.converter.grams import MOST_INPUTS, Gram, inputs_of, windows
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quant_weights import MOST, Layer, integers
@@ -37,10 +37,11 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
     session = Session(make_plan(graph, preserve_all=True))
     layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
     sums: dict[Node, NDArray[np.float64]] = {}
-    for sample in samples_of(graph, samples):
+    for i, sample in enumerate(samples_of(graph, samples)):
         run(session, sample)
         for node in layers:
-            x = windows(node, np.asarray(session.view(node.input(0)), np.float64))
+            seen = finite(session.view(node.input(0)), node.input(0), i)
+            x = windows(node, np.asarray(seen, np.float64))
             sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
     return {node: Gram(matrices) for node, matrices in sums.items()}
 

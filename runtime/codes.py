@@ -7,7 +7,7 @@ the constant arrays that its decoder (kernels_c/decode_<coding>.h) reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,14 @@ def lut(blocks: Blocks, halves: bool) -> Code | None:
         return Code(f"tw_decode_lut{bits}", (codes, full), strides, about, {"halves": int(halves)})
     pairs = Table("tw_decode_lut_pairs", {"count": full.size, "halves": int(halves)}, (full,), 2 * full.size**2)
     return Code(f"tw_decode_lut{bits}", (codes, None), strides, about, {"halves": 0}, pairs)
+
+
+def for_helium(code: Code) -> Code:
+    """The same for a core with Helium, which looks 16 values up at once and needs no pairs."""
+    if code.kernel != "tw_decode_lut4" or code.table is None or code.table.params["halves"]:
+        return code
+    inputs = (code.inputs[0], *code.table.inputs)
+    return replace(code, kernel="tw_decode_lut4_mve", inputs=inputs, table=None)
 
 
 def huffman(blocks: Blocks, halves: bool) -> Code:

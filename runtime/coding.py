@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from twinfer.runtime.codes import CODINGS, Blocks, Code
+from twinfer.runtime.codes import CODINGS, Blocks, Code, for_helium
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Decode, Weights
 from twinfer.runtime.target import Target
@@ -21,14 +21,15 @@ from twinfer.runtime.target import Target
 #: Bytes of decoded weights that a slice of a layer should not exceed.
 SLICE_BYTES = 2048
 
-#: Bytes of a decoder on Cortex-M4, the usual ones, and those of what calls decoders for one layer.
+#: Bytes of a decoder on Cortex-M4, with the helpers that it shares; the others', which differ little; and those of what
+#: calls decoders for one layer. Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
 DECODER_BYTES: Mapping[str, int] = {
-    "tw_decode_lut_pairs": 100,
-    "tw_decode_huffman_table": 120,
-    "tw_decode_huffman": 280,
-    "tw_decode_bitmap": 240,
+    "tw_decode_lut_pairs": 90,
+    "tw_decode_huffman_table": 190,
+    "tw_decode_huffman": 340,
+    "tw_decode_bitmap": 340,
 }
-USUAL_BYTES, LAYER_BYTES = 180, 100
+USUAL_BYTES, LAYER_BYTES = 200, 100
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,8 @@ def _out(call: Call) -> int:
 
 def store(calls: Sequence[Call], nodes: Sequence[Node], target: Target) -> Stored:
     """The calls with their weights stored as ``target`` says."""
-    if target.coding == "plain":
-        return Stored(calls)
     layers = [_Layer(c, i, _value(c), c.weights) for i, c in enumerate(calls) if c.weights and _value(c).size]
-    chosen = _smallest(layers, target) if target.coding == "auto" else _options(layers, target.coding, target)
+    chosen = _chosen(layers, nodes, target)
     made, start = list(calls), list[tuple[Call, int]]()
     room = max((o.code.table.nbytes for o in chosen if o.code.table), default=0)
     table = _tensor("table of a decoder", room)
@@ -129,6 +128,17 @@ def store(calls: Sequence[Call], nodes: Sequence[Node], target: Target) -> Store
         else:
             made[i] = _with_decoder(option, nodes[i])
     return Stored(made, start)
+
+
+def _chosen(layers: Sequence[_Layer], nodes: Sequence[Node], target: Target) -> list[_Option]:
+    """Which layers are coded, and how."""
+    if target.coding == "auto":
+        return _smallest(layers, CODINGS, target)
+    if target.coding in CODINGS:
+        return _options(layers, target.coding, target)
+    if target.coding == "plain" or target.wide:
+        return []
+    return _smallest([layer for layer in layers if nodes[layer.position].input(1).type == "INT4"], ["lut"], target)
 
 
 def _value(call: Call) -> Array:
@@ -145,14 +155,15 @@ def _options(layers: Iterable[_Layer], coding: str, target: Target) -> list[_Opt
         channels = layer.channels() if target.decoding == "layer" else 0
         blocks = layer.blocks(_out(layer.call) // channels if channels else 1)
         code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
-        found += [] if code is None else [_Option(layer, code, channels)]
+        if code is not None:
+            found.append(_Option(layer, for_helium(code) if target.mve else code, channels))
     return found
 
 
-def _smallest(layers: Sequence[_Layer], target: Target) -> list[_Option]:
+def _smallest(layers: Sequence[_Layer], codings: Iterable[str], target: Target) -> list[_Option]:
     """The layers that are smaller coded, and how, so that all bytes are fewest, the decoders' too: all sets of decoders
     are tried."""
-    options = [o for coding in CODINGS for o in _options(layers, coding, target) if o.saved > 0]
+    options = [o for coding in codings for o in _options(layers, coding, target) if o.saved > 0]
     decoders = sorted({o.code.kernels for o in options}, key=sorted)
     sets = (there for count in range(len(decoders) + 1) for there in combinations(decoders, count))
     return max((_best(options, there) for there in sets), key=_gain)

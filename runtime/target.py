@@ -10,9 +10,10 @@ from twinfer.runtime.errors import InvalidArgumentError
 #: What to spend flash on: fewest instructions, least flash, or what lies between.
 Optimize = Literal["speed", "balanced", "size"]
 
-#: How constant weights are stored: as kernels read them, in one coding where it is possible, or in the smallest one of
-#: every layer where that saves flash.
-Coding = Literal["plain", "auto", "lut", "huffman", "bitmap"]
+#: How constant weights are stored: as the model's file holds them (of INT4 in at most 4 bits where that saves flash,
+#: all others plain), as kernels read them, in every layer's smallest coding where that saves flash, or in one wherever
+#: it is possible. A host that SIMD pays on keeps INT4 plain, too: it has the memory.
+Coding = Literal["file", "plain", "auto", "lut", "huffman", "bitmap"]
 
 #: When coded weights are decoded: right before their layer, in every run, or once, to memory of their own.
 Decoding = Literal["layer", "start"]
@@ -33,7 +34,7 @@ class Target:
     isa: frozenset[str] = frozenset()
     alignment: int = 16
     optimize: Optimize = "balanced"
-    coding: Coding = "plain"
+    coding: Coding = "file"
     decoding: Decoding = "layer"
 
     @property

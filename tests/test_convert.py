@@ -107,6 +107,7 @@ def test_open_dimensions_are_closed() -> None:
     [
         ({"quantize": "int8"}, "needs calibration data"),
         ({"calibration": {}}, "without quantize"),
+        ({"equalize": True}, "without quantize"),
         ({"recipe": "r.toml"}, "cannot be read"),
         ({"quantize": "int3", "calibration": {}}, "cannot quantise to 'int3'"),
         ({"quantize": "int8", "calibration": {}, "method": "best"}, "no method"),
@@ -165,6 +166,17 @@ def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert len(found["sensitivity"]) == 7
     assert found["tensors"][0]["name"] == "input"
     assert read_file(out).inputs[0].type == "FLOAT32"
+
+
+def test_equalize_comes_after_the_passes(model: str, data: str, tmp_path: Path) -> None:
+    """On the command line and in Python alike."""
+    out, seen = tmp_path / "out.tflite", []
+    command = ["convert", model, "-o", str(out), "--quantize", "int4", "--calibration", data, "--equalize"]
+    assert main(command) == 0
+    how: Any = {"quantize": "int4", "calibration": data, "after": lambda name, _: seen.append(name)}
+    assert write(twinfer.convert(model, equalize=True, **how)) == out.read_bytes()
+    assert seen[-1] == "equalize"
+    assert write(twinfer.convert(model, **how)) != out.read_bytes()
 
 
 def test_the_report_as_a_page(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,8 +20,9 @@ _GUARD = "watch every step, and name one that reads or writes memory that is not
 _TARGET = "host, cortex-m4, … or a .toml file that describes a board"
 _OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
 _WEIGHTS = (
-    "how constant weights are stored: plain (the default), lut (1 to 7 bits in a table of values), huffman, bitmap (of "
-    "what is not zero), or auto: of every layer the smallest, where that saves flash; the results are the same"
+    "how constant weights are stored: as in the file (the default: on microcontrollers INT4 in 4 bits), plain, lut (1 to "
+    "7 bits in a table of values), huffman, bitmap (of what is not zero), or auto: of every layer the smallest, where "
+    "that saves flash; the results are the same"
 )
 _DECODE = "when coded weights are decoded: before their layer, in every run (the default), or once, at the start"
 _MODEL = "a .tflite file, or the name of a built-in model"
@@ -130,7 +131,7 @@ def _add_bench(commands: Any) -> None:
     _add_targets(command)
     about = f"on microcontrollers, one or several with commas: {_OPTIMIZE}"
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
-    command.add_argument("--weights", metavar="HOW", default="plain", help=f"one or several with commas: {_WEIGHTS}")
+    command.add_argument("--weights", metavar="HOW", default="file", help=f"one or several with commas: {_WEIGHTS}")
     command.add_argument("--decode", metavar="WHEN", default="layer", help=f"one or both with a comma: {_DECODE}")
     about = "on microcontrollers, what to measure (default: both)"
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
@@ -186,8 +187,8 @@ def _add_optimize(command: argparse.ArgumentParser, about: str) -> None:
 
 def _add_storage(command: argparse.ArgumentParser) -> None:
     """How weights are stored."""
-    choices = ["plain", "auto", "lut", "huffman", "bitmap"]
-    command.add_argument("--weights", choices=choices, default="plain", help=_WEIGHTS)
+    choices = ["file", "plain", "auto", "lut", "huffman", "bitmap"]
+    command.add_argument("--weights", choices=choices, default="file", help=_WEIGHTS)
     command.add_argument("--decode", choices=["layer", "start"], default="layer", help=_DECODE)
 
 

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "model.onnx -o model.tflite",
     "model.onnx -o model.tflite --quantize int8 --calibration samples.npz --method mse --report",
+    "model.keras -o model.tflite --quantize int8 --calibration samples.npz",
     "model.onnx -o model.tflite --quantize int8 --calibration data.npz --prune 0.7 --cluster 4 --compensate --report",
     "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
 )
 
+#: Files of these are read by ``convert`` itself.
+FRAMEWORKS = (".onnx", ".keras", ".pt2", ".pt", ".pth", ".h5")
+
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    about = "a .onnx or float .tflite file, or the name of a built-in model"
+    about = "a .onnx, .keras, .pt2 (torch.export) or float .tflite file, or the name of a built-in model"
     command.add_argument("model", metavar="IN", help=about)
     command.add_argument("-o", "--output", required=True, metavar="OUT", help="the .tflite file to write")
     about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them"
@@ -44,6 +48,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
     about = "let biases take up what the rounding of weights adds on average"
     command.add_argument("--bias-correction", action="store_true", help=about)
+    about = "give neighbouring layers' weights alike ranges first, for weights with one scale a tensor (int4 above all)"
+    command.add_argument("--equalize", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
     _add_compression(command)
@@ -54,6 +60,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--passes", metavar="NAMES", help=about)
     about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
     command.add_argument("--dump", metavar="FOLDER", help=about)
+    about = "images that come in as NCHW (ONNX, PyTorch) go in and out as NHWC"
+    command.add_argument("--channels-last", action="store_true", help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
 
@@ -89,12 +97,14 @@ def convert(arguments: argparse.Namespace) -> int:
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
             bias_correction=arguments.bias_correction,
             adaptive_rounding=arguments.adaptive_rounding,
+            equalize=arguments.equalize,
             prune=arguments.prune,
             prune_block=arguments.prune_block,
             prune_scope=arguments.prune_scope,
             cluster=arguments.cluster,
             compensate=arguments.compensate,
             shapes=shapes_of(arguments.shape),
+            channels_last=arguments.channels_last,
             passes=_passes(arguments.passes),
             after=_dump(arguments.dump),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
@@ -106,10 +116,10 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def source_of(model: str) -> Any:
-    """What ``convert`` reads: the path of an ONNX file, else the graph of a file or built-in model."""
+    """What ``convert`` reads: the path of a framework's file, else the graph of a file or built-in model."""
     from twinfer.bench.source import load
 
-    return model if model.lower().endswith(".onnx") else load(model).graph
+    return model if model.lower().endswith(FRAMEWORKS) else load(model).graph
 
 
 def _passes(names: str | None) -> list[Pass] | None:
