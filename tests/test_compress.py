@@ -34,6 +34,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operator
 from twinfer.runtime.session import Session
+from twinfer.runtime.target import GENERIC
 from twinfer.runtime.tflite import read, read_file
 
 seeds = st.integers(0, 2**32 - 1)
@@ -229,8 +230,9 @@ def test_pruned_and_clustered_it_runs_everywhere_with_the_same_bits(compensate: 
     again = conversion(graph, quantize="int8", calibration=data, prune=0.5, cluster=3, compensate=compensate)
     assert write(again.graph) == content
     want = outputs(made.graph, values)
-    for peer in ("tflm", "litert-ref"):
-        for got, expected in zip(open_peer(peer, content, len(want))(values), want, strict=True):
+    coded = outputs_of(Session(make_plan(made.graph, GENERIC.storing("auto"))), values)
+    for found in (coded, *(open_peer(peer, content, len(want))(values) for peer in ("tflm", "litert-ref"))):
+        for got, expected in zip(found, want, strict=True):
             np.testing.assert_array_equal(got.reshape(expected.shape), expected)
 
 
