@@ -28,6 +28,9 @@ MANIFEST = "twinfer.json"
 #: What the Makefile makes; may be removed.
 BUILD = "build"
 
+#: What NAME_reset does, without and with weights that are decoded at the start.
+RESETS = ("variables to their first values", "variables to their first values, coded weights decoded")
+
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
@@ -145,7 +148,7 @@ def _facts(project: Project) -> Mapping[str, str]:
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
         "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
-        "reset": f"    {project.name}_reset(arena); /* variables to their first values */\n" if plan.variables else "",
+        "reset": f"    {project.name}_reset(arena); /* {RESETS[bool(plan.start)]} */\n" if plan.resets else "",
     }
 
 

@@ -7,16 +7,12 @@ from html import escape
 
 from twinfer.bench.compare import Row
 from twinfer.bench.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings
+from twinfer.bench.page import COLOURS, page, svg
 
-#: A colour a model (Okabe and Ito's, told apart by everybody).
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
-
-_STYLE = """
-body { font: 15px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
-th, td { text-align: right; padding: .2em .7em; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } tfoot td { font-weight: bold; }
-.good { color: #00702b; } .bad { color: #c00000; font-weight: bold; } svg text { font-size: 13px; fill: #222; }
+_INTRODUCTION = """<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and
+tables against TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B a channel; RAM
+without stack against the least that any placement needs, and against TFLM's arena. Green: within the limit that the
+project set itself.</p>
 """
 
 #: The picture in pixels: its height above the axis, what a ratio of 1 takes of it, a bar's width, the gap of groups.
@@ -30,21 +26,13 @@ def embedded_html(rows: Sequence[Row]) -> str:
     parts = (
         [picture(cores), *map(_table, cores)] if cores else ["<p>TFLM's figures are known of none of these models.</p>"]
     )
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>twinfer beside TFLM on Cortex-M</title><style>{_STYLE}</style></head>
-<body><h1>twinfer beside TFLM on Cortex-M</h1>
-<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and tables against
-TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B a channel; RAM without stack
-against the least that any placement needs, and against TFLM's arena. Green: within the limit that the project set
-itself.</p>
-{"".join(parts)}</body></html>
-"""
+    return page("twinfer beside TFLM on Cortex-M", [_INTRODUCTION, *parts])
 
 
 def picture(cores: Sequence[Sequence[Standing]]) -> str:
     """Bars of instructions by core, TFLM + CMSIS-NN being 1; a line across a core's bars is their geometric mean."""
     models = list(dict.fromkeys(s.model for own in cores for s in own))
-    colours = {model: _COLOURS[i % len(_COLOURS)] for i, model in enumerate(models)}
+    colours = {model: COLOURS[i % len(COLOURS)] for i, model in enumerate(models)}
     shapes: list[str] = []
     x = _LEFT + _GAP
     for own in cores:
@@ -55,8 +43,7 @@ def picture(cores: Sequence[Sequence[Standing]]) -> str:
     shapes.append(f'<text x="{_LEFT}" y="{one - 6}">1: TFLM + CMSIS-NN</text>')
     legend = "".join(f'<tspan fill="{colours[model]}" dx="14">■ {escape(model)}</tspan>' for model in models)
     shapes.append(f'<text x="{_LEFT}" y="{_HEIGHT + 46}">{legend}</text>')
-    size = f'width="{x + 20}" height="{_HEIGHT + 60}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>{"".join(shapes)}</svg>'
+    return svg(x + 20, _HEIGHT + 60, shapes)
 
 
 def _group(own: Sequence[Standing], x: int, colours: dict[str, str]) -> Iterator[str]:

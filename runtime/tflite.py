@@ -41,14 +41,18 @@ def read_file(path: str | os.PathLike[str]) -> Graph:
 
     Raises InvalidArgumentError if there is no such file or it cannot be read, ModelError if it is damaged.
     """
+    return read(read_bytes(path), Path(path).stem)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """A file's content; InvalidArgumentError if there is no such file or it cannot be read."""
     file = Path(path)
     if not file.is_file():
         raise InvalidArgumentError(f"{file}: " + ("it is not a file" if file.exists() else "there is no such file"))
     try:
-        data = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise InvalidArgumentError(f"{file}: cannot be read: {error.strerror}") from None
-    return read(data, file.stem)
 
 
 class _Model:

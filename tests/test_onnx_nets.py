@@ -159,6 +159,8 @@ def test_damaged(tmp_path: Path) -> None:
     for source in (b"no model", tmp_path / "net.onnx"):
         with pytest.raises(ModelError, match="not an ONNX"):
             read_onnx(source)
+    with pytest.raises(InvalidArgumentError, match="no such file"):
+        read_onnx(tmp_path / "none.onnx")
     x = {"x": np.zeros((2, 3), np.float32)}
     for node, message in (
         (helper.make_node("Relu", ["z"], ["y"]), "reads 'z'"),
@@ -168,6 +170,16 @@ def test_damaged(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=message):
             read_onnx(unchecked(node, x, {"s": np.array([4, 2])}))
+
+
+def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
+    whole = cnn(np.random.default_rng(5))
+    expected = write(read_onnx(whole))
+    onnx.save(whole, tmp_path / "net.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert write(read_onnx(tmp_path / "net.onnx")) == expected
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(ModelError, match=r"net\.onnx.*weights"):
+        read_onnx(tmp_path / "net.onnx")
 
 
 def test_random_damage_is_a_model_error() -> None:

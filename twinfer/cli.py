@@ -19,6 +19,12 @@ EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 _GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
 _TARGET = "host, cortex-m4, … or a .toml file that describes a board"
 _OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
+_WEIGHTS = (
+    "how constant weights are stored: as in the file (the default: on microcontrollers INT4 in 4 bits), plain, lut (1 to "
+    "7 bits in a table of values), huffman, bitmap (of what is not zero), or auto: of every layer the smallest, where "
+    "that saves flash; the results are the same"
+)
+_DECODE = "when coded weights are decoded: before their layer, in every run (the default), or once, at the start"
 _MODEL = "a .tflite file, or the name of a built-in model"
 
 
@@ -62,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile, _add_convert):
+    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile, _add_convert, _add_search):
         add(commands)
     return top
 
@@ -125,6 +131,8 @@ def _add_bench(commands: Any) -> None:
     _add_targets(command)
     about = f"on microcontrollers, one or several with commas: {_OPTIMIZE}"
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
+    command.add_argument("--weights", metavar="HOW", default="file", help=f"one or several with commas: {_WEIGHTS}")
+    command.add_argument("--decode", metavar="WHEN", default="layer", help=f"one or both with a comma: {_DECODE}")
     about = "on microcontrollers, what to measure (default: both)"
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
@@ -175,6 +183,13 @@ def _add_targets(command: argparse.ArgumentParser) -> None:
 
 def _add_optimize(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument("--optimize", choices=["speed", "balanced", "size"], default="balanced", help=about)
+
+
+def _add_storage(command: argparse.ArgumentParser) -> None:
+    """How weights are stored."""
+    choices = ["file", "plain", "auto", "lut", "huffman", "bitmap"]
+    command.add_argument("--weights", choices=choices, default="file", help=_WEIGHTS)
+    command.add_argument("--decode", choices=["layer", "start"], default="layer", help=_DECODE)
 
 
 def _write_json(path: str, value: Any) -> None:
@@ -296,6 +311,7 @@ def _add_verify(commands: Any) -> None:
     command.add_argument("--against", metavar="PEERS", help=about)
     _add_targets(command)
     _add_optimize(command, f"on microcontrollers, {_OPTIMIZE}")
+    _add_storage(command)
     command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
@@ -352,6 +368,7 @@ def _add_compile(commands: Any) -> None:
         help="a function a layer, or shared kernels called from a table (default: compiled)",
     )
     _add_optimize(command, _OPTIMIZE)
+    _add_storage(command)
     about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
     command.add_argument("--guard", action="store_true", help=about)
 
@@ -367,7 +384,8 @@ def compile(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     board = None if arguments.target == "generic" else card(arguments.target)
     target = board.target if board else GENERIC if arguments.target == "generic" else HOST
-    plan = make_plan(source.graph, target.optimized(arguments.optimize))
+    target = target.optimized(arguments.optimize).storing(arguments.weights, arguments.decode)
+    plan = make_plan(source.graph, target)
     name = arguments.name or identifier(source.name)
     how = {"mode": arguments.mode, "guard": arguments.guard, "card": board}
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
@@ -378,17 +396,18 @@ def compile(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- convert -----------------------------------------------------------------------------------------------------------
+# -- convert, search ---------------------------------------------------------------------------------------------------
 
 
 def _add_convert(commands: Any) -> None:
-    from twinfer.cli_convert import EXAMPLES, add_arguments
+    from twinfer.cli_convert import EXAMPLES, add_arguments, convert
 
     about = "turn a float model into a .tflite file, optimised and, on request, quantised"
     add_arguments(_command(commands, convert, about, *EXAMPLES))
 
 
-def convert(arguments: argparse.Namespace) -> int:
-    from twinfer.cli_convert import run
+def _add_search(commands: Any) -> None:
+    from twinfer.cli_search import EXAMPLES, add_arguments, search
 
-    return run(arguments)
+    about = "find the cheapest quantisation that loses no more accuracy than is allowed"
+    add_arguments(_command(commands, search, about, *EXAMPLES))

@@ -27,6 +27,12 @@ def settings(optimize: str) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(checked_optimize(name.strip()) for name in optimize.split(",")))
 
 
+def storages(weights: str, decode: str) -> tuple[tuple[str, str], ...]:
+    """How to store weights and when to decode them, every pair once; plain ones are not decoded at all."""
+    pairs = product(*([name.strip() for name in names.split(",")] for names in (weights, decode)))
+    return tuple(dict.fromkeys((how, "layer" if how == "plain" else when) for how, when in pairs))
+
+
 def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
     """The peers asked for; ToolError if one is not installed."""
     from twinfer.bench.peers import installed
@@ -55,7 +61,8 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
         else:
             embedded.need_tools()
             modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
-            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize), modes)
+            stored = storages(arguments.weights, arguments.decode)
+            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize), modes, stored)
             runs.append(lambda source, told, board=board, how=how: embedded.measure_on(source, board, how, told))  # type: ignore[misc]
     return runs
 
@@ -94,6 +101,7 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
 
     chosen = cards(arguments.target)
     how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
+    how |= {"weights": arguments.weights, "decode": arguments.decode}
     there = {**how, "optimize": arguments.optimize}
     runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
     if None in chosen:

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from twinfer.converter.onnx.model import Model
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.tflite import read_bytes
 
 #: Opsets that are read. Later ones than 21 add types to the operators that TFLite has, and change none of them.
 OPSETS = range(11, 26)
@@ -29,7 +30,8 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     computed here. Quantised models (QDQ, QLinear…) keep their scales; their uint8 becomes int8 inside.
 
     Raises ModelError for a damaged model or weights with NaN or infinity, InvalidArgumentError for shapes that do not
-    fit, and UnsupportedOperatorError once for all operators that cannot be expressed, with node names and counts.
+    fit or a file that cannot be read, and UnsupportedOperatorError once for all operators that cannot be expressed,
+    with node names and counts.
     """
     model = _loaded(source)
     _check(model)
@@ -41,12 +43,13 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
 def _loaded(source: Source) -> onnx.ModelProto:
     if isinstance(source, onnx.ModelProto):
         return source
+    name, content = ("the model", source) if isinstance(source, bytes) else (str(source), read_bytes(source))
     try:
-        if isinstance(source, bytes):
-            return onnx.load_model_from_string(source)
-        return onnx.load(Path(source))
-    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
-        name = "the model" if isinstance(source, bytes) else str(source)
+        model = onnx.load_model_from_string(content)
+        if not isinstance(source, bytes):  # weights may lie in files beside it
+            onnx.load_external_data_for_model(model, str(Path(source).parent))
+        return model
+    except (DecodeError, OSError, onnx.checker.ValidationError, ValueError) as error:
         raise ModelError(f"{name} is not an ONNX file or damaged: {error}") from None
 
 

@@ -1,0 +1,32 @@
+"""One HTML file that needs nothing else: what the reports of the bench and of the converter have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+#: Colours that everybody can tell apart (Okabe and Ito's).
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
+
+_STYLE = """
+body { font: 15px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; }
+table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
+th, td { text-align: right; padding: .2em .7em; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } tfoot td { font-weight: bold; }
+.good { color: #00702b; } .bad { color: #c00000; font-weight: bold; } svg text { font-size: 13px; fill: #222; }
+"""
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """The whole file: ``title`` as text, ``parts`` as HTML."""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style></head>
+<body><h1>{escape(title)}</h1>
+{"".join(parts)}</body></html>
+"""
+
+
+def svg(width: float, height: float, shapes: Iterable[str]) -> str:
+    """A picture of that size in pixels."""
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size}>{"".join(shapes)}</svg>'
