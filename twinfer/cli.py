@@ -20,8 +20,8 @@ _GUARD = "watch every step, and name one that reads or writes memory that is not
 _TARGET = "host, cortex-m4, … or a .toml file that describes a board"
 _OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
 _WEIGHTS = (
-    "how constant weights are stored: as in the file (the default: on microcontrollers INT4 in 4 bits), plain, lut (1 to "
-    "7 bits in a table of values), huffman, bitmap (of what is not zero), or auto: of every layer the smallest, where "
+    "how constant weights are stored: as in the file (the default: on microcontrollers INT4 in 4 bits), plain, lut "
+    "(1 to 7 bits in a table of values), huffman, bitmap (of what is not zero), or auto: of every layer the smallest, where "
     "that saves flash; the results are the same"
 )
 _DECODE = "when coded weights are decoded: before their layer, in every run (the default), or once, at the start"
