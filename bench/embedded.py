@@ -19,7 +19,7 @@ from twinfer.aot.literals import identifier
 from twinfer.aot.qemu import QEMU, QEMU_PACKAGE, Job, run_jobs
 from twinfer.aot.sizes import sizes
 from twinfer.aot.stack import firmware_bound
-from twinfer.aot.targets import Card
+from twinfer.aot.targets import Card, find
 from twinfer.aot.tools import need_tool
 from twinfer.bench.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.price import priced_layers
@@ -31,7 +31,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
-from twinfer.runtime.target import Optimize
+from twinfer.runtime.target import Optimize, Target
 
 #: Interpreted first, as on the host.
 MODES: Sequence[Mode] = get_args(Mode)[::-1]
@@ -76,6 +76,25 @@ def measure_on(source: Source, card: Card, options: Options, progress: Progress 
         project = emit(plan, identifier(source.name), mode=mode)
         rows.append(_row(source.name, project, card, inputs, want, options))
     return [*rows, *recorded(source, card.name)]
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """A cost for ``twinfer.search``: instructions of one inference on a board (a name, or a card's file), compiled.
+
+    ToolError for what cannot be built or run there.
+    """
+
+    board: str
+
+    def __call__(self, graph: Graph, content: bytes, target: Target) -> int:
+        card = find(self.board)
+        plan = make_plan(graph, target)
+        (result,) = run_jobs(build(emit(plan, "model"), card), [Job(random_inputs(plan.graph, 0))])
+        return result.counts[0]
+
+    def __str__(self) -> str:
+        return "instructions"
 
 
 def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:

@@ -112,7 +112,7 @@ def test_on_the_host(op: str, seed: int) -> None:
 def test_every_decoder_is_tried() -> None:
     """The random layers reach all decoders, before layers and at the start, and slices of every kernel."""
     before, start, cut = Counter[str](), Counter[str](), Counter[str]()
-    for _, plan, _, _ in plans(np.random.default_rng(1), 400, *TARGETS):
+    for _, plan, _, _ in plans(np.random.default_rng(1), 1000, *TARGETS):
         (step,) = plan.steps
         start.update(decoder.call.kernel for decoder in plan.start)
         before.update(call.kernel for call in step.call.calls[:-1])

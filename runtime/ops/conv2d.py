@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
-from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _mve
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -69,7 +69,7 @@ def lower(node: Node, target: Target) -> Call:
             raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
         return lower_hybrid(node, g, node.constant(1).reshape(g.out_c, -1), macs)
     if node.input(0).type == "INT16":
-        return _conv_s16.call("tw_conv2d_s16", node, node.constant(1), {**asdict(g), "depth": w.shape[3]}, macs)
+        return lower_s16(node, target, g, node.constant(1), macs)
     bias = _conv.constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None and w.shape[3] == g.in_c:
         return lower_wide(node, g, w.data.reshape(g.out_c, -1), bias, macs)
@@ -84,6 +84,14 @@ def lower(node: Node, target: Target) -> Call:
         inputs = (node.input(0), w, _conv.bias_of(node, g.out_c))
         return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs)
     return lower_plain(node, g, node.constant(1).reshape(g.out_c, -1), node.constant(2) if bias is None else bias, macs)
+
+
+def lower_s16(node: Node, target: Target, g: Window, w: Array, macs: int) -> Call:
+    """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also depthwise."""
+    convolution = _mve_s16.convolution if target.mve else _dsp_s16.convolution
+    whole = w.shape[3] == g.in_c and (target.mve or target.dsp)
+    fast = convolution(node, g, w.reshape(g.out_c, -1), macs) if whole else None
+    return fast or _conv_s16.call("tw_conv2d_s16", node, w, {**asdict(g), "depth": w.shape[3]}, macs)
 
 
 def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:

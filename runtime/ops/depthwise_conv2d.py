@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
-from twinfer.runtime.ops import _conv, _conv_s16, _dsp_depthwise, _mve_depthwise, conv2d
+from twinfer.runtime.ops import _conv, _dsp_depthwise, _mve_depthwise, _mve_depthwise_s16, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -63,8 +63,7 @@ def lower(node: Node, target: Target) -> Call:
     if _conv.is_hybrid(node):
         return _lower_hybrid(node, g, macs)
     if x.type == "INT16":
-        shape = {**asdict(g), "multiplier": g.out_c // g.in_c}
-        return _conv_s16.call("tw_depthwise_conv2d_s16", node, node.constant(1), shape, macs)
+        return _lower_s16(node, target, g, macs)
     bias = _conv.constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
@@ -107,6 +106,16 @@ def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, ma
     if fast is None and target.mve:
         fast = _mve_depthwise.lower(node, g, w, bias, macs)
     return fast
+
+
+def _lower_s16(node: Node, target: Target, g: Window, macs: int) -> Call:
+    """The call with int16 activations and int8 weights; in plain C a CONV_2D with as many groups as input channels."""
+    w = node.constant(1)
+    fast = _dsp_depthwise.depthwise_s16(node, g, w, macs) if target.dsp else None
+    if target.mve and g.in_c > 1:
+        fast = _mve_depthwise_s16.lower(node, g, w, macs)
+    turned = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
+    return fast or conv2d.lower_s16(node, target, g, turned, macs)
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:

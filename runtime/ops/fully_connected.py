@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, tensor, unsupported
-from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _mve
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
 from twinfer.runtime.target import Target
@@ -89,7 +89,7 @@ def lower(node: Node, target: Target) -> Call:
     if _conv.is_hybrid(node):
         return _lower_hybrid(node, shape, macs)
     if x.type == "INT16":
-        return _conv_s16.call("tw_fully_connected_s16", node, node.constant(1), {**shape, "mults": out}, macs)
+        return _lower_s16(node, target, shape, macs)
     if x.type == "FLOAT32":
         low, high = float_range(node)
         params = {**shape, "act_min": low, "act_max": high}
@@ -99,6 +99,13 @@ def lower(node: Node, target: Target) -> Call:
             return Call("tw_fully_connected_wide_f32", params, packed, (y,), macs=macs)
         return Call("tw_fully_connected_f32", params, (x, w, _conv.bias_of(node, out)), (y,), macs=macs)
     return _lower_s8(node, target, shape, macs)
+
+
+def _lower_s16(node: Node, target: Target, shape: dict[str, int], macs: int) -> Call:
+    w = node.constant(1)
+    layer = _mve_s16.fully_connected if target.mve else _dsp_s16.fully_connected
+    fast = layer(node, w, macs) if target.mve or target.dsp else None
+    return fast or _conv_s16.call("tw_fully_connected_s16", node, w, {**shape, "mults": len(w)}, macs)
 
 
 def _lower_fast(node: Node, target: Target, w: Array, bias: Array) -> Call | None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.converter.onnx.emitter import NCHW, NHWC, Emitter
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter
 from twinfer.converter.onnx.node import OnnxNode, Shape, positive
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
 
 
 def concat(g: Emitter, node: OnnxNode) -> Tensor:
-    parts, axis = [node.input(i) for i in range(len(node.inputs))], node.axis(0)
-    shape = list(parts[0].shape)
-    shape[axis] = sum(part.shape[axis] for part in parts)
-    return g.emit("CONCATENATION", parts, tuple(shape), axis=axis) if len(parts) > 1 else parts[0]
+    return g.concat([node.input(i) for i in range(len(node.inputs))], node.axis(0))
 
 
 def split(g: Emitter, node: OnnxNode) -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twinfer.converter.onnx.emitter import NCHW, NHWC, Emitter
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter
 from twinfer.converter.onnx.node import OnnxNode, Shape, positive
 from twinfer.runtime.graph import Tensor
 
