@@ -14,6 +14,7 @@ from twinfer.converter.samples import Samples, count_of, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
+from twinfer.runtime.ops.lstm import CELL, cells
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 
@@ -82,38 +83,43 @@ Calibration = Mapping[Tensor, Observed]
 def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) -> dict[Tensor, Observed]:
     """Run ``graph`` (float, all shapes known) on every sample, one at a time, and observe all its float tensors.
 
+    Every sample is run from fresh state, but in graphs with SVDF samples are successive inputs of a stream.
     Memory does not grow with the number of samples; their order only changes the moving averages. Raises
     InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``), and where a tensor takes a value
     that is no number; UnsupportedOperatorError for what twinfer has no kernel for.
     """
     session = Session(make_plan(graph, preserve_all=True))
     seen = {t: Observed() for t in observable(graph)}
+    lstms = {n.input(CELL): n for n in graph.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"}
     total = count_of(graph, samples) if progress else None
     for i, sample in enumerate(samples_of(graph, samples)):
         run(session, sample)
         for tensor, observed in seen.items():
-            if tensor in session.plan.offsets and tensor.size:
-                observed.add(_finite(session.view(tensor), tensor, i))
+            if tensor in lstms:  # a run goes through many cells and keeps the last
+                observed.add(cells(lstms[tensor], session.view(lstms[tensor].input(0))))
+            elif tensor in session.plan.offsets and tensor.size:
+                observed.add(finite(session.view(tensor), tensor, i))
         if progress is not None:
             progress(i + 1, total)
     return seen
 
 
 def observable(graph: Graph) -> list[Tensor]:
-    """The float tensors that are computed or fed."""
-    states = {t for t in graph.tensors if t.variable}.difference(graph.inputs)  # some files call their inputs so
-    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None and t not in states]
+    """The float tensors that are computed, fed or kept."""
+    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None]
 
 
 def run(session: Session, sample: Mapping[Tensor, Array]) -> None:
-    """One inference from fresh state."""
-    session.reset_variables()
+    """One inference from fresh state; graphs with SVDF go on from the last one's, as samples are parts of a stream."""
+    if not any(node.op == "SVDF" for node in session.plan.graph.nodes):
+        session.reset_variables()
     for tensor, value in sample.items():
         session.view(tensor)[...] = value
     session.run()
 
 
-def _finite(value: Array, tensor: Tensor, i: int) -> Array:
+def finite(value: Array, tensor: Tensor, i: int) -> Array:
+    """The value; InvalidArgumentError if it is no number somewhere, with the tensor and the sample."""
     if not np.isfinite(value).all():
         bad = value[~np.isfinite(value)][0]
         raise InvalidArgumentError(

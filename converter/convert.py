@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
 
+from twinfer.converter.affine import fed
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
+from twinfer.converter.compress.cluster import cluster
+from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
+from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize import Options, quantize
-from twinfer.converter.recipe import Choice, Recipe, read_recipe
+from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
-from twinfer.converter.samples import Samples
+from twinfer.converter.samples import Samples, samples_of
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import Array
 
 #: What ``quantize=`` may be.
 MODES = ("int8", "int16x8", "int4")
+
+
+#: What ``prune=`` leaves alone: it has few weights, and every one of them matters to a whole channel.
+SPARED = Rule(operator="DEPTHWISE_CONV_2D", prune=0.0)
 
 
 class How(TypedDict, total=False):
@@ -36,7 +45,13 @@ class How(TypedDict, total=False):
     inference_type: str | None
     bias_correction: bool
     adaptive_rounding: bool
+    equalize: bool
     shapes: Shapes | None
+    prune: float | None
+    prune_block: str | None
+    prune_scope: str | None
+    cluster: int | None
+    compensate: bool
     channels_last: bool | Sequence[str]
     passes: Sequence[Pass] | None
     after: Callable[[str, Graph], None] | None
@@ -45,11 +60,13 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Conversion:
-    """What came of a conversion: ``source`` is the optimised float graph, which ``graph`` is the quantised twin of
-    (the same, if nothing was quantised); ``seen`` and ``recipe`` are what that was done by."""
+    """What came of a conversion: ``source`` is the optimised graph, ``pruned`` the same with fewer weights (itself, if
+    none were pruned), which ``graph`` is the quantised twin of (the same, if nothing was quantised), its weights
+    clustered; ``seen`` (of ``pruned``) and ``recipe`` are what that was done by."""
 
     graph: Graph
     source: Graph
+    pruned: Graph
     seen: Calibration
     recipe: Recipe
 
@@ -57,19 +74,33 @@ class Conversion:
 def convert(source: Source, **how: Unpack[How]) -> Graph:
     """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers.
 
-    ``source``: a file (.tflite, .onnx, .keras, or .pt2 of torch.export), an ``onnx.ModelProto``, or a Graph, as
-    ``from_torch`` and ``from_keras`` make one. ``quantize``: None (as it is), "int8",
-    "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits where TFLite has them). ``calibration``:
-    ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised. ``method``: how
-    ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
-    a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
-    float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``shapes`` gives inputs a static shape by name. ``channels_last``: images that came in as NCHW (ONNX,
-    PyTorch) go in and out as NHWC, which saves the transposes there: True for all inputs and outputs of four
-    dimensions, or the names of those meant, [n, c, w], too; calibration data then are channels last as well.
-    ``passes``: instead of ``passes.PIPELINE``, or
-    ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8 weights; ``after`` is called with the name of
-    every pass and the graph behind it. ``progress(done, total)`` is called after every calibration sample.
+    What comes in:
+    ``source``: a .tflite, .onnx, .keras or .pt2 file, an ``onnx.ModelProto``, a Graph (``from_torch``…).
+    ``shapes``: gives inputs a static shape by name.
+    ``channels_last``: images that came in as NCHW (ONNX, PyTorch) go in and out as NHWC, which saves the transposes
+    there: True for all inputs and outputs of four dimensions, or the names of those meant, [n, c, w], too; calibration
+    data then are channels last as well.
+    ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8
+    weights; ``after`` is called with the name of every pass and the graph behind it.
+
+    Quantisation:
+    ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits
+    where TFLite has them).
+    ``calibration``: ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised.
+    ``progress(done, total)`` is called after every sample.
+    ``method``: how ranges are chosen ("minmax", or another of ``methods.METHODS``).
+    ``recipe``: rules that change precision and method for some nodes: a file's path, or a Recipe, whose default counts.
+    ``inference_type``: "FLOAT32" keeps the inputs and outputs float.
+    ``bias_correction``, ``adaptive_rounding``: see ``quantize.Options``; the latter reads the data twice.
+    ``equalize``: neighbouring layers' weights get alike ranges first (``passes.equalize``), for weights with one scale
+    a tensor.
+
+    Compression (``compress.prune``, ``compress.cluster``):
+    ``prune``: share of weights that become zero, of all layers but DEPTHWISE_CONV_2D unless the recipe says so, in
+    blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers together) or "layer".
+    ``cluster``: bits of the number of different values that integer weights take.
+    ``compensate``: what is left makes good for both, by the calibration data.
+
     Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
     tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
@@ -89,22 +120,58 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
 
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     """``convert`` with what it saw on the way."""
-    mode, calibration = how.get("quantize"), how.get("calibration")
-    recipe = _recipe(how.get("recipe"), mode, how.get("method", "minmax"))
-    if mode and calibration is None:
-        raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
-    if not mode and (calibration is not None or how.get("recipe") is not None):
-        raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
-    passes = how.get("passes")
-    steps = passes if passes is not None else TO_QUANTIZE if mode else PIPELINE
+    recipe = _recipe(how)
+    _check(how, recipe)
+    passes, samples = how.get("passes"), how.get("calibration")
+    steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
+    steps = (*steps, equalize) if how.get("equalize") else steps
     graph = _laid_out(read_source(source, how.get("shapes")), how.get("channels_last", False))
     graph = optimised(graph, passes=steps, after=how.get("after"))
-    if calibration is None:
-        return Conversion(graph, graph, {}, recipe)
-    seen = calibrate(graph, calibration, how.get("progress"))
-    found = grams(graph, calibration) if how.get("adaptive_rounding") else {}
+    made = Conversion(graph, graph, graph, {}, recipe)
+    if recipe.prunes:
+        fitted_by = samples if how.get("compensate") else None
+        graph = prune(graph, recipe, fitted_by, how.get("prune_scope") or SCOPES[0], how.get("progress"))
+        made = replace(made, graph=graph, pruned=graph)
+    if how.get("quantize") and samples is not None:
+        made = _quantized(made, samples, how)
+    if recipe.clusters:
+        fitted_by = _fed(made, samples) if samples is not None and how.get("compensate") else None
+        made = replace(made, graph=cluster(made.graph, recipe, fitted_by, how.get("progress")))
+    return made
+
+
+def _quantized(made: Conversion, samples: Samples, how: How) -> Conversion:
+    """The pruned graph in integers."""
+    seen = calibrate(made.pruned, samples, how.get("progress"))
+    found = grams(made.pruned, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
-    return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
+    return replace(made, graph=quantize(made.pruned, seen, made.recipe, options), seen=seen)
+
+
+def _fed(made: Conversion, samples: Samples) -> list[dict[str, Array]]:
+    """The samples as the inputs of the graph take them that was made."""
+    inputs = made.graph.inputs
+    rows = (zip(inputs, sample.values(), strict=True) for sample in samples_of(made.source, samples))
+    return [{t.name: fed(value, t) if value.dtype != t.dtype else value for t, value in row} for row in rows]
+
+
+def _check(how: How, recipe: Recipe) -> None:
+    """InvalidArgumentError for arguments that need others."""
+    mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
+    compresses = recipe.prunes or recipe.clusters
+    if mode and calibration is None:
+        raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
+    useless = (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
+    if not mode and (useless or how.get("equalize")):
+        raise InvalidArgumentError("calibration, recipe and equalize mean nothing without quantize=…")
+    if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
+        raise InvalidArgumentError("prune_block and prune_scope mean nothing without prune=… or a recipe that prunes")
+    if compensate and not compresses:
+        raise InvalidArgumentError("compensate means nothing without prune=… or cluster=…")
+    if compensate and calibration is None:
+        raise InvalidArgumentError("compensate fits weights to calibration data: give calibration=…")
+    if compensate and isinstance(calibration, Iterator):
+        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
 
 
 def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
@@ -134,10 +201,15 @@ def _main_only(graph: Graph) -> Graph:
     return graph
 
 
-def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, method: str) -> Recipe:
+def _recipe(how: How) -> Recipe:
+    """The recipe, its default by the other arguments."""
+    mode, given = how.get("quantize"), how.get("recipe")
     if mode is not None and mode not in MODES:
         raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")
-    default = Choice(mode or "int8", None, method)
-    if isinstance(recipe, Recipe):
-        return recipe
-    return Recipe(default=default) if recipe is None else read_recipe(recipe, default)
+    default = given.default if isinstance(given, Recipe) else Choice(mode or "int8", None, how.get("method", "minmax"))
+    asked: dict[str, Any] = {key: how.get(key) for key in ("prune", "prune_block", "cluster")}
+    default = replace(default, **{key: value for key, value in asked.items() if value is not None})
+    made = replace(given, default=default) if isinstance(given, Recipe) else Recipe(default=default)
+    if given is not None and not isinstance(given, Recipe):
+        made = read_recipe(given, default)
+    return replace(made, rules=(SPARED, *made.rules)) if how.get("prune") else made

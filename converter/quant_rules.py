@@ -28,8 +28,10 @@ class Rule:
     that has a scale each unless a recipe says otherwise, ``bias`` the position of the bias.
     ``same``: values and outputs share scale and zero point. ``fixed8`` and ``fixed16``: the output's quantisation.
     ``least``: kernels refuse the multiplier if the output's range is a smaller share of an input's (times the greatest
-    weight). ``integer``: the output holds indices or truth values. ``int16``: there are int16x8 kernels, ``int4``:
-    weights may be INT4, ``int4_axis``: also with a scale a channel.
+    weight; ``squares``: of its square). ``span``: the least range of an input that they take. ``integer``: the output
+    holds indices or truth values. ``int16``: there are int16x8 kernels, ``int4``: weights may be INT4, ``int4_axis``:
+    also with a scale a channel. ``divisor``: position of an input that must stay two steps away from 0, where kernels
+    abort; nodes whose input does not stay float.
     """
 
     activations: tuple[int, ...] | None = (0,)
@@ -40,10 +42,13 @@ class Rule:
     fixed8: Fixed | None = None
     fixed16: Fixed | None = None
     least: float = 0.0
+    squares: bool = False
+    span: float = 0.0
     integer: bool = False
     int16: bool = True
     int4: bool = False
     int4_axis: bool = True
+    divisor: int | None = None
 
     def values(self, node: Node) -> Iterator[int]:
         """Positions of the inputs that carry values and are there."""
@@ -69,6 +74,7 @@ def _table(*, int16: bool = False, fixed8: Fixed | None = None, fixed16: Fixed |
 _COMPARISON = Rule((0, 1), integer=True, int16=False)
 _UNIT = 1 / 32768
 _LEAST = 2**-12
+_SPAN = 2**-15  # steps of an exponential have 26 fractional bits
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
@@ -78,21 +84,24 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "FULLY_CONNECTED": Rule(
             weights=1, bias=2, int4=True, int4_axis=False, least=_LEAST
         ),  # TFLM: one scale for INT4
+        "SVDF": Rule(int16=False),  # quant_states has the rest of these two
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": Rule(int16=False),
         "BATCH_MATMUL": _pairs(),
         "ADD": _pairs(least=_LEAST),
         "SUB": _pairs(least=_LEAST),
         "MUL": _pairs(),
-        "SQUARED_DIFFERENCE": _pairs(int16=False),
-        "PRELU": _pairs(int16=False),
+        "SQUARED_DIFFERENCE": Rule((0, 1), int16=False, least=2**-11 / 255, squares=True),
+        "DIV": Rule((0, 1), int16=False, divisor=1),
+        "PRELU": _pairs(int16=False),  # its slopes would have to be INT8
         "MAXIMUM": _moves(activations=(0, 1)),
         "MINIMUM": _moves(activations=(0, 1)),
-        "SOFTMAX": _table(int16=True, fixed8=(1 / 256, -128), fixed16=(_UNIT, 0)),
+        "SOFTMAX": Rule(fixed8=(1 / 256, -128), fixed16=(_UNIT, 0), span=_SPAN),
         "LOGISTIC": _table(int16=True, fixed8=(1 / 256, -128), fixed16=(_UNIT, 0)),
         "TANH": _table(int16=True, fixed8=(1 / 128, 0), fixed16=(_UNIT, 0)),
-        "LOG_SOFTMAX": _table(fixed8=(16 / 256, 127)),
+        "LOG_SOFTMAX": Rule(fixed8=(16 / 256, 127), int16=False, span=_SPAN),
         "L2_NORMALIZATION": _table(fixed8=(1 / 128, 0)),
-        "RELU": _table(),
-        "RELU6": _moves(int16=False),  # TFLM clamps without requantising
+        "RELU": _table(int16=True),
+        "RELU6": _moves(),  # TFLM clamps without requantising
         "RELU_N1_TO_1": _table(),
         "RELU_0_TO_1": _table(),
         "LEAKY_RELU": _table(int16=True),
@@ -103,6 +112,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "LOG": _table(int16=True),
         "ABS": _table(int16=True),
         "RSQRT": _table(int16=True),
+        "SQRT": _table(),
         "MEAN": _table(int16=True),
         "SUM": _table(),
         "REDUCE_MAX": _moves(),
@@ -125,16 +135,17 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "STRIDED_SLICE": _moves(),
         "GATHER": _moves(),
         "GATHER_ND": _moves(),
-        "TILE": _moves(int16=False),
-        "BROADCAST_TO": _moves(int16=False),
+        "TILE": _moves(),
+        "BROADCAST_TO": _moves(),
         "REVERSE_V2": _moves(int16=False),
+        "SELECT": _moves(activations=(1, 2)),
         "SELECT_V2": _moves(activations=(1, 2)),
         "DEPTH_TO_SPACE": _moves(int16=False),
         "SPACE_TO_DEPTH": _moves(int16=False),
         "BATCH_TO_SPACE_ND": _moves(int16=False),
         "SPACE_TO_BATCH_ND": _moves(int16=False),
         "RESIZE_BILINEAR": _moves(int16=False),
-        "RESIZE_NEAREST_NEIGHBOR": _moves(int16=False),
+        "RESIZE_NEAREST_NEIGHBOR": _moves(),
         "ARG_MAX": Rule(integer=True, int16=False),
         "ARG_MIN": Rule(integer=True, int16=False),
         **dict.fromkeys(("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"), _COMPARISON),

@@ -32,35 +32,52 @@ TW_INLINE void tw_conv2d_mve_window(int8_t *to, const int8_t *x, int32_t y0, int
                 taps * p->in_c);
 }
 
+/* Where the next windows lie: the image, from what pixel on not in place, and the output's pixel. */
+typedef struct {
+    const int8_t *x, *in_place;
+    int32_t oy, ox;
+} tw_conv2d_mve_next;
+
+TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, const tw_conv2d_mve_s8_params *p) {
+    const int32_t pixels = p->batches * p->out_h * p->out_w;
+    const int8_t *const first = (const int8_t *)x;
+    const tw_conv2d_mve_next next = {first, p->direct ? first + tw_max(pixels - 2, 0) * p->in_c : first, 0, 0};
+    return next;
+}
+
+/* The next two windows, or one twice: in the image itself, or in columns. */
+TW_INLINE void tw_conv2d_mve_windows(const int8_t **windows, int8_t *columns, int32_t both, tw_conv2d_mve_next *next,
+                                     const tw_conv2d_mve_s8_params *p) {
+    const int32_t size = TW_MVE_BLOCK * p->blocks;
+    windows[0] = columns, windows[1] = columns + both * size;
+    if (p->direct && next->x < next->in_place) {
+        windows[0] = next->x, windows[1] = next->x + p->in_c;
+        next->x += 2 * p->in_c;
+    } else if (p->direct) {
+        tw_mve_rows(columns, size, next->x, p->in_c, both + 1, p->in_c);
+    } else {
+#pragma GCC unroll 1
+        for (int8_t *to = columns; to <= windows[1]; to += size) {
+            const int32_t y0 = next->oy * p->stride_h - p->pad_h, x0 = next->ox * p->stride_w - p->pad_w;
+            tw_conv2d_mve_window(to, next->x, y0, x0, p);
+            if (++next->ox < p->out_w) continue;
+            next->ox = 0;
+            if (++next->oy < p->out_h) continue;
+            next->oy = 0;
+            next->x += p->in_h * p->in_w * p->in_c;
+        }
+    }
+}
+
 TW_KERNEL(tw_conv2d_mve_s8) {
     const tw_conv2d_mve_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0], *columns = (int8_t *)scratch;
-    const int32_t pixels = p.batches * p.out_h * p.out_w, size = TW_MVE_BLOCK * p.blocks;
-    const int8_t *const in_place = p.direct ? x + tw_max(pixels - 2, 0) * p.in_c : x;
-    tw_mve_pair pair = {columns, columns, y, y, p.blocks, p.out_zero, 0};
-    int32_t oy = 0, ox = 0;
-    for (int32_t left = pixels; left > 0; left -= 2, y += 2 * p.out_c) {
+    tw_conv2d_mve_next next = tw_conv2d_mve_first(in[0], &p);
+    for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= 2, y += 2 * p.out_c) {
         const int32_t both = left > 1;
-        pair.x0 = columns, pair.x1 = columns + both * size;
-        pair.y0 = y, pair.y1 = y + both * p.out_c;
-        pair.out = p.out_c;
-        if (p.direct && x < in_place) {
-            pair.x0 = x, pair.x1 = x + p.in_c;
-            x += 2 * p.in_c;
-        } else if (p.direct) {
-            tw_mve_rows(columns, size, x, p.in_c, both + 1, p.in_c);
-        } else {
-#pragma GCC unroll 1
-            for (int8_t *to = columns; to <= pair.x1; to += size) {
-                tw_conv2d_mve_window(to, x, oy * p.stride_h - p.pad_h, ox * p.stride_w - p.pad_w, &p);
-                if (++ox < p.out_w) continue;
-                ox = 0;
-                if (++oy < p.out_h) continue;
-                oy = 0;
-                x += p.in_h * p.in_w * p.in_c;
-            }
-        }
+        const int8_t *windows[2];
+        tw_conv2d_mve_windows(windows, columns, both, &next, &p);
+        tw_mve_pair pair = {windows[0], windows[1], y, y + both * p.out_c, p.blocks, p.out_zero, p.out_c};
         tw_mve_run_pair(&pair, (const int32_t *)in[1], p.act_min, p.act_max);
     }
 }

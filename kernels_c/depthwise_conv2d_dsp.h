@@ -22,7 +22,8 @@ typedef struct {
 /* What one channel does with lines of one kind, in the order of the loops' loads. All weights are doubled. pair:
  * those of the first two lines, one a step; thirds, last: those of the third line, where the low half of last holds
  * the shift and, times 256, steps. start: of a sum; head: start and the padding before; tail: what the padding behind
- * gives. x_next, y_next: from behind one line to the next. left: lines to do. */
+ * gives. With int16 weights are as they are, the shift is none, and rounding is what a negative output loses: all, with
+ * RELU. x_next, y_next: from behind one line to the next. left: lines to do. */
 typedef struct {
     uint32_t pair[3], thirds, last;
     int32_t line, step, start, mult, rounding, head, tail;
@@ -34,8 +35,15 @@ typedef struct {
     uint32_t pair, third;
 } tw_depthwise_dsp_column;
 
-TW_INLINE tw_depthwise_dsp_column tw_depthwise_dsp_load(const int8_t *x, const tw_depthwise_dsp_channel *c) {
-    const tw_depthwise_dsp_column column = {tw_pack((uint32_t)x[0], (uint32_t)x[c->line]), (uint32_t)x[2 * c->line]};
+TW_INLINE tw_depthwise_dsp_column tw_depthwise_dsp_load(const int8_t *x, const tw_depthwise_dsp_channel *c, int wide) {
+    const int8_t *y = x + c->line, *z = y + c->line;
+    if (wide) {
+        const int16_t a = *(const int16_t *)(const void *)x, b = *(const int16_t *)(const void *)y;
+        const tw_depthwise_dsp_column column = {tw_pack((uint32_t)a, (uint32_t)b),
+                                                (uint32_t) * (const int16_t *)(const void *)z};
+        return column;
+    }
+    const tw_depthwise_dsp_column column = {tw_pack((uint32_t)*x, (uint32_t)*y), (uint32_t)*z};
     return column;
 }
 
@@ -52,24 +60,32 @@ TW_INLINE int32_t tw_depthwise_dsp_third(tw_depthwise_dsp_column x, const tw_dep
     return tw_low_high(x.third, c->last, tw_dual(x.pair, c->pair[2], acc));
 }
 
-TW_INLINE int8_t tw_depthwise_dsp_output(int32_t twice, const tw_depthwise_dsp_channel *c) {
-    return (int8_t)tw_clamp8(tw_scaled(twice, c->mult, c->rounding, (int32_t)(c->last & 0xFFU)));
+TW_INLINE void tw_depthwise_dsp_output(int8_t *y, int32_t sum, const tw_depthwise_dsp_channel *c, int wide) {
+    if (!wide) {
+        *y = (int8_t)tw_clamp8(tw_scaled(sum, c->mult, c->rounding, (int32_t)(c->last & 0xFFU)));
+        return;
+    }
+    const int32_t q = tw_clamp_s16(tw_top(sum, c->mult), INT16_MIN, INT16_MAX);
+    *(int16_t *)(void *)y = (int16_t)(q & ~(q >> 31 & c->rounding));
 }
 
-/* The loops over c->left lines: x at the first of three, y at the outputs. gcc keeps no more than half of their 18
+/* The loops over c->left lines: x at the first of three, y at the outputs; wide: of int16, not int8. gcc keeps no more than half of their 18
  * values in registers, so for it they are written out. */
 #if defined(TW_DSP_LOOPS) && !defined(__clang__)
 
 /* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the
  * sum to be finished, into r11. */
-#define TW_DEPTHWISE_LOAD                                                                                              \
-    "ldrsb r11, [r0]\n\tldrsb r12, [r0, r9]\n\tpkhbt r11, r11, r12, lsl #16\n\t"                                       \
-    "ldrsb r12, [r0, r9, lsl #1]\n\tadd r0, r0, r10\n\t"
+#define TW_DEPTHWISE_LOAD(B)                                                                                           \
+    "ldrs" #B " r11, [r0]\n\tldrs" #B " r12, [r0, r9]\n\tpkhbt r11, r11, r12, lsl #16\n\t"                             \
+    "ldrs" #B " r12, [r0, r9, lsl #1]\n\tadd r0, r0, r10\n\t"
 #define TW_DEPTHWISE_THIRD "smlad lr, r11, r6, r2\n\tsmlabt lr, r12, r8, lr\n\t"
-#define TW_DEPTHWISE_FINISH                                                                                            \
+#define TW_DEPTHWISE_FINISH_b                                                                                          \
     "ldrd r11, r12, %[mult]\n\tsmmlar r11, lr, r11, r12\n\tadd r11, r11, lr, asr #31\n\tasr r11, r11, r8\n\t"          \
     "ssat r11, #8, r11\n\t"
-#define TW_DEPTHWISE_TAIL "ldr lr, %[tail]\n\tadd lr, lr, r2\n\t" TW_DEPTHWISE_FINISH
+#define TW_DEPTHWISE_FINISH_h                                                                                          \
+    "ldrd r11, r12, %[mult]\n\tsmmulr r11, lr, r11\n\tssat r11, #16, r11\n\tand r12, r12, r11, asr #31\n\t"            \
+    "bic r11, r11, r12\n\t"
+#define TW_DEPTHWISE_TAIL "ldr lr, %[tail]\n\tadd lr, lr, r2\n\t"
 #define TW_DEPTHWISE_MORE                                                                                              \
     "ldr r11, %[x_next]\n\tadd r0, r0, r11\n\tldr r11, %[y_next]\n\tadd r1, r1, r11\n\tldr r8, %[last]\n\t"            \
     "ldr r11, %[left]\n\tsubs r11, r11, #1\n\tstr r11, %[left]\n\tbne 3b"
@@ -83,81 +99,94 @@ TW_INLINE int8_t tw_depthwise_dsp_output(int32_t twice, const tw_depthwise_dsp_c
 #define TW_DEPTHWISE_NEXT                                                                                              \
     "smlad r2, r11, r5, r3\n\tsmlabt r2, r12, r7, r2\n\tldr r3, %[start]\n\t"                                          \
     "smlad r3, r11, r4, r3\n\tsmlabb r3, r12, r7, r3\n\t"
-#define TW_DEPTHWISE_STEP                                                                                              \
-    TW_DEPTHWISE_LOAD TW_DEPTHWISE_THIRD TW_DEPTHWISE_NEXT TW_DEPTHWISE_FINISH "strb r11, [r0, r1]\n\t"
+#define TW_DEPTHWISE_STEP(B)                                                                                           \
+    TW_DEPTHWISE_LOAD(B) TW_DEPTHWISE_THIRD TW_DEPTHWISE_NEXT TW_DEPTHWISE_FINISH_##B "str" #B " r11, [r0, r1]\n\t"
+#define TW_DEPTHWISE_LINES1(B)                                                                                         \
+    __asm volatile("ldm r2, {r4-r10}\n"                                                                                \
+                   "3:\n\tldr r3, %[head]\n\tldr r2, %[pad]\n\tcbnz r2, 4f\n\t" TW_DEPTHWISE_LOAD(                     \
+                       B) "ldr r3, %[start]\n\tsmlad r3, r11, r4, r3\n\tsmlabb r3, r12, r7, r3\n"                      \
+                          "4:\n\t" TW_DEPTHWISE_LOAD(B) TW_DEPTHWISE_NEXT                                              \
+                   "tst r8, #256\n\tbeq 1f\n\tadd r8, r8, #256\n\tb 2f\n"                                              \
+                   "1:\n\t" TW_DEPTHWISE_STEP(B) "2:\n\t" TW_DEPTHWISE_STEP(                                           \
+                       B) "sub r8, r8, #512\n\ttst r8, #65280\n\tbne 1b\n\t"                                           \
+                          "ldr r3, %[behind]\n\tcbz r3, 5f\n\t" TW_DEPTHWISE_TAIL TW_DEPTHWISE_FINISH_##B              \
+                   "add r0, r0, r10\n\tstr" #B " r11, [r0, r1]\n"                                                      \
+                   "5:\n\t" TW_DEPTHWISE_MORE                                                                          \
+                   : "+r"(from), "+r"(across), "+r"(values), [left] "+m"(c->left)                                      \
+                   : TW_DEPTHWISE_OPERANDS, [y_next] "m"(y_next)                                                       \
+                   : "r3", TW_DEPTHWISE_CLOBBERS)
 
-TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c, int wide) {
     const int32_t y_next = c->y_next - c->x_next - (2 - c->pad) * c->step;
     register const int8_t *from __asm("r0") = x;
     register intptr_t across __asm("r1") = (intptr_t)y - (intptr_t)x - (3 - c->pad) * c->step;
     register const tw_depthwise_dsp_channel *values __asm("r2") = c;
-    __asm volatile("ldm r2, {r4-r10}\n"
-                   "3:\n\tldr r3, %[head]\n\tldr r2, %[pad]\n\tcbnz r2, 4f\n\t" TW_DEPTHWISE_LOAD
-                   "ldr r3, %[start]\n\tsmlad r3, r11, r4, r3\n\tsmlabb r3, r12, r7, r3\n"
-                   "4:\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_NEXT "tst r8, #256\n\tbeq 1f\n\tadd r8, r8, #256\n\tb 2f\n"
-                   "1:\n\t" TW_DEPTHWISE_STEP "2:\n\t" TW_DEPTHWISE_STEP
-                   "sub r8, r8, #512\n\ttst r8, #65280\n\tbne 1b\n\t"
-                   "ldr r3, %[behind]\n\tcbz r3, 5f\n\t" TW_DEPTHWISE_TAIL "add r0, r0, r10\n\tstrb r11, [r0, r1]\n"
-                   "5:\n\t" TW_DEPTHWISE_MORE
-                   : "+r"(from), "+r"(across), "+r"(values), [left] "+m"(c->left)
-                   : TW_DEPTHWISE_OPERANDS, [y_next] "m"(y_next)
-                   : "r3", TW_DEPTHWISE_CLOBBERS);
+    if (wide)
+        TW_DEPTHWISE_LINES1(h);
+    else
+        TW_DEPTHWISE_LINES1(b);
 }
 
 /* Stride 2. r1: y, r3: start. */
-TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+#define TW_DEPTHWISE_LINES2(B)                                                                                         \
+    __asm volatile(                                                                                                    \
+        "ldm r2, {r4-r10}\n\tldr r3, %[start]\n"                                                                       \
+        "3:\n\tldr r2, %[head]\n\tldr lr, %[pad]\n\tcmp lr, #0\n\tbne 1f\n\t" TW_DEPTHWISE_LOAD(                       \
+            B) "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n"                                                     \
+               "1:\n\t" TW_DEPTHWISE_LOAD(B) "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_LOAD(  \
+                   B) TW_DEPTHWISE_THIRD "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n\t" TW_DEPTHWISE_FINISH_##B \
+        "str" #B " r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n\t"                                             \
+        "sub r8, r8, #256\n\ttst r8, #65280\n\tbne 1b\n\t"                                                             \
+        "ldr lr, %[behind]\n\tcmp lr, #0\n\tbeq 5f\n\t" TW_DEPTHWISE_LOAD(                                             \
+            B) "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_TAIL TW_DEPTHWISE_FINISH_##B         \
+        "str" #B " r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n"                                               \
+        "5:\n\t" TW_DEPTHWISE_MORE                                                                                     \
+        : "+r"(from), "+r"(to), "+r"(values), [left] "+m"(c->left)                                                     \
+        : TW_DEPTHWISE_OPERANDS, [y_next] "m"(c->y_next), [y_step] "m"(c->y_step)                                      \
+        : "r3", TW_DEPTHWISE_CLOBBERS)
+
+TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c, int wide) {
     register const int8_t *from __asm("r0") = x;
     register int8_t *to __asm("r1") = y;
     register const tw_depthwise_dsp_channel *values __asm("r2") = c;
-    __asm volatile(
-        "ldm r2, {r4-r10}\n\tldr r3, %[start]\n"
-        "3:\n\tldr r2, %[head]\n\tldr lr, %[pad]\n\tcmp lr, #0\n\tbne 1f\n\t" TW_DEPTHWISE_LOAD
-        "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n"
-        "1:\n\t" TW_DEPTHWISE_LOAD
-        "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_LOAD TW_DEPTHWISE_THIRD
-        "smlad r2, r11, r4, r3\n\tsmlabb r2, r12, r7, r2\n\t" TW_DEPTHWISE_FINISH
-        "strb r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n\tsub r8, r8, #256\n\ttst r8, #65280\n\tbne 1b\n\t"
-        "ldr lr, %[behind]\n\tcmp lr, #0\n\tbeq 5f\n\t" TW_DEPTHWISE_LOAD
-        "smlad r2, r11, r5, r2\n\tsmlabt r2, r12, r7, r2\n\t" TW_DEPTHWISE_TAIL
-        "strb r11, [r1]\n\tldr r12, %[y_step]\n\tadd r1, r1, r12\n"
-        "5:\n\t" TW_DEPTHWISE_MORE
-        : "+r"(from), "+r"(to), "+r"(values), [left] "+m"(c->left)
-        : TW_DEPTHWISE_OPERANDS, [y_next] "m"(c->y_next), [y_step] "m"(c->y_step)
-        : "r3", TW_DEPTHWISE_CLOBBERS);
+    if (wide)
+        TW_DEPTHWISE_LINES2(h);
+    else
+        TW_DEPTHWISE_LINES2(b);
 }
 
 #else
 
-TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+TW_INLINE void tw_depthwise_dsp_lines1(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c, int wide) {
     for (; c->left; --c->left, x += c->x_next, y += c->y_next) {
         int32_t acc = c->head;
-        if (!c->pad) acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c), c, c->start), x += c->step;
-        tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x, c);
+        if (!c->pad) acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c, wide), c, c->start), x += c->step;
+        tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x, c, wide);
         int32_t next = tw_depthwise_dsp_first(column, c, c->start);
         acc = tw_depthwise_dsp_second(column, c, acc), x += c->step;
         for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += c->step, y += c->y_step) {
-            column = tw_depthwise_dsp_load(x, c);
-            *y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, acc), c);
+            column = tw_depthwise_dsp_load(x, c, wide);
+            tw_depthwise_dsp_output(y, tw_depthwise_dsp_third(column, c, acc), c, wide);
             acc = tw_depthwise_dsp_second(column, c, next);
             next = tw_depthwise_dsp_first(column, c, c->start);
         }
-        if (c->behind) *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->y_step;
+        if (c->behind) tw_depthwise_dsp_output(y, acc + c->tail, c, wide), x += c->step, y += c->y_step;
     }
 }
 
-TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c) {
+TW_INLINE void tw_depthwise_dsp_lines2(const int8_t *x, int8_t *y, tw_depthwise_dsp_channel *c, int wide) {
     for (; c->left; --c->left, x += c->x_next, y += c->y_next) {
         int32_t acc = c->head;
-        if (!c->pad) acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c), c, c->start), x += c->step;
+        if (!c->pad) acc = tw_depthwise_dsp_first(tw_depthwise_dsp_load(x, c, wide), c, c->start), x += c->step;
         for (uint32_t steps = c->last >> 8 & 0xFFU; steps; --steps, x += 2 * c->step, y += c->y_step) {
-            const tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x + c->step, c);
-            acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c), c, acc);
-            *y = tw_depthwise_dsp_output(tw_depthwise_dsp_third(column, c, acc), c);
+            const tw_depthwise_dsp_column column = tw_depthwise_dsp_load(x + c->step, c, wide);
+            acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c, wide), c, acc);
+            tw_depthwise_dsp_output(y, tw_depthwise_dsp_third(column, c, acc), c, wide);
             acc = tw_depthwise_dsp_first(column, c, c->start);
         }
         if (!c->behind) continue;
-        acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c), c, acc);
-        *y = tw_depthwise_dsp_output(acc + c->tail, c), x += c->step, y += c->y_step;
+        acc = tw_depthwise_dsp_second(tw_depthwise_dsp_load(x, c, wide), c, acc);
+        tw_depthwise_dsp_output(y, acc + c->tail, c, wide), x += c->step, y += c->y_step;
     }
 }
 
@@ -182,20 +211,20 @@ TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16
 
 /* All lines of one channel of an image. w: int8 [3][3]; taps: room for them, zeros where padding is. */
 TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, int16_t *taps, const int32_t *ends,
-                                      int32_t shift, tw_depthwise_dsp_channel *c,
+                                      int32_t shift, tw_depthwise_dsp_channel *c, int wide,
                                       const tw_depthwise_conv2d_dsp_s8_params *p) {
     int32_t at = -p->lines[0] * p->x_line;
-    for (int k = 0; k < 9; ++k) taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(2 * w[k]);
-    c->mult = ends[1], c->rounding = tw_rounding(p->out_zero, shift);
+    for (int k = 0; k < 9; ++k) taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(wide ? w[k] : 2 * w[k]);
+    c->mult = ends[1], c->rounding = wide ? -(p->act_min == 0) : tw_rounding(p->out_zero, shift);
     for (int32_t edge = -1; edge <= 1; ++edge) {
         const int32_t lines = p->lines[edge + 1];
         if (lines == 0) continue;
         tw_depthwise_dsp_weights(c, taps, edge, ends[0], (uint32_t)(p->steps << 8 | shift), p->in_zero);
         c->left = lines;
         if (p->stride == 1)
-            tw_depthwise_dsp_lines1(x + (at - edge * p->x_line), y, c);
+            tw_depthwise_dsp_lines1(x + (at - edge * p->x_line), y, c, wide);
         else
-            tw_depthwise_dsp_lines2(x + (at - edge * p->x_line), y, c);
+            tw_depthwise_dsp_lines2(x + (at - edge * p->x_line), y, c, wide);
         at += lines * p->line_stride * p->x_line;
         y += lines * p->y_line;
     }
@@ -210,22 +239,30 @@ TW_INLINE void tw_depthwise_dsp_begin(tw_depthwise_dsp_channel *c, const tw_dept
     c->y_next = p->y_line - (p->steps + p->behind) * p->y_step;
 }
 
-TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
-    const tw_depthwise_conv2d_dsp_s8_params p = *params;
+/* All outputs before they are clamped; wide: int16, not int8. */
+TW_INLINE void tw_depthwise_dsp_images(const tw_depthwise_conv2d_dsp_s8_params *p, const void *const *in,
+                                       void *const *out, int wide) {
     const int8_t *w = (const int8_t *)in[1], *shift = (const int8_t *)in[3];
     const int32_t *ends = (const int32_t *)in[2];
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     int16_t taps[15] = {0};
     tw_depthwise_dsp_channel channel;
+    tw_depthwise_dsp_begin(&channel, p);
+    for (int32_t b = 0; b < p->batches; ++b, x += p->x_size, y += p->y_size)
+        for (int32_t i = 0, c = 0; i < p->in_c; ++i)
+            for (const int32_t end = c + p->multiplier; c < end; ++c)
+                tw_depthwise_dsp_image(x + (wide ? 2 * i : i), y + (wide ? 2 * c : c), w + 9 * c, taps, ends + 2 * c,
+                                       wide ? 0 : shift[c], &channel, wide, p);
+}
+
+TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
+    const tw_depthwise_conv2d_dsp_s8_params p = *params;
+    int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    tw_depthwise_dsp_begin(&channel, &p);
-    for (int32_t b = 0; b < p.batches; ++b, x += p.x_size, y += p.y_size)
-        for (int32_t i = 0, c = 0; i < p.in_c; ++i)
-            for (const int32_t end = c + p.multiplier; c < end; ++c)
-                tw_depthwise_dsp_image(x + i, y + c, w + 9 * c, taps, ends + 2 * c, shift[c], &channel, &p);
+    tw_depthwise_dsp_images(&p, in, out, 0);
     if (p.act_min > -128 || p.act_max < 127)
-        for (int32_t i = p.batches * p.y_size; i > 0; --i) y[-i] = (int8_t)tw_clamp(y[-i], p.act_min, p.act_max);
+        for (int32_t i = p.batches * p.y_size; i > 0; --i, ++y) *y = (int8_t)tw_clamp(*y, p.act_min, p.act_max);
 }
 
 #endif

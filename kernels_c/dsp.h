@@ -75,7 +75,16 @@ TW_INLINE int32_t tw_dual(uint32_t a, uint32_t b, int32_t acc) {
 #endif
 }
 
-/* acc + one half of a * one half of b: low and low, low and high, high and low. */
+/* The same in 64 bits. */
+TW_INLINE int64_t tw_dual64(uint32_t a, uint32_t b, int64_t acc) {
+#if defined(TW_DSP)
+    return __smlald((int32_t)a, (int32_t)b, acc);
+#else
+    return acc + (int64_t)tw_low(a) * tw_low(b) + (int64_t)tw_high(a) * tw_high(b);
+#endif
+}
+
+/* acc + one half of a * one half of b: low and low, low and high, high and low, high and high. */
 TW_INLINE int32_t tw_low_low(uint32_t a, uint32_t b, int32_t acc) {
 #if defined(TW_DSP)
     return __smlabb((int32_t)a, (int32_t)b, acc);
@@ -97,6 +106,25 @@ TW_INLINE int32_t tw_high_low(uint32_t a, uint32_t b, int32_t acc) {
     return __smlatb((int32_t)a, (int32_t)b, acc);
 #else
     return tw_add(acc, tw_high(a) * tw_low(b));
+#endif
+}
+
+TW_INLINE int32_t tw_high_high(uint32_t a, uint32_t b, int32_t acc) {
+#if defined(TW_DSP)
+    return __smlatt((int32_t)a, (int32_t)b, acc);
+#else
+    return tw_add(acc, tw_high(a) * tw_high(b));
+#endif
+}
+
+/* a * b / 2^32 rounded half up. */
+TW_INLINE int32_t tw_top(int32_t a, int32_t b) {
+#if defined(TW_DSP)
+    int32_t r;
+    __asm("smmulr %0, %1, %2" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+#else
+    return (int32_t)(((uint64_t)((int64_t)a * b) + 0x80000000U) >> 32);
 #endif
 }
 
@@ -169,6 +197,23 @@ TW_INLINE int32_t tw_shift_clamp8(int32_t x, int32_t shift) {
     }
 #endif
     return tw_clamp8(x >> shift);
+}
+
+/* x clamped to low..high: one instruction where these are known to the compiler and all of int16 or its positive half,
+ * as without an activation and with RELU. */
+TW_INLINE int16_t tw_clamp_s16(int32_t x, int32_t low, int32_t high) {
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__OPTIMIZE__)
+    if (__builtin_constant_p(low) && __builtin_constant_p(high) && high == INT16_MAX &&
+        (low == INT16_MIN || low == 0)) {
+        int32_t r;
+        if (low == 0)
+            __asm("usat %0, #15, %1" : "=r"(r) : "r"(x));
+        else
+            __asm("ssat %0, #16, %1" : "=r"(r) : "r"(x));
+        return (int16_t)r;
+    }
+#endif
+    return (int16_t)tw_clamp(x, low, high);
 }
 
 /* What tw_scaled adds before its shift: half of a step, and the output's zero point beyond it. zero -128..127, shift

@@ -48,6 +48,14 @@ TW_INLINE tw_v4 tw_v4_load(const int32_t *p, int32_t count) {
 #endif
 }
 
+TW_INLINE void tw_v4_store(int32_t *p, tw_v4 v) {
+#if defined(TW_MVE)
+    vstrwq_s32(p, v);
+#else
+    memcpy(p, v.lane, sizeof v.lane);
+#endif
+}
+
 /* count int8, sign-extended; zeros in the other lanes. */
 TW_INLINE tw_v4 tw_v4_load_s8(const int8_t *p, int32_t count) {
 #if defined(TW_MVE)

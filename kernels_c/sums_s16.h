@@ -17,6 +17,9 @@ typedef struct {
 /* a + b without signed overflow: wraps as two's complement does. */
 TW_INLINE int64_t tw_add64(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
+/* x clamped to the range of int32. */
+TW_INLINE int32_t tw_saturate(int64_t x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x; }
+
 /* x * mult / 2^right rounded half up: TFLM's MultiplyByQuantizedMultiplier of 64 bits. Beyond its range, it wraps. */
 TW_INLINE int32_t tw_scaled64(int64_t x, int32_t mult, int32_t right) {
     const uint64_t product = (uint64_t)x * (uint32_t)mult + (1ULL << (right - 1));

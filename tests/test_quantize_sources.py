@@ -99,6 +99,28 @@ def test_hybrid_operators_become_integer_ones(kind: str) -> None:
         np.testing.assert_allclose(peer([row[None]])[0][0], 0.1 * w @ row + 1, atol=0.05)
 
 
+def test_signs_squares_and_divisions_become_integers() -> None:
+    """Division where the divisor keeps away from 0; behind one that does not, it stays float."""
+    rng = np.random.default_rng(7)
+    b = Builder("arithmetic")
+    x = b.input("x", "FLOAT32", (1, 12))
+    square = b.op("SQUARE", [b.op("NEG", [x])])
+    above = b.op("ADD", [square, np.array([1], np.float32)])
+    graph = b.graph([b.op("DIV", [x, above]), b.op("DIV", [above, b.op("ABS", [x])])])
+    data = rng.uniform(-2, 2, (50, 12)).astype(np.float32)
+    made = convert(graph, quantize="int8", calibration={"x": data})
+    divisions = [n for n in made.nodes if n.op == "DIV"]
+    assert [n.output.type for n in divisions] == ["INT8", "FLOAT32"]
+    assert not {"NEG", "SQUARE"} & {n.op for n in made.nodes}
+    peer = open_peer("tflm", write(made), 2)
+    scale, zero = made.inputs[0].scale, made.inputs[0].zero
+    for row in data[:20]:
+        q = np.rint(row / scale + zero).clip(-128, 127).astype(np.int8)
+        real = (q - np.float32(zero)) * np.float32(scale)
+        got = (peer([q[None]])[0][0].astype(np.float32) - made.outputs[0].zero) * made.outputs[0].scale
+        np.testing.assert_allclose(got, real / (1 + real**2), atol=0.03)
+
+
 # -- several graphs ----------------------------------------------------------------------------------------------------
 
 

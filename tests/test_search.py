@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import signal
-import subprocess
 import sys
-import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from itertools import product
@@ -21,19 +14,22 @@ import pytest
 
 import twinfer
 from twinfer.bench.models import float_model
+from twinfer.bench.peers import open_peer
 from twinfer.bench.quantisers import run_twinfer
 from twinfer.bench.train_digits import load
-from twinfer.cli import main
 from twinfer.converter.build import Builder
+from twinfer.converter.calibrate import run
 from twinfer.converter.search import trial as trial_module
 from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
+from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Bench
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan import make_plan
-from twinfer.runtime.target import GENERIC
+from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.session import Session
+from twinfer.runtime.target import DSP
 
 #: Quick: few methods, trials and samples.
 FEW: dict[str, Any] = {"methods": ("minmax", "percentile-99.9"), "trials": 24, "calibrate": 24, "jobs": 1}
@@ -95,9 +91,21 @@ def test_loss_and_cost_are_those_of_the_file(digits: Graph, data: dict[str, Any]
     assert len({trial.loss for trial in found.trials}) > 1
 
 
+def test_tflm_runs_the_models_of_the_front_with_our_bits(found: Found) -> None:
+    """Layers of int4, int8 and int16x8 side by side among them; floats may differ in the last bit."""
+    models = [found.graph(trial) for trial in found.front if "float" not in dict(trial.setting.layers).values()]
+    assert len(models) > 2
+    for graph in models:
+        values = random_inputs(graph, 3)
+        session = Session(make_plan(graph))
+        run(session, dict(zip(graph.inputs, values, strict=True)))
+        (theirs,) = open_peer("tflm", write(graph), 1)(values)
+        np.testing.assert_array_equal(session.view(graph.outputs[0]), theirs)
+
+
 def test_the_same_again_for_the_same_seed_only(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
-    again = twinfer.search(digits, plain, BUDGET, **ERROR)
-    assert (again.trials, again.chosen, again.search) == (found.trials, found.chosen, found.search)
+    again = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 7})
+    assert (again.trials, again.search) == (found.trials[:7], found.search)
     other = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 2}, seed=1)
     assert other.trials != found.trials[:2]
 
@@ -145,7 +153,7 @@ IC = {"input": np.random.default_rng(1).uniform(size=(4, 32, 32, 3)).astype(np.f
 def cluster() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     how = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**how, protocol="tcp", host="127.0.0.1") as made:
+    with distributed.LocalCluster(**how) as made:
         yield made
 
 
@@ -197,6 +205,11 @@ def test_workers_that_die(digits: Graph, data: dict[str, Any]) -> None:
         twinfer.search(digits, data, 0.1, executor=Dies(), **FEW)
 
 
+def test_workers_that_do_not_see_the_job() -> None:
+    with pytest.raises(ToolError, match=r"cannot read /none/job: No such file.*TMPDIR"):
+        trial_module.work("/none/job", "trial", Setting("int8", "minmax"))
+
+
 def test_a_trial_that_fails_is_a_row(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     real = trial_module.quantize
 
@@ -218,7 +231,7 @@ def test_a_trial_that_fails_is_a_row(digits: Graph, data: dict[str, Any], monkey
 
 
 def test_without_labels_the_float_model_is_right(digits: Graph, data: dict[str, Any]) -> None:
-    found = twinfer.search(digits, {"input": data["input"]}, 0.2, **FEW)
+    found = twinfer.search(digits, {"input": data["input"]}, 0.2, **{**FEW, "trials": 4})
     assert found.job.judge.float_score == 1
     assert found.chosen is not None
     assert found.chosen.loss == pytest.approx(1 - found.chosen.score)
@@ -244,12 +257,44 @@ def test_targets_and_errors_of_a_regression() -> None:
         assert found.chosen.loss <= 0.001 < max(trial.loss for trial in found.trials)
 
 
-def test_the_arena_as_cost(digits: Graph, data: dict[str, Any]) -> None:
-    found = twinfer.search(digits, data, 0.05, cost="arena", **{**FEW, "trials": 6})
+@pytest.mark.parametrize("cost", ["arena", "constants"])
+def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, Any]) -> None:
+    found = twinfer.search(digits, plain, 0.05, cost=cost, target=DSP, **{**ERROR, "trials": 4})
     for trial in found.trials:
-        assert trial.cost == make_plan(found.graph(trial), GENERIC).arena_bytes
+        assert trial.cost == getattr(make_plan(found.graph(trial), DSP), f"{cost}_bytes".replace("ts_b", "t_b"))
     assert found.chosen is not None
-    assert found.float_cost > 2 * found.chosen.cost
+    assert found.chosen.cost < found.float_cost
+
+
+def test_equalised_weights_are_another_model(digits: Graph, plain: dict[str, Any]) -> None:
+    found, other = (twinfer.search(digits, plain, 0.05, equalize=e, **{**ERROR, "trials": 1}) for e in (False, True))
+    assert other.search["model"] != found.search["model"]
+    assert other.trials[0].loss != found.trials[0].loss
+    np.testing.assert_allclose(other.job.judge.floats[0], found.job.judge.floats[0], atol=1e-5)
+
+
+def operators(graph: Graph, content: bytes, target: Any) -> int:
+    return len(graph.nodes)
+
+
+def test_a_cost_of_ones_own(digits: Graph, plain: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"cannot be sent the cost.*lambda"):
+        twinfer.search(digits, plain, 0.05, cost=lambda graph, content, target: 1, **{**ERROR, "jobs": 2})
+    found = twinfer.search(digits, plain, 0.05, cost=operators, **{**ERROR, "trials": 2})
+    assert [trial.cost for trial in found.trials] == [found.float_cost] * 2 == [len(digits.nodes) - 1] * 2
+    assert found.search["cost"] == "operators"
+
+
+def test_layers_that_cannot_be_quantised_alone_are_raised_in_the_order_of_the_graph(
+    digits: Graph, plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise UnsupportedOperatorError("not alone")
+
+    monkeypatch.setattr(trial_module, "sensitivity", fails)
+    found = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 16})
+    (raised,) = next(trial.setting.layers for trial in found.trials if trial.setting.layers)
+    assert raised == (found.graph(found.trials[0]).nodes[0].output.name, "int8")
 
 
 def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], tmp_path: Path) -> None:
@@ -259,6 +304,9 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
     plain, ruled = twinfer.search(digits, data, 0.05, **how).trials
     assert (plain.setting.recipe, ruled.setting.recipe) == ("", "first.toml")
     assert ruled.cost > 1.5 * plain.cost
+    (tmp_path / "prunes.toml").write_text('[[rule]]\noperator = "CONV_2D"\nprune = 0.5\n')
+    with pytest.raises(InvalidArgumentError, match=r"prunes\.toml: a search quantises alone"):
+        twinfer.search(digits, data, 0.05, **{**how, "recipes": [tmp_path / "prunes.toml"]})
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "first.toml").write_text("")
     with pytest.raises(InvalidArgumentError, match="called the same"):
@@ -289,94 +337,3 @@ def test_a_model_that_is_quantised_already(data: dict[str, Any]) -> None:
     rows = {"input": np.random.default_rng(1).integers(-128, 128, (40, 8, 8, 1), np.int8)}
     with pytest.raises(InvalidArgumentError, match="search takes a float model"):
         twinfer.search(int8_model("digits"), rows, 0.1, **FEW)
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
-
-COMMAND = ("search", "digits_float32", "--methods", "minmax", "--calibrate", "24", "--jobs", "1")
-
-
-@pytest.fixture
-def file(data: dict[str, Any], tmp_path: Path) -> str:
-    np.savez(tmp_path / "data.npz", **data)
-    return str(tmp_path / "data.npz")
-
-
-def test_the_command(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = {key: str(tmp_path / f"made.{key}") for key in ("tflite", "json", "html", "jsonl")}
-    files = ("-o", names["tflite"], "--json", names["json"], "--html", names["html"], "--resume", names["jsonl"])
-    how = ("--data", file, "--max-loss", "0.02", "--trials", "14", *files)
-    assert main([*COMMAND, *how]) == 0
-    text = capsys.readouterr().out
-    told = json.loads(Path(names["json"]).read_text())
-    chosen = told["trials"][told["chosen"]]
-    (line,) = [line for line in text.splitlines() if line.startswith("→")]
-    assert f"{chosen['cost']:,}" in line
-    assert chosen["setting"]["precision"] in line
-    assert Path(names["tflite"]).stat().st_size == chosen["cost"]
-    assert sum(trial["front"] for trial in told["trials"]) == text.count("%") - 1
-    assert main([*COMMAND, *how, "--all"]) == 0
-    every = capsys.readouterr().out
-    assert every.count("%") == len(told["trials"]) + 1
-    assert json.loads(Path(names["json"]).read_text()) == told, "with the seconds: from the journal"
-    _check_page(Path(names["html"]).read_text(), len(told["trials"]))
-
-
-def _check_page(page: str, trials: int) -> None:
-    """A picture with a point a trial, all inside it; nothing comes from elsewhere."""
-    picture = ElementTree.fromstring(re.findall(r"<svg.*?</svg>", page, re.DOTALL)[0])
-    points = list(picture.iter("{http://www.w3.org/2000/svg}circle"))
-    assert len(points) == trials
-    for key, size in (("cx", "width"), ("cy", "height")):
-        assert all(0 < float(point.get(key, "nan")) < float(picture.get(size, "nan")) for point in points)
-    assert not re.search(r"(src|href)=|url\(", page)
-
-
-def test_a_budget_that_nothing_meets(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """8 steps of int4 weights cannot give the float model's outputs."""
-    output = tmp_path / "none.tflite"
-    arrays = dict(np.load(file))
-    del arrays["labels"]
-    np.savez(file, **arrays)
-    how = ("--metric", "error", "--max-loss", "1e-9", "--precisions", "int4", "--trials", "3", "-o", str(output))
-    assert main([*COMMAND, "--data", file, *how]) == 1
-    said = capsys.readouterr()
-    assert "Pareto front of 3" in said.out
-    least = min(float(loss) for loss in re.findall(r" (0\.\d{5}) ", said.out))
-    assert f"none of 3 trials loses at most 1e-09: the least loss found is {least:.5f} (int4" in said.err
-    assert not output.exists()
-
-
-def test_all_trials_failed(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def fails(*_: Any) -> Any:
-        raise UnsupportedOperatorError("not at all")
-
-    monkeypatch.setattr(trial_module, "quantize", fails)
-    assert main([*COMMAND, "--data", file, "--max-loss", "0.1", "--html", str(Path(file).with_name("a.html"))]) == 1
-    said = capsys.readouterr()
-    assert "all 3 trials failed; the first one: not at all" in said.err
-    assert said.out.count("failed: ") == 3
-
-
-def test_wrong_arguments(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*COMMAND, "--data", file, "--max-loss", "0.1", "--methods", "best"]) == 2
-    assert "'best' is no method" in capsys.readouterr().err
-    assert main([*COMMAND, "--data", "none.npz", "--max-loss", "0.1"]) == 2
-    assert "none.npz" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_all_processes_and_leaves_the_journal(file: str, tmp_path: Path) -> None:
-    journal = tmp_path / "j.jsonl"
-    command = [sys.executable, "-m", "twinfer", "search", "digits_float32", "--data", file, "--max-loss", "0"]
-    command += ["--jobs", "2", "--trials", "2000", "--resume", str(journal)]
-    out = subprocess.PIPE
-    process = subprocess.Popen(command, stdout=out, stderr=out, text=True, start_new_session=True)
-    until = time.monotonic() + 120
-    while time.monotonic() < until and not (journal.exists() and journal.read_bytes().count(b"\n") > 2):
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    said, erred = process.communicate(timeout=60)
-    assert (process.returncode, said, erred) == (130, "", "")
-    for line in journal.read_text().splitlines():
-        assert set(json.loads(line)) == {"model", "data", "search", "key", "value"}

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twinfer.cli_storage import add_storage, add_storages
 from twinfer.runtime.errors import TwinferError
 
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
@@ -125,6 +126,7 @@ def _add_bench(commands: Any) -> None:
     _add_targets(command)
     about = f"on microcontrollers, one or several with commas: {_OPTIMIZE}"
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
+    add_storages(command)
     about = "on microcontrollers, what to measure (default: both)"
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
@@ -296,6 +298,7 @@ def _add_verify(commands: Any) -> None:
     command.add_argument("--against", metavar="PEERS", help=about)
     _add_targets(command)
     _add_optimize(command, f"on microcontrollers, {_OPTIMIZE}")
+    add_storage(command)
     command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
@@ -352,6 +355,7 @@ def _add_compile(commands: Any) -> None:
         help="a function a layer, or shared kernels called from a table (default: compiled)",
     )
     _add_optimize(command, _OPTIMIZE)
+    add_storage(command)
     about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
     command.add_argument("--guard", action="store_true", help=about)
 
@@ -367,7 +371,8 @@ def compile(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     board = None if arguments.target == "generic" else card(arguments.target)
     target = board.target if board else GENERIC if arguments.target == "generic" else HOST
-    plan = make_plan(source.graph, target.optimized(arguments.optimize))
+    target = target.optimized(arguments.optimize).storing(arguments.weights, arguments.decode)
+    plan = make_plan(source.graph, target)
     name = arguments.name or identifier(source.name)
     how = {"mode": arguments.mode, "guard": arguments.guard, "card": board}
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)

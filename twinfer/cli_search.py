@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from twinfer.converter.search.find import Found
+    from twinfer.converter.search.find import Found, How
     from twinfer.converter.search.trial import Trial
+    from twinfer.runtime.target import Target
 
 EXAMPLES = (
     "model.onnx --data samples.npz --max-loss 0.01 -o model.tflite",
@@ -29,7 +30,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a float .onnx or .tflite file, or the name of a built-in model"
     command.add_argument("model", metavar="MODEL", help=about)
     about = "a .npz file: an array for every input by its name, samples along the first axis; and, if there are any, "
-    about += "the labels: whole numbers are classes, floats targets (without: what the float model says)"
+    about += "one called labels: whole numbers are classes, floats targets (without: what the float model says)"
     command.add_argument("--data", required=True, metavar="DATA", help=about)
     about = "the most that may be lost: of the share of right answers, or in relative squared error (0.01: 1 %%)"
     command.add_argument("--max-loss", required=True, type=float, metavar="LOSS", help=about)
@@ -48,9 +49,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _add_space(command: argparse.ArgumentParser) -> None:
-    about = "bytes of the .tflite file (flash, the default), of its constants alone, or of the arena on --target"
-    command.add_argument("--cost", choices=["flash", "constants", "arena"], default="flash", help=about)
-    about = "what the arena is planned for: generic (any 32-bit machine, the default), host, cortex-m4, …"
+    about = "bytes of the .tflite file (flash, the default), of the constants or the arena that compiled C has on "
+    about += "--target, or instructions of one inference there, counted under QEMU, which takes seconds a trial"
+    command.add_argument("--cost", choices=["flash", "constants", "arena", "instructions"], default="flash", help=about)
+    about = "generic (any 32-bit machine, the default), host, cortex-m4, … or a .toml file that describes a board"
     command.add_argument("--target", default="generic", help=about)
     about = "methods of calibration, with commas: minmax, moving-average, percentile, percentile-P, mse, entropy"
     command.add_argument("--methods", type=_names, metavar="NAMES", help=f"{about} (default: all)")
@@ -60,6 +62,8 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     command.add_argument("--recipe", action="append", default=[], metavar="FILE", help=about)
     about = "type of the model's inputs and outputs (default: that of its precision)"
     command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
+    about = "give neighbouring layers' weights alike ranges first, as --equalize of convert"
+    command.add_argument("--equalize", action="store_true", help=about)
     command.add_argument("--trials", type=int, default=64, metavar="N", help="trials at most (default: 64)")
     about = "of the split of the samples and of the search; the same seed finds the same (default: 0)"
     command.add_argument("--seed", type=int, default=0, help=about)
@@ -102,19 +106,30 @@ def search(arguments: argparse.Namespace) -> int:
 
 
 def _found(arguments: argparse.Namespace) -> Found:
-    from twinfer.cli_convert import shapes_of, source_of
-    from twinfer.converter.search.find import How
+    from twinfer.cli_convert import source_of
     from twinfer.converter.search.find import search as find
     from twinfer.terminal import progress
 
+    how, source = _how(arguments), source_of(arguments.model)
+    with progress(max(1, arguments.trials)) as told:
+        how["progress"] = lambda done, total, what: told(done, f"{done} of at most {total}" if done else what, 0)
+        return find(source, arguments.data, arguments.max_loss, **how)
+
+
+def _how(arguments: argparse.Namespace) -> How:
+    """The arguments of ``search`` but for model, data and budget."""
+    from twinfer.cli_convert import shapes_of
+
+    cost, target = _cost(arguments.cost, arguments.target)
     how: How = {
         "calibration": arguments.calibration,
         "calibrate": arguments.calibrate,
         "metric": arguments.metric,
-        "cost": arguments.cost,
-        "target": _target(arguments.target),
+        "cost": cost,
+        "target": target,
         "recipes": arguments.recipe,
         "inference_type": arguments.inference_type and arguments.inference_type.upper(),
+        "equalize": arguments.equalize,
         "trials": arguments.trials,
         "seed": arguments.seed,
         "jobs": arguments.jobs,
@@ -126,20 +141,24 @@ def _found(arguments: argparse.Namespace) -> Found:
         how["methods"] = arguments.methods
     if arguments.precisions is not None:
         how["precisions"] = arguments.precisions
-    source = source_of(arguments.model)
-    with progress(max(1, arguments.trials)) as told:
-        how["progress"] = lambda done, total, what: told(done, f"{done} of {total} at most", 0)
-        return find(source, arguments.data, arguments.max_loss, **how)
+    return how
 
 
-def _target(name: str) -> Any:
+def _cost(cost: str, target: str) -> tuple[Any, Target]:
+    """``cost`` and ``target`` of ``How``."""
+    from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.target import GENERIC, HOST
     from twinfer.targets import card
 
-    if name == "generic":
-        return GENERIC
-    board = card(name)
-    return board.target if board else HOST
+    board = None if target == "generic" else card(target)
+    machine = board.target if board else GENERIC if target == "generic" else HOST
+    if cost != "instructions":
+        return cost, machine
+    if board is None:
+        raise InvalidArgumentError("--cost instructions needs a microcontroller to count on: --target cortex-m4, …")
+    from twinfer.bench.embedded import Instructions
+
+    return Instructions(target), machine
 
 
 def _write(found: Found, output: str) -> None:
@@ -165,7 +184,7 @@ def document(found: Found) -> dict[str, Any]:
     return {
         "schema": 1,
         "max_loss": found.max_loss,
-        **found.search,
+        **{key: value for key, value in found.search.items() if key != "search"},
         "float": {"cost": found.float_cost, "score": found.job.judge.float_score},
         "chosen": None if found.chosen is None else found.trials.index(found.chosen),
         "trials": [{**_row(trial), "front": trial.setting in front} for trial in found.trials],
@@ -207,7 +226,7 @@ def _table(found: Found, trials: Sequence[Trial]) -> Table:
     metric, cost = found.search["metric"], found.search["cost"]
     kind = "Trials" if len(trials) > len(found.front) else "Pareto front"
     title = f"{kind} of {len(found.trials)}, a loss of at most {found.max_loss:g} allowed"
-    figures = (f"{cost} B", "of float", "loss", SCORES[metric], "SNR dB")
+    figures = ("instructions" if cost == "instructions" else f"{cost} B", "of float", "loss", SCORES[metric], "SNR dB")
     made = table(title, "<", *figures, "<precision", "<method", "<corrections", "<layers apart")
     float_cost = found.float_cost
     score = f"{found.job.judge.float_score:.4f}"

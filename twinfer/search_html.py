@@ -23,7 +23,8 @@ def search_html(found: Found, name: str) -> str:
     search, good = found.search, [trial for trial in found.trials if not trial.error]
     about = f"{len(found.trials)} trials ({len(found.trials) - len(good)} failed), seed {search['seed']}; "
     about += f"{search['calibrated']:,} samples calibrated on, {search['judged']:,} others judged. "
-    about += f"Float model: {found.float_cost:,} bytes, score {found.job.judge.float_score:.4f}."
+    about += f"Float model: {search['cost']} {found.float_cost:,}, score {found.job.judge.float_score:.4f}. "
+    about += "Losses beyond the picture lie on its upper edge."
     parts = [f"<p>{escape(about)}</p>\n", *([_picture(found, good)] if good else []), _table(found)]
     return page(f"{name}: cheapest quantisation that loses at most {found.max_loss:g}", parts)
 
@@ -76,7 +77,7 @@ def _axes(found: Found, good: Sequence[Trial], x: Scale, y: Scale) -> Iterator[s
         yield f'<text x="{_LEFT - 8}" y="{y(loss) + 5:.1f}" text-anchor="end">{loss:.4g}</text>'
     for cost in sorted({min(costs), (min(costs) + max(costs)) // 2, max(costs)}):
         yield f'<text x="{x(cost):.1f}" y="{_ABOVE + _HEIGHT + 20}" text-anchor="middle">{cost:,}</text>'
-    label = f"{found.search['cost']}, bytes"
+    label = found.search["cost"]
     yield f'<text x="{_LEFT + _WIDTH}" y="{_ABOVE + _HEIGHT + 44}" text-anchor="end">{escape(label)}</text>'
     yield f'<text x="0" y="{_ABOVE}">loss</text>'
 
@@ -86,14 +87,14 @@ def _point(found: Found, trial: Trial, x: float, y: float) -> str:
     colour = _KINDS[trial.setting.precision]
     fill = colour if trial in found.front else "none"
     size = 9 if trial == found.chosen else 4
-    title = f"<title>{escape(f'{trial.setting}: {trial.cost:,} bytes, loss {trial.loss:.5f}')}</title>"
+    title = f"<title>{escape(f'{trial.setting}: cost {trial.cost:,}, loss {trial.loss:.5f}')}</title>"
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" fill="{fill}" stroke="{colour}">{title}</circle>'
 
 
 def _table(found: Found) -> str:
-    heads = ("setting", "bytes", "loss", "score", "SNR dB")
+    heads = ("setting", found.search["cost"], "loss", "score", "SNR dB")
     rows = "".join(_line(found, trial) for trial in found.front)
-    head = "".join(f"<th>{h}</th>" for h in heads)
+    head = "".join(f"<th>{escape(h)}</th>" for h in heads)
     return f"<table><caption>Pareto front</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>\n"
 
 

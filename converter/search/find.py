@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from twinfer.converter.convert import optimised
+from twinfer.converter.passes import TO_QUANTIZE
+from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.recipe import read_recipe
 from twinfer.converter.samples import Samples
-from twinfer.converter.search.data import gather
+from twinfer.converter.search.data import Data, gather
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.space import METHODS, PRECISIONS, Space
 from twinfer.converter.search.strategy import Ledger, Told, explore
-from twinfer.converter.search.trial import COSTS, Bench, Job, Trial, make_job
+from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
 from twinfer.converter.source import Shapes, Source
+from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.target import GENERIC, Target
@@ -29,6 +32,9 @@ from twinfer.runtime.tflite import read
 #: Trials at most, if nothing else is said.
 TRIALS = 64
 
+#: The arguments that say what a trial is judged by.
+_JUDGED = ("metric", "cost", "target", "inference_type")
+
 
 class How(TypedDict, total=False):
     """The arguments of ``search`` beside model, data and budget."""
@@ -36,12 +42,13 @@ class How(TypedDict, total=False):
     calibration: Samples | None
     calibrate: int | None
     metric: str
-    cost: str
+    cost: str | Cost
     target: Target
     methods: Sequence[str]
     precisions: Sequence[str]
     recipes: Sequence[str | os.PathLike[str]]
     inference_type: str | None
+    equalize: bool
     trials: int
     seed: int
     executor: Executor | None
@@ -55,13 +62,15 @@ class How(TypedDict, total=False):
 @dataclass(frozen=True)
 class Found:
     """What a search came to: all ``trials`` in the order proposed, the Pareto ``front`` by rising cost, and the
-    ``chosen`` one of it, None if no setting is inside the budget. ``search``: how it was set up."""
+    ``chosen`` one of it, None if no setting is inside the budget. ``search``: how it was set up;
+    ``float_cost``: what the float model costs."""
 
     max_loss: float
     trials: tuple[Trial, ...]
     front: tuple[Trial, ...]
     chosen: Trial | None
     search: Mapping[str, Any]
+    float_cost: int
     job: Job = field(repr=False)
 
     @property
@@ -69,18 +78,11 @@ class Found:
         """The trial of least loss; None if all failed."""
         return self.front[-1] if self.front else None
 
-    @property
-    def float_cost(self) -> int:
-        """What the float model costs."""
-        return COSTS[self.job.cost](read(self.job.model), self.job.model, self.job.target)
-
     def graph(self, trial: Trial | None = None) -> Graph:
         """The model of a trial, by default of the chosen one.
 
         InvalidArgumentError if there is none, ToolError if this machine makes another of it than its worker did.
         """
-        from twinfer.converter.write import write
-
         trial = trial or self.chosen
         if trial is None or trial.error:
             raise InvalidArgumentError(
@@ -103,41 +105,41 @@ def search(
     samples along the first axis, and, if wanted, "labels": whole numbers are classes, floats targets; without them
     the float model's own outputs are (``loss.Judge`` defines the loss; ``metric``: "auto", "answers", "error").
     ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: bytes of
-    the file ("flash"), of its "constants", or of the "arena" in the plan for ``target``. ``methods``, ``precisions``
-    and ``recipes`` (files) are what is combined, ``trials`` the most there may be, ``seed`` that of split and search:
-    with the same arguments the same is found, whoever does the work (``executor``, ``jobs``, ``dask``: see
-    ``workers.workers``). ``journal``: a file that keeps every trial, and spares a second run those that it has.
-    ``progress(done, total, what)``. The loss is that on the samples that the setting was chosen by: of many settings
-    some are lucky, so that a last word needs samples that the search has not seen.
+    the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a graph, its
+    file and the target that can be pickled. ``methods``, ``precisions`` and ``recipes`` (files) are what is combined,
+    ``trials`` the most there may be, ``seed`` that of split and search: with the same arguments the same is found,
+    whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps
+    every trial, and spares a second run those that it has. ``progress(done, total, what)`` is called after each.
+    ``inference_type``, ``equalize`` and ``shapes``: as ``convert`` has them.
 
-    A trial that fails is one with an ``error``. InvalidArgumentError for arguments and data that do not fit, ToolError
-    for workers that do not work; other TwinferErrors as those of ``convert``.
+    A trial that fails is one with an ``error``. The loss is that on the samples that settings were chosen by: of many
+    some are lucky, so that the last word needs samples that the search has not seen.
+
+    InvalidArgumentError for arguments and data that do not fit, ToolError for workers that do not work; other
+    TwinferErrors as those of ``convert``.
     """
-    seed, limit = how.get("seed", 0), how.get("trials", TRIALS)
-    _check(max_loss, limit, seed)
+    _check(max_loss, how)
+    seed, limit, told = how.get("seed", 0), how.get("trials", TRIALS), how.get("progress")
     space = _space(how)
-    graph = optimised(source, how.get("shapes"))
+    graph = optimised(source, how.get("shapes"), (*TO_QUANTIZE, *([equalize] if how.get("equalize") else [])))
     samples = gather(graph, data, how.get("calibration"), seed=seed, count=how.get("calibrate"))
-    job = make_job(
-        graph,
-        samples,
-        metric=how.get("metric", "auto"),
-        cost=how.get("cost", "flash"),
-        target=how.get("target", GENERIC),
-        inference_type=how.get("inference_type"),
-    )
+    model, setup = write(graph), _setup(how, samples)
+    about: dict[str, Any] = {"model": hashlib.sha256(model).hexdigest(), "data": samples.sha256, "search": setup}
+    journal = Journal(how.get("journal"), **about)
+    if told is not None:
+        told(0, limit, "calibration")
+    job = make_job(model, samples, **{key: how[key] for key in _JUDGED if key in how})  # type: ignore[literal-required]
     _check_step(job, max_loss)
-    setup = _setup(job, seed)
-    model = hashlib.sha256(job.model).hexdigest()
-    journal = Journal(how.get("journal"), model, samples.sha256, setup)
+    float_cost = job.price(read(model), model)
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
-        ledger = Ledger(hands, journal, limit, max_loss, how.get("progress"))
-        explore(ledger, space, read(job.model), seed)
-    about = {**setup, "model": model, "data": samples.sha256, "trials": limit}
-    return Found(max_loss, tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen(), about, job)
+        ledger = Ledger(hands, journal, limit, max_loss, told)
+        explore(ledger, space, read(model), seed)
+    found = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
+    return Found(max_loss, *found, {**about, **setup, "metric": job.judge.metric}, float_cost, job)
 
 
-def _check(max_loss: float, limit: int, seed: int) -> None:
+def _check(max_loss: float, how: How) -> None:
+    limit, seed = how.get("trials", TRIALS), how.get("seed", 0)
     if not (math.isfinite(max_loss) and max_loss >= 0):
         raise InvalidArgumentError(f"a loss of at most {max_loss} is no budget: give 0 or more")
     if limit < 1:
@@ -149,9 +151,12 @@ def _check(max_loss: float, limit: int, seed: int) -> None:
 def _space(how: How) -> Space:
     """The recipes' rules are read here; workers get them, not the files."""
     files = [Path(path) for path in how.get("recipes", ())]
-    rules = {path.name: read_recipe(path).rules for path in files}
-    if len(rules) < len(files):
+    recipes = {path.name: read_recipe(path) for path in files}
+    if len(recipes) < len(files):
         raise InvalidArgumentError("two recipes are called the same: give their files different names")
+    if coarse := [name for name, recipe in recipes.items() if recipe.prunes or recipe.clusters]:
+        raise InvalidArgumentError(f"{coarse[0]}: a search quantises alone, it cannot prune or cluster: prune first")
+    rules = {name: recipe.rules for name, recipe in recipes.items()}
     return Space(how.get("methods", METHODS), how.get("precisions", PRECISIONS), rules)
 
 
@@ -165,15 +170,16 @@ def _check_step(job: Job, max_loss: float) -> None:
         )
 
 
-def _setup(job: Job, seed: int) -> dict[str, Any]:
+def _setup(how: How, data: Data) -> dict[str, Any]:
     """What a trial's outcome depends on beside model, data and setting."""
-    calibrated, judged = (len(next(iter(arrays.values()))) for arrays in (job.calibration, job.judged))
+    cost, target = how.get("cost", "flash"), how.get("target", GENERIC)
+    calibrated, judged = (len(next(iter(arrays.values()))) for arrays in (data.calibration, data.judged))
     return {
-        "seed": seed,
+        "seed": how.get("seed", 0),
         "calibrated": calibrated,
         "judged": judged,
-        "metric": job.judge.metric,
-        "cost": job.cost,
-        "target": f"{job.target.name}, {job.target.optimize}",
-        "inference_type": job.inference_type,
+        "metric": how.get("metric", "auto"),
+        "cost": cost if isinstance(cost, str) else getattr(cost, "__qualname__", str(cost)),
+        "target": f"{target.name}, {target.optimize}",
+        "inference_type": how.get("inference_type"),
     }

@@ -8,7 +8,7 @@ trials are left go to random neighbours of the two settings between which the bu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
@@ -25,7 +25,7 @@ from twinfer.runtime.graph import Graph
 #: Neighbours in one round: no number of workers, so that these do not change what is found.
 ROUND = 8
 
-#: ``told(done, total, what)`` before the first trial and after every one.
+#: ``told(done, total, what)``: trials done, how many there may be, and what was done last.
 Told = Callable[[int, int, str], None]
 
 
@@ -59,7 +59,7 @@ class Ledger:
     def _noted(self, settings: Sequence[Setting]) -> dict[Setting, Trial]:
         """Those that the journal has."""
         pairs = ((setting, self._journal.get({"trial": setting.json()})) for setting in settings)
-        return {setting: Trial(setting, **value) for setting, value in pairs if value is not None}
+        return {setting: Trial(setting, **value) for setting, value in pairs if value and set(value) == _VALUES}
 
     def orders(self, settings: Sequence[Setting]) -> dict[Setting, tuple[str, ...]]:
         """For each its layers, the most sensitive one first."""
@@ -95,10 +95,11 @@ class Ledger:
         return [trial.setting for trial in (known[first], *known[first - 1 : first])]
 
 
+_VALUES = {field.name for field in fields(Trial)} - {"setting"}
+
+
 def _value(trial: Trial) -> dict[str, Any]:
-    found = asdict(trial)
-    del found["setting"]
-    return found
+    return {name: getattr(trial, name) for name in _VALUES}
 
 
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.converter.affine import fed, real
 from twinfer.converter.calibrate import Observed, calibrate, run
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice
-from twinfer.converter.report import fed, real, sensitivity
+from twinfer.converter.report import sensitivity
 from twinfer.converter.rounding import grams
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError, TwinferError
+from twinfer.runtime.errors import InvalidArgumentError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan
@@ -41,8 +42,8 @@ def flash(graph: Graph, content: bytes, target: Target) -> int:
 
 
 def constants(graph: Graph, content: bytes, target: Target) -> int:
-    """Bytes of weights and biases alone, which is what compiled C keeps of the file, scales and a little code aside."""
-    return sum(t.data.nbytes for t in graph.tensors if t.data is not None)
+    """Bytes of the constants in the plan for the target: what compiled C keeps of a model in flash beside its code."""
+    return make_plan(graph, target).constant_bytes
 
 
 def arena(graph: Graph, content: bytes, target: Target) -> int:
@@ -50,7 +51,7 @@ def arena(graph: Graph, content: bytes, target: Target) -> int:
     return make_plan(graph, target).arena_bytes
 
 
-#: Of a quantised graph, its file and the target what it costs.
+#: Of a graph, its file and the target what it costs.
 Cost = Callable[[Graph, bytes, Target], int]
 
 COSTS: dict[str, Cost] = {"flash": flash, "constants": constants, "arena": arena}
@@ -88,18 +89,28 @@ class Job:
     calibration: Arrays
     judged: Arrays
     judge: Judge
-    cost: str
+    cost: str | Cost
     target: Target
     inference_type: str | None
 
+    def price(self, graph: Graph, content: bytes) -> int:
+        """What a graph costs."""
+        cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
+        return cost(graph, content, self.target)
+
 
 def make_job(
-    graph: Graph, data: Data, *, metric: str, cost: str, target: Target = GENERIC, inference_type: str | None = None
+    model: bytes,
+    data: Data,
+    *,
+    metric: str = "auto",
+    cost: str | Cost = "flash",
+    target: Target = GENERIC,
+    inference_type: str | None = None,
 ) -> Job:
-    """Calibrate, and run the float graph on the judged samples. InvalidArgumentError for what does not fit."""
-    if cost not in COSTS:
+    """Calibrate the float model, and run it on the judged samples. InvalidArgumentError for what does not fit."""
+    if isinstance(cost, str) and cost not in COSTS:
         raise InvalidArgumentError(f"{cost!r} is no cost; there are: {', '.join(COSTS)}")
-    model = write(graph)
     graph = read(model)
     if not any(precision_of(node, Choice()).precision != "float" for node in graph.nodes):
         raise InvalidArgumentError("nothing in this model can be quantised: search takes a float model")
@@ -154,7 +165,7 @@ class Bench:
     def _tried(self, setting: Setting) -> Trial:
         made = self.quantized(setting)
         content = write(made)
-        cost = COSTS[self.job.cost](made, content, self.job.target)
+        cost = self.job.price(made, content)
         found = outputs(made, self.graph, self.job.judged)
         judge, sha256 = self.job.judge, hashlib.sha256(content).hexdigest()
         return Trial(setting, cost, judge.loss(found), judge.score(found), judge.snr_db(found), sha256)
@@ -162,12 +173,16 @@ class Bench:
     def order(self, setting: Setting) -> tuple[str, ...]:
         """The layers that are quantised, by the names of their outputs: what costs most when it alone is comes first.
 
-        Found with calibration samples, by the precision and the method of the setting.
+        Found with calibration samples, by the precision and the method of the setting. Where a layer cannot be
+        quantised alone, the order is the graph's.
         """
         samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
         plain = replace(setting.made(), rules=setting.rules)
-        found = sensitivity(self.graph, samples, self.seen, plain)
-        return tuple(dict.fromkeys(layer.name for layer in found))
+        try:
+            names = [layer.name for layer in sensitivity(self.graph, samples, self.seen, plain)]
+        except TwinferError:
+            names = [node.output.name for node in self.graph.nodes]
+        return tuple(dict.fromkeys(names))
 
 
 def work(held: str | bytes, what: str, setting: Setting) -> Any:
@@ -177,4 +192,10 @@ def work(held: str | bytes, what: str, setting: Setting) -> Any:
 
 @lru_cache(maxsize=1)
 def _bench(held: str | bytes) -> Bench:
-    return Bench(pickle.loads(held if isinstance(held, bytes) else Path(held).read_bytes()))
+    if isinstance(held, bytes):
+        return Bench(pickle.loads(held))
+    try:
+        return Bench(pickle.loads(Path(held).read_bytes()))
+    except OSError as error:
+        what = "share the folder for temporary files (TMPDIR), or give a Dask cluster as dask=…"
+        raise ToolError(f"a worker cannot read {held}: {error.strerror}; {what}") from None

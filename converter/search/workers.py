@@ -40,7 +40,7 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
         raise InvalidArgumentError("give an executor or a Dask cluster, not both")
     if dask is not None:
         with _client(dask) as client:
-            held = client.scatter(pickle.dumps(job), broadcast=True, hash=False)
+            held = client.scatter(_pickled(job), broadcast=True, hash=False)
             yield _sender(client.get_executor(pure=False), held)
     elif executor is None and jobs == 1:
         yield _here(Bench(job))
@@ -76,12 +76,20 @@ def _sender(executor: Executor, held: Any) -> Run:
     return run
 
 
+def _pickled(job: Job) -> bytes:
+    try:
+        return pickle.dumps(job)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        what = "it must be a function of a module, or jobs=1"
+        raise InvalidArgumentError(f"workers cannot be sent the cost: {what} ({error})") from None
+
+
 @contextmanager
 def _stored(job: Job) -> Iterator[str]:
     """The job pickled to a file."""
     with tempfile.TemporaryDirectory(prefix="twinfer-") as folder:
         path = Path(folder) / "job"
-        path.write_bytes(pickle.dumps(job))
+        path.write_bytes(_pickled(job))
         yield str(path)
 
 

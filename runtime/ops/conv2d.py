@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
-from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _mve
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
+from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
 from twinfer.runtime.ops._conv_cases import Layer
@@ -69,7 +69,7 @@ def lower(node: Node, target: Target) -> Call:
             raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
         return lower_hybrid(node, g, node.constant(1).reshape(g.out_c, -1), macs)
     if node.input(0).type == "INT16":
-        return _conv_s16.call("tw_conv2d_s16", node, node.constant(1), {**asdict(g), "depth": w.shape[3]}, macs)
+        return lower_s16(node, target, g, node.constant(1), macs)
     bias = _conv.constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None and w.shape[3] == g.in_c:
         return lower_wide(node, g, w.data.reshape(g.out_c, -1), bias, macs)
@@ -86,6 +86,14 @@ def lower(node: Node, target: Target) -> Call:
     return lower_plain(node, g, node.constant(1).reshape(g.out_c, -1), node.constant(2) if bias is None else bias, macs)
 
 
+def lower_s16(node: Node, target: Target, g: Window, w: Array, macs: int) -> Call:
+    """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also depthwise."""
+    convolution = _mve_s16.convolution if target.mve else _dsp_s16.convolution
+    whole = w.shape[3] == g.in_c and (target.mve or target.dsp)
+    fast = convolution(node, g, w.reshape(g.out_c, -1), macs) if whole else None
+    return fast or _conv_s16.call("tw_conv2d_s16", node, w, {**asdict(g), "depth": w.shape[3]}, macs)
+
+
 def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     """The call in plain C, weights int8 [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
     low, high = quantized_range(node, node.output)
@@ -94,7 +102,7 @@ def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     params = {**asdict(g), "depth": w.shape[1] // (g.k_h * g.k_w), **ends, "fast": int(fast)}
     scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
     inputs = (node.input(0), np.ascontiguousarray(c.weights), c.bias, c.mult, c.shift)
-    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs)
+    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -106,7 +114,7 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
     image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
     scratch = image + rows * k4 + rows * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
-    return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs)
+    return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
@@ -134,7 +142,7 @@ def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
     folded = _conv.padded(_conv.fold_zero(w, bias, 128 + x.zero))
     packed = (x, _conv.pack_s8(w), folded, *_conv.lane_epilogue(node, g.out_c))
-    return Call("tw_conv2d_wide_s8", {**params, **ends}, packed, (y,), panel * k4, macs=macs)
+    return Call("tw_conv2d_wide_s8", {**params, **ends}, packed, (y,), panel * k4, macs=macs, weights=Weights())
 
 
 DEFAULTS = {

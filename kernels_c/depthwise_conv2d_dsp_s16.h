@@ -1,0 +1,20 @@
+/* DEPTHWISE_CONV_2D, NHWC, 3x3 windows, int16 activations and int8 weights on the DSP extension. */
+#ifndef TW_DEPTHWISE_CONV2D_DSP_S16_H
+#define TW_DEPTHWISE_CONV2D_DSP_S16_H
+
+#include "depthwise_conv2d_dsp.h"
+
+/* As with int8, sizes in bytes: but the biases as they are, no shifts, and mult as tw_top takes it. in_zero and out_zero
+ * are 0; all sums fit 32 bits. */
+typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_dsp_s16_params;
+
+TW_KERNEL(tw_depthwise_conv2d_dsp_s16) {
+    const tw_depthwise_conv2d_dsp_s16_params p = *params;
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    tw_depthwise_dsp_images(&p, in, out, 1);
+    if ((p.act_min > INT16_MIN && p.act_min != 0) || p.act_max < INT16_MAX)
+        for (int32_t i = p.batches * p.y_size / 2; i > 0; --i, ++y) *y = (int16_t)tw_clamp(*y, p.act_min, p.act_max);
+}
+
+#endif
