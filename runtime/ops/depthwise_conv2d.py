@@ -213,6 +213,7 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (2, 5, 9, 17), (3, 3), 1, wide, padding=padding, stride_h=2)
         yield _case(rng, (1, 8, 7, 3), (3, 2), 4, wide, padding=padding, dilation_w_factor=2)
     yield _case(rng, (1, 12, 9, 1), (10, 8), 8, Layer("INT16", bias=False), fused_activation_function="RELU")
+    yield _case(rng, (1, 6, 5, 9), (3, 3), 1, wide, fused_activation_function="RELU6")
     for x_shape, m in (((1, 5, 9, 16), 1), ((1, 6, 5, 3), 2), ((1, 6, 5, 1), 5)):
         yield _case(rng, x_shape, (3, 3), m, Layer("INT4"))
 
