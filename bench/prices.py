@@ -27,9 +27,9 @@ WIDE = ("kws_float32", "ic_float32")
 CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 
 HEAD = """\
-# Of every kernel in the models of `make bench-embedded` and two of int16: [more bytes that a specialised body takes than
-# a layer over a shared one, bytes of the shared instance, instructions that specialising saves an element of the output,
-# instructions that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
+# Of every kernel in the models of `make bench-embedded` and two of int16: [more bytes that a specialised body takes
+# than a layer over a shared one, bytes of the shared instance, instructions that specialising saves an element of the
+# output, instructions that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
 """
 
 
