@@ -113,7 +113,7 @@ def _lower_s16(node: Node, target: Target, g: Window, macs: int) -> Call:
     """The call with int16 activations and int8 weights; in plain C a CONV_2D with as many groups as input channels."""
     w = node.constant(1)
     fast = _dsp_depthwise.depthwise_s16(node, g, w, macs) if target.dsp else None
-    if target.mve and g.in_c > 1:
+    if (target.mve or target.wide) and g.in_c > 1:  # a host's compiler makes vectors of the stand-ins
         fast = _mve_depthwise_s16.lower(node, g, w, macs)
     turned = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
     return fast or conv2d.lower_s16(node, target, g, turned, macs)
