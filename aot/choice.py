@@ -123,8 +123,10 @@ def instructions(step: Step) -> float:
 
 
 def work(step: Step) -> int:
-    """A measure of what a step does: multiply-accumulates, and the elements that it reads and writes."""
-    return step.call.macs + WORK_AN_ELEMENT * (_elements(step.call.inputs) + outputs_of(step))
+    """A measure of what a step does: multiply-accumulates, and the elements that it reads and writes; weights that are
+    decoded are no more work to it than others."""
+    read = [arg for arg in step.call.inputs if any(arg is tensor for tensor in step.node.inputs)]
+    return step.call.macs + WORK_AN_ELEMENT * (_elements(read) + outputs_of(step))
 
 
 def outputs_of(step: Step) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from twinfer.aot.host import compile_plans
 from twinfer.runtime.errors import InvalidArgumentError
@@ -11,6 +10,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.plan import Plan
 from twinfer.runtime.session import Session
+from twinfer.runtime.target import HOST, Target
 
 
 class CompiledModel(Interpreter):
@@ -18,22 +18,35 @@ class CompiledModel(Interpreter):
 
     The first ``allocate_tensors()`` for given input shapes compiles, or takes the library from the user's cache
     folder; ToolError if no C compiler is installed or it fails. With ``on_call`` it runs layer by layer.
-    ``optimize``, which may be set until then, is "speed", "balanced" or "size".
+    Until then may be set: ``optimize``, "speed", "balanced" or "size"; ``weights``, how constant weights are stored: as
+    in the "file", "plain", "lut", "huffman", "bitmap" or, of every layer the smallest, "auto"; and ``decode``, when
+    they are decoded: before their "layer" or at the "start".
     """
 
     optimize: str = "balanced"
+    weights: str = "file"
+    decode: str = "layer"
+
+    @property
+    def _target(self) -> Target:
+        return HOST.optimized(self.optimize).storing(self.weights, self.decode)
 
     def _open(self, plan: Plan) -> Session:
-        plan = replace(plan, target=plan.target.optimized(self.optimize))
         return compile_plans({"model": plan})["model"]
 
 
 def compile(
-    model: str | os.PathLike[str] | bytes | Graph, target: str = "host", *, optimize: str = "balanced"
+    model: str | os.PathLike[str] | bytes | Graph,
+    target: str = "host",
+    *,
+    optimize: str = "balanced",
+    weights: str = "file",
+    decode: str = "layer",
 ) -> CompiledModel:
     """Compile a model (path, content or Graph) and return it ready to run: ``set_tensor``, ``invoke``, ``get_tensor``.
 
-    ``optimize``: for "speed" or "size" of the code, or "balanced". Raises ModelError for a damaged model,
+    ``optimize``: for "speed" or "size" of the code, or "balanced"; ``weights`` and ``decode``: how weights are stored,
+    as ``CompiledModel`` has it; the bits are the same. Raises ModelError for a damaged model,
     UnsupportedOperatorError, ToolError as ``CompiledModel`` does, and InvalidArgumentError for a target other than
     "host": what this computer cannot run has to be written out.
     """
@@ -45,6 +58,6 @@ def compile(
         compiled = CompiledModel(model_content=bytes(model))
     else:
         compiled = CompiledModel(model_path=model)
-    compiled.optimize = optimize
+    compiled.optimize, compiled.weights, compiled.decode = optimize, weights, decode
     compiled.allocate_tensors()
     return compiled

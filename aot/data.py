@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinfer.aot.decoding import at_start, decoders
 from twinfer.aot.literals import block_comment, c_type, comment, elements, grouped, wrapped
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array
-from twinfer.runtime.plan import Plan
+from twinfer.runtime.op import Array, Call
+from twinfer.runtime.plan import Plan, Step
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,12 @@ class _Use:
 
 
 def _uses(plan: Plan, name: str) -> Iterator[_Use]:
+    for i, word, call in at_start(plan):
+        yield from _coded(plan.steps[i], f"{name}_{i}_{word}", word, call)
     for i, step in enumerate(plan.steps):
-        made_from = tuple(_memory(t.data) for t in step.node.inputs if t is not None and t.data is not None)
+        made_from = _made_from(step)
+        for word, call in decoders(step):
+            yield from _coded(step, f"{name}_{i}_{word}", word, call)
         for j, arg in enumerate(step.call.inputs):
             array = arg.data if isinstance(arg, Tensor) else arg
             if array is not None:
@@ -88,6 +93,18 @@ def _uses(plan: Plan, name: str) -> Iterator[_Use]:
         if tensor.data is not None:
             origin = f'"{comment(tensor.name)}", output {i} of the model'
             yield _Use(f"{name}_output_{i}", tensor.data, (_memory(tensor.data),), origin)
+
+
+def _made_from(step: Step) -> Sources:
+    return tuple(_memory(t.data) for t in step.node.inputs if t is not None and t.data is not None)
+
+
+def _coded(step: Step, symbol: str, word: str, call: Call) -> Iterator[_Use]:
+    """What a decoder reads."""
+    for j, array in enumerate(call.inputs):
+        if array is not None and not isinstance(array, Tensor):
+            place = len(step.call.inputs) * (1 + (word == "codes")) + j
+            yield _Use(f"{symbol}{j}", array, (place, *_made_from(step)), comment(call.note, 300))
 
 
 def _memory(array: Array) -> int:

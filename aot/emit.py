@@ -114,12 +114,15 @@ def emit(
 def _wanted(plan: Plan, mode: Mode) -> str:
     """What was asked for, in words."""
     words = [plan.target.name, *([] if mode == "compiled" else [mode])]
+    target = plan.target
+    words += [] if target.coding == "file" else [f"weights {target.coding}, decoded at the {target.decoding}"]
     return ", ".join(words if plan.target.optimize == "balanced" else [*words, f"for {plan.target.optimize}"])
 
 
 @dataclass(frozen=True)
 class _Steps:
     """All steps as C: definitions, what runs them, the kernel headers they need; layers and wrappers as in Project.
+    ``start`` defines what decodes weights at the start.
 
     ``calls`` is one statement a step or, if all are the same but for ``i``, one statement for all.
     """
@@ -130,6 +133,7 @@ class _Steps:
     layers: tuple[str, ...]
     wrappers: str = ""
     looped: bool = False
+    start: str = ""
 
     @property
     def statements(self) -> Iterator[str]:
@@ -145,18 +149,20 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     layers = tuple(printer)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     symbols = tuple(layer.symbol for layer in layers)
-    return _Steps(text, tuple(f"{s}(base);" for s in symbols), ("tw.h", *headers_of(kernel_counts(plan))), symbols)
+    headers, calls = ("tw.h", *headers_of(kernel_counts(plan))), tuple(f"{s}(base);" for s in symbols)
+    return _Steps(text, calls, headers, symbols, start=printer.start)
 
 
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     table, count = Table(plan, name, constants), len(plan.steps)
-    headers = ("run.h", *headers_of(kernel_counts(plan)))
+    headers = (table.header, *headers_of(kernel_counts(plan)))
     symbols = tuple(f"{table.symbol}_{i}" for i in range(count))
     wrappers = [
         f"static void {symbol}(unsigned char *arena) {{ {table.symbol}(arena, {i}); }}"
         for i, symbol in enumerate(symbols)
     ]
-    return _Steps(table.text, (f"{table.symbol}(base, i);",), headers, symbols, "\n".join(wrappers), looped=True)
+    calls = (f"{table.symbol}(base, i);",)
+    return _Steps(table.text, calls, headers, symbols, "\n".join(wrappers), looped=True, start=table.start)
 
 
 def _guarded(plan: Plan, name: str, steps: _Steps) -> _Steps:
@@ -176,7 +182,8 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         steps.text,
         _copy(name) if _copied(plan) else "",
         _run(plan, name, constants, steps.statements),
-        _reset(plan, name) if plan.variables else "",
+        steps.start,
+        _reset(plan, name) if plan.resets else "",
     ]
     return "\n".join(part for part in parts if part)
 
@@ -229,4 +236,5 @@ def _reset(plan: Plan, name: str) -> str:
     lines = [f"void {name}_reset(void *arena) {{", "    unsigned char *const base = (unsigned char *)arena;"]
     for tensor in plan.variables:
         lines.append(f"    memset(base + {plan.offsets[tensor]}, {initial_value(tensor)}, {tensor.nbytes});")
+    lines += [f"    {name}_decode(base);"] if plan.start else []
     return "\n".join([*lines, "}", ""])

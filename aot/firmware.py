@@ -101,7 +101,7 @@ def _members(project: Project) -> list[str]:
     """The initialiser of a model's tw_model."""
     name, plan = project.name, project.plan
     counts = [len(project.layers), *(sum(t.data is None for t in ts) for ts in (plan.graph.inputs, plan.graph.outputs))]
-    reset = f"{name}_reset" if plan.variables else "NULL"
+    reset = f"{name}_reset" if plan.resets else "NULL"
     tables = [f"{name}_{what}" for what in ("steps", "inputs", "outputs")]
     return [f"{name}_run", reset, *tables, *map(str, counts), str(plan.arena_bytes)]
 

@@ -44,8 +44,11 @@ class CompiledSession(Session):
         self._enter(self._whole, f"{name}_whole", ffi.NULL)
         setattr(self._whole, "in", ffi.cast("const void *const *", self._given))
 
-    def _fill_step(self, slot: Any, i: int) -> None:
-        self._enter(slot, f"{self._name}_step", ffi.addressof(self._indices, i))
+    def _slots(self, i: int) -> int:
+        return 1
+
+    def _fill_step(self, slots: Any, i: int) -> None:
+        self._enter(slots[0], f"{self._name}_step", ffi.addressof(self._indices, i))
 
     def _enter(self, slot: Any, symbol: str, params: Any) -> None:
         address = ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0

@@ -66,7 +66,12 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
  * there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
 """
-    if plan.variables:
+    if plan.start:
+        yield f"""/* Decodes weights into the arena, and sets the variables there to their first values: before the
+ * first run, and to start anew. What outputs hold then is lost. */
+void {name}_reset(void *arena);
+"""
+    elif plan.variables:
         yield f"""/* Sets the variables in the arena to their first values: before the first run, and to start anew. */
 void {name}_reset(void *arena);
 """

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinfer.aot.data import Constants
+from twinfer.aot.decoding import at_start, block, decoders, invocation, loop
 from twinfer.aot.literals import block_comment, comment, grouped, identifier, scalar, wrapped
 from twinfer.kernels_c import ffi
 from twinfer.runtime.graph import Tensor
@@ -62,10 +63,27 @@ class Layers:
         used: dict[str, list[int]] = {}
         for i in sorted(self._shared):
             used.setdefault(self._plan.steps[i].call.kernel, []).append(i)
-        if not used:
-            return ""
         lines = [f"{self._storage(users)} TW_SHARED({k}, {self._name}_{k})" for k, users in used.items()]
+        lines += [f"static TW_NOINLINE TW_SHARED({k}, {self._name}_{k})" for k in self._decoding_kernels()]
+        if not lines:
+            return ""
         return "\n".join(["/* Kernels that layers share, params read at run time. */", *lines, "", ""])
+
+    def _decoding_kernels(self) -> list[str]:
+        calls = [call for step in self._plan.steps for _, call in decoders(step)]
+        return list(dict.fromkeys(c.kernel for c in (*calls, *(call for *_, call in at_start(self._plan)))))
+
+    @property
+    def start(self) -> str:
+        """The function that decodes weights once, ``NAME_decode``, or nothing."""
+        lines, params = list[str](), list[str]()
+        for i, word, call in at_start(self._plan):
+            params.append(self._decoder_params(i, word, call))
+            lines += [f"/* {comment(call.note, 300)} */"] if word == "codes" else []
+            lines += block(self._decoder(i, word, call))
+        body = "\n".join(f"    {line}" for line in lines)
+        head = f"static void {self._name}_decode(unsigned char *arena) {{"
+        return "\n".join([*params, head, body, "}", ""]) if lines else ""
 
     def __iter__(self) -> Iterator[Layer]:
         for i, step in enumerate(self._plan.steps):
@@ -74,7 +92,9 @@ class Layers:
 
     def declarations(self, i: int) -> str:
         """What stands before step ``i``: a comment, and params unless an earlier step has the same."""
-        text = [block_comment(self._describe(i, self._plan.steps[i])), self._params_text(i)]
+        step = self._plan.steps[i]
+        text = [block_comment(self._describe(i, step)), self._params_text(i)]
+        text += [self._decoder_params(i, word, call) for word, call in decoders(step)]
         return "\n".join(part for part in text if part)
 
     def params(self, i: int) -> str:
@@ -116,15 +136,25 @@ class Layers:
 
     def _function(self, i: int, step: Step, symbol: str) -> str:
         call = step.call
-        inputs = wrapped([self._pointer(arg) for arg in call.inputs], " " * 8).strip()
-        outputs = wrapped([self._pointer(arg) for arg in call.outputs], " " * 8).strip()
+        slices = call.decode.slices if call.decode else 1
         scratch = f"arena + {step.scratch}" if call.scratch else "NULL"
-        lines = [f"{self._storage([i])} void {symbol}(unsigned char *arena) {{"]
-        if call.inputs:
-            lines.append(f"    const void *const in[] = {{{inputs}}};")
-        lines.append(f"    void *const out[] = {{{outputs}}};")
-        lines.append(f"    {self._invoke(i)}{'in' if call.inputs else 'NULL'}, out, {scratch});")
-        return "\n".join([*lines, "}"])
+        lines = invocation(call, self._pointer, self._invoke(i), scratch, slices > 1)
+        before = {word: block(self._decoder(i, word, c, slices > 1)) for word, c in decoders(step)}
+        lines = [*before.get("table", []), *loop([*before.get("codes", []), *lines], slices)]
+        head = f"{self._storage([i])} void {symbol}(unsigned char *arena) {{"
+        return "\n".join([head, *(f"    {line}" for line in lines), "}"])
+
+    def _decoder(self, i: int, word: str, call: Call, sliced: bool = False) -> list[str]:
+        """The lines that call what decodes for step ``i``."""
+        invoke = f"{self._name}_{call.kernel}(&{self.decoder_params(i, word)}, "
+        return invocation(call, self._pointer, invoke, "NULL", sliced)
+
+    def decoder_params(self, i: int, word: str) -> str:
+        """The name of the params of what decodes for step ``i``."""
+        return f"{self._name}_{i}_{word}_params"
+
+    def _decoder_params(self, i: int, word: str, call: Call) -> str:
+        return f"static const {call.kernel}_params {self.decoder_params(i, word)} = {{\n{initialiser(call)},\n}};"
 
     def _pointer(self, arg: Tensor | Array | None) -> str:
         if isinstance(arg, Tensor) and arg.data is None:
@@ -138,6 +168,8 @@ class Layers:
         node, call = step.node, step.call
         macs = f", {grouped(call.macs)} MACs" if call.macs else ""
         lines = [f"Layer {i}: {comment(node.op)}, operator {node.index} of the model; {call.kernel}{macs}"]
+        lines += [f"  weights: {comment(c.note, 300)}" for word, c in decoders(step) if word == "codes"]
+        lines += [f"  {call.decode.slices} slices of the channels, one by one"] if call.decode and call.strides else []
         lines += [f"  in  {self._place(arg)}" for arg in call.inputs if arg is not None]
         lines += [f"  out {self._place(arg)}" for arg in call.outputs]
         if call.scratch:
@@ -158,8 +190,8 @@ def span(plan: Plan, tensor: Tensor) -> str:
 
 
 def kernel_counts(plan: Plan) -> Mapping[str, int]:
-    """How many layers call each kernel, in the order of first use."""
+    """How many layers call each kernel, in the order of first use; decoders are kernels, too."""
     counts: dict[str, int] = {}
-    for step in plan.steps:
-        counts[step.call.kernel] = counts.get(step.call.kernel, 0) + 1
+    for call in (call for step in (*plan.start, *plan.steps) for call in step.call.calls):
+        counts[call.kernel] = counts.get(call.kernel, 0) + 1
     return counts

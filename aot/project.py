@@ -28,6 +28,9 @@ MANIFEST = "twinfer.json"
 #: What the Makefile makes; may be removed.
 BUILD = "build"
 
+#: What NAME_reset does, without and with weights that are decoded at the start.
+RESETS = ("variables to their first values", "variables to their first values, coded weights decoded")
+
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
@@ -102,6 +105,7 @@ def _written(target: Path) -> set[str]:
 
 def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str]:
     """Everything that goes into the folder, by path."""
+    target = project.plan.target
     test = test_source(project, vectors(project.plan, inputs))
     files = {
         **project.files,
@@ -111,8 +115,9 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
     }
     described = {
         "tool": version(),
-        "target": project.plan.target.name,
-        "optimize": project.plan.target.optimize,
+        "target": target.name,
+        "optimize": target.optimize,
+        **({} if target.coding == "file" else {"weights": target.coding, "decode": target.decoding}),
         "mode": project.mode,
         "model_sha256": project.sha256,
         "files": sorted(files),
@@ -145,7 +150,7 @@ def _facts(project: Project) -> Mapping[str, str]:
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
         "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
-        "reset": f"    {project.name}_reset(arena); /* variables to their first values */\n" if plan.variables else "",
+        "reset": f"    {project.name}_reset(arena); /* {RESETS[bool(plan.start)]} */\n" if plan.resets else "",
     }
 
 

@@ -99,7 +99,7 @@ def _function(project: Project, what: str, run: Iterable[str], runs: int) -> Ite
     yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
     yield "    int bad = 0;"
     yield f"    memset(base, 0xA5, {up}_ARENA_BYTES);"
-    if project.plan.variables:
+    if project.plan.resets:
         yield f"    {name}_reset(base);"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
     yield from (f"        {line}" for line in run)

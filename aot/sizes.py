@@ -108,7 +108,7 @@ def image(project: Project, compiler: str, flags: Sequence[str]) -> Path:
     ``flags`` are those of the build that is to be measured, the linker's among them. ToolError if a tool fails.
     """
     roots = [f"-Wl,--entry={project.name}_run"]
-    if project.plan.variables:
+    if project.plan.resets:
         roots.append(f"-Wl,--undefined={project.name}_reset")
     command = (compiler, *flags, *SECTIONS, *_ALONE, *roots, "library.c", "library_data.c", "-o", "image.elf", "-lm")
     return built(image_sources(project), command, "image.elf", compiler_version((compiler,)))

@@ -1,4 +1,7 @@
-"""The interpreted mode: the steps of a plan as a table of constants that ``kernels/run.h`` runs."""
+"""The interpreted mode: the steps of a plan as a table of constants that ``kernels/run.h`` runs.
+
+Where weights are coded, what decodes them has rows of its own, and ``kernels/run_coded.h`` runs the table.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,43 @@ from collections.abc import Iterator
 
 from twinfer.aot.choice import cold, share_all
 from twinfer.aot.data import Constants
+from twinfer.aot.decoding import decoders
 from twinfer.aot.layers import Layers
 from twinfer.aot.literals import wrapped
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array, Call
-from twinfer.runtime.plan import Plan, Step
+from twinfer.runtime.plan import Plan
 
 
 class Table:
-    """Prints the table of one plan: ``text`` defines ``symbol(arena, i)``, which runs step ``i``."""
+    """Prints the table of one plan: ``text`` defines ``symbol(arena, i)``, which runs step ``i``.
+
+    ``header`` is what that needs; ``start`` defines what decodes weights at the start.
+    """
 
     def __init__(self, plan: Plan, name: str, constants: Constants) -> None:
         self._plan, self._name = plan, name
         self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
         self._constants = constants
         self._numbers: dict[str, int] = {}
-        self._codes = [self._pointers(step.call) for step in plan.steps]
+        self._calls = [(i, call) for i, step in enumerate(plan.steps) for call in step.call.calls]
+        self._codes = [self._pointers(call) for _, call in self._calls]
+        self._coded = len(self._calls) > len(plan.steps)
         self.symbol = f"{name}_layer"
+        self.header = "run_coded.h" if self._coded else "run.h"
+        self.start = self._layers.start
 
     @property
     def text(self) -> str:
         """All definitions, none for a plan without steps."""
-        return "\n".join(self._parts()) if self._plan.steps else ""
+        if self._plan.steps:
+            return "\n".join(self._parts())
+        return ""
 
     def _parts(self) -> Iterator[str]:
-        name, calls = self._name, [step.call for step in self._plan.steps]
+        name, calls = self._name, [call for _, call in self._calls]
         yield self._layers.preamble.rstrip()
-        for i in range(len(calls)):
+        for i in range(len(self._plan.steps)):
             yield f"\n{self._layers.declarations(i)}"
         constants = wrapped(list(self._numbers) or ["NULL"])
         codes = ",\n".join(wrapped([str(n) for n in line]) for line in self._codes)
@@ -49,24 +62,63 @@ static const int32_t {name}_pointers[] = {{
 static const tw_step {name}_table[] = {{
 {rows},
 }};
-
+{self._slices if self._coded else ""}
 static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
     const void *in[{max(1, *(len(call.inputs) for call in calls))}];
     void *out[{max(len(call.outputs) for call in calls)}];
-    tw_run_step(&{name}_table[i], {name}_constants, arena, in, out);
+    {self._run}
 }}
 """
 
+    @property
+    def _run(self) -> str:
+        """The statement that runs step i."""
+        if self._coded:
+            return f"tw_run_layer(&{self._name}_rows, &{self._name}_layers[i], arena, in, out);"
+        return f"tw_run_step(&{self._name}_table[i], {self._name}_constants, arena, in, out);"
+
+    @property
+    def _slices(self) -> str:
+        """What is beside the rows where weights are coded."""
+        name = self._name
+        strides = ",\n".join(wrapped([str(n) for n in call.strides or [0] * width]) for call, width in self._widths())
+        layers = wrapped([f"{{{first}, {once}, {slices}}}" for first, once, slices in self._spans()])
+        return f"""/* By how many bytes the pointers move from slice to slice. */
+static const int32_t {name}_strides[] = {{
+{strides},
+}};
+/* Of every layer the first row, how many run once, and for how many slices the next two do. */
+static const tw_layer {name}_layers[] = {{
+{layers},
+}};
+static const tw_table {name}_rows = {{{name}_table, {name}_pointers, {name}_strides, {name}_constants}};
+"""
+
+    def _widths(self) -> Iterator[tuple[Call, int]]:
+        """Every row's call, and how many pointers it has."""
+        return ((call, len(codes)) for (_, call), codes in zip(self._calls, self._codes, strict=True))
+
+    def _spans(self) -> Iterator[tuple[int, int, int]]:
+        first = 0
+        for step in self._plan.steps:
+            rows, decode = len(step.call.calls), step.call.decode
+            sliced = decode is not None and decode.slices > 1
+            yield first, rows - 2 * sliced, decode.slices if decode is not None and sliced else 0
+            first += rows
+
     def _rows(self) -> Iterator[str]:
         at = 0
-        for i, step in enumerate(self._plan.steps):
-            yield self._row(i, step, at)
-            at += len(self._codes[i])
+        for (i, call), codes in zip(self._calls, self._codes, strict=True):
+            yield self._row(i, call, at)
+            at += len(codes)
 
-    def _row(self, i: int, step: Step, at: int) -> str:
-        kernel, params = self._layers.instance(i), f"&{self._layers.params(i)}"
-        counts = f"{len(step.call.inputs)}, {len(step.call.outputs)}"
-        return f"{{{kernel}, {params}, {self._name}_pointers + {at}, {step.scratch}, {counts}}}"
+    def _row(self, i: int, call: Call, at: int) -> str:
+        step, kernel = self._plan.steps[i], f"{self._name}_{call.kernel}"
+        words = [word for word, decoder in decoders(step) if decoder is call]
+        params = self._layers.decoder_params(i, words[0]) if words else self._layers.params(i)
+        counts = f"{len(call.inputs)}, {len(call.outputs)}"
+        scratch = 0 if words else step.scratch
+        return f"{{{kernel}, &{params}, {self._name}_pointers + {at}, {scratch}, {counts}}}"
 
     def _pointers(self, call: Call) -> list[int]:
         return [self._code(arg) for arg in (*call.inputs, *call.outputs)]

@@ -19,7 +19,7 @@ from twinfer.aot.literals import identifier
 from twinfer.aot.qemu import QEMU, QEMU_PACKAGE, Job, run_jobs
 from twinfer.aot.sizes import sizes
 from twinfer.aot.stack import firmware_bound
-from twinfer.aot.targets import Card
+from twinfer.aot.targets import Card, find
 from twinfer.aot.tools import need_tool
 from twinfer.bench.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.price import priced_layers
@@ -31,7 +31,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
-from twinfer.runtime.target import Optimize
+from twinfer.runtime.target import Optimize, Target
 
 #: Interpreted first, as on the host.
 MODES: Sequence[Mode] = get_args(Mode)[::-1]
@@ -42,12 +42,13 @@ FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_byt
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes?"""
+    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes? Weights stored how?"""
 
     layers: bool = False
     seed: int = 0
     optimize: Sequence[Optimize] = ("balanced",)
     modes: Sequence[Mode] = MODES
+    storages: Sequence[tuple[str, str]] = (("file", "layer"),)
 
 
 def need_tools() -> None:
@@ -63,16 +64,37 @@ def measure_on(source: Source, card: Card, options: Options, progress: Progress 
 
     What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
     """
-    plans = [make_plan(source.graph, card.target.optimized(setting)) for setting in options.optimize]
+    targets = [card.target.optimized(setting).storing(*how) for setting in options.optimize for how in options.storages]
+    plans = [make_plan(source.graph, target) for target in targets]
     inputs = random_inputs(plans[0].graph, options.seed)
     want = host_outputs(plans[0].graph, inputs)
-    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else plans[:1])]
+    shared = plans[: len(options.storages)]
+    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else shared)]
     rows = []
     for i, (mode, plan) in enumerate(runs):
         progress(i / len(runs))
         project = emit(plan, identifier(source.name), mode=mode)
         rows.append(_row(source.name, project, card, inputs, want, options))
     return [*rows, *recorded(source, card.name)]
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """A cost for ``twinfer.search``: instructions of one inference on a board (a name, or a card's file), compiled.
+
+    ToolError for what cannot be built or run there.
+    """
+
+    board: str
+
+    def __call__(self, graph: Graph, content: bytes, target: Target) -> int:
+        card = find(self.board)
+        plan = make_plan(graph, target)
+        (result,) = run_jobs(build(emit(plan, "model"), card), [Job(random_inputs(plan.graph, 0))])
+        return result.counts[0]
+
+    def __str__(self) -> str:
+        return "instructions"
 
 
 def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
@@ -96,6 +118,8 @@ def _row(
         "engine": project.mode,
         "target": card.name,
         "optimize": plan.target.optimize,
+        "weights": plan.target.coding,
+        "decode": plan.target.decoding,
         "board": card.machine,
         "operators": len(plan.graph.nodes),
         "macs": plan.macs,
@@ -150,6 +174,8 @@ def verify_on(
     samples: int = 1,
     guard: bool = False,
     optimize: Optimize = "balanced",
+    weights: str = "file",
+    decode: str = "layer",
     progress: Progress = lambda share: None,
 ) -> Proof:
     """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
@@ -166,7 +192,7 @@ def verify_on(
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))
         try:
-            plan = make_plan(graph, card.target.optimized(optimize))
+            plan = make_plan(graph, card.target.optimized(optimize).storing(weights, decode))
             project = emit(plan, identifier(source.name), mode=mode, guard=guard)
             results = run_jobs(build(project, card), [Job(sample) for sample in inputs], count=False)
         except ToolError as error:

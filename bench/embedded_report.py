@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from twinfer.bench.coding_report import coding_tables, stored
 from twinfer.bench.compare import Row
 from twinfer.bench.limits import Standing, Verdict, mean, settings_of, standings
 from twinfer.bench.report import bits, engine_label, models, table, variant
@@ -27,6 +28,7 @@ def embedded_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
                 yield from _instances(row)
     if rows:
         yield from _legend(rows)
+    yield from coding_tables(rows)
     yield from beside_tflm(standings(rows))
 
 
@@ -55,7 +57,8 @@ def _figures(target: str, rows: Sequence[Row]) -> Table:
 def _label(row: Row) -> Text:
     """The engine, and of compiled code what it is optimized for."""
     label = engine_label(row)
-    return label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
+    label = label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
+    return label.append("" if row.get("weights", "file") == "file" else f", {stored(row)}")
 
 
 def _cells(row: Row, macs: int) -> list[Cell]:

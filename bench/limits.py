@@ -83,7 +83,8 @@ def settings_of(standing: Sequence[Standing]) -> list[str]:
 
 
 def _standing(rows: Sequence[Row]) -> Iterator[Standing]:
-    own = {row["optimize"]: row for row in rows if row["engine"] == "compiled" and row["instructions"] is not None}
+    plain = [row for row in rows if row.get("weights", "file") in ("file", "plain") and row["instructions"] is not None]
+    own = {row["optimize"]: row for row in plain if row["engine"] == "compiled"}
     peers = {row["engine"]: row for row in rows if "recorded" in row}
     fast, small = peers.get("tflm-cmsis"), peers.get("tflm-cmsis-small")
     if not own or fast is None:

@@ -98,6 +98,8 @@ def verify(
     samples: int = 1,
     tolerance: float = TOLERANCE,
     guard: bool = False,
+    weights: str = "file",
+    decode: str = "layer",
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
     """Compare on ``samples`` seeded inputs, each from fresh state.
@@ -105,12 +107,14 @@ def verify(
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
     after every step, then once more in one call; with ``guard`` every step is watched, and GuardError names a wrong
-    one. Raises what planning and compiling raise.
+    one. ``weights`` and ``decode`` say how compiled code stores weights. Raises what planning and compiling raise.
     """
     graph = make_plan(source.graph).graph
     twins = {"interpreted": Interpreter, "compiled": CompiledModel}
     models = {engine: twin.from_graph(graph, guard=guard) for engine, twin in twins.items()}
     for model in models.values():
+        if isinstance(model, CompiledModel):
+            model.weights, model.decode = weights, decode
         model.allocate_tensors()
     made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
     lines = {t: Line(t, made_by.get(t)) for t in (*made_by, *(t for t in graph.outputs if t not in made_by))}

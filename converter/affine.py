@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.graph import Quant
+from twinfer.runtime.graph import Quant, Tensor
 
 #: Scales are kept within what float32 divides without loss.
 LEAST_SCALE, MOST_SCALE = 2.0**-80, 2.0**80
+
+#: The end of the range of a tensor that was always 0: functions of it are made for values near 0.
+EMPTY = 1.0
 
 #: Integer type -> least and greatest value of an activation. INT16 is symmetric (zero point 0).
 LIMITS = {"INT8": (-128, 127), "INT16": (-32768, 32767)}
@@ -21,9 +24,11 @@ Range = tuple[float, float]
 def activation(limits: Range, type: str) -> Quant:
     """Per-tensor quantisation that spreads the range, widened to hold 0, over the type's steps.
 
-    INT8 is asymmetric, INT16 symmetric with zero point 0, as TFLite's kernels want them. Zero is exact in both.
+    An empty range becomes that of 0 to EMPTY. INT8 is asymmetric, INT16 symmetric with zero point 0, as TFLite's
+    kernels want them. Zero is exact in both.
     """
     low, high = min(limits[0], 0.0), max(limits[1], 0.0)
+    high = high if high > low else EMPTY
     least, most = LIMITS[type]
     if type == "INT16":
         return Quant.per_tensor(_scale(max(-low, high) / most))
@@ -32,8 +37,8 @@ def activation(limits: Range, type: str) -> Quant:
 
 
 def _scale(value: float) -> float:
-    """A float32 scale; 1 for a range that is empty."""
-    return float(np.float32(min(max(value, LEAST_SCALE), MOST_SCALE))) if value else 1.0
+    """A float32 scale."""
+    return float(np.float32(min(max(value, LEAST_SCALE), MOST_SCALE)))
 
 
 def quantize(values: NDArray[Any], quant: Quant, low: int, high: int) -> NDArray[np.int64]:
@@ -50,6 +55,26 @@ def dequantize(q: NDArray[Any], quant: Quant) -> NDArray[np.float64]:
     return np.asarray(scale * (q.astype(np.int64) - zero), np.float64)
 
 
+def real(value: NDArray[Any], tensor: Tensor) -> NDArray[np.float64]:
+    """The real numbers that a value of the tensor stands for."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return np.asarray(value, np.float64)
+    return dequantize(value, tensor.quant)
+
+
+def fed(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
+    """A float value as the tensor takes it."""
+    if tensor.quant is None or tensor.type not in LIMITS:
+        return value
+    return quantize(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
+
+
 def along(values: NDArray[Any], rank: int, quant: Quant) -> NDArray[Any]:
     """One value a channel, in a shape that broadcasts against a tensor of that rank."""
     return values.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)]) if values.size > 1 else values[0]
+
+
+def data_range(tensor: Tensor) -> Range:
+    """Least and greatest value of a float constant."""
+    data = np.asarray(tensor.data)
+    return (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)

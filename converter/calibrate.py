@@ -8,47 +8,67 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.affine import Range
 from twinfer.converter.histogram import Histogram
 from twinfer.converter.samples import Samples, count_of, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
+from twinfer.runtime.ops.lstm import CELL, cells
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 
 #: ``progress(done, total)`` after every sample; the total is None where only reading all samples would tell.
 Progress = Callable[[int, int | None], None]
 
-#: Least weight of a new sample in the moving average of the range (PyTorch's MovingAverageMinMaxObserver has it from
-#: the second sample on; here the first 1 / MOVING samples count alike, so that the first one does not decide).
+#: Least weight of a new batch in the moving average of the range (PyTorch's MovingAverageMinMaxObserver has it from
+#: the second batch on; here the first 1 / MOVING batches count alike, so that the first one does not decide).
 MOVING = 0.01
+
+#: Samples of a batch: the average of the ranges of single samples would clip something in every other sample.
+BATCH = 16
 
 
 @dataclass
 class Observed:
-    """What one tensor was seen to hold: range, moving average of the samples' ranges, histogram, and mean.
+    """What one tensor was seen to hold: range, moving average of the batches' ranges, histogram, and mean.
 
-    ``total`` is the sum over all samples, with the tensor's shape: bias correction needs the mean of every element.
+    ``batch`` is the range of the batch that is being read, ``average`` that of the batches before. ``total`` is the sum
+    over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps what
+    methods have made of all this, by their name and the integer type.
     """
 
     low: float = np.inf
     high: float = -np.inf
-    moving_low: float = 0.0
-    moving_high: float = 0.0
+    batch: Range = (np.inf, -np.inf)
+    average: Range = (0.0, 0.0)
     count: int = 0
     histogram: Histogram = field(default_factory=Histogram)
     total: NDArray[np.float64] | None = None
+    ranges: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def add(self, value: Array) -> None:
         """One sample's value, finite and not empty."""
+        self.ranges.clear()
         low, high = float(value.min()), float(value.max())
-        share = max(MOVING, 1 / (self.count + 1))
-        self.moving_low += share * (low - self.moving_low)
-        self.moving_high += share * (high - self.moving_high)
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.histogram.add(value)
         self.total = value.astype(np.float64) if self.total is None else self.total + value
         self.count += 1
+        self.batch = min(self.batch[0], low), max(self.batch[1], high)
+        if self.count % BATCH == 0:
+            self._end_batch(self.count // BATCH)
+
+    def _end_batch(self, batches: int) -> None:
+        share = max(MOVING, 1 / batches)
+        (low, high), (new_low, new_high) = self.average, self.batch
+        self.average = low + share * (new_low - low), high + share * (new_high - high)
+        self.batch = np.inf, -np.inf
+
+    @property
+    def moving(self) -> Range:
+        """The moving average of the ranges of whole batches; all that was seen if there was none."""
+        return self.average if self.count >= BATCH else (self.low, self.high)
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -63,37 +83,43 @@ Calibration = Mapping[Tensor, Observed]
 def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) -> dict[Tensor, Observed]:
     """Run ``graph`` (float, all shapes known) on every sample, one at a time, and observe all its float tensors.
 
+    Every sample is run from fresh state, but in graphs with SVDF samples are successive inputs of a stream.
     Memory does not grow with the number of samples; their order only changes the moving averages. Raises
     InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``), and where a tensor takes a value
     that is no number; UnsupportedOperatorError for what twinfer has no kernel for.
     """
     session = Session(make_plan(graph, preserve_all=True))
     seen = {t: Observed() for t in observable(graph)}
+    lstms = {n.input(CELL): n for n in graph.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"}
     total = count_of(graph, samples) if progress else None
     for i, sample in enumerate(samples_of(graph, samples)):
         run(session, sample)
         for tensor, observed in seen.items():
-            if tensor in session.plan.offsets and tensor.size:
-                observed.add(_finite(session.view(tensor), tensor, i))
+            if tensor in lstms:  # a run goes through many cells and keeps the last
+                observed.add(cells(lstms[tensor], session.view(lstms[tensor].input(0))))
+            elif tensor in session.plan.offsets and tensor.size:
+                observed.add(finite(session.view(tensor), tensor, i))
         if progress is not None:
             progress(i + 1, total)
     return seen
 
 
 def observable(graph: Graph) -> list[Tensor]:
-    """The float tensors that are computed or fed."""
-    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None and not t.variable]
+    """The float tensors that are computed, fed or kept."""
+    return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None]
 
 
 def run(session: Session, sample: Mapping[Tensor, Array]) -> None:
-    """One inference from fresh state."""
-    session.reset_variables()
+    """One inference from fresh state; graphs with SVDF go on from the last one's, as samples are parts of a stream."""
+    if not any(node.op == "SVDF" for node in session.plan.graph.nodes):
+        session.reset_variables()
     for tensor, value in sample.items():
         session.view(tensor)[...] = value
     session.run()
 
 
-def _finite(value: Array, tensor: Tensor, i: int) -> Array:
+def finite(value: Array, tensor: Tensor, i: int) -> Array:
+    """The value; InvalidArgumentError if it is no number somewhere, with the tensor and the sample."""
     if not np.isfinite(value).all():
         bad = value[~np.isfinite(value)][0]
         raise InvalidArgumentError(

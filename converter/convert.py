@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from twinfer.converter.affine import fed
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
-from twinfer.converter.passes import PIPELINE, Pass, run
-from twinfer.converter.passes._rewrite import renamed
+from twinfer.converter.compress.cluster import cluster
+from twinfer.converter.compress.prune import SCOPES, prune
+from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
+from twinfer.converter.passes.equalize import equalize
+from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize import Options, quantize
-from twinfer.converter.recipe import Choice, Recipe, read_recipe
+from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
-from twinfer.converter.samples import Samples
+from twinfer.converter.samples import Samples, samples_of
+from twinfer.converter.source import Shapes, Source, read_source
+from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.shapes import infer_shapes, is_open
-from twinfer.runtime.tflite import read_file
-
-#: A Graph, a path of a .tflite or .onnx file, or an onnx.ModelProto.
-Source = Any
-
-Shapes = Mapping[str, Sequence[int]]
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import Array
 
 #: What ``quantize=`` may be.
 MODES = ("int8", "int16x8", "int4")
+
+
+#: What ``prune=`` leaves alone: it has few weights, and every one of them matters to a whole channel.
+SPARED = Rule(operator="DEPTHWISE_CONV_2D", prune=0.0)
 
 
 class How(TypedDict, total=False):
@@ -41,7 +45,14 @@ class How(TypedDict, total=False):
     inference_type: str | None
     bias_correction: bool
     adaptive_rounding: bool
+    equalize: bool
     shapes: Shapes | None
+    prune: float | None
+    prune_block: str | None
+    prune_scope: str | None
+    cluster: int | None
+    compensate: bool
+    channels_last: bool | Sequence[str]
     passes: Sequence[Pass] | None
     after: Callable[[str, Graph], None] | None
     progress: Progress | None
@@ -49,11 +60,13 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Conversion:
-    """What came of a conversion: ``source`` is the optimised float graph, which ``graph`` is the quantised twin of
-    (the same, if nothing was quantised); ``seen`` and ``recipe`` are what that was done by."""
+    """What came of a conversion: ``source`` is the optimised graph, ``pruned`` the same with fewer weights (itself, if
+    none were pruned), which ``graph`` is the quantised twin of (the same, if nothing was quantised), its weights
+    clustered; ``seen`` (of ``pruned``) and ``recipe`` are what that was done by."""
 
     graph: Graph
     source: Graph
+    pruned: Graph
     seen: Calibration
     recipe: Recipe
 
@@ -61,15 +74,35 @@ class Conversion:
 def convert(source: Source, **how: Unpack[How]) -> Graph:
     """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers.
 
-    ``source``: a .tflite or .onnx file, an ``onnx.ModelProto`` or a Graph. ``quantize``: None (as it is), "int8",
-    "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits where TFLite has them). ``calibration``:
-    ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised. ``method``: how
-    ranges are chosen ("minmax", or another of ``methods.METHODS``). ``recipe``: rules that change both for some nodes,
-    a file's path or a Recipe, whose own default then counts. ``inference_type``: "FLOAT32" keeps the inputs and outputs
-    float. ``bias_correction`` and ``adaptive_rounding``: see ``quantize.Options``; the latter reads the calibration
-    data twice. ``shapes`` gives inputs a static shape by name. ``passes``: instead of ``passes.PIPELINE``; ``after``
-    is called with the name of every pass and the graph behind it.
-    ``progress(done, total)`` is called after every calibration sample.
+    What comes in:
+    ``source``: a .tflite, .onnx, .keras or .pt2 file, an ``onnx.ModelProto``, a Graph (``from_torch``…).
+    ``shapes``: gives inputs a static shape by name.
+    ``channels_last``: images that came in as NCHW (ONNX, PyTorch) go in and out as NHWC, which saves the transposes
+    there: True for all inputs and outputs of four dimensions, or the names of those meant, [n, c, w], too; calibration
+    data then are channels last as well.
+    ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8
+    weights; ``after`` is called with the name of every pass and the graph behind it.
+
+    Quantisation:
+    ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits
+    where TFLite has them).
+    ``calibration``: ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised.
+    ``progress(done, total)`` is called after every sample.
+    ``method``: how ranges are chosen ("minmax", or another of ``methods.METHODS``).
+    ``recipe``: rules that change precision and method for some nodes: a file's path, or a Recipe, whose default counts.
+    ``inference_type``: "FLOAT32" keeps the inputs and outputs float.
+    ``bias_correction``, ``adaptive_rounding``: see ``quantize.Options``; the latter reads the data twice.
+    ``equalize``: neighbouring layers' weights get alike ranges first (``passes.equalize``), for weights with one scale
+    a tensor.
+
+    Compression (``compress.prune``, ``compress.cluster``):
+    ``prune``: share of weights that become zero, of all layers but DEPTHWISE_CONV_2D unless the recipe says so, in
+    blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers together) or "layer".
+    ``cluster``: bits of the number of different values that integer weights take.
+    ``compensate``: what is left makes good for both, by the calibration data.
+
+    Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
+    tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -87,76 +120,96 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
 
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     """``convert`` with what it saw on the way."""
-    mode, calibration = how.get("quantize"), how.get("calibration")
-    recipe = _recipe(how.get("recipe"), mode, how.get("method", "minmax"))
+    recipe = _recipe(how)
+    _check(how, recipe)
+    passes, samples = how.get("passes"), how.get("calibration")
+    steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
+    steps = (*steps, equalize) if how.get("equalize") else steps
+    graph = _laid_out(read_source(source, how.get("shapes")), how.get("channels_last", False))
+    graph = optimised(graph, passes=steps, after=how.get("after"))
+    made = Conversion(graph, graph, graph, {}, recipe)
+    if recipe.prunes:
+        fitted_by = samples if how.get("compensate") else None
+        graph = prune(graph, recipe, fitted_by, how.get("prune_scope") or SCOPES[0], how.get("progress"))
+        made = replace(made, graph=graph, pruned=graph)
+    if how.get("quantize") and samples is not None:
+        made = _quantized(made, samples, how)
+    if recipe.clusters:
+        fitted_by = _fed(made, samples) if samples is not None and how.get("compensate") else None
+        made = replace(made, graph=cluster(made.graph, recipe, fitted_by, how.get("progress")))
+    return made
+
+
+def _quantized(made: Conversion, samples: Samples, how: How) -> Conversion:
+    """The pruned graph in integers."""
+    seen = calibrate(made.pruned, samples, how.get("progress"))
+    found = grams(made.pruned, samples) if how.get("adaptive_rounding") else {}
+    options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
+    return replace(made, graph=quantize(made.pruned, seen, made.recipe, options), seen=seen)
+
+
+def _fed(made: Conversion, samples: Samples) -> list[dict[str, Array]]:
+    """The samples as the inputs of the graph take them that was made."""
+    inputs = made.graph.inputs
+    rows = (zip(inputs, sample.values(), strict=True) for sample in samples_of(made.source, samples))
+    return [{t.name: fed(value, t) if value.dtype != t.dtype else value for t, value in row} for row in rows]
+
+
+def _check(how: How, recipe: Recipe) -> None:
+    """InvalidArgumentError for arguments that need others."""
+    mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
+    compresses = recipe.prunes or recipe.clusters
     if mode and calibration is None:
         raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
-    if not mode and (calibration is not None or how.get("recipe") is not None):
-        raise InvalidArgumentError("calibration and recipe mean nothing without quantize=…")
-    passes = how.get("passes")
-    graph = run(read_source(source, how.get("shapes")), PIPELINE if passes is None else passes, how.get("after"))
-    if calibration is None:
-        return Conversion(graph, graph, {}, recipe)
-    seen = calibrate(graph, calibration, how.get("progress"))
-    found = grams(graph, calibration) if how.get("adaptive_rounding") else {}
-    options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
-    return Conversion(quantize(graph, seen, recipe, options), graph, seen, recipe)
+    useless = (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
+    if not mode and (useless or how.get("equalize")):
+        raise InvalidArgumentError("calibration, recipe and equalize mean nothing without quantize=…")
+    if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
+        raise InvalidArgumentError("prune_block and prune_scope mean nothing without prune=… or a recipe that prunes")
+    if compensate and not compresses:
+        raise InvalidArgumentError("compensate means nothing without prune=… or cluster=…")
+    if compensate and calibration is None:
+        raise InvalidArgumentError("compensate fits weights to calibration data: give calibration=…")
+    if compensate and isinstance(calibration, Iterator):
+        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
 
 
-def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
-    """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
-    if isinstance(source, Graph):
-        return _closed(source, shapes or {})
-    if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() != ".onnx":
-        return _closed(read_file(source), shapes or {})
-    from twinfer.converter.onnx import read_onnx
-
-    return infer_shapes(read_onnx(source, shapes=shapes))
+def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
+    if isinstance(which, bool):
+        return channels_last(graph) if which else graph
+    return channels_last(graph, (which,) if isinstance(which, str) else tuple(which))
 
 
-def _recipe(recipe: Recipe | str | os.PathLike[str] | None, mode: str | None, method: str) -> Recipe:
+def optimised(
+    source: Source,
+    shapes: Shapes | None = None,
+    passes: Sequence[Pass] = TO_QUANTIZE,
+    after: Callable[[str, Graph], None] | None = None,
+) -> Graph:
+    """The graph of a source behind the passes, by default those that quantisation begins with."""
+    return with_versions(run(_main_only(read_source(source, shapes)), passes, after))
+
+
+def _main_only(graph: Graph) -> Graph:
+    """The graph; warns if there are others beside it."""
+    if graph.subgraphs:
+        names = ", ".join(repr(g.extra.get("subgraph_name", g.name)) for g in graph.subgraphs[:3])
+        more = ", …" if len(graph.subgraphs) > 3 else ""
+        count = f"{len(graph.subgraphs)} subgraph(s)"
+        what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
+        warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=5)
+    return graph
+
+
+def _recipe(how: How) -> Recipe:
+    """The recipe, its default by the other arguments."""
+    mode, given = how.get("quantize"), how.get("recipe")
     if mode is not None and mode not in MODES:
         raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")
-    default = Choice(mode or "int8", None, method)
-    if isinstance(recipe, Recipe):
-        return recipe
-    return Recipe(default=default) if recipe is None else read_recipe(recipe, default)
-
-
-def _closed(graph: Graph, shapes: Shapes) -> Graph:
-    """The graph with these shapes of inputs, the rest inferred."""
-    named = {t.name: t for t in graph.inputs}
-    if unknown := set(shapes) - set(named):
-        known = ", ".join(map(repr, named))
-        raise InvalidArgumentError(f"no input is called {sorted(unknown)[0]!r}; the inputs are: {known}")
-    still = [t for name, t in named.items() if name not in shapes and _is_vague(t)]
-    if still:
-        what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
-        raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes (--shape NAME=1,2,3)")
-    graph = infer_shapes(graph, {named[name]: tuple(int(d) for d in shape) for name, shape in shapes.items()})
-    return _static(graph)
-
-
-def _is_vague(tensor: Tensor) -> bool:
-    """Whether more is open than the number of batches, for which the file proposes 1."""
-    return is_open(tensor) and (tensor.shape[:1] != (1,) or any(d < 0 for d in tensor.shape_signature[1:]))
-
-
-def _static(graph: Graph) -> Graph:
-    """The graph with no dimension left open."""
-    closed: dict[Tensor, Tensor] = {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature}
-    if not closed:
-        return graph
-
-    def of(tensor: Tensor) -> Tensor:
-        return closed.get(tensor, tensor)
-
-    nodes = tuple(renamed(node, closed) for node in graph.nodes)
-    signatures = tuple(
-        replace(s, inputs={k: of(t) for k, t in s.inputs.items()}, outputs={k: of(t) for k, t in s.outputs.items()})
-        if s.subgraph == 0
-        else s
-        for s in graph.signatures
-    )
-    tensors, ins, outs = (tuple(map(of, group)) for group in (graph.tensors, graph.inputs, graph.outputs))
-    return replace(graph, tensors=tensors, nodes=nodes, inputs=ins, outputs=outs, signatures=signatures)
+    default = given.default if isinstance(given, Recipe) else Choice(mode or "int8", None, how.get("method", "minmax"))
+    asked: dict[str, Any] = {key: how.get(key) for key in ("prune", "prune_block", "cluster")}
+    default = replace(default, **{key: value for key, value in asked.items() if value is not None})
+    made = replace(given, default=default) if isinstance(given, Recipe) else Recipe(default=default)
+    if given is not None and not isinstance(given, Recipe):
+        made = read_recipe(given, default)
+    return replace(made, rules=(SPARED, *made.rules)) if how.get("prune") else made

@@ -6,21 +6,32 @@ from dataclasses import replace
 
 import numpy as np
 
+from twinfer.converter.affine import data_range
+from twinfer.converter.calibrate import Calibration
 from twinfer.converter.quant_rules import RULES, Rule
+from twinfer.converter.quant_states import STATEFUL, is_quantisable
 from twinfer.converter.recipe import Choice
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.registry import operators
 
+#: Steps of int8.
+_STEPS = 255
 
-def precision_of(node: Node, wanted: Choice) -> Choice:
-    """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float."""
+
+def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
+    """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
+
+    Without ``seen`` divisors are taken to be far enough from 0.
+    """
     rule = RULES.get(node.op)
-    if rule is None or wanted.precision == "float" or not _is_float(node, rule):
+    if rule is None or wanted.precision == "float" or not _is_float(node, rule) or not _divides(node, rule, seen):
         return replace(wanted, precision="float")
     if wanted.precision == "int16x8":
-        return wanted if rule.int16 else replace(wanted, precision="float")
-    if not _has_kernel(node, rule):
+        return wanted if rule.int16 and _has_kernel(node, rule, "INT16") else replace(wanted, precision="float")
+    if node.op in STATEFUL:
+        return replace(wanted, precision="int8" if is_quantisable(node) else "float")
+    if not _has_kernel(node, rule, "INT8"):
         return replace(wanted, precision="float")
     return replace(wanted, precision="int8") if wanted.precision == "int4" and not rule.int4 else wanted
 
@@ -38,20 +49,35 @@ def _is_float(node: Node, rule: Rule) -> bool:
     )
 
 
-def _has_kernel(node: Node, rule: Rule) -> bool:
-    """Whether twinfer runs the int8 form: asked of the operator itself, with quantisations that stand for any."""
+def _divides(node: Node, rule: Rule, seen: Calibration | None) -> bool:
+    """Whether the divisor, if there is one, was never seen within two steps of 0."""
+    if rule.divisor is None or seen is None:
+        return True
+    tensor = node.input(rule.divisor)
+    if tensor.data is None and (tensor not in seen or not seen[tensor].count):
+        return False
+    low, high = data_range(tensor) if tensor.data is not None else (seen[tensor].low, seen[tensor].high)
+    return max(low, -high) > 2 * (max(high, 0.0) - min(low, 0.0)) / _STEPS
+
+
+def _has_kernel(node: Node, rule: Rule, type: str) -> bool:
+    """Whether twinfer runs the integer form: asked of the operator itself, with quantisations that stand for any."""
     if node.op not in operators():
         return False
+    fixed = rule.fixed8 if type == "INT8" else rule.fixed16
     quant = Quant.per_tensor(1.0)
-    out = Quant.per_tensor(*rule.fixed8) if rule.fixed8 else quant
     inputs: list[Tensor | None] = list(node.inputs)
-    for i in (*rule.values(node), *(() if rule.weights is None else (rule.weights,))):
-        inputs[i] = _int(node.input(i), "INT8", quant)
+    for i in rule.values(node):
+        inputs[i] = _int(node.input(i), type, quant)
+    if rule.weights is not None:
+        inputs[rule.weights] = _int(node.input(rule.weights), "INT8", quant)
     if rule.bias is not None and node.optional(rule.bias) is not None:
-        inputs[rule.bias] = _int(node.input(rule.bias), "INT32", quant)
-    outputs = node.outputs if rule.integer else tuple(_int(t, "INT8", out) for t in node.outputs)
+        inputs[rule.bias] = _int(node.input(rule.bias), "INT32" if type == "INT8" else "INT64", quant)
+    out = quant if fixed is None else Quant.per_tensor(*fixed)
+    outputs = node.outputs if rule.integer else tuple(_int(t, type, out) for t in node.outputs)
+    options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
     try:
-        operators()[node.op].infer(replace(node, inputs=tuple(inputs), outputs=outputs))
+        operators()[node.op].infer(replace(node, inputs=tuple(inputs), outputs=outputs, options=options))
     except UnsupportedOperatorError:
         return False
     return True

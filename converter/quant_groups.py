@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
-
-from twinfer.converter.affine import Range, activation
+from twinfer.converter.affine import EMPTY, Range, activation, data_range
 from twinfer.converter.quant_rules import Fixed, Rule
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
 
@@ -29,7 +27,7 @@ class Groups:
     ) -> None:
         self._readers = consumers(graph)
         self._outputs = set(graph.outputs)
-        self._ranges, self._rules = ranges, rules
+        self._ranges, self._rules, self._types = ranges, rules, types
         self._producer = {t: node for node in types for t in node.outputs}
         self._parent: dict[Key, Key] = {}
         self._members: dict[Key, list[Key]] = {}
@@ -50,7 +48,7 @@ class Groups:
             return Quant.per_tensor(*self._fixed[root])
         low, high = self._raw(root)
         needed = max(self._needed(tensor, root[1]) for tensor, _ in self._members[root])
-        return activation((low, max(high, low + needed)), root[1])
+        return activation((low, max(high, low + needed) if high > low else EMPTY), root[1])
 
     def _raw(self, root: Key) -> Range:
         """The range that holds those of all members, and zero."""
@@ -58,16 +56,17 @@ class Groups:
         return min(0.0, *(low for low, _ in found)), max(0.0, *(high for _, high in found))
 
     def _needed(self, tensor: Tensor, type: str) -> float:
-        """The least span that the kernel of the tensor's operator takes beside the spans of its inputs."""
+        """The least span that its readers take, and the kernel of its operator beside the spans of its inputs."""
+        read = max((self._rules[n.op].span for n in self._readers.get(tensor, ()) if n in self._types), default=0.0)
         node = self._producer.get(tensor)
         if node is None or not self._rules[node.op].least:
-            return 0.0
+            return read
         rule = self._rules[node.op]
         spans = [self._raw(self._root((node.input(i), type))) for i in rule.values(node)]
-        widest = max(high - low or 255.0 for low, high in spans)  # an empty range gets steps of 1
+        widest = max(high - low or EMPTY for low, high in spans)
         if rule.weights is not None:
             widest *= max(map(abs, data_range(node.input(rule.weights))))
-        return rule.least * widest
+        return max(read, rule.least * (widest * widest if rule.squares else widest))
 
     def _add(self, node: Node, rule: Rule, type: str) -> None:
         fixed = rule.fixed8 if type == "INT8" else rule.fixed16
@@ -110,9 +109,3 @@ class Groups:
         self._members[first] += self._members.pop(second)
         if second in self._fixed:
             self._fixed[first] = self._fixed.pop(second)
-
-
-def data_range(tensor: Tensor) -> Range:
-    """Least and greatest value of a float constant."""
-    data = np.asarray(tensor.data)
-    return (float(data.min()), float(data.max())) if data.size else (0.0, 0.0)

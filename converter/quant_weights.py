@@ -85,7 +85,7 @@ def bias_tensor(layer: Layer, values: NDArray[np.float64], in_scale: float, weig
     steps = quantize(values, quant, -limit, limit - 1).astype(np.int64 if wide else np.int32)
     steps.flags.writeable = False
     source = layer.bias
-    kind, shape = "INT64" if wide else "INT32", (layer.channels,)
+    kind, shape = "INT64" if wide else "INT32", values.shape
     if source is None:
         return Tensor(f"{layer.node.output.name}_bias", kind, shape, quant, steps)
     return replace(source, type=kind, shape=shape, quant=quant, data=steps)

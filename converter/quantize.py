@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.affine import LIMITS, Range
+from twinfer.converter.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.affine import quantize as to_integers
 from twinfer.converter.calibrate import Calibration
+from twinfer.converter.grams import Gram
 from twinfer.converter.methods import method
 from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.quant_forms import precision_of
-from twinfer.converter.quant_groups import Groups, data_range
+from twinfer.converter.quant_groups import Groups
 from twinfer.converter.quant_rules import RULES, Rule
+from twinfer.converter.quant_states import STATEFUL
 from twinfer.converter.quant_weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.recipe import DEFAULT, Choice, Recipe
-from twinfer.converter.rounding import Gram, adaptive
+from twinfer.converter.rounding import adaptive
+from twinfer.converter.versions import with_versions
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor, check
@@ -68,7 +71,7 @@ def quantize(
         writer.input(tensor)
     for node in graph.nodes:
         writer.node(node)
-    made = writer.graph()
+    made = with_versions(writer.graph())
     check(made)
     return made
 
@@ -88,7 +91,7 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.border = self.options.border(self.recipe)
-        self.choices = {node: precision_of(node, self.recipe.of_node(node)) for node in self.source.nodes}
+        self.choices = {node: precision_of(node, self.recipe.of_node(node), self.seen) for node in self.source.nodes}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
         self.groups = Groups(self.source, types, RULES, self._range)
@@ -97,12 +100,20 @@ class _Writer:
         """The range of a float tensor by the method that was chosen for it."""
         if tensor.data is not None:
             return data_range(tensor)
-        if tensor not in self.seen:
-            raise InvalidArgumentError(f"calibration has not seen {tensor}: calibrate the graph that is quantised")
-        seen, node = self.seen[tensor], self._producer.get(tensor)
+        whole, node = self._observed(tensor), self._producer.get(tensor)
         choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
         type = choice.type if choice.precision != "float" else "INT8"
-        return method(choice.method)(seen, type) if seen.count else (0.0, 0.0)
+        seen, key = self.seen[tensor], (choice.method, type)
+        if key not in seen.ranges:
+            seen.ranges[key] = method(choice.method)(seen, type) if seen.count else whole
+        return seen.ranges[key]
+
+    def _observed(self, tensor: Tensor) -> Range:
+        """All that calibration has seen of a tensor."""
+        if tensor not in self.seen:
+            raise InvalidArgumentError(f"calibration has not seen {tensor}: calibrate the graph that is quantised")
+        seen = self.seen[tensor]
+        return (seen.low, seen.high) if seen.count else (0.0, 0.0)
 
     # -- tensors -------------------------------------------------------------------------------------------------------
 
@@ -138,8 +149,7 @@ class _Writer:
 
     def _convert(self, home: Tensor, made: Tensor) -> Tensor:
         op = "DEQUANTIZE" if made.type == "FLOAT32" else "QUANTIZE"
-        version = 3 if "INT16" in (home.type, made.type) else 2 if op == "DEQUANTIZE" or home.type != "FLOAT32" else 1
-        self._append(Node(op, (home,), (made,), schema.default_options(op), version))
+        self._append(Node(op, (home,), (made,), schema.default_options(op)))
         return made
 
     def _append(self, node: Node) -> None:
@@ -161,22 +171,28 @@ class _Writer:
         if rule.weights is not None:
             self._parameters(node, rule, choice, inputs)
         outputs = node.outputs if rule.integer else tuple(self._output(t, type) for t in node.outputs)
+        made = replace(node, inputs=tuple(inputs), outputs=outputs)
+        if node.op in STATEFUL:
+            made = STATEFUL[node.op](made, self._observed)
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
-        version = max(node.version, rule.version[("int8", "int16x8", "int4").index(choice.precision)])
-        made = replace(node, inputs=tuple(inputs), outputs=outputs, options=options, version=version)
-        self._append(made)
+        self._append(replace(made, options=options))
 
     def _as_it_was(self, tensor: Tensor, type: str = "FLOAT32") -> Tensor:
         """An input in the type that it has in the float graph."""
         return self.form(tensor, "FLOAT32") if tensor in self.home and type == "FLOAT32" else tensor
 
     def _output(self, tensor: Tensor, type: str) -> Tensor:
-        return self._settle(tensor, replace(tensor, type=type, quant=self.groups.quant(tensor, type)))
+        """The tensor in the quantisation of its group. SVDF makes its own, from which others are converted: integer
+        kernels have no activation, RELU is that the least value stands for 0."""
+        alone = self._producer[tensor].op == "SVDF"
+        quant = activation((0.0, self._range(tensor)[1]), type) if alone else self.groups.quant(tensor, type)
+        return self._settle(tensor, replace(tensor, type=type, quant=quant))
 
     def _parameters(self, node: Node, rule: Rule, choice: Choice, inputs: list[Tensor | None]) -> None:
         """Put weights and bias into ``inputs``."""
-        per_channel = rule.per_channel if choice.granularity is None else choice.granularity == "channel"
-        layer = Layer(node, rule, 4 if choice.precision == "int4" else 8, per_channel)
+        bits = 4 if choice.precision == "int4" else 8
+        per_channel = rule.int4_axis or bits == 8 if choice.granularity is None else choice.granularity == "channel"
+        layer = Layer(node, rule, bits, per_channel)
         position = next(rule.values(node))
         source = inputs[position]
         in_scale = source.scale if source is not None else 1.0

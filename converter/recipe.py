@@ -10,6 +10,13 @@ A recipe file is TOML or JSON::
     [[rule]]
     name = "logits.*"
     precision = "float"
+    prune = 0.5                         # share of the weights that become zero
+    prune_block = "1x4"
+    cluster = 4                         # bits: at most 16 different weights
+
+Weights of INT8 have a scale a channel. FULLY_CONNECTED needs ``granularity = "tensor"`` for TFLM older than September
+2024, which refuses a scale a channel there, and older than May 2024 computes nonsense; INT4 there has one scale, as
+TFLM takes no more, unless a rule says "channel".
 """
 
 from __future__ import annotations
@@ -23,7 +30,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from twinfer.converter.methods import METHODS
+from twinfer.converter.compress.blocks import block
+from twinfer.converter.methods import method
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Node, Tensor
@@ -36,13 +44,50 @@ GRANULARITIES = ("channel", "tensor")
 INPUT = "INPUT"
 
 
+#: Bits of the numbers of different weights that clustering leaves.
+CLUSTER_BITS = range(2, 8)
+
+
+def _check(made: Choice | Rule) -> None:
+    """InvalidArgumentError for values that no choice can have."""
+    _one_of("precision", made.precision, PRECISIONS)
+    _one_of("granularity", made.granularity, GRANULARITIES)
+    if made.method is not None:
+        method(made.method)
+    if made.prune is not None and not 0 <= made.prune < 1:
+        raise InvalidArgumentError(f"prune {made.prune}: the share of weights that become zero is from 0 to below 1")
+    if made.cluster not in (None, 0, *CLUSTER_BITS):
+        raise InvalidArgumentError(
+            f"cluster {made.cluster}: weights are clustered to values of {CLUSTER_BITS[0]} to {CLUSTER_BITS[-1]} bits "
+            "(0: they are not)"
+        )
+    if made.prune_block is not None:
+        block(made.prune_block)
+
+
+def _one_of(what: str, value: str | None, known: Iterable[str], *, show: bool = True) -> None:
+    if value is not None and value not in known:
+        there_are = f"; there are: {', '.join(known)}" if show else ""
+        raise InvalidArgumentError(f"{value!r} is no {what}{there_are}")
+
+
 @dataclass(frozen=True)
 class Choice:
-    """How a node and its outputs are quantised; ``granularity`` (of weights): None is the operator's default."""
+    """How a node and its outputs are quantised; ``granularity`` (of weights): None is the operator's default.
+
+    ``prune``: share of its weights that become zero, ``prune_block``: in what shape (``compress.blocks``);
+    ``cluster``: its integer weights take at most 2**cluster values (0: as many as they like).
+    """
 
     precision: str = "int8"
     granularity: str | None = None
     method: str = "minmax"
+    prune: float = 0.0
+    prune_block: str = "1x1"
+    cluster: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self)
 
     @property
     def type(self) -> str:
@@ -60,11 +105,12 @@ class Rule:
     precision: str | None = None
     granularity: str | None = None
     method: str | None = None
+    prune: float | None = None
+    prune_block: str | None = None
+    cluster: int | None = None
 
     def __post_init__(self) -> None:
-        _one_of("precision", self.precision, PRECISIONS)
-        _one_of("granularity", self.granularity, GRANULARITIES)
-        _one_of("method", self.method, METHODS)
+        _check(self)
         _one_of("operator", self.operator, (INPUT, *schema.ENUMS["BuiltinOperator"].names), show=False)
         if self.name is None and self.operator is None:
             raise InvalidArgumentError("it matches nothing: give name (a regular expression), operator, or both")
@@ -79,7 +125,7 @@ class Rule:
         )
 
     def apply(self, choice: Choice) -> Choice:
-        given = {key: getattr(self, key) for key in ("precision", "granularity", "method")}
+        given = {field.name: getattr(self, field.name) for field in fields(Choice)}
         return replace(choice, **{key: value for key, value in given.items() if value is not None})
 
 
@@ -90,10 +136,15 @@ class Recipe:
     rules: tuple[Rule, ...] = ()
     default: Choice = Choice()
 
-    def __post_init__(self) -> None:
-        _one_of("precision", self.default.precision, PRECISIONS)
-        _one_of("granularity", self.default.granularity, GRANULARITIES)
-        _one_of("method", self.default.method, METHODS)
+    @property
+    def prunes(self) -> bool:
+        """Whether it may ask for pruning somewhere."""
+        return bool(self.default.prune or any(rule.prune for rule in self.rules))
+
+    @property
+    def clusters(self) -> bool:
+        """The same of clustering."""
+        return bool(self.default.cluster or any(rule.cluster for rule in self.rules))
 
     def of_node(self, node: Node) -> Choice:
         return self._of(node.op, [t.name for t in node.outputs])
@@ -132,6 +183,10 @@ def read_recipe(path: str | os.PathLike[str], default: Choice = Choice()) -> Rec
         raise InvalidArgumentError(f"{path}: {error}") from None
 
 
+#: Key -> its type, where that is not a string.
+_KINDS: Mapping[str, tuple[Any, str]] = {"prune": (int | float, "a number"), "cluster": (int, "a whole number")}
+
+
 def _rule(i: int, table: Any) -> Rule:
     known = [field.name for field in fields(Rule)]
     if not isinstance(table, dict):
@@ -139,18 +194,13 @@ def _rule(i: int, table: Any) -> Rule:
     for key, value in table.items():
         if key not in known:
             raise InvalidArgumentError(f"rule {i} has no key {key!r}; there are: {', '.join(known)}")
-        if not isinstance(value, str):
-            raise InvalidArgumentError(f"rule {i}: {key} must be a string, not {value!r}")
+        kind, what = _KINDS.get(key, (str, "a string"))
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InvalidArgumentError(f"rule {i}: {key} must be {what}, not {value!r}")
     try:
         return Rule(**table)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"rule {i}: {error}") from None
-
-
-def _one_of(what: str, value: str | None, known: Iterable[str], *, show: bool = True) -> None:
-    if value is not None and value not in known:
-        there_are = f"; there are: {', '.join(known)}" if show else ""
-        raise InvalidArgumentError(f"{value!r} is no {what}{there_are}")
 
 
 #: int8 by least and greatest value, everywhere.

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.affine import LIMITS, dequantize
-from twinfer.converter.affine import quantize as to_integers
+from twinfer.converter.affine import LIMITS, dequantize, fed, real
 from twinfer.converter.calibrate import Calibration, Progress, run
+from twinfer.converter.compress.footprint import Footprint, footprints
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import DEFAULT, Recipe, Rule
@@ -72,12 +72,14 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Report:
-    """Both, in the order of the graph; ``outputs_snr_db`` over all outputs together."""
+    """All of them, in the order of the graph; ``outputs_snr_db`` over all outputs together, None if none were compared.
+    ``compression``: the weights of every layer of the quantised graph."""
 
-    samples: int
-    outputs_snr_db: float
-    tensors: tuple[TensorReport, ...]
+    samples: int = 0
+    outputs_snr_db: float | None = None
+    tensors: tuple[TensorReport, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
+    compression: tuple[Footprint, ...] = ()
 
     def json(self) -> dict[str, Any]:
         """As dicts and lists."""
@@ -139,7 +141,8 @@ def compare(graph: Graph, quantized: Graph, samples: Samples, seen: Calibration)
     for tensor in graph.outputs:
         if tensor in found:
             total.merge(found[tensor].sums)
-    return Report(count, total.snr_db, tuple(tally.report(makers.get(t, "INPUT")) for t, tally in found.items()))
+    tensors = tuple(tally.report(makers.get(t, "INPUT")) for t, tally in found.items())
+    return Report(count, total.snr_db, tensors, compression=footprints(quantized))
 
 
 def sensitivity(
@@ -156,7 +159,7 @@ def sensitivity(
     """
     if isinstance(samples, Iterator):
         raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
-    wanted = [n for n in graph.nodes if precision_of(n, recipe.of_node(n)).precision != "float"]
+    wanted = [n for n in graph.nodes if precision_of(n, recipe.of_node(n), seen).precision != "float"]
     found = []
     for i, node in enumerate(wanted):
         made = quantize(graph, seen, _only(node, recipe), Options("FLOAT32"))
@@ -179,7 +182,7 @@ def _outputs_snr_db(both: Both, samples: Samples) -> float:
         both.run(sample)
         for tensor, made in zip(both.float.plan.graph.outputs, both.quantized.plan.graph.outputs, strict=True):
             if tensor.type == "FLOAT32":
-                sums.add(both.float.view(tensor), _real(both.quantized.view(made), made))
+                sums.add(both.float.view(tensor), real(both.quantized.view(made), made))
     return sums.snr_db
 
 
@@ -197,19 +200,6 @@ class Both:
         inputs = zip(sample.values(), self.quantized.plan.graph.inputs, strict=True)
         run(self.float, sample)
         run(self.quantized, {made: fed(value, made) for value, made in inputs})
-
-
-def fed(value: Array, tensor: Tensor) -> Array:
-    """A float value as a graph input takes it."""
-    if tensor.quant is None or tensor.type not in LIMITS:
-        return value
-    return to_integers(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)
-
-
-def _real(value: Array, tensor: Tensor) -> NDArray[np.float64]:
-    if tensor.quant is None or tensor.type not in LIMITS:
-        return np.asarray(value, np.float64)
-    return dequantize(value, tensor.quant)
 
 
 def _reach(tensor: Tensor) -> tuple[float, float]:
@@ -232,10 +222,10 @@ class _Tally:
         self.counts = np.zeros((2, BARS), np.int64)
 
     def add(self, value: Array, q: Array) -> None:
-        real = _real(q, self.made)
-        self.sums.add(value, real)
+        meant = real(q, self.made)
+        self.sums.add(value, meant)
         self.clipped += int(((value < self.reach[0]) | (value > self.reach[1])).sum())
-        for row, values in zip(self.counts, (value, real), strict=True):
+        for row, values in zip(self.counts, (value, meant), strict=True):
             inside = np.clip(values.reshape(-1), self.edges[0], self.edges[-1])
             row += np.histogram(inside, self.edges)[0]
 

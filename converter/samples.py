@@ -1,4 +1,4 @@
-"""Calibration data: samples from files, mappings or iterables, one at a time."""
+"""Samples of a model's inputs, for calibration above all: from files, mappings or iterables, one at a time."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def samples_of(graph: Graph, source: Samples) -> Iterator[Sample]:
     count = 0
     for i, sample in enumerate(_raw(graph, source)):
         if set(sample) != {t.name for t in graph.inputs}:
-            raise _misnamed(graph, sample, f"calibration sample {i}")
+            raise _misnamed(graph, sample, f"sample {i}")
         yield {t: _value(t, sample[t.name], i) for t in graph.inputs}
         count += 1
     if not count:
-        raise InvalidArgumentError(f"the calibration data are empty, at least one sample is needed: {FORMS}")
+        raise InvalidArgumentError(f"the data are empty, at least one sample is needed: {FORMS}")
 
 
 def count_of(graph: Graph, source: Samples) -> int | None:
     """How many samples there are; None if only reading them all would tell."""
     if isinstance(source, str | os.PathLike):
-        source = _loaded(graph, Path(source))
+        source = loaded(graph, Path(source))
     if isinstance(source, Mapping):
         return max((len(np.atleast_1d(v)) for v in source.values()), default=0)
     return len(source) if isinstance(source, Sized) else None
@@ -52,46 +52,46 @@ def count_of(graph: Graph, source: Samples) -> int | None:
 
 def _raw(graph: Graph, source: Samples) -> Iterator[Mapping[str, Any]]:
     if isinstance(source, str | os.PathLike):
-        source = _loaded(graph, Path(source))
+        source = loaded(graph, Path(source))
     if isinstance(source, Mapping):
         return _rows(graph, source)
     try:
         return _checked(iter(source))
     except TypeError:
-        raise InvalidArgumentError(f"calibration data cannot be a {type(source).__name__}: {FORMS}") from None
+        raise InvalidArgumentError(f"samples cannot be a {type(source).__name__}: {FORMS}") from None
 
 
 def _checked(source: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for i, sample in enumerate(source):
         if not isinstance(sample, Mapping):
-            raise InvalidArgumentError(f"calibration sample {i} is a {type(sample).__name__}, not a dict: {FORMS}")
+            raise InvalidArgumentError(f"sample {i} is a {type(sample).__name__}, not a dict: {FORMS}")
         yield sample
 
 
-def _loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
-    """The arrays of a file; a .npy file is the value of a graph's only input."""
+def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
+    """The arrays of a .npz or .npy file; the latter is the value of a graph's only input."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if not isinstance(loaded, np.ndarray):
-            with loaded:
-                return {name: loaded[name] for name in loaded.files}
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            with found:
+                return {name: found[name] for name in found.files}
     except (OSError, ValueError, EOFError) as error:
         raise InvalidArgumentError(f"{path}: cannot be read as a .npy or .npz file: {error}") from None
     if len(graph.inputs) != 1:
         names = ", ".join(repr(t.name) for t in graph.inputs)
         raise InvalidArgumentError(f"{path}: one array for {len(graph.inputs)} inputs; give a .npz file with {names}")
-    return {graph.inputs[0].name: loaded}
+    return {graph.inputs[0].name: found}
 
 
 def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Arrays with the samples along their first axis, cut into samples."""
     whole = {name: np.asarray(value) for name, value in arrays.items()}
     if set(whole) != {t.name for t in graph.inputs}:
-        raise _misnamed(graph, whole, "the calibration data")
+        raise _misnamed(graph, whole, "the data")
     counts = {name: len(value) if value.ndim else 0 for name, value in whole.items()}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name!r} {count}" for name, count in counts.items())
-        raise InvalidArgumentError(f"every input needs as many calibration samples as the others, there are: {said}")
+        raise InvalidArgumentError(f"every input needs as many samples as the others, there are: {said}")
     for i in range(next(iter(counts.values()), 0)):
         yield {name: value[i] for name, value in whole.items()}
 
@@ -106,7 +106,7 @@ def _value(tensor: Tensor, given: Any, i: int) -> Array:
     value = np.asarray(given)
     if value.shape == tensor.shape[1:] and tensor.shape[:1] == (1,):
         value = value[None]
-    where = f"calibration sample {i}, input {tensor.name!r}"
+    where = f"sample {i}, input {tensor.name!r}"
     if value.shape != tensor.shape:
         short = f" or {list(tensor.shape[1:])}" if tensor.shape[:1] == (1,) else ""
         raise InvalidArgumentError(f"{where}: shape {list(value.shape)}, the model takes {list(tensor.shape)}{short}")

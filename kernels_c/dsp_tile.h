@@ -25,11 +25,15 @@ typedef struct {
     int32_t words, out, zero;
 } tw_dsp_matrix;
 
+/* Gives a value a register of its own in the assembly that follows: what follows the weights may be x, and compilers put
+ * equal values into one register, of which the loops change one. */
+#define TW_DSP_APART(value) __asm("" : "+r"(value))
+
 /* both[r]: 256 * B + A over pixel r, first[r]: A; words of weights, an even number. Returns what follows them. In
  * assembly: compilers run out of registers and make 24 instructions of every two words, these are 19. */
 TW_INLINE const uint32_t *tw_dsp_sums3(const uint32_t *x, const uint32_t *w, int32_t words, int32_t *both,
                                        int32_t *first) {
-    const uint32_t *const end = w + words;
+    const uint32_t *end = w + words;
     int32_t t0 = 0, t1 = 0, t2 = 0, u0 = 0, u1 = 0, u2 = 0;
 #if defined(TW_DSP_LOOPS)
 #define TW_DSP_WORD                                                                                                    \
@@ -38,6 +42,7 @@ TW_INLINE const uint32_t *tw_dsp_sums3(const uint32_t *x, const uint32_t *w, int
     "sxtb16 %[v], %[v]\n"                                                                                              \
     "smlad %[u0], %[v], r4, %[u0]\n smlad %[u1], %[v], r5, %[u1]\n smlad %[u2], %[v], r6, %[u2]\n"
     int32_t v = words & 2; /* then the loop of four words begins at its half */
+    TW_DSP_APART(end);
     __asm volatile("cmp %[v], #0\n bne 2f\n"
                    "1:\n" TW_DSP_WORD TW_DSP_WORD "2:\n" TW_DSP_WORD TW_DSP_WORD "cmp %[w], %[end]\n bne 1b\n"
                    : [t0] "+r"(t0), [t1] "+r"(t1), [t2] "+r"(t2), [u0] "+r"(u0), [u1] "+r"(u1), [u2] "+r"(u2),
@@ -123,7 +128,7 @@ static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t
  * alternate two by two. Returns the weights that follow. */
 TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32_t words, int32_t *both,
                                        int32_t *first) {
-    const uint32_t *const end = w + 2 * words;
+    const uint32_t *end = w + 2 * words;
     int32_t t0 = 0, t1 = 0, u0 = 0, u1 = 0;
 #if defined(TW_DSP_LOOPS)
 #define TW_DSP_FOUR                                                                                                    \
@@ -134,6 +139,7 @@ TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32
     "smlad %[u0], r4, %[e], %[u0]\n smlad %[u0], r5, %[o], %[u0]\n"                                                    \
     "smlad %[u1], r6, %[e], %[u1]\n smlad %[u1], r8, %[o], %[u1]\n"
     uint32_t even = (uint32_t)words & 2U, odd; /* then the loop of four words begins at its half */
+    TW_DSP_APART(end);
     __asm volatile("cmp %[e], #0\n bne 2f\n 1:\n" TW_DSP_FOUR "2:\n" TW_DSP_FOUR "cmp %[w], %[end]\n bne 1b\n"
                    : [t0] "+r"(t0), [t1] "+r"(t1), [u0] "+r"(u0), [u1] "+r"(u1), [x] "+r"(x), [w] "+r"(w),
                      [e] "+r"(even), [o] "=&r"(odd)

@@ -8,7 +8,7 @@
 #include "rows.h"
 
 /* Armv6-M and Armv8-M Baseline, and the rest of the M profile. The tiles need every register. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM) &&                         \
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM) &&                        \
     defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 #define TW_THUMB __ARM_ARCH_ISA_THUMB
 #else
@@ -51,7 +51,7 @@ tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t si
                    "lsrs %[a], %[i], #1\n bcs 2f\n1:\n" TW_STEP "2:\n" TW_STEP "bne 1b\n"
                    "mov %[s0], r8\n mov %[s1], r9\n mov %[s2], ip\n mov %[s3], lr\n"
                    "ldr %[a], %[r8]\n mov r8, %[a]\n ldr %[a], %[r9]\n mov r9, %[a]"
-                   : [s0] "+l"(s0), [s1] "+l"(s1), [s2] "+l"(s2), [s3] "+l"(s3), [i] "+l"(i), [a] "=&l"(a),
+                   : [s0] "+&l"(s0), [s1] "+&l"(s1), [s2] "+&l"(s2), [s3] "+&l"(s3), [i] "+l"(i), [a] "=&l"(a),
                      [b] "=&l"(b), [r8] "=m"(r8), [r9] "=m"(r9)
                    : [x] "l"(x + n)
                    : "cc", "memory", "ip", "lr");

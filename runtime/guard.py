@@ -35,8 +35,8 @@ def span(plan: Plan, tensor: Tensor) -> Span:
 
 
 def written(plan: Plan, step: Step) -> list[tuple[str, Span]]:
-    """The blocks that a step may write, its outputs and its scratch, each with a name for messages."""
-    blocks = [(str(tensor), span(plan, tensor)) for tensor in step.call.outputs if tensor in plan.offsets]
+    """The blocks that a step may write, outputs, what it decodes and its scratch, each with a name for messages."""
+    blocks = [(str(tensor), span(plan, tensor)) for tensor in step.call.written if tensor in plan.offsets]
     return [*blocks, ("its scratch", (step.scratch, step.scratch + step.call.scratch))] if step.call.scratch else blocks
 
 
@@ -79,7 +79,8 @@ def _check_lives(plan: Plan) -> None:
     for i, (step, position) in enumerate(zip(plan.steps, positions(plan), strict=True)):
         alive = held(plan, position)
         for tensor in step.call.inputs:
-            if isinstance(tensor, Tensor) and tensor in plan.offsets and tensor not in alive:
+            made = any(tensor is own for own in step.call.written)
+            if isinstance(tensor, Tensor) and tensor in plan.offsets and tensor not in alive and not made:
                 raise GuardError(f"{where(i, step)} reads {tensor}, which holds no value then")
         blocks = written(plan, step)
         for k, (name, block) in enumerate(blocks):
@@ -91,7 +92,7 @@ def _check_lives(plan: Plan) -> None:
 
 def _may_take(plan: Plan, step: Step, tensor: Tensor, position: int) -> bool:
     """Whether a step's output may lie on a tensor: its own variable, or an input that it may work on in place."""
-    if any(tensor is out for out in step.call.outputs):
+    if any(tensor is out for out in step.call.written):
         return True
     inplace = any(tensor is step.call.inputs[i] for i in step.call.inplace) and plan.lives[tensor][1] == position
     return inplace and span(plan, tensor) == span(plan, step.call.outputs[0])

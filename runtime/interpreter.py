@@ -15,6 +15,7 @@ from twinfer.runtime.op import Array, Shape
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.session import Hook, Session
 from twinfer.runtime.shapes import infer_shapes
+from twinfer.runtime.target import HOST, Target
 from twinfer.runtime.tflite import read, read_file
 
 
@@ -29,11 +30,11 @@ class _Program:
         self.engine: Session | None = None
         self._views: dict[int, Array] = {}  # of the engine's tensors, so that getting and setting are quick
 
-    def allocate(self, make: Callable[[Plan], Session]) -> None:
+    def allocate(self, make: Callable[[Graph, bool], Session]) -> None:
         if self.engine is None:
             wanted = {self.file_graph.tensors[i]: shape for i, shape in self.wanted.items()}
             graph = infer_shapes(self.file_graph, wanted) if wanted else self.file_graph
-            self.engine = make(make_plan(graph, preserve_all=self.preserve_all))
+            self.engine = make(graph, self.preserve_all)
             self.graph = self.engine.plan.graph
 
     def ready(self) -> Session:
@@ -164,7 +165,13 @@ class Interpreter:
         """What runs a plan; the compiled twin opens another engine here."""
         return Session(plan)
 
-    def _make(self, plan: Plan) -> Session:
+    @property
+    def _target(self) -> Target:
+        """What to plan for."""
+        return HOST
+
+    def _make(self, graph: Graph, preserve_all: bool) -> Session:
+        plan = make_plan(graph, self._target, preserve_all=preserve_all)
         return self._open(spread(plan) if self._guard else plan)
 
     @property

@@ -19,13 +19,41 @@ Param = int | float | Sequence[int] | Sequence[float]
 
 
 @dataclass(frozen=True)
+class Weights:
+    """What may be done to input 1 of a call, a constant array of int8 weights, to store it in less flash.
+
+    Its bytes are ``rows`` of ``head`` bytes, weights, ``tail`` bytes, both multiples of 4. With ``halves`` they are
+    int16, 256 * b + a for weights (a, b). With ``unit`` above 0, a call of one batch may be cut into calls over the
+    "out" channels: any multiple of ``unit``, of which the constants hold equal shares; those of one element serve all.
+    """
+
+    rows: int = 1
+    head: int = 0
+    tail: int = 0
+    halves: bool = False
+    unit: int = 0
+
+
+@dataclass(frozen=True)
+class Decode:
+    """What makes the weights of a call right before it: ``table``, once, if there is one, then for every slice
+    ``codes`` and the call itself, every pointer advanced by its stride."""
+
+    table: Call | None
+    codes: Call
+    slices: int = 1
+
+
+@dataclass(frozen=True)
 class Call:
     """One kernel call: ``kernel(params, inputs, outputs, scratch)``.
 
     ``params`` fills the struct ``<kernel>_params`` of the C header. An input is a tensor, a constant array that
     ``lower`` made (packed weights, multipliers, tables) or None (a null pointer). ``scratch`` is in bytes.
     ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the kernel must then be right
-    when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
+    when both pointers are equal. ``macs`` counts multiply-accumulates of the node. ``weights`` says that and how they
+    may be stored coded, ``decode`` what decodes them then; ``strides``, if any, the bytes from slice to slice of every
+    input and output; ``note`` what its constants are, for comments.
     """
 
     kernel: str
@@ -35,6 +63,29 @@ class Call:
     scratch: int = 0
     inplace: tuple[int, ...] = ()
     macs: int = 0
+    weights: Weights | None = None
+    decode: Decode | None = None
+    strides: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """What decodes its weights, if anything, and the call itself."""
+        before = () if self.decode is None else (self.decode.table, self.decode.codes)
+        return (*(call for call in before if call is not None), self)
+
+    @property
+    def sequence(self) -> tuple[tuple[Call, int], ...]:
+        """All calls as they follow one another, each with the slice that it is for."""
+        if self.decode is None:
+            return ((self, 0),)
+        once = [(self.decode.table, 0)] if self.decode.table is not None else []
+        return (*once, *((call, i) for i in range(self.decode.slices) for call in (self.decode.codes, self)))
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """Its outputs, and the weights and tables that are decoded for it."""
+        return tuple(tensor for call in self.calls for tensor in call.outputs)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.runtime import arena
+from twinfer.runtime import arena, coding
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.graph import check as check_graph
@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel call in execution order, the node it came from, and the arena offset of its scratch block."""
+    """One layer in execution order: its call, the node it came from, and the arena offset of its scratch block."""
 
     call: Call
     node: Node
@@ -41,7 +41,7 @@ class Plan:
     these blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that
     planned. ``lives`` gives the first and last node over which a tensor keeps its value: -1 for an input, the number of
     nodes for an output. Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay
-    until the next run.
+    until the next run. ``start`` are calls that decode weights once, before the first run.
     """
 
     graph: Graph
@@ -53,6 +53,12 @@ class Plan:
     lower_bound_bytes: int
     scratch_bytes: int
     variables: tuple[Tensor, ...]
+    start: tuple[Step, ...] = ()
+
+    @property
+    def resets(self) -> bool:
+        """Whether something has to be done before the first run."""
+        return bool(self.variables or self.start)
 
     @property
     def macs(self) -> int:
@@ -62,11 +68,10 @@ class Plan:
     def constants(self) -> tuple[Array, ...]:
         """The constant arrays that the calls read, each once, in the order of first use."""
         found: dict[int, Array] = {}
-        for step in self.steps:
-            for arg in step.call.inputs:
-                array = arg.data if isinstance(arg, Tensor) else arg
-                if array is not None:
-                    found.setdefault(id(array), array)
+        for arg in (arg for step in (*self.start, *self.steps) for call in step.call.calls for arg in call.inputs):
+            array = arg.data if isinstance(arg, Tensor) else arg
+            if array is not None:
+                found.setdefault(id(array), array)
         return tuple(found.values())
 
     @property
@@ -85,9 +90,10 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     graph = infer_shapes(graph)
     check_graph(graph)
     _refuse_unsupported(graph)
-    calls = [_lower(node, target) for node in graph.nodes]
+    stored = coding.store([_lower(node, target) for node in graph.nodes], graph.nodes, target)
+    calls = stored.calls
     variables = tuple(t for t in graph.tensors if t.variable)
-    lives = _lives(graph, variables, calls, keep=preserve_all)
+    lives = _lives(graph, variables, stored, keep=preserve_all)
     owner = {t: t for t in lives} if preserve_all else _share(graph, calls, lives, variables)
     blocks, members = _blocks(lives, owner)
     scratch = [arena.Block(call.scratch, i, i) for i, call in enumerate(calls)]
@@ -106,6 +112,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
         arena.lower_bound(everything),
         max((call.scratch for call in calls), default=0),
         variables,
+        tuple(Step(call, graph.nodes[i]) for call, i in stored.start),
     )
 
 
@@ -131,21 +138,28 @@ def _lower(node: Node, target: Target) -> Call:
 
 
 def _arena_tensors(call: Call) -> Iterator[Tensor]:
-    for arg in (*call.inputs, *call.outputs):
+    for arg in (arg for part in call.calls for arg in (*part.inputs, *part.outputs)):
         if isinstance(arg, Tensor) and arg.data is None:
             yield arg
 
 
 def _lives(
-    graph: Graph, variables: Sequence[Tensor], calls: Sequence[Call], *, keep: bool
+    graph: Graph, variables: Sequence[Tensor], stored: coding.Stored, *, keep: bool
 ) -> dict[Tensor, tuple[int, int]]:
-    """First and last step of every tensor that needs memory; an output that a constant feeds is in the arena, too."""
-    end = len(calls)
+    """First and last step of every tensor that needs memory; an output that a constant feeds is in the arena, too.
+
+    What is decoded at the start and read by a step is kept for ever; a decoder's table is not read by any.
+    """
+    calls, end = stored.calls, len(stored.calls)
     lives: dict[Tensor, tuple[int, int]] = {t: (-1, -1) for t in graph.inputs if t.data is None}
+    for tensor in (tensor for call, _ in stored.start for tensor in call.outputs):
+        lives[tensor] = (-1, -1)
     for i, call in enumerate(calls):
         for tensor in _arena_tensors(call):
             first, _ = lives.get(tensor, (i, i))
             lives[tensor] = (first, i)
+    for call, i in stored.start:
+        lives.update((tensor, (-1, end)) for tensor in call.outputs if tensor is calls[i].inputs[1])
     for tensor in graph.outputs:
         if tensor.data is None:
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)

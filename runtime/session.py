@@ -74,29 +74,46 @@ class Session:
         self._base = ffi.cast("char *", ffi.from_buffer(self.arena.data))
         self._constants: dict[int, Any] = {}
         self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.graph.inputs if t.data is None}
-        self._loads, count = len(self._inputs), len(self._inputs) + len(plan.steps)
-        self._calls = ffi.new("tw_call[]", max(1, count))
+        self._loads, counts = len(self._inputs), [self._slots(i) for i in range(len(plan.steps))]
+        self._count = self._loads + sum(counts)
+        self._calls = ffi.new("tw_call[]", max(1, self._count))
         for call, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
             self._fill(call, Call(COPY, {"size": tensor.nbytes}, (memory,), (tensor,)), 0)
-        for i in range(len(plan.steps)):
-            self._fill_step(self._calls[self._loads + i], i)
-        self._pointers = [ffi.addressof(self._calls, self._loads + i) for i in range(len(plan.steps))]
+        first = [self._loads + sum(counts[:i]) for i in range(len(counts))]
+        self._steps = [(ffi.addressof(self._calls, at), count) for at, count in zip(first, counts, strict=True)]
+        for i, (slots, _) in enumerate(self._steps):
+            self._fill_step(slots, i)
+        decoders = [call for step in plan.start for call in step.call.calls]
+        self._decoders = ffi.new("tw_call[]", max(1, len(decoders)))
+        for slot, call in zip(self._decoders, decoders, strict=False):
+            self._fill(slot, call, 0)
         self.reset_variables()
 
-    def _fill_step(self, slot: Any, i: int) -> None:
+    def _slots(self, i: int) -> int:
+        """How many calls step ``i`` takes."""
+        return len(self.plan.steps[i].call.sequence)
+
+    def _fill_step(self, slots: Any, i: int) -> None:
         """Make step ``i`` ready; the compiled twin puts the model's own function here."""
         step = self.plan.steps[i]
-        self._fill(slot, step.call, step.scratch)
+        for k, (call, part) in enumerate(step.call.sequence):
+            self._fill(slots[k], call, step.scratch, part)
 
-    def _fill(self, slot: Any, call: Call, scratch: int) -> None:
+    def _fill(self, slot: Any, call: Call, scratch: int, part: int = 0) -> None:
         params = ffi.new(f"{call.kernel}_params *", dict(call.params))
-        inputs = ffi.new("void *[]", [self._pointer(arg) for arg in call.inputs])
-        outputs = ffi.new("void *[]", [self._pointer(arg) for arg in call.outputs])
+        strides = iter(call.strides or [0] * (len(call.inputs) + len(call.outputs)))
+        inputs = ffi.new("void *[]", [self._at(arg, part * next(strides)) for arg in call.inputs])
+        outputs = ffi.new("void *[]", [self._at(arg, part * next(strides)) for arg in call.outputs])
         self._keep += [params, inputs, outputs]
         slot.fn = kernels_c.kernel(call.kernel, self._level)
         slot.params, slot.out = params, outputs
         setattr(slot, "in", ffi.cast("const void *const *", inputs))
         slot.scratch = self._base + scratch
+
+    def _at(self, arg: Tensor | Array | None, byte: int) -> Any:
+        """Address of a byte of an argument."""
+        pointer = self._pointer(arg)
+        return ffi.cast("char *", pointer) + byte if byte else pointer
 
     def _pointer(self, arg: Tensor | Array | None) -> Any:
         if isinstance(arg, Tensor):
@@ -125,18 +142,18 @@ class Session:
 
     def run(self) -> None:
         """All steps in one C call."""
-        lib.tw_run(self._calls, self._loads + len(self._pointers))
+        lib.tw_run(self._calls, self._count)
 
     def run_observed(self, on_call: Hook | None) -> None:
         """Step by step from Python; ``on_call`` is called after every step, when its outputs can be looked at."""
         run = lib.tw_run
         self.load_inputs()
         if on_call is None:
-            for pointer in self._pointers:
-                run(pointer, 1)
+            for slots, count in self._steps:
+                run(slots, count)
             return
-        for i, (pointer, step) in enumerate(zip(self._pointers, self.plan.steps, strict=True)):
-            run(pointer, 1)
+        for i, ((slots, count), step) in enumerate(zip(self._steps, self.plan.steps, strict=True)):
+            run(slots, count)
             on_call(i, step)
 
     def load_inputs(self) -> None:
@@ -145,22 +162,23 @@ class Session:
 
     def run_step(self, i: int) -> None:
         """One step alone."""
-        lib.tw_run(self._pointers[i], 1)
+        lib.tw_run(*self._steps[i])
 
     def profile(self, runs: int) -> list[int]:
         """The shortest time of every step in ``runs`` whole runs, in nanoseconds, timed in C between its neighbours.
 
         The cost of reading the clock, measured on no calls at all, is taken off.
         """
-        steps, count = self._calls + self._loads, len(self._pointers)
+        steps, count = self._calls + self._loads, self._count - self._loads
         ns = ffi.new("int64_t[]", [2**62] * max(1, count))
         for _ in range(runs):
             lib.tw_run(self._calls, self._loads)
             lib.tw_profile(steps, count, ns)
-        clock = _clock_ns()
-        return [max(0, ns[i] - clock) for i in range(count)]
+        clock, taken = _clock_ns(), iter(ns)
+        return [sum(max(0, next(taken) - clock) for _ in range(slots)) for _, slots in self._steps]
 
     def reset_variables(self) -> None:
-        """Variables to their initial value."""
+        """Variables to their initial value, and the weights decoded that are decoded at the start."""
+        lib.tw_run(self._decoders, sum(len(step.call.calls) for step in self.plan.start))
         for tensor in self.plan.variables:
             self.view(tensor)[...] = initial_value(tensor)

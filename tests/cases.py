@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from twinfer.aot.emit import Project
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.plan import make_plan, random_inputs
@@ -68,6 +71,28 @@ def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
 
 def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) -> list[Any]:
     return outputs_of(Session(make_plan(graph, target), level), values)
+
+
+_INSTANCE = re.compile(r"^(static [A-Z_ ]*TW_SHARED\(\w+), (\w+)\)$", re.MULTILINE)
+
+
+def with_common_instances(projects: Sequence[Project]) -> list[Project]:
+    """The projects for one program in which all call the first one's instance of a kernel that they share.
+
+    Each would bring its own, and compiling the same function for every case is most of a test's time.
+    """
+    first: dict[str, str] = {}
+
+    def once(found: re.Match[str]) -> str:
+        definition, symbol = found.groups()
+        common = first.setdefault(definition, symbol)
+        return found[0] if common == symbol else f"#define {symbol} {common}"
+
+    def of(project: Project) -> Project:
+        file = f"{project.name}.c"
+        return dataclasses.replace(project, code={**project.code, file: _INSTANCE.sub(once, project.code[file])})
+
+    return [of(project) for project in projects]
 
 
 def assert_equal(

@@ -56,14 +56,22 @@ def by_onnxruntime(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[A
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     """By our interpreter where it has all operators and forms, else by LiteRT, on the written file."""
-    content = write(graph)
     if not missing(graph):
         try:
-            return _run(Interpreter(model_content=content), graph, feeds)
+            return by_ours(graph, feeds)
         except UnsupportedOperatorError:
             pass
-    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    return _run(LiteRT(model_content=content, experimental_op_resolver_type=resolver), graph, feeds)
+    return by_litert(graph, feeds)
+
+
+def by_ours(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
+    return _run(Interpreter(model_content=write(graph)), graph, feeds)
+
+
+def by_litert(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
+    """By LiteRT's reference kernels."""
+    resolver = OpResolverType.BUILTIN_REF
+    return _run(LiteRT(model_content=write(graph), experimental_op_resolver_type=resolver), graph, feeds)
 
 
 def _run(interpreter: Any, graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:

@@ -11,6 +11,9 @@ from twinfer.converter.passes.common_subexpressions import common_subexpressions
 from twinfer.converter.passes.constant_folding import constant_folding
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.passes.elementwise_constants import elementwise_constants
+from twinfer.converter.passes.equalize import equalize
+from twinfer.converter.passes.float_weights import float_weights
+from twinfer.converter.passes.multiplications import multiplications
 from twinfer.runtime.graph import Tensor
 
 
@@ -246,3 +249,72 @@ def takes_in_what_comes_before(b: Builder) -> list[Tensor]:
     y = b.op("DEPTHWISE_CONV_2D", [y, floats(1, 3, 3, 6)], **CONV, depth_multiplier=1)
     y = b.op("SUB", [b.op("RELU", [y]), floats(6)])
     return [b.op("FULLY_CONNECTED", [y, floats(2, 54)])]
+
+
+@shows(
+    float_weights,
+    """
+input x FLOAT32[1,2]
+dequantize_2 FLOAT32[3,2] = DEQUANTIZE(FLOAT16[3,2])
+dequantize_4 FLOAT32[3] = DEQUANTIZE(FLOAT16{-1, 0, 0.5})
+fully_connected_5 FLOAT32[1,3] = FULLY_CONNECTED(x, dequantize_2, dequantize_4)
+output fully_connected_5
+""",
+    """
+input x FLOAT32[1,2]
+fully_connected_5 FLOAT32[1,3] = FULLY_CONNECTED(x, FLOAT32[3,2], FLOAT32{-1, 0, 0.5})
+output fully_connected_5
+""",
+)
+def widens_float16(b: Builder) -> list[Tensor]:
+    x = b.input("x", "FLOAT32", (1, 2))
+    w = b.op("DEQUANTIZE", [floats(3, 2).astype(np.float16)], type="FLOAT32")
+    bias = b.op("DEQUANTIZE", [np.array([-1, 0, 0.5], np.float16)], type="FLOAT32")
+    return [b.op("FULLY_CONNECTED", [x, w, bias])]
+
+
+@shows(
+    multiplications,
+    """
+input x FLOAT32[1,4]
+neg_1 FLOAT32[1,4] = NEG(x)
+square_2 FLOAT32[1,4] = SQUARE(neg_1)
+pow_4 FLOAT32[1,4] = POW(square_2, FLOAT32{2})
+pow_6 FLOAT32[1,4] = POW(pow_4, FLOAT32{0.5})
+output pow_6
+""",
+    """
+input x FLOAT32[1,4]
+neg_1 FLOAT32[1,4] = MUL(x, FLOAT32{-1})
+square_2 FLOAT32[1,4] = MUL(neg_1, neg_1)
+pow_4 FLOAT32[1,4] = MUL(square_2, square_2)
+pow_6 FLOAT32[1,4] = POW(pow_4, FLOAT32{0.5})
+output pow_6
+""",
+)
+def multiplies(b: Builder) -> list[Tensor]:
+    x = b.op("NEG", [b.input("x", "FLOAT32", (1, 4))])
+    y = b.op("POW", [b.op("SQUARE", [x]), f(2)])
+    return [b.op("POW", [y, f(0.5)])]
+
+
+@shows(
+    equalize,
+    """
+input x FLOAT32[1,1]
+fully_connected_3 FLOAT32[1,2] = FULLY_CONNECTED(x, FLOAT32{8, 0.5}, FLOAT32{4, 1})  fused_activation_function=RELU
+fully_connected_5 FLOAT32[1,1] = FULLY_CONNECTED(fully_connected_3, FLOAT32{0.5, 2})
+output fully_connected_5
+""",
+    """
+input x FLOAT32[1,1]
+fully_connected_3 FLOAT32[1,2] = FULLY_CONNECTED(x, FLOAT32{2, 1}, FLOAT32{1, 2})  fused_activation_function=RELU
+fully_connected_5 FLOAT32[1,1] = FULLY_CONNECTED(fully_connected_3, FLOAT32{2, 1})
+output fully_connected_5
+""",
+)
+def makes_ranges_equal(b: Builder) -> list[Tensor]:
+    x = b.input("x", "FLOAT32", (1, 1))
+    first = np.array([[8], [0.5]], np.float32)
+    y = b.op("FULLY_CONNECTED", [x, first, f(4, 1)], fused_activation_function="RELU")
+    return [b.op("FULLY_CONNECTED", [y, np.array([[0.5, 2]], np.float32)])]

@@ -109,6 +109,11 @@ def _positive(op: str) -> Callable[[Builder, Tensor, Rng], Tensor]:
     return lambda b, x, rng: b.op(op, [b.op("ADD", [b.op("ABS", [x]), np.array([0.5], np.float32)])])
 
 
+def _div(b: Builder, x: Tensor, rng: Rng) -> Tensor:
+    divisor = b.op("ADD", [b.op("RELU", [x]), np.array([rng.choice([0.3, 3])], np.float32)])
+    return b.op("DIV", [x, divisor])
+
+
 def _reduce(op: str) -> Callable[[Builder, Tensor, Rng], Tensor]:
     return lambda b, x, rng: b.op(op, [x, np.array([2], np.int32)], keep_dims=True)
 
@@ -148,6 +153,7 @@ LAYERS: dict[str, Callable[[Builder, Tensor, Rng], Tensor]] = {
     "max": _pool("MAX_POOL_2D"), "softmax": _single("SOFTMAX", beta=1.0), "logistic": _single("LOGISTIC"),
     "tanh": _single("TANH"), "relu": _single("RELU"), "relu6": _single("RELU6"), "hard_swish": _single("HARD_SWISH"),
     "abs": _single("ABS"), "exp": _single("EXP"), "log": _positive("LOG"), "rsqrt": _positive("RSQRT"),
+    "sqrt": _positive("SQRT"), "div": _div,
     "sum": _reduce("SUM"), "reduce_max": _reduce("REDUCE_MAX"), "gather": _gather,
     "reduce_min": _reduce("REDUCE_MIN"), "l2": _single("L2_NORMALIZATION"), "log_softmax": _single("LOG_SOFTMAX"),
     "squared": _pair("SQUARED_DIFFERENCE"), "transpose_conv": _transpose_conv, "split": _split, "pack": _pack,

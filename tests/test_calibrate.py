@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import random_graph
 
-from twinfer.converter.affine import LIMITS, activation, dequantize, quantize
+from twinfer.converter.affine import LIMITS, Range, activation, dequantize, quantize
 from twinfer.converter.build import Builder
-from twinfer.converter.calibrate import Observed, calibrate
+from twinfer.converter.calibrate import BATCH, Observed, calibrate
 from twinfer.converter.histogram import HALF, Histogram
-from twinfer.converter.methods import METHODS
+from twinfer.converter.methods import CLIPPED, METHODS
 from twinfer.converter.recipe import Choice, Recipe, read_recipe, recipe
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
@@ -101,9 +101,48 @@ def test_mse_is_the_best_of_all_methods_at_what_it_measures() -> None:
     assert error("mse") <= 1.001 * min(map(error, METHODS))
 
 
-def test_the_moving_average_starts_as_the_mean() -> None:
-    seen = seen_of([0, 1], [0, 2], [-3, 3])
-    assert METHODS["moving-average"](seen, "INT8") == pytest.approx((-1, 2))
+def test_the_moving_average_starts_as_the_mean_of_the_batches() -> None:
+    parts = np.random.default_rng(3).standard_normal((5, BATCH, 8))
+    seen = seen_of(*parts.reshape(-1, 8), [99])  # of the sixth batch there is one sample only
+    want = parts.min((1, 2)).mean(), parts.max((1, 2)).mean()
+    assert METHODS["moving-average"](seen, "INT8") == pytest.approx(want)
+
+
+def test_the_moving_average_of_less_than_a_batch_is_what_was_seen() -> None:
+    assert METHODS["moving-average"](seen_of([0, 1], [-3, 2]), "INT8") == (-3, 2)
+
+
+HOSTILE = {
+    "relu": lambda rng: np.maximum(rng.standard_normal(50_000), 0),
+    "relu, all but zero": lambda rng: np.where(rng.random(50_000) < 0.98, 0, rng.exponential(size=50_000)),
+    "relu6, at its end": lambda rng: np.clip(rng.normal(4, 3, 50_000), 0, 6),
+    "relu6, with a background": lambda rng: np.concatenate(
+        [np.clip(rng.exponential(0.6, 50_000), 0, 6), *(np.full(8_000, b) for b in (0.21, 0.4, 0.92))]
+    ),
+    "relu6, few values": lambda rng: np.clip(rng.normal(2, 2, 600), 0, 6),
+    "bimodal": lambda rng: np.concatenate([rng.normal(-1, 0.05, 40_000), rng.normal(9, 0.05, 10_000)]),
+    "far peak": lambda rng: np.concatenate([rng.normal(0, 0.1, 49_000), rng.normal(7, 0.1, 1_000)]),
+    "one value": lambda rng: np.full(1000, 6.0),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_collapses(name: str, method: str) -> None:
+    """Where many values are equal or far from the others, the error stays within 10 dB of the whole range's."""
+    rng = np.random.default_rng(7)
+    data = rng.permutation(HOSTILE[name](rng)).astype(np.float32)
+    seen = seen_of(*data[: data.size // (2 * BATCH) * 2 * BATCH].reshape(2 * BATCH, -1))
+
+    def error(limits: Range) -> float:
+        quant = activation(limits, "INT8")
+        return float(np.mean((dequantize(quantize(data, quant, -128, 127), quant) - data) ** 2))
+
+    low, high = METHODS[method](seen, "INT8")
+    slack = 1e-6 * max(abs(seen.low), abs(seen.high))
+    if method == "entropy":
+        assert ((data < low - slack) | (data > high + slack)).mean() <= CLIPPED
+    assert error((low, high)) <= 10 * error((seen.low, seen.high)) + 1e-12
 
 
 def test_sixteen_bits_are_not_clipped() -> None:
@@ -157,7 +196,7 @@ def test_progress_is_told() -> None:
     [
         ({"a": np.zeros((2, 3)), "c": np.zeros((2, 2, 3))}, "inputs 'a', 'b', not 'a', 'c'"),
         ([{"a": np.zeros(3)}], "sample 0 must hold the model's inputs 'a', 'b', not 'a'"),
-        ({"a": np.zeros((2, 3)), "b": np.zeros((1, 2, 3))}, "as many calibration samples as the others.*'a' 2, 'b' 1"),
+        ({"a": np.zeros((2, 3)), "b": np.zeros((1, 2, 3))}, "as many samples as the others.*'a' 2, 'b' 1"),
         ({"a": np.zeros((2, 4)), "b": np.zeros((2, 2, 3))}, r"sample 0, input 'a': shape \[4\].*\[1, 3\] or \[3\]"),
         ({"a": np.zeros((2, 3)), "b": np.zeros((2, 3))}, r"input 'b': shape \[3\], the model takes \[2, 3\]"),
         ({"a": np.zeros((2, 3), complex), "b": np.zeros((2, 2, 3))}, "dtype complex128"),

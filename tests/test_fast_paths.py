@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, interpreted, numpy_outputs
+from cases import graph_of, interpreted, numpy_outputs, with_common_instances
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,7 +154,7 @@ def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
         projects.append(emit(make_plan(graph, card.target), f"n{i}", mode="interpreted"))
         jobs.append(Job([value], i))
         wanted += numpy_outputs(Case(node), graph, [value])
-    results = run_jobs(build(projects, card), jobs, count=False)
+    results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
     for project, result, want in zip(projects, results, wanted, strict=True):
         (got,) = result.outputs
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(project.plan.graph.nodes[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from twinfer.aot.host import find_compiler
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("runtime", "kernels_c", "converter", "aot", "bench")
 MADE = ("*.so", "*.egg-info", "__pycache__", ".*", "build", "dist", "out")
-PIP = ("-m", "pip", "--disable-pip-version-check", "-q", "install")
+PIP = ("-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-compile")
 
 RUN = """
 import numpy as np
@@ -41,6 +44,15 @@ reveal_type(place([Block(1, 0, 1)]))
 """
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def unoptimised(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that optimises nothing: 3 s instead of 50; ``make setup`` has built the kernels with all flags."""
+    compiler = tmp_path_factory.mktemp("bin") / "cc"
+    compiler.write_text(f'#!/bin/sh\nexec {shlex.join(find_compiler())} "$@" -O0\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:

@@ -13,7 +13,7 @@ from twinfer.converter.passes import PASSES, PIPELINE, run
 from twinfer.converter.passes._rewrite import Change, View, rewrite
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.passes.merge_relus import merge_relus
-from twinfer.converter.passes.transposes import nhwc_io
+from twinfer.converter.passes.nhwc_io import nhwc_io
 from twinfer.converter.text import text
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph, Node, Tensor, check

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from cases import cases_of, graph_of, interpreted, values_of
+from cases import cases_of, graph_of, interpreted, values_of, with_common_instances
 
 from twinfer import kernels_c
 from twinfer.aot import qemu, tools
@@ -77,7 +77,7 @@ def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int
 
 def differing(card: Card, trials: Sequence[Trial]) -> list[str]:
     """The models, all in one program, whose outputs are not the host's."""
-    firmware = build([t.project for t in trials], card)
+    firmware = build(with_common_instances([t.project for t in trials]), card)
     results = run_jobs(firmware, [Job(t.inputs, i) for i, t in enumerate(trials)], count=False)
     return [
         trial.project.name

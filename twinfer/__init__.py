@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twinfer.aot.compiled import CompiledModel, compile
     from twinfer.converter.convert import convert, convert_file
+    from twinfer.converter.keras import from_keras
+    from twinfer.converter.search.find import search
+    from twinfer.converter.torch import from_torch
     from twinfer.converter.write import write
     from twinfer.runtime.errors import (
         GuardError,
@@ -51,15 +54,21 @@ __all__ = [
     "compile",
     "convert",
     "convert_file",
+    "from_keras",
+    "from_torch",
     "make_plan",
     "read",
     "read_file",
+    "search",
     "write",
 ]
 
 _HOME = {
     "twinfer.aot.compiled": ("CompiledModel", "compile"),
     "twinfer.converter.convert": ("convert", "convert_file"),
+    "twinfer.converter.keras": ("from_keras",),
+    "twinfer.converter.search.find": ("search",),
+    "twinfer.converter.torch": ("from_torch",),
     "twinfer.converter.write": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twinfer.cli_storage import add_storage, add_storages
 from twinfer.runtime.errors import TwinferError
 
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
@@ -62,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile, _add_convert):
+    for add in (_add_bench, _add_inspect, _add_run, _add_verify, _add_compile, _add_convert, _add_search):
         add(commands)
     return top
 
@@ -125,6 +126,7 @@ def _add_bench(commands: Any) -> None:
     _add_targets(command)
     about = f"on microcontrollers, one or several with commas: {_OPTIMIZE}"
     command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
+    add_storages(command)
     about = "on microcontrollers, what to measure (default: both)"
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
@@ -296,6 +298,7 @@ def _add_verify(commands: Any) -> None:
     command.add_argument("--against", metavar="PEERS", help=about)
     _add_targets(command)
     _add_optimize(command, f"on microcontrollers, {_OPTIMIZE}")
+    add_storage(command)
     command.add_argument("--guard", action="store_true", help=_GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]
 
@@ -352,6 +355,7 @@ def _add_compile(commands: Any) -> None:
         help="a function a layer, or shared kernels called from a table (default: compiled)",
     )
     _add_optimize(command, _OPTIMIZE)
+    add_storage(command)
     about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
     command.add_argument("--guard", action="store_true", help=about)
 
@@ -367,7 +371,8 @@ def compile(arguments: argparse.Namespace) -> int:
     source = load(arguments.model)
     board = None if arguments.target == "generic" else card(arguments.target)
     target = board.target if board else GENERIC if arguments.target == "generic" else HOST
-    plan = make_plan(source.graph, target.optimized(arguments.optimize))
+    target = target.optimized(arguments.optimize).storing(arguments.weights, arguments.decode)
+    plan = make_plan(source.graph, target)
     name = arguments.name or identifier(source.name)
     how = {"mode": arguments.mode, "guard": arguments.guard, "card": board}
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
@@ -378,17 +383,18 @@ def compile(arguments: argparse.Namespace) -> int:
     return 0
 
 
-# -- convert -----------------------------------------------------------------------------------------------------------
+# -- convert, search ---------------------------------------------------------------------------------------------------
 
 
 def _add_convert(commands: Any) -> None:
-    from twinfer.cli_convert import EXAMPLES, add_arguments
+    from twinfer.cli_convert import EXAMPLES, add_arguments, convert
 
     about = "turn a float model into a .tflite file, optimised and, on request, quantised"
     add_arguments(_command(commands, convert, about, *EXAMPLES))
 
 
-def convert(arguments: argparse.Namespace) -> int:
-    from twinfer.cli_convert import run
+def _add_search(commands: Any) -> None:
+    from twinfer.cli_search import EXAMPLES, add_arguments, search
 
-    return run(arguments)
+    about = "find the cheapest quantisation that loses no more accuracy than is allowed"
+    add_arguments(_command(commands, search, about, *EXAMPLES))

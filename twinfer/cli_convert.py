@@ -22,30 +22,27 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "model.onnx -o model.tflite",
     "model.onnx -o model.tflite --quantize int8 --calibration samples.npz --method mse --report",
+    "model.keras -o model.tflite --quantize int8 --calibration samples.npz",
+    "model.onnx -o model.tflite --quantize int8 --calibration data.npz --prune 0.7 --cluster 4 --compensate --report",
     "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
 )
 
-_METHODS = ("minmax", "moving-average", "percentile", "mse", "entropy")
+#: Files of these are read by ``convert`` itself.
+FRAMEWORKS = (".onnx", ".keras", ".pt2", ".pt", ".pth", ".h5")
+
+#: Arguments that ``convert_file`` takes as they are.
+_GIVEN = (
+    *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize"),
+    *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last"),
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    about = "a .onnx or float .tflite file, or the name of a built-in model"
+    about = "a .onnx, .keras, .pt2 (torch.export) or float .tflite file, or the name of a built-in model"
     command.add_argument("model", metavar="IN", help=about)
     command.add_argument("-o", "--output", required=True, metavar="OUT", help="the .tflite file to write")
-    about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them"
-    command.add_argument("--quantize", choices=["int8", "int16x8", "int4"], help=about)
-    about = "a .npz file that holds an array for every input by its name, samples along the first axis; .npy for one"
-    command.add_argument("--calibration", metavar="DATA", help=about)
-    about = "how the ranges of activations are chosen (default: minmax)"
-    command.add_argument("--method", choices=_METHODS, default="minmax", help=about)
-    about = "a .toml or .json file of rules: operators or names of tensors, and how to quantise them"
-    command.add_argument("--recipe", metavar="FILE", help=about)
-    about = "type of the model's inputs and outputs (default: that of --quantize)"
-    command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
-    about = "let biases take up what the rounding of weights adds on average"
-    command.add_argument("--bias-correction", action="store_true", help=about)
-    about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
-    command.add_argument("--adaptive-rounding", action="store_true", help=about)
+    _add_quantisation(command)
+    _add_compression(command)
     command.add_argument(
         "--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as .json or .html, too"
     )
@@ -53,29 +50,59 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--passes", metavar="NAMES", help=about)
     about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
     command.add_argument("--dump", metavar="FOLDER", help=about)
+    about = "images that come in as NCHW (ONNX, PyTorch) go in and out as NHWC"
+    command.add_argument("--channels-last", action="store_true", help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _add_quantisation(command: argparse.ArgumentParser) -> None:
+    about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them"
+    command.add_argument("--quantize", choices=["int8", "int16x8", "int4"], help=about)
+    about = "a .npz file that holds an array for every input by its name, samples along the first axis; .npy for one"
+    command.add_argument("--calibration", metavar="DATA", help=about)
+    about = "how the ranges of activations are chosen: minmax (the default), moving-average, percentile, mse, entropy; "
+    about += "percentile-99.9 keeps 99.9 %% of the values, percentile alone 99.99 %%"
+    command.add_argument("--method", default="minmax", help=about)
+    about = "a .toml or .json file of rules: operators or names of tensors, and how to quantise them"
+    command.add_argument("--recipe", metavar="FILE", help=about)
+    about = "type of the model's inputs and outputs (default: that of --quantize)"
+    command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
+    about = "let biases take up what the rounding of weights adds on average"
+    command.add_argument("--bias-correction", action="store_true", help=about)
+    about = "give neighbouring layers' weights alike ranges first, for weights with one scale a tensor (int4 above all)"
+    command.add_argument("--equalize", action="store_true", help=about)
+    about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
+    command.add_argument("--adaptive-rounding", action="store_true", help=about)
+
+
+def _add_compression(command: argparse.ArgumentParser) -> None:
+    about = "set this share of the weights to zero, those of least magnitude; 0.7: 70 %%"
+    command.add_argument("--prune", type=float, metavar="SHARE", help=about)
+    about = "prune blocks of M outputs by N input channels, or leave N of M input channels (default: 1x1)"
+    command.add_argument("--prune-block", metavar="MxN|N:M", help=about)
+    about = "whether all layers together come to the share, by what each can spare, or every layer (default: global)"
+    command.add_argument("--prune-scope", choices=["global", "layer"], help=about)
+    about = "let the integer weights of a layer take 2**BITS values, 2 to 7 bits"
+    command.add_argument("--cluster", type=int, metavar="BITS", help=about)
+    about = "fit what is left to the calibration data, so that pruning and clustering change the outputs least"
+    command.add_argument("--compensate", action="store_true", help=about)
+
+
+def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.terminal import progress
 
-    if arguments.report is not None and arguments.quantize is None:
-        raise InvalidArgumentError("--report compares a quantised model with the float one: give --quantize, too")
+    if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
+        raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
     with progress(1) as told:
         made = convert_file(
-            _source(arguments.model),
+            source_of(arguments.model),
             arguments.output,
-            quantize=arguments.quantize,
-            calibration=arguments.calibration,
-            method=arguments.method,
-            recipe=arguments.recipe,
+            **{name: getattr(arguments, name) for name in _GIVEN},
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
-            bias_correction=arguments.bias_correction,
-            adaptive_rounding=arguments.adaptive_rounding,
-            shapes=_shapes(arguments.shape),
+            shapes=shapes_of(arguments.shape),
             passes=_passes(arguments.passes),
             after=_dump(arguments.dump),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
@@ -86,11 +113,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _source(model: str) -> Any:
-    """What ``convert`` reads: the path of an ONNX file, else the graph of a file or built-in model."""
+def source_of(model: str) -> Any:
+    """What ``convert`` reads: the path of a framework's file, else the graph of a file or built-in model."""
     from twinfer.bench.source import load
 
-    return model if model.lower().endswith(".onnx") else load(model).graph
+    return model if model.lower().endswith(FRAMEWORKS) else load(model).graph
 
 
 def _passes(names: str | None) -> list[Pass] | None:
@@ -122,7 +149,7 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
     return write
 
 
-def _shapes(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """NAME=1,2,3 -> name and shape."""
     from twinfer.runtime.errors import InvalidArgumentError
 
@@ -146,15 +173,18 @@ def _summary(graph: Graph) -> str:
 
 
 def _report(made: Conversion, samples: str, file: str) -> None:
-    """Show what quantisation costs, and write it to ``file`` if that has a name."""
-    from twinfer.converter.report import compare, sensitivity
+    """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
+    from twinfer.converter.compress.footprint import footprints
+    from twinfer.converter.report import Report, compare, sensitivity
     from twinfer.converter.whole import write_text
     from twinfer.terminal import progress, show
 
-    with progress(1) as told:
-        step = lambda done, total: told(0, "sensitivity", done / (total or done + 1))  # noqa: E731
-        report = compare(made.source, made.graph, samples, made.seen)
-        report = replace(report, sensitivity=sensitivity(made.source, samples, made.seen, made.recipe, step))
+    report = Report(compression=footprints(made.graph))
+    if made.seen:
+        with progress(1) as told:
+            step = lambda done, total: told(0, "sensitivity", done / (total or done + 1))  # noqa: E731
+            report = compare(made.source, made.graph, samples, made.seen)
+            report = replace(report, sensitivity=sensitivity(made.pruned, samples, made.seen, made.recipe, step))
     if file.lower().endswith(".html"):
         from twinfer.report_html import report_html
 
@@ -165,7 +195,12 @@ def _report(made: Conversion, samples: str, file: str) -> None:
 
 
 def tables(report: Report) -> list[Table]:
-    """Every tensor, and which layers cost most."""
+    """Every tensor, which layers cost most, and what the weights take."""
+    found = [_compared(report), _costly(report)] if report.tensors else []
+    return [*found, _compression(report)]
+
+
+def _compared(report: Report) -> Table:
     from rich.text import Text
 
     from twinfer.bench.report import table
@@ -177,7 +212,35 @@ def tables(report: Report) -> list[Table]:
         every.add_row(
             Text(t.name), t.operator, t.type, *real, f"{t.snr_db:.1f}", f"{t.cosine:.5f}", f"{100 * t.saturated:.2f} %"
         )
+    return every
+
+
+def _costly(report: Report) -> Table:
+    from rich.text import Text
+
+    from twinfer.bench.report import table
+
     costly = table("One layer quantised alone: the outputs", "<layer", "<operator", "SNR dB")
     for s in report.sensitivity:
         costly.add_row(Text(s.name), s.operator, f"{s.snr_db:.1f}")
-    return [every, costly]
+    return costly
+
+
+def _compression(report: Report) -> Table:
+    """Weights of every layer; bytes of flash as they are, and what coding would make of them."""
+    from rich.text import Text
+
+    from twinfer.bench.report import table
+
+    columns = ("<layer", "<operator", "<type", "zeros", "values", "entropy\nbits", "plain\nB")
+    made = table("Weights in flash: estimates", *columns, "bitmap\nB", "table\nB", "Huffman\nB", "least\nB")
+    for f in report.compression:
+        coded = ["-" if size is None else f"{size:,}" for size in (f.plain, f.bitmap, f.lut, f.huffman, f.least)]
+        seen = f"{100 * f.sparsity:.1f} %", f"{f.distinct:,}", f"{f.entropy_bits:.2f}"
+        made.add_row(Text(f.name), f.operator, f.type, *seen, *coded)
+    weights = sum(f.weights for f in report.compression)
+    zeros = sum(f.sparsity * f.weights for f in report.compression) / max(1, weights)
+    plain, least = sum(f.plain for f in report.compression), sum(f.least for f in report.compression)
+    made.add_section()
+    made.add_row("all", "", "", f"{100 * zeros:.1f} %", "", "", f"{plain:,}", "", "", "", f"{least:,}")
+    return made

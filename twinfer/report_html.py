@@ -7,6 +7,7 @@ from html import escape
 from math import log
 
 from twinfer.bench.page import COLOURS, page, svg
+from twinfer.converter.compress.footprint import Footprint
 from twinfer.converter.report import Report, Sensitivity, TensorReport
 
 #: Pictures in pixels: a histogram, and the bars of decibels, of which a bar shows no more than _MOST.
@@ -20,9 +21,31 @@ values filled, the quantised ones as a line; red bounds: what the integers reach
 
 def report_html(report: Report, name: str) -> str:
     """The page of a report about the model ``name``."""
+    return page(f"{name}: quantised beside float", [*_compared(report), _weights(report.compression)])
+
+
+def _compared(report: Report) -> list[str]:
+    """The tensors of both graphs, if they were compared."""
+    if report.outputs_snr_db is None:
+        return []
     summary = f"<p>{report.samples} samples; outputs: {report.outputs_snr_db:.1f} dB.</p>\n"
-    parts = [summary, _along(report.tensors), _tensors(report.tensors), _NOTE]
-    return page(f"{name}: quantised beside float", [*parts, *_costly(report.sensitivity)])
+    return [summary, _along(report.tensors), _tensors(report.tensors), _NOTE, *_costly(report.sensitivity)]
+
+
+def _weights(layers: Sequence[Footprint]) -> str:
+    """What the weights are, and take in flash."""
+    heads = ("layer", "operator", "type", "zeros", "values", "entropy", "plain B", "bitmap B", "table B", "Huffman B")
+    rows = "".join(_footprint(f) for f in layers)
+    head = "".join(f"<th>{h}</th>" for h in heads)
+    title = "<caption>Weights in flash: estimates</caption>"
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>\n"
+
+
+def _footprint(f: Footprint) -> str:
+    cells = f"<td>{escape(f.name)}</td><td>{escape(f.operator)}</td><td>{f.type}</td><td>{100 * f.sparsity:.1f} %</td>"
+    cells += f"<td>{f.distinct:,}</td><td>{f.entropy_bits:.2f}</td><td>{f.plain:,}</td>"
+    coded = (f.bitmap, f.lut, f.huffman)
+    return f"<tr>{cells}{''.join('<td>-</td>' if b is None else f'<td>{b:,}</td>' for b in coded)}</tr>\n"
 
 
 def _along(tensors: Sequence[TensorReport]) -> str:

@@ -45,6 +45,7 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
     """For every target what measures one model."""
     from twinfer.bench import compare as on_host
     from twinfer.bench import embedded
+    from twinfer.cli_storage import storages
 
     runs: list[Callable[[Any, Any], list[dict[str, Any]]]] = []
     for board in cards(arguments.target):
@@ -55,7 +56,8 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
         else:
             embedded.need_tools()
             modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
-            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize), modes)
+            stored = storages(arguments.weights, arguments.decode)
+            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize), modes, stored)
             runs.append(lambda source, told, board=board, how=how: embedded.measure_on(source, board, how, told))  # type: ignore[misc]
     return runs
 
@@ -94,6 +96,7 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
 
     chosen = cards(arguments.target)
     how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
+    how |= {"weights": arguments.weights, "decode": arguments.decode}
     there = {**how, "optimize": arguments.optimize}
     runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
     if None in chosen:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from twinfer.converter.onnx.emitter import constant
+from twinfer.converter.emit.emitter import constant
 from twinfer.runtime.graph import Tensor
 
 #: Not computed ahead: random results, control flow, and what keeps its integers and scales.

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import onnx
 
-from twinfer.converter.onnx.emitter import Emitter, constant
+from twinfer.converter.emit.emitter import Emitter, constant
+from twinfer.converter.emit.problems import Problems
 from twinfer.converter.onnx.finish import finished
 from twinfer.converter.onnx.fold import folded
 from twinfer.converter.onnx.node import OnnxNode, attributes_of
-from twinfer.converter.onnx.problems import Problems
 from twinfer.converter.onnx.registry import HINTS, NO_IMPORTER, importers
 from twinfer.converter.onnx.shapes import inferred, static_shape, type_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError

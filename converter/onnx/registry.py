@@ -7,8 +7,8 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx import ops
-from twinfer.converter.onnx.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.graph import Tensor
 
@@ -25,7 +25,6 @@ HINTS = {
     "Scan": "export the model with the loop unrolled",
     "NonZero": "shapes that depend on values are not known ahead: leave it to the program that runs the model",
     "NonMaxSuppression": "end the model before it and leave it to the program that runs the model",
-    "LayerNormalization": "export with opset 16 or older, where it is written out in simple operators",
 }
 NO_IMPORTER = "export the model without it, or add an importer to converter/onnx/ops"
 

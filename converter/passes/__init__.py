@@ -11,16 +11,20 @@ from twinfer.converter.passes.common_subexpressions import common_subexpressions
 from twinfer.converter.passes.constant_folding import constant_folding
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.passes.elementwise_constants import elementwise_constants
+from twinfer.converter.passes.equalize import equalize
+from twinfer.converter.passes.float_weights import float_weights
 from twinfer.converter.passes.fuse_activations import fuse_activations
 from twinfer.converter.passes.fuse_padding import fuse_padding
 from twinfer.converter.passes.horizontal_merge import horizontal_merge
 from twinfer.converter.passes.identities import identities
 from twinfer.converter.passes.merge_relus import merge_relus
+from twinfer.converter.passes.multiplications import multiplications
+from twinfer.converter.passes.nhwc_io import nhwc_io
 from twinfer.converter.passes.reshapes import reshapes
-from twinfer.converter.passes.transposes import nhwc_io, transposes
+from twinfer.converter.passes.transposes import transposes
 from twinfer.runtime.graph import Graph, check
 
-__all__ = ["PASSES", "PIPELINE", "Pass", "run"]
+__all__ = ["PASSES", "PIPELINE", "TO_QUANTIZE", "Pass", "run"]
 
 #: What ``convert`` runs, in this order: a plain tuple, leave out, repeat or add what you like.
 PIPELINE: tuple[Pass, ...] = (
@@ -42,8 +46,13 @@ PIPELINE: tuple[Pass, ...] = (
     dead_code,
 )
 
+#: What it runs where it quantises.
+TO_QUANTIZE: tuple[Pass, ...] = (float_weights, multiplications, *PIPELINE)
+
 #: Every pass by name, also those that are not in the pipeline.
-PASSES: Mapping[str, Pass] = MappingProxyType({p.__name__: p for p in (*PIPELINE, horizontal_merge, nhwc_io)})
+PASSES: Mapping[str, Pass] = MappingProxyType(
+    {p.__name__: p for p in (*TO_QUANTIZE, equalize, horizontal_merge, nhwc_io)}
+)
 
 
 def run(graph: Graph, pipeline: Sequence[Pass] = PIPELINE, after: Callable[[str, Graph], None] | None = None) -> Graph:

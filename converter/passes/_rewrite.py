@@ -125,8 +125,8 @@ def _calls(node: Node) -> bool:
     return any("subgraph" in key for key in node.options)
 
 
-def _public(graph: Graph) -> set[Tensor]:
-    return {*graph.inputs, *graph.outputs, *_named(graph.signatures), *(t for t in graph.tensors if t.variable)}
+def _public(graph: Graph) -> list[Tensor]:
+    return [*graph.inputs, *graph.outputs, *_named(graph.signatures), *(t for t in graph.tensors if t.variable)]
 
 
 def _named(signatures: Sequence[Signature]) -> list[Tensor]:
@@ -136,11 +136,12 @@ def _named(signatures: Sequence[Signature]) -> list[Tensor]:
 def rebuilt(graph: Graph, nodes: Iterable[Node]) -> Graph:
     """The graph over these nodes; the tensors are those that are used, those that were there in their order."""
     made = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
-    read = dict.fromkeys(t for node in made for t in _tensors(node) if t is not None)
-    used = {*read, *_public(graph)}
+    new = dict.fromkeys(t for node in made for t in _tensors(node) if t is not None)
+    new.update(dict.fromkeys(_public(graph)))
+    used = set(new)
     used.update([t for tensor in used if tensor.extra for t in _described_by(tensor)])
     old = dict.fromkeys(t for t in graph.tensors if t in used)
-    return replace(graph, nodes=made, tensors=tuple({**old, **read}))
+    return replace(graph, nodes=made, tensors=tuple({**old, **new}))
 
 
 def _tensors(node: Node) -> Iterable[Tensor | None]:

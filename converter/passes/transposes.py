@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._flip import cost, settled
+from twinfer.converter.passes._flip import settled
 from twinfer.converter.passes._layout import (
     REDUCTIONS,
     Order,
@@ -21,7 +21,7 @@ from twinfer.converter.passes._layout import (
     transpose,
     turned_tensor,
 )
-from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rebuilt, rewrite, touches_state
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rewrite, touches_state
 from twinfer.converter.passes.reshapes import reshaped
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
@@ -42,40 +42,6 @@ def transposes(graph: Graph) -> Graph:
 
 def _tidy(graph: Graph) -> Graph:
     return rewrite(graph, _local)
-
-
-def nhwc_io(graph: Graph) -> Graph:
-    """Changes the interface: inputs and outputs of four dimensions that come in NCHW are NHWC afterwards, under their
-    names, wherever that saves transposes. No part of the pipeline; run ``transposes`` before it.
-
-    What was in NCHW must then be fed, and comes out, as ``value.transpose(0, 2, 3, 1)``.
-    """
-    for tensor in (*graph.inputs, *graph.outputs):
-        if len(tensor.shape) == 4 and not is_open(tensor) and tensor.data is None:
-            turned = transposes(_with_end(graph, tensor))
-            graph = turned if cost(turned) < cost(graph) else graph
-    return graph
-
-
-def _with_end(graph: Graph, old: Tensor) -> Graph:
-    """The graph with an input or output in NHWC and a TRANSPOSE beside it."""
-    new = turned_tensor(old, NHWC, old.name)
-    nodes = list(graph.nodes)
-    if old in graph.inputs:
-        nodes.insert(0, transpose(new, inverse(NHWC), old))
-    else:
-        nodes.append(transpose(old, NHWC, new))
-    inputs = tuple(new if t is old else t for t in graph.inputs)
-    outputs = tuple(new if t is old and old not in graph.inputs else t for t in graph.outputs)
-    signatures = tuple(
-        s if s.subgraph else replace(s, inputs=_swapped(s.inputs, old, new), outputs=_swapped(s.outputs, old, new))
-        for s in graph.signatures
-    )
-    return rebuilt(replace(graph, inputs=inputs, outputs=outputs, signatures=signatures), nodes)
-
-
-def _swapped(tensors: Mapping[str, Tensor], old: Tensor, new: Tensor) -> dict[str, Tensor]:
-    return {name: new if t is old else t for name, t in tensors.items()}
 
 
 # -- rules for one node -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import reduced_multiplier
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Param, unsupported
+from twinfer.runtime.op import Array, Call, Param, Weights, unsupported
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import quantized_range
 
@@ -32,4 +32,4 @@ def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: in
     low, high = quantized_range(node, node.output)
     inputs = (node.input(0), np.ascontiguousarray(w), start.astype(np.int64), mult, shift)
     params = {**shape, "narrow": int(narrow), "act_min": low, "act_max": high}
-    return Call(kernel, params, inputs, (node.output,), macs=macs)
+    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(unit=int("mults" in shape)))

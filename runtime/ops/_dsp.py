@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call
+from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize import Channels, fast_channels
@@ -28,7 +28,8 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     params = {**asdict(g), "k4": 2 * words.shape[1], "in_zero": node.input(0).zero, **channels.params}
     inputs = (node.input(0), words, _pair_ends(channels))
     scratch = (2 * PIXELS + 1) * 2 * words.shape[1]
-    return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs)
+    stored = Weights(halves=True)
+    return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs, weights=stored)
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
@@ -48,7 +49,8 @@ def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     inputs = (node.input(0), fours, _conv.padded(2 * channels.bias, 4), mult, shift)
     scratch, macs = k4 if k4 != depth else 0, node.input(0).size * out
     params = {**shape, "mults": mult.size, **channels.params}
-    return Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=macs)
+    stored = Weights(halves=True, unit=4)
+    return Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=macs, weights=stored)
 
 
 def _pairs(w: Array, multiple: int) -> tuple[Array, int] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Param
+from twinfer.runtime.op import Array, Call, Param, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize import fast_channels
@@ -62,7 +62,8 @@ def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call |
         return None
     arrays = (c.weights, np.stack([2 * c.bias, c.mult], 1), -c.shift)
     params = {**walk.params, "in_zero": node.input(0).zero, **c.params}
-    return Call("tw_depthwise_conv2d_dsp_s8", params, (node.input(0), *arrays), (node.output,), macs=macs)
+    inputs = (node.input(0), *arrays)
+    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=macs, weights=Weights())
 
 
 def depthwise_s16(node: Node, g: Window, w: Array, macs: int) -> Call | None:
@@ -73,7 +74,7 @@ def depthwise_s16(node: Node, g: Window, w: Array, macs: int) -> Call | None:
         return None
     inputs = (node.input(0), c.weights, np.stack([c.bias, c.mult], 1), None)
     params = {**walk.params, "in_zero": 0, "out_zero": 0, **c.params}
-    return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=macs)
+    return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=macs, weights=Weights())
 
 
 def _walk(g: Window, w: Array, size: int) -> Walk | None:

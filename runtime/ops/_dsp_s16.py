@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call
+from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize_s16 import short_channels
@@ -27,7 +27,8 @@ def convolution(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     ends = np.stack([_conv.padded(v, 2).reshape(-1, 2) for v in (c.bias, c.mult)], 1)
     params = {**asdict(g), "words": words, "chunk": 2 * c.chunk(4), **c.params}
     inputs = (node.input(0), np.ascontiguousarray(pairs).reshape(len(pairs), -1).view("<i4"), ends)
-    return Call("tw_conv2d_dsp_s16", params, inputs, (node.output,), 4 * (PIXELS + 1) * words, macs=macs)
+    scratch = 4 * (PIXELS + 1) * words
+    return Call("tw_conv2d_dsp_s16", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
@@ -47,4 +48,5 @@ def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
     inputs = (node.input(0), words, _conv.padded(c.bias, 4), mult)
     scratch = 2 * k4 if k4 != depth else 0
     params = {**shape, "mults": mult.size, **c.params}
-    return Call("tw_fully_connected_dsp_s16", params, inputs, (node.output,), scratch, macs=macs)
+    stored = Weights(halves=True, unit=4)
+    return Call("tw_fully_connected_dsp_s16", params, inputs, (node.output,), scratch, macs=macs, weights=stored)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call
+from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize import Channels, fast_channels
@@ -27,7 +27,9 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     params = {**shape, "blocks": blocks, "direct": int(plain and g.in_c >= BLOCK // 2)}
     ends = {"in_zero": node.input(0).zero, **channels.params}
     inputs = (node.input(0), _fours(channels))
-    return Call("tw_conv2d_mve_s8", {**params, **ends}, inputs, (node.output,), 2 * BLOCK * blocks, macs=macs)
+    fours = Weights(rows=len(inputs[1]), head=4 * FOUR, tail=5 * FOUR)
+    scratch = 2 * BLOCK * blocks
+    return Call("tw_conv2d_mve_s8", {**params, **ends}, inputs, (node.output,), scratch, macs=macs, weights=fours)
 
 
 def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
@@ -43,7 +45,7 @@ def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     shape = {"batches": node.input(0).size // depth, "depth": depth, "out": out}
     params = {**shape, **channels.params}
     inputs, macs = (node.input(0), channels.weights, ends), node.input(0).size * out
-    return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=macs)
+    return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=macs, weights=Weights(unit=FOUR))
 
 
 def _fours(c: Channels) -> Array:

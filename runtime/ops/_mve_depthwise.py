@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call
+from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._activation import quantized_range
 from twinfer.runtime.ops._conv import LANES, Window
@@ -38,7 +38,8 @@ def lower(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | Non
     ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
     kernel = "tw_depthwise_conv2d_nine_mve_s8" if nine else "tw_depthwise_conv2d_mve_s8"
     params = {**shape, "twice": pixels - 1, "row": row, **ends}
-    return Call(kernel, params, (x, blocks), (y,), g.k_h * row, macs=macs)
+    stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
+    return Call(kernel, params, (x, blocks), (y,), g.k_h * row, macs=macs, weights=stored)
 
 
 def _fits(w: Array, bias: Array) -> bool:

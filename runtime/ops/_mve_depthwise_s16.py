@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call
+from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._mve_depthwise import MOST_SCRATCH
@@ -27,8 +27,9 @@ def lower(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     if c is None or not c.fit:
         return None
     params = {**asdict(g), "depth": 1, "narrow": 0, **c.params}
-    inputs = (node.input(0), _eights(c))
-    return Call("tw_depthwise_conv2d_mve_s16", params, inputs, (node.output,), g.k_h * row, macs=macs)
+    eights = _eights(c)
+    inputs, stored = (node.input(0), eights), Weights(rows=len(eights), head=2 * 4 * LANES)
+    return Call("tw_depthwise_conv2d_mve_s16", params, inputs, (node.output,), g.k_h * row, macs=macs, weights=stored)
 
 
 def _eights(c: Channels) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call
+from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops import _conv
 from twinfer.runtime.ops._conv import Window
 from twinfer.runtime.ops._requantize_s16 import Channels, short_channels
@@ -25,8 +25,9 @@ def convolution(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     plain = (g.k_h, g.k_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w) == (1, 1, 1, 1, 0, 0)
     shape = {k: v for k, v in asdict(g).items() if k != "dilation_w"}
     tile = {"blocks": blocks, "direct": int(plain and g.in_c >= BLOCK // 2), "chunk": BLOCK * c.chunk(BLOCK)}
-    inputs, scratch = (node.input(0), _fours(c)), 4 * BLOCK * blocks
-    return Call("tw_conv2d_mve_s16", {**shape, **tile, **c.params}, inputs, (node.output,), scratch, macs=macs)
+    params, fours, scratch = {**shape, **tile, **c.params}, _fours(c), 4 * BLOCK * blocks
+    inputs = (node.input(0), fours)
+    return Call("tw_conv2d_mve_s16", params, inputs, (node.output,), scratch, macs=macs, weights=_stored(fours))
 
 
 def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
@@ -37,8 +38,14 @@ def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
     out, depth = w.shape
     shape = {"batches": node.input(0).size // depth, "depth": depth, "out": out}
     tile = {"blocks": -(-depth // BLOCK), "chunk": BLOCK * c.chunk(BLOCK)}
-    inputs = (node.input(0), _fours(c))
-    return Call("tw_fully_connected_mve_s16", {**shape, **tile, **c.params}, inputs, (node.output,), macs=macs)
+    params, fours = {**shape, **tile, **c.params}, _fours(c)
+    inputs = (node.input(0), fours)
+    return Call("tw_fully_connected_mve_s16", params, inputs, (node.output,), macs=macs, weights=_stored(fours))
+
+
+def _stored(fours: Array) -> Weights:
+    """Where in them the weights are: between biases and multipliers."""
+    return Weights(rows=len(fours), head=4 * FOUR, tail=4 * FOUR)
 
 
 def _fours(c: Channels) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
@@ -102,7 +102,7 @@ def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     params = {**asdict(g), "depth": w.shape[1] // (g.k_h * g.k_w), **ends, "fast": int(fast)}
     scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
     inputs = (node.input(0), np.ascontiguousarray(c.weights), c.bias, c.mult, c.shift)
-    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs)
+    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -114,7 +114,7 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
     image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
     scratch = image + rows * k4 + rows * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
-    return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs)
+    return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
@@ -142,7 +142,7 @@ def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
     folded = _conv.padded(_conv.fold_zero(w, bias, 128 + x.zero))
     packed = (x, _conv.pack_s8(w), folded, *_conv.lane_epilogue(node, g.out_c))
-    return Call("tw_conv2d_wide_s8", {**params, **ends}, packed, (y,), panel * k4, macs=macs)
+    return Call("tw_conv2d_wide_s8", {**params, **ends}, packed, (y,), panel * k4, macs=macs, weights=Weights())
 
 
 DEFAULTS = {

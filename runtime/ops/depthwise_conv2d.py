@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops import _conv, _dsp_depthwise, _mve_depthwise, _mve_depthwise_s16, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
@@ -94,9 +94,8 @@ def _lower_plain(node: Node, g: Window, bias: Array | None, macs: int) -> Call:
     inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
-    return Call(
-        "tw_depthwise_conv2d_s8", {**params, **ends, "fast": int(short)}, inputs, (node.output,), scratch, macs=macs
-    )
+    params |= {**ends, "fast": int(short)}
+    return Call("tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
@@ -126,7 +125,7 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     params = {**asdict(g), "multiplier": g.out_c // g.in_c, "act_min": low, "act_max": high}
     inputs = (node.input(0), node.input(1), *_conv.hybrid_ends(node, g.out_c))
     scratch = -(-g.in_h * g.in_w * g.in_c // 16) * 16 + 4 * g.out_c
-    return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs)
+    return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent: int) -> list[tuple[int, int]]:
@@ -157,7 +156,7 @@ def _lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     params = {**shape, "padded": lanes.shape[2], "column_classes": len(column_classes)}
     ends = {"out_zero": y.zero, "act_min": low, "act_max": high}
     inputs = (x, lanes, _conv.padded(folded, axis=1), *_conv.lane_epilogue(node, g.out_c), rows, columns)
-    return Call("tw_depthwise_conv2d_wide_s8", {**params, **ends}, inputs, (y,), macs=macs)
+    return Call("tw_depthwise_conv2d_wide_s8", {**params, **ends}, inputs, (y,), macs=macs, weights=Weights())
 
 
 def _case(

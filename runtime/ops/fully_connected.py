@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, tensor, unsupported
 from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
@@ -77,7 +77,7 @@ def _lower_hybrid(node: Node, shape: dict[str, int], macs: int) -> Call:
     params = {**shape, "depth4": depth4, "symmetric": int(_symmetric(node)), "act_min": low, "act_max": high}
     inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, out))
     scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // _conv.LANES) * _conv.LANES
-    return Call("tw_fully_connected_hybrid", params, inputs, (node.output,), scratch, macs=macs)
+    return Call("tw_fully_connected_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -127,9 +127,8 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
         folded = _conv.padded(_conv.fold_zero(constant, bias, 128 + x.zero))
         inputs = (x, _conv.pack_s8(constant), folded, *_conv.lane_epilogue(node, out))
         rows = 1 if shape["batches"] == 1 else -(-shape["batches"] // 8) * 8
-        return Call(
-            "tw_fully_connected_wide_s8", {**shape, "depth4": depth4, **ends}, inputs, (y,), rows * depth4, macs=macs
-        )
+        params, stored = {**shape, "depth4": depth4, **ends}, Weights(unit=_conv.LANES)
+        return Call("tw_fully_connected_wide_s8", params, inputs, (y,), rows * depth4, macs=macs, weights=stored)
     if constant is not None and bias is not None:
         fast = _lower_fast(node, target, constant, bias)
         if fast is not None:
@@ -143,16 +142,15 @@ def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> C
     params = {**shape, "mults": mult.size, **ends}
     zeros = {"in_zero": x.zero, "w_zero": int(w_zeros[0])}
     values = (x, w if w.data is None else w.data, _conv.bias_of(node, out), mult, shift)
-    return Call("tw_fully_connected_runtime_s8", {**params, **zeros}, values, (y,), macs=macs)
+    return Call("tw_fully_connected_runtime_s8", {**params, **zeros}, values, (y,), macs=macs, weights=Weights())
 
 
 def _lower_plain(node: Node, w: Array, bias: Array, params: dict[str, int], macs: int) -> Call:
     c, fast = _conv.plain_channels(node, w, bias)
     mults = 1 if (c.mult == c.mult[0]).all() and (c.shift == c.shift[0]).all() else c.mult.size
     arrays = (node.input(0), c.weights, c.bias, c.mult[:mults], c.shift[:mults])
-    return Call(
-        "tw_fully_connected_s8", {**params, "mults": mults, "fast": int(fast)}, arrays, (node.output,), macs=macs
-    )
+    params |= {"mults": mults, "fast": int(fast)}
+    return Call("tw_fully_connected_s8", params, arrays, (node.output,), macs=macs, weights=Weights(unit=1))
 
 
 def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | None = None, **o: Any) -> Case:

@@ -162,19 +162,31 @@ def _step_float(node: Node, x: Array, hidden: Array, cell: Array, inputs: list[A
     return np.tanh(cell) / (1 + np.exp(-give)), cell
 
 
-def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """The outputs from the states in ``inputs`` on."""
+def _run(node: Node, inputs: list[Any]) -> Iterator[tuple[Array, Array]]:
+    """Hidden state and cell, [batches, units], after every step, from the states in ``inputs`` on."""
     batches, _, _, units = _sizes(node)
     real = inputs[0].dtype == np.float32
     wide = np.float64 if real else np.int64
     x = inputs[0].astype(wide)
-    x = x if node.options.get("time_major") else x.swapaxes(0, 1)
     hidden, cell = (inputs[i].reshape(batches, units).astype(wide) for i in (HIDDEN, CELL))
-    shown = np.zeros((len(x), batches, units), inputs[0].dtype)
-    for t, values in enumerate(x):
+    for values in x if node.options.get("time_major") else x.swapaxes(0, 1):
         hidden, cell = (_step_float if real else _step_int8)(node, values, hidden, cell, inputs)
-        shown[t] = hidden
+        yield hidden, cell
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """The outputs from the states in ``inputs`` on."""
+    shown = np.array([hidden for hidden, _ in _run(node, inputs)]).astype(inputs[0].dtype)
     return [shown if node.options.get("time_major") else np.ascontiguousarray(shown.swapaxes(0, 1))]
+
+
+def cells(node: Node, x: Array) -> Array:
+    """The cells after every step over the input x, from states of 0 on: float32 [steps, batches, units]."""
+    inputs: list[Any] = [
+        None if t is None else np.zeros(t.shape, t.dtype) if t.variable else t.data for t in node.inputs
+    ]
+    inputs[0] = x
+    return np.array([cell for _, cell in _run(node, inputs)], np.float32)
 
 
 def _multipliers(node: Node) -> list[tuple[tuple[int, int], tuple[int, int]]]:

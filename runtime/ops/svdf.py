@@ -103,10 +103,22 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16", params, inputs, (y, state), macs=macs)
 
 
-def _case(rng: np.random.Generator, kind: str, shape: Shape, units: int, rank: int, memory: int) -> Case:
+WRAPS = "TFLM as packaged adds a state's zero point after clamping and wraps; its sources have mended that since"
+
+
+def _case(
+    rng: np.random.Generator,
+    kind: str,
+    shape: Shape,
+    sizes: tuple[int, int, int],
+    held: tuple[float, int] = (2.0, -3),
+) -> Case:
+    """``sizes``: units, rank, memory; ``held``: scale of the state and, for INT8, its zero point."""
+    (units, rank, memory), (held_scale, zero) = sizes, held
     real, filters = kind == "FLOAT32", units * rank
-    scales = dict.fromkeys(("x", "f", "t", "s", "y")) if real else {"x": 0.05, "f": 0.02, "t": 0.01, "s": 2.0, "y": 2.0}
-    held, of_state = (kind, 0) if real else (kind, 0 if kind == "INT16" else -3)
+    integer = {"x": 0.05, "f": 0.02, "t": 0.01, "s": held_scale, "y": 2.0}
+    scales: dict[str, Any] = dict.fromkeys(integer) if real else integer
+    of_state = zero if kind == "INT8" else 0
     byte = kind if real else "INT8"
 
     def some(name: str, type: str, shape: Shape) -> Any:
@@ -114,19 +126,23 @@ def _case(rng: np.random.Generator, kind: str, shape: Shape, units: int, rank: i
         return tensor(shape, type, scales[name], 0, data=values, name=name)
 
     x = tensor(shape, byte, scales["x"], 0 if real else 4, name="x")
-    state = replace(tensor((shape[0], filters * memory), held, scales["s"], of_state, name="s"), variable=True)
-    of_bias = ("FLOAT32", None) if real else ("INT32", 2.0 * 0.01)
+    state = replace(tensor((shape[0], filters * memory), kind, scales["s"], of_state, name="s"), variable=True)
+    of_bias = ("FLOAT32", None) if real else ("INT32", held_scale * 0.01)
     bias = tensor((units,), of_bias[0], of_bias[1], data=rng.integers(-9, 9, units), name="b")
     y = tensor((shape[0], units), byte, scales["y"], 0 if real else -128, name="y")
-    ins = (x, some("f", byte, (filters, shape[1])), some("t", held, (filters, memory)), bias, state)
+    ins = (x, some("f", byte, (filters, shape[1])), some("t", kind, (filters, memory)), bias, state)
     options = {"rank": rank, "fused_activation_function": "RELU", "asymmetric_quantize_inputs": False}
     return Case(Node("SVDF", ins, (y,), options), tolerance=1e-4 if real else 0.0)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     for kind in ("FLOAT32", "INT8", "INT16"):
-        for shape, units, rank, memory in (((1, 5), 3, 1, 4), ((2, 33), 4, 2, 7), ((3, 1), 1, 1, 1)):
-            yield _case(rng, kind, shape, units, rank, memory)
+        for shape, sizes in (((1, 5), (3, 1, 4)), ((2, 33), (4, 2, 7)), ((3, 1), (1, 1, 1))):
+            yield _case(rng, kind, shape, sizes)
+    yield _case(rng, "INT16", (2, 33), (4, 2, 7), held=(1e-4, 0))
+    yield _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, 0))
+    case = _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, -3))
+    yield Case(case.node, oracle="none", why=WRAPS)
 
 
 OP = Op("SVDF", infer, reference, lower, cases)

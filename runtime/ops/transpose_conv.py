@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, Weights, need, need_type, unsupported
 from twinfer.runtime.ops import _conv, _conv_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv_cases import Layer
@@ -102,7 +102,8 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_transpose_conv_f32", params | {"low": low, "high": high}, (x, w, bias), (y,), macs=macs)
     least, most = quantized_range(node, y)
     params |= {"in_zero": x.zero, "out_zero": y.zero, "low": least, "high": most}
-    return Call("tw_transpose_conv_s8", params, (x, w, bias, *_conv.multipliers(conv, g["out_c"])), (y,), macs=macs)
+    inputs = (x, w, bias, *_conv.multipliers(conv, g["out_c"]))
+    return Call("tw_transpose_conv_s8", params, inputs, (y,), macs=macs, weights=Weights())
 
 
 def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: tuple[int, int], padding: str) -> Case:

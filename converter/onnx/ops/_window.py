@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twinfer.converter.onnx.emitter import NCHW, NHWC, Emitter
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter
 from twinfer.converter.onnx.node import OnnxNode, Shape
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor

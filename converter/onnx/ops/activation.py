@@ -6,21 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from twinfer.converter.onnx.emitter import Emitter
+from twinfer.converter.emit import activation
+from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.graph import Tensor
-
-#: Limits that TFLite has an operator for.
-CLAMPS = {(0.0, math.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
 
 
 def clip(g: Emitter, node: OnnxNode) -> Tensor:
     x, low, high = node.input(0), node.optional(1), node.optional(2)
     limits = _limit(low, -math.inf), _limit(high, math.inf)
-    if x.type == "FLOAT32" and limits in CLAMPS:
-        return g.unary(CLAMPS[limits], x)
+    if x.type == "FLOAT32" and limits in activation.CLAMPS:
+        return g.unary(activation.CLAMPS[limits], x)
     y = x if low is None or limits[0] == -math.inf else g.binary("MAXIMUM", x, low)
     return y if high is None or limits[1] == math.inf else g.binary("MINIMUM", y, high)
 
@@ -40,39 +36,37 @@ def prelu(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def hard_sigmoid(g: Emitter, node: OnnxNode) -> Tensor:
-    return hard_sigmoid_of(g, node.input(0), float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5)))
-
-
-def hard_sigmoid_of(g: Emitter, x: Tensor, alpha: float, beta: float) -> Tensor:
-    line = g.binary("MUL", x, np.array(alpha, np.float32))
-    return g.unary("RELU_0_TO_1", g.binary("ADD", line, np.array(beta, np.float32)))
+    alpha, beta = float(node.attribute("alpha", 0.2)), float(node.attribute("beta", 0.5))
+    return activation.hard_sigmoid(g, node.input(0), alpha, beta)
 
 
 def elu(g: Emitter, node: OnnxNode) -> Tensor:
-    return _elu(g, node.input(0), float(node.attribute("alpha", 1.0)))
+    return activation.elu(g, node.input(0), float(node.attribute("alpha", 1.0)))
 
 
-def _elu(g: Emitter, x: Tensor, alpha: float) -> Tensor:
-    """TFLite's ELU has alpha 1; others are max(x, 0) + alpha * ELU(min(x, 0))."""
-    if alpha == 1:
-        return g.unary("ELU", x)
-    below = g.unary("ELU", g.binary("MINIMUM", x, np.array(0, np.float32)))
-    return g.binary("ADD", g.unary("RELU", x), g.binary("MUL", below, np.array(alpha, np.float32)))
+def celu(g: Emitter, node: OnnxNode) -> Tensor:
+    return activation.celu(g, node.input(0), float(node.attribute("alpha", 1.0)))
 
 
 def selu(g: Emitter, node: OnnxNode) -> Tensor:
-    alpha = float(node.attribute("alpha", 1.67326319217681884765625))
-    gamma = float(node.attribute("gamma", 1.05070102214813232421875))
-    return g.binary("MUL", _elu(g, node.input(0), alpha), np.array(gamma, np.float32))
+    alpha, gamma = node.attribute("alpha", activation.SELU_ALPHA), node.attribute("gamma", activation.SELU_GAMMA)
+    return activation.selu(g, node.input(0), float(alpha), float(gamma))
+
+
+def swish(g: Emitter, node: OnnxNode) -> Tensor:
+    """x * sigmoid(alpha * x)."""
+    x, alpha = node.input(0), float(node.attribute("alpha", 1.0))
+    inner = x if alpha == 1 else g.binary("MUL", x, activation.number(alpha))
+    return g.binary("MUL", x, g.unary("LOGISTIC", inner))
 
 
 def gelu(g: Emitter, node: OnnxNode) -> Tensor:
     return g.unary("GELU", node.input(0), approximate=node.attribute("approximate", "none") == "tanh")
 
 
-def softsign(g: Emitter, node: OnnxNode) -> Tensor:
-    x = node.input(0)
-    return g.binary("DIV", x, g.binary("ADD", g.unary("ABS", x), np.array(1, np.float32)))
+def _plain(run: Callable[[Emitter, Tensor], Tensor]) -> Callable[[Emitter, OnnxNode], Tensor]:
+    """One input, no attributes."""
+    return lambda g, node: run(g, node.input(0))
 
 
 def _normalised(op: str, **options: Any) -> Callable[[Emitter, OnnxNode], Tensor]:
@@ -84,13 +78,13 @@ def _normalised(op: str, **options: Any) -> Callable[[Emitter, OnnxNode], Tensor
             axis = node.axis(1)
             flat = g.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
             return g.reshape(g.unary(op, flat, **options), x.shape)
-        order = [i for i in range(len(x.shape)) if i != node.axis(-1)] + [node.axis(-1)][: len(x.shape)]
-        return g.transpose(g.unary(op, g.transpose(x, order), **options), [order.index(i) for i in range(len(order))])
+        return activation.along(g, op, x, node.axis(-1), **options)
 
     return run
 
 
 IMPORTERS = {
+    "Celu": celu,
     "Clip": clip,
     "Elu": elu,
     "Gelu": gelu,
@@ -100,5 +94,8 @@ IMPORTERS = {
     "PRelu": prelu,
     "Selu": selu,
     "Softmax": _normalised("SOFTMAX", beta=1.0),
-    "Softsign": softsign,
+    "Mish": _plain(activation.mish),
+    "Softplus": _plain(activation.softplus),
+    "Softsign": _plain(activation.softsign),
+    "Swish": swish,
 }

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.converter.onnx.emitter import Emitter, Operand, moved
+from twinfer.converter.emit.emitter import Emitter, moved
+from twinfer.converter.emit.transposed import transpose_conv
 from twinfer.converter.onnx.node import OnnxNode, Shape
 from twinfer.converter.onnx.ops._window import Window, in_nhwc, padded, window_of
 from twinfer.runtime.errors import ModelError
@@ -49,7 +50,7 @@ def bias_of(node: OnnxNode, channels: int) -> Tensor | np.ndarray:
 
 
 def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
-    """TRANSPOSE_CONV, over the full extent and cut where the padding is not SAME; holes and groups become zeros."""
+    """TRANSPOSE_CONV; holes and groups become zeros."""
     x, w = node.input(0), _dense(node)
     rank = len(x.shape) - 2
     node.need(rank in (1, 2), f"{rank} spatial dimensions; TFLite has one and two")
@@ -58,25 +59,9 @@ def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
     begin, size = _kept(node, full, strides, x.shape[2:])
     if rank == 1:
         strides, full, begin, size = (1, *strides), (1, *full), (0, *begin), (1, *size)
-    constants, places = (_with_height(g, w), bias_of(node, w.shape[1])), (strides, full, begin, size)
-    return in_nhwc(g, x, lambda image: _transposed(g, image, constants, places))
-
-
-def _transposed(
-    g: Emitter, x: Tensor, constants: tuple[Tensor, Tensor | np.ndarray], places: tuple[Shape, ...]
-) -> Tensor:
-    (w, bias), (strides, full, begin, size) = constants, places
-    rows = list(zip(x.shape[1:3], strides, full, begin, size, strict=True))
-    same = all(n == -(-out // s) and at == (f - out) // 2 and f >= out for n, s, f, at, out in rows)
-    whole = size if same else tuple(max(f, at + out) for _, _, f, at, out in rows)  # output_padding may reach further
-    shape = (x.shape[0], *(size if same else full), w.shape[1])
-    inputs: list[Operand] = [np.array(shape, np.int32), g.transpose(w, (1, 2, 3, 0)), x]
-    more = whole != shape[1:3]
-    options = {"padding": "SAME" if same else "VALID", "stride_h": strides[0], "stride_w": strides[1]}
-    y = g.emit("TRANSPOSE_CONV", inputs if more else [*inputs, bias], shape, type=x.type, **options)
-    y = g.pad(y, [(0, 0), *((0, n - f) for n, f in zip(whole, shape[1:3], strict=True)), (0, 0)])
-    y = g.binary("ADD", y, bias) if more else y
-    return y if same else g.part(y, (0, *begin, 0), (x.shape[0], *size, w.shape[1]))
+    weights = g.transpose(_with_height(g, w), (1, 2, 3, 0))
+    constants, places = (weights, bias_of(node, w.shape[1])), (strides, full, begin, size)
+    return in_nhwc(g, x, lambda image: transpose_conv(g, image, constants, places))
 
 
 def _dense(node: OnnxNode) -> Tensor:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.converter.onnx.emitter import Emitter
-from twinfer.converter.onnx.node import OnnxNode
-from twinfer.runtime.errors import ModelError
+from twinfer.converter.emit import dense
+from twinfer.converter.emit.dense import fully_connected, product
+from twinfer.converter.emit.einsum import einsum as einsum_of
+from twinfer.converter.emit.emitter import Emitter, constant
+from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.runtime.graph import Tensor
 
 
@@ -21,7 +23,7 @@ def gemm(g: Emitter, node: OnnxNode) -> Tensor:
     if weights.data is not None:
         y = fully_connected(g, a, _times(g, weights, alpha), bias)
     else:
-        bias, y = None, _times(g, _product(g, a, b, bool(node.attribute("transB", 0))), alpha)
+        bias, y = None, _times(g, product(g, a, b, bool(node.attribute("transB", 0))), alpha)
     return y if c is None or bias is not None else g.binary("ADD", y, c)
 
 
@@ -43,36 +45,24 @@ def _bias(g: Emitter, c: Tensor, channels: int) -> Tensor | None:
     return Tensor(c.name, c.type, (channels,), data=np.full(channels, c.data.reshape(-1)[0]))
 
 
-def fully_connected(g: Emitter, x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Over the last dimension of x [..., depth] with constant weights [out, depth]."""
-    out, depth = weights.shape
-    if x.shape[-1] != depth:
-        raise ModelError(f"{x} and weights of depth {depth} cannot be multiplied")
-    addend = np.zeros(out, np.float32) if bias is None else bias
-    return g.emit("FULLY_CONNECTED", [x, weights, addend], (*x.shape[:-1], out), keep_num_dims=len(x.shape) > 2)
-
-
-def _product(g: Emitter, a: Tensor, b: Tensor, adjoint: bool = False) -> Tensor:
-    rows, columns = a.shape[-2], b.shape[-2 if adjoint else -1]
-    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
-    return g.emit("BATCH_MATMUL", [a, b], shape, adj_x=False, adj_y=adjoint)
-
-
 def matmul(g: Emitter, node: OnnxNode) -> Tensor:
-    """As numpy.matmul: vectors are matrices of one row or column, which is dropped from the result."""
-    a, b = node.input(0), node.input(1)
-    if not a.shape or not b.shape:
-        raise ModelError(f"{node}: {a if not a.shape else b} is a scalar")
-    left = g.reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
-    right = g.reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
-    if left.shape[-1] != right.shape[-2]:
-        raise ModelError(f"{node}: {a} and {b} cannot be multiplied")
-    if right.data is not None and len(right.shape) == 2:
-        y = fully_connected(g, left, g.transpose(right, (1, 0)))
-    else:
-        y = _product(g, left, right)
-    shape = y.shape[:-2] + y.shape[-2:-1] * (len(a.shape) > 1) + y.shape[-1:] * (len(b.shape) > 1)
-    return g.reshape(y, shape)
+    return dense.matmul(g, node.input(0), node.input(1))
 
 
-IMPORTERS = {"Gemm": gemm, "MatMul": matmul}
+def einsum(g: Emitter, node: OnnxNode) -> Tensor:
+    return einsum_of(g, str(node.attribute("equation", "")), [node.input(i) for i in range(len(node.inputs))])
+
+
+def cum_sum(g: Emitter, node: OnnxNode) -> Tensor:
+    """Sums up to every element, as a product with a triangle of ones."""
+    x, given = node.input(0), node.constant(1)
+    node.need(x.type == "FLOAT32", f"sums of {x.type}; cast to float")
+    axis = positive(node, int(np.asarray(given).reshape(-1)[0]), len(x.shape))
+    ones = np.triu(np.ones((x.shape[axis],) * 2, np.float32), 1 if node.attribute("exclusive", 0) else 0)
+    ones = ones.T if node.attribute("reverse", 0) else ones
+    order = [i for i in range(len(x.shape)) if i != axis] + [axis]
+    y = dense.matmul(g, g.transpose(x, order), constant(ones))
+    return g.transpose(y, [order.index(i) for i in range(len(order))])
+
+
+IMPORTERS = {"CumSum": cum_sum, "Einsum": einsum, "Gemm": gemm, "MatMul": matmul}

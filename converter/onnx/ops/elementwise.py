@@ -1,4 +1,4 @@
-"""Element-wise arithmetic that TFLite has by another name, and BatchNormalization."""
+"""Element-wise arithmetic that TFLite has by another name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from twinfer.converter.onnx.emitter import Emitter
+from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.graph import Tensor
 
@@ -49,17 +49,6 @@ def power(g: Emitter, node: OnnxNode) -> Tensor:
     return g.binary("POW", x, g.unary("CAST", y, x.type, **options))
 
 
-def batch_normalization(g: Emitter, node: OnnxNode) -> Tensor:
-    """x * scale / sqrt(variance + epsilon) + (bias - mean * …), as two operators over constants [1, c, 1, …]."""
-    node.need(not node.attribute("training_mode", 0), "training mode; export the model for inference (model.eval())")
-    x = node.input(0)
-    scale, bias, mean, variance = (np.asarray(node.constant(i), np.float64) for i in range(1, 5))
-    factor = scale / np.sqrt(variance + float(node.attribute("epsilon", 1e-5)))
-    shape = (1, -1, *[1] * (len(x.shape) - 2))
-    columns = [v.astype(np.float32).reshape(shape) for v in (factor, bias - mean * factor)]
-    return g.binary("ADD", g.binary("MUL", x, columns[0]), columns[1])
-
-
 def mean(g: Emitter, node: OnnxNode) -> Tensor:
     return g.binary("MUL", _variadic("ADD")(g, node), np.array(1 / len(node.inputs), np.float32))
 
@@ -91,7 +80,6 @@ IMPORTERS = {
     **{name: _binary(op) for name, op in BINARY.items()},
     **{name: _compare(op) for name, op in COMPARE.items()},
     **{name: _variadic(op) for name, op in VARIADIC.items()},
-    "BatchNormalization": batch_normalization,
     "Mean": mean,
     "Pow": power,
     "Reciprocal": reciprocal,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from twinfer.converter.onnx.emitter import TYPES, Emitter, constant
+from twinfer.converter.emit.emitter import TYPES, Emitter, constant
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from twinfer.converter.onnx.emitter import Emitter
+from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, Shape
 from twinfer.converter.onnx.ops._window import Window, in_nhwc, padded, window_of
 from twinfer.runtime.graph import Tensor

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.onnx.emitter import Emitter
+from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.converter.onnx.ops import activation, conv, dense, elementwise, move, pool
 from twinfer.converter.onnx.ops.layout import tensor_type

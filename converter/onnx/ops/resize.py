@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.onnx.emitter import NCHW, NHWC, Emitter, constant
+from twinfer.converter.emit.dense import fully_connected
+from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter, constant
 from twinfer.converter.onnx.node import OnnxNode, Shape, positive
-from twinfer.converter.onnx.ops.dense import fully_connected
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 

@@ -1,4 +1,4 @@
-"""What importers write with: TFLite operators with known shapes, constants moved ahead of time."""
+"""TFLite operators with known shapes, constants moved ahead of time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.build import Builder
-from twinfer.converter.onnx.node import Shape
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Quant, Tensor
+
+Shape = tuple[int, ...]
 
 #: An operand: constants may be arrays, float numbers are scalars of the other operand's type.
 Operand = Tensor | NDArray[Any] | None
@@ -45,7 +46,7 @@ def constant(value: NDArray[Any], name: str = "constant") -> Tensor:
 
 
 class Emitter:
-    """Adds TFLite operators to a graph. ``place`` is the ONNX value that is being made: names start with it."""
+    """Adds TFLite operators to a graph. ``place`` is the value that is being made: names start with it."""
 
     def __init__(self, name: str) -> None:
         self.builder = Builder(name)
@@ -151,6 +152,14 @@ class Emitter:
     def copy(self, x: Tensor) -> Tensor:
         """Another tensor with the same value."""
         return self.emit("RESHAPE", [x, np.array(x.shape, np.int32)], x.shape, new_shape=x.shape)
+
+    def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        """One behind the other along an axis."""
+        if len(parts) == 1:
+            return parts[0]
+        shape = list(parts[0].shape)
+        shape[axis] = sum(part.shape[axis] for part in parts)
+        return self.emit("CONCATENATION", parts, tuple(shape), axis=axis)
 
     def flip(self, x: Tensor, axis: int) -> Tensor:
         """The elements along an axis in reverse order."""

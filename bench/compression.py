@@ -1,0 +1,210 @@
+"""What pruning and clustering cost in accuracy on real data, and what they save of flash.
+
+``make compression``, or ``python -m twinfer.bench.compression [SET ...] [--folds N] [--json FILE] [--html FILE]``. The
+networks and data are ``accuracy``'s; of its folds only the first is taken unless ``--folds`` says more, so that one
+sample in five is judged, by a network that has not seen it. Exit status 2 if something fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnx
+from rich.console import Console
+
+from twinfer.aot.targets import find
+from twinfer.bench import report
+from twinfer.bench.accuracy import CALIBRATION, SEED, Tally
+from twinfer.bench.compare import Row
+from twinfer.bench.compression_report import compression_html, tables
+from twinfer.bench.datasets import DATASETS, FOLDS, Dataset
+from twinfer.bench.networks import NETWORKS, Maker, trained
+from twinfer.bench.quantisers import INPUT, run_twinfer
+from twinfer.converter.compress.layers import layers_of
+from twinfer.converter.convert import convert
+from twinfer.converter.write import write
+from twinfer.runtime.coding import DECODER_BYTES, LAYER_BYTES, USUAL_BYTES
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import make_plan
+
+#: Rises when a key of the JSON changes its meaning or goes; new ones may come.
+SCHEMA = 1
+
+#: What flash is counted for.
+CARD = "cortex-m4"
+
+INT8 = {"quantize": "int8"}
+FITTED = {**INT8, "compensate": True}
+
+#: What loss is a difference to.
+BASELINE = "float"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A way of converting: arguments of ``convert`` beside the calibration data; ``family``: what it is one of."""
+
+    family: str
+    name: str
+    how: Mapping[str, Any] = field(default_factory=dict)
+
+    def graph(self, model: onnx.ModelProto, samples: Array) -> Graph:
+        given: dict[str, Any] = {**self.how, "calibration": {INPUT: samples}} if self.how else {}
+        return convert(model, **given)
+
+
+def _settings() -> Iterator[Setting]:
+    yield Setting(BASELINE, BASELINE)
+    yield Setting("int8", "int8", INT8)
+    yield Setting("int4", "int4", {"quantize": "int4"})
+    yield Setting("int4", "int4, adaptive rounding", {"quantize": "int4", "adaptive_rounding": True})
+    for bits in range(2, 8):
+        yield Setting("clustered", f"cluster {bits}", {**INT8, "cluster": bits})
+    for bits in range(2, 7):
+        yield Setting("clustered, fitted", f"cluster {bits}, fitted", {**FITTED, "cluster": bits})
+    for share in (0.3, 0.5, 0.7, 0.8, 0.9):
+        yield from _pruned(share)
+    yield Setting("blocks, fitted", "prune 2:4, fitted", {**FITTED, "prune": 0.5, "prune_block": "2:4"})
+    for share in (0.5, 0.7, 0.8, 0.9):
+        for bits in (3, 4):
+            how = {**FITTED, "prune": share, "cluster": bits}
+            yield Setting("both, fitted", f"prune {share:.0%}, cluster {bits}, fitted", how)
+
+
+def _pruned(share: float) -> Iterator[Setting]:
+    name = f"prune {share:.0%}"
+    yield Setting("pruned", f"{name} of every layer", {**INT8, "prune": share, "prune_scope": "layer"})
+    yield Setting("pruned", name, {**INT8, "prune": share})
+    yield Setting("pruned, fitted", f"{name}, fitted", {**FITTED, "prune": share})
+    for block in ("1x4", "4x1"):
+        how = {**FITTED, "prune": share, "prune_block": block}
+        yield Setting("blocks, fitted", f"{name}, {block}, fitted", how)
+
+
+#: In the order of the table.
+SETTINGS = tuple(_settings())
+
+
+def flash(graph: Graph, coding: str) -> int:
+    """Bytes of flash of the constants as they are emitted for ``CARD``, with the decoders and what calls them."""
+    plan = make_plan(graph, find(CARD).target.storing(coding))
+    decoding = [step.call.calls[:-1] for step in plan.steps if step.call.decode]
+    decoders = {call.kernel for calls in decoding for call in calls}
+    code = sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in decoders) + LAYER_BYTES * len(decoding)
+    return plan.constant_bytes + code
+
+
+@dataclass
+class Found:
+    """One setting on one network, over the folds."""
+
+    setting: Setting
+    tally: Tally = field(default_factory=Tally)
+    coded: list[int] = field(default_factory=list)
+    zeros: list[float] = field(default_factory=list)
+
+    def add(self, graph: Graph, logits: Array, wanted: Array, labels: Array) -> None:
+        self.tally.add(logits, wanted, labels)
+        self.tally.sizes.append(flash(graph, "file"))
+        self.coded.append(flash(graph, "auto"))
+        weights = np.concatenate([w.stored().reshape(-1) for w in layers_of(graph)])
+        self.zeros.append(float(np.mean(weights == 0)))
+
+    def row(self, baseline: Tally) -> Row:
+        own = {"family": self.setting.family, "setting": self.setting.name, "coded": int(median(self.coded))}
+        return {**own, **self.tally.row(baseline), "zeros": median(self.zeros)}
+
+
+def measure(
+    data: Dataset,
+    made_by: tuple[Maker, int],
+    settings: Sequence[Setting],
+    cache: Path,
+    folds: int,
+    told: Callable[[Setting], None] = lambda setting: None,
+) -> list[Row]:
+    """A row a setting, the baseline first; errors as those of ``convert``."""
+    found = [Found(setting) for setting in settings]
+    rng = np.random.default_rng(SEED)
+    for train, held in islice(data.folds(SEED), folds):
+        content = trained(made_by, data.x[train], data.y[train], SEED, cache)
+        model = onnx.load_model_from_string(content)
+        samples = data.x[rng.choice(train, CALIBRATION, replace=False)]
+        wanted = run_twinfer(write(found[0].setting.graph(model, samples)), data.x[held])
+        for each in found:
+            told(each.setting)
+            start = time.perf_counter()
+            graph = each.setting.graph(model, samples)
+            each.tally.seconds.append(time.perf_counter() - start)
+            each.add(graph, run_twinfer(write(graph), data.x[held]), wanted, data.y[held])
+    return [each.row(found[0].tally) for each in found]
+
+
+def rows(sets: Sequence[str], cache: Path, folds: int, told: Callable[[str], None] = lambda what: None) -> list[Row]:
+    """Of every set, network and setting; ``told`` what is being done."""
+    found: list[Row] = []
+    for name in sets:
+        data = DATASETS[name]()
+        for model, made_by in NETWORKS[name].items():
+            tell = partial(_tell, told, f"{name} {model}")
+            made = measure(data, made_by, SETTINGS, cache, folds, tell)
+            found += [{"set": name, "model": model, **row} for row in made]
+    return found
+
+
+def _tell(told: Callable[[str], None], where: str, setting: Setting) -> None:
+    told(f"{where}: {setting.name} ({SETTINGS.index(setting) + 1} of {len(SETTINGS)})")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    errors = Console(stderr=True, markup=False)
+    try:
+        with errors.status("training the networks") as status:
+            found = rows(arguments.sets or list(DATASETS), arguments.cache, arguments.folds, status.update)
+    except TwinferError as error:
+        errors.print(f"compression: {error}", style="red", soft_wrap=True)
+        return 2
+    _show(found, arguments)
+    return 0
+
+
+def _show(found: Sequence[Row], arguments: argparse.Namespace) -> None:
+    console = Console()
+    for each in tables(found, arguments.folds):
+        console.print(each)
+    if arguments.json is not None:
+        document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": list(found)}
+        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    if arguments.html is not None:
+        arguments.html.write_text(compression_html(found, arguments.folds), encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = "What pruning and clustering cost in accuracy on real data, and what they save of flash."
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.compression", description=about)
+    parser.add_argument("sets", nargs="*", choices=[[], *DATASETS], metavar="SET", help=f"of {', '.join(DATASETS)}")
+    about = f"of the {FOLDS} parts that accuracy holds out one by one: how many are measured here (default: 1)"
+    parser.add_argument("--folds", type=int, choices=range(1, FOLDS + 1), default=1, help=about)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to this file, too")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="draw accuracy over flash in this file")
+    parser.add_argument("--cache", type=Path, default=Path("build/accuracy"), help="folder of the trained networks")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Which weights go: blocks of them, by magnitude, in one layer or in all of them together."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.errors import InvalidArgumentError
+
+FORMS = (
+    "give MxN for blocks of M outputs by N input channels (1x1: single weights), or N:M for at most N of M input "
+    "channels in a row that are not zero"
+)
+
+#: Whether a weight is kept, [outputs, taps, inputs].
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Block:
+    """``outputs`` by ``inputs`` weights of one tap, zero or not as a whole; with ``keep``: of every ``inputs`` in a
+    row at most ``keep`` are not zero. Where a size does not divide, the last block is smaller."""
+
+    outputs: int = 1
+    inputs: int = 1
+    keep: int | None = None
+
+    @property
+    def sparsity(self) -> float | None:
+        """Of N:M, which leaves no choice."""
+        return None if self.keep is None else 1 - self.keep / self.inputs
+
+
+def block(text: str) -> Block:
+    """ "1x4" or "2:4" -> Block; InvalidArgumentError for anything else."""
+    found = re.fullmatch(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})", text)
+    if found is None:
+        raise InvalidArgumentError(f"{text!r} is no block of weights: {FORMS}")
+    first, last = int(found[1]), int(found[3])
+    if found[2] == "x":
+        return Block(first, last)
+    if first >= last:
+        raise InvalidArgumentError(f"{text!r} keeps every weight: N:M needs N less than M")
+    return Block(1, last, first)
+
+
+def zeros(sparsity: float, size: int) -> int:
+    """The least number of zeros among ``size`` weights that is a share of ``sparsity`` or more."""
+    return math.ceil(Fraction(sparsity).limit_denominator(1 << 20) * size)
+
+
+def energies(squares: NDArray[np.float64], shape: Block) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Sum of the squares of every block, and its number of weights; both [row of blocks, tap, column of blocks]."""
+    outputs, _, inputs = squares.shape
+    rows, columns = np.arange(0, outputs, shape.outputs), np.arange(0, inputs, shape.inputs)
+    sums = np.add.reduceat(np.add.reduceat(squares, rows, 0), columns, 2)
+    sizes = np.outer(np.diff(rows, append=outputs), np.diff(columns, append=inputs))
+    return sums, np.broadcast_to(sizes[:, None, :], sums.shape)
+
+
+def mask(squares: NDArray[np.float64], count: int, shape: Block) -> Mask:
+    """What is kept of weights whose squares are [outputs, taps, inputs] if at least ``count`` of them are to be zero.
+
+    The fewest blocks go that come to ``count``, those of the least mean square first; of equals the first ones.
+    """
+    if shape.keep is not None:
+        return _some_of_many(squares, shape.inputs, shape.keep)
+    sums, sizes = energies(squares, shape)
+    order = np.argsort((sums / sizes).reshape(-1), kind="stable")
+    before = np.concatenate([[0], np.cumsum(sizes.reshape(-1)[order])[:-1]])
+    kept = np.empty(sums.size, np.bool_)
+    kept[order] = before >= count
+    full = np.repeat(np.repeat(kept.reshape(sums.shape), shape.outputs, 0), shape.inputs, 2)
+    return full[: squares.shape[0], :, : squares.shape[2]]
+
+
+def _some_of_many(squares: NDArray[np.float64], many: int, keep: int) -> Mask:
+    """The ``keep`` greatest of every ``many`` input channels in a row, the first of equals."""
+    outputs, taps, inputs = squares.shape
+    padded = np.pad(squares, ((0, 0), (0, 0), (0, -inputs % many)), constant_values=-1.0)
+    groups = padded.reshape(outputs, taps, -1, many)
+    rank = np.argsort(np.argsort(-groups, axis=3, kind="stable"), axis=3, kind="stable")
+    return (rank < keep).reshape(padded.shape)[:, :, :inputs]
+
+
+def budgets(layers: Sequence[tuple[NDArray[np.float64], Block]], count: int) -> list[int]:
+    """How many zeros every layer gets if at least ``count`` weights of all of them are to be zero.
+
+    Blocks of all layers are ranked by their mean square as a share of what the layer has left once everything smaller
+    is gone, so that no layer is emptied. Source: Lee et al. 2021, "Layer-adaptive Sparsity for the Magnitude-based
+    Pruning" (LAMP), with blocks for weights.
+    """
+    scores, sizes = zip(*[_shares(squares, shape) for squares, shape in layers], strict=True)
+    owner = np.repeat(np.arange(len(layers)), [len(s) for s in scores])
+    size = np.concatenate(sizes)
+    order = np.argsort(np.concatenate(scores), kind="stable")
+    gone = order[np.concatenate([[0], np.cumsum(size[order])[:-1]]) < count]
+    return [int(n) for n in np.bincount(owner[gone], size[gone], len(layers))]
+
+
+def _shares(squares: NDArray[np.float64], shape: Block) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The blocks of a layer, the least mean square first: that by the sum of squares that is left, and their sizes."""
+    found = energies(squares, shape)
+    sums, sizes = found[0].reshape(-1), found[1].reshape(-1)
+    means = sums / sizes
+    order = np.argsort(means, kind="stable")
+    left = np.cumsum(sums[order][::-1])[::-1]
+    return means[order] / np.maximum(left, np.finfo(np.float64).tiny), sizes[order]

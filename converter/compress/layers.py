@@ -1,0 +1,181 @@
+"""The weights of a graph's layers, whatever the operator and the type: as one matrix of real values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.passes._rewrite import rebuilt, renamed
+from twinfer.converter.quant_rules import RULES, Rule
+from twinfer.converter.quant_weights import MOST
+from twinfer.runtime.graph import Graph, Node, Tensor, consumers
+from twinfer.runtime.packed import pack, unpack
+
+#: The operators whose constant weights are pruned and clustered.
+OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
+
+#: Type of weights -> bits of one.
+BITS = {"FLOAT32": 32, "INT8": 8, "INT4": 4}
+
+#: Weights as real values, [outputs, taps, inputs]: taps are the places of a filter's window, inputs the channels that
+#: are summed there (1 for DEPTHWISE_CONV_2D; FULLY_CONNECTED has one tap).
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A constant and the nodes whose weights it is: one, or several of one operator that share it."""
+
+    tensor: Tensor
+    nodes: tuple[Node, ...]
+
+    @property
+    def node(self) -> Node:
+        """The first of the nodes."""
+        return self.nodes[0]
+
+    @property
+    def name(self) -> str:
+        """As recipes know the layer: its first output's."""
+        return self.node.output.name
+
+    @property
+    def rule(self) -> Rule:
+        return RULES[self.node.op]
+
+    @property
+    def is_float(self) -> bool:
+        return self.tensor.type == "FLOAT32"
+
+    @property
+    def most(self) -> int:
+        """The greatest magnitude of an integer."""
+        return MOST[BITS[self.tensor.type]]
+
+    def stored(self) -> NDArray[np.float64]:
+        """The numbers that the tensor holds (integers, or float32), [outputs, taps, inputs]."""
+        data = np.asarray(self.tensor.data)
+        values = unpack(data, 4, self.tensor.shape) if self.tensor.type == "INT4" else data
+        return self._matrix(values.astype(np.float64))
+
+    def scales(self) -> NDArray[np.float64]:
+        """What a stored step stands for, one value an output: [outputs, 1, 1]."""
+        quant = self.tensor.quant
+        scale = np.ones(1) if self.is_float or quant is None else quant.scale.astype(np.float64)
+        return np.broadcast_to(scale, (self._outputs,)).reshape(-1, 1, 1)
+
+    def values(self) -> Matrix:
+        """The real values."""
+        return self.stored() * self.scales()
+
+    def changed(self, stored: NDArray[np.float64]) -> Tensor:
+        """The tensor with other numbers, [outputs, taps, inputs]; INT8 and INT4 are given whole ones."""
+        kind = np.float32 if self.is_float else np.int8
+        shape = self.tensor.shape
+        flat = stored.reshape(self._outputs, -1)
+        values = np.ascontiguousarray((flat.T if self.rule.axis else flat).reshape(shape), kind)
+        data = pack(values, 4) if self.tensor.type == "INT4" else values
+        data.flags.writeable = False
+        return replace(self.tensor, data=data)
+
+    def rounded(self, values: Matrix) -> NDArray[np.float64]:
+        """The numbers to store for these real values: the nearest that the type has, 0 for 0."""
+        if self.is_float:
+            return values.astype(np.float32).astype(np.float64)
+        return np.clip(np.round(values / self.scales()), -self.most, self.most)
+
+    def widened(self, values: Matrix) -> Weights:
+        """The same with integers' scales large enough for these real values."""
+        quant = self.tensor.quant
+        if self.is_float or quant is None:
+            return self
+        peaks = np.abs(values).max(axis=(1, 2)) / self.most
+        peaks = peaks if quant.per_channel else peaks.max(keepdims=True)
+        scale = np.maximum(quant.scale, peaks.astype(np.float32))
+        return replace(self, tensor=replace(self.tensor, quant=replace(quant, scale=scale)))
+
+    @property
+    def _outputs(self) -> int:
+        return self.tensor.shape[self.rule.axis]
+
+    def _matrix(self, values: NDArray[np.float64]) -> Matrix:
+        if self.rule.axis:  # DEPTHWISE_CONV_2D: [1, height, width, outputs]
+            return np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)[:, :, None]
+        return values.reshape(len(values), -1, values.shape[-1])
+
+
+def layers_of(graph: Graph) -> list[Weights]:
+    """The weights of the graph's layers, in order of execution.
+
+    Left out are constants that something else reads, too, integers with a zero point other than 0, and sparse ones.
+    """
+    readers = consumers(graph)
+    outside = {*graph.outputs, *(t for s in graph.signatures for t in s.outputs.values())}
+    found: dict[Tensor, Weights] = {}
+    for node in graph.nodes:
+        tensor = _weights(node)
+        if tensor is not None and tensor not in outside and all(_weights(n) is tensor for n in readers[tensor]):
+            found.setdefault(tensor, Weights(tensor, tuple(readers[tensor])))
+    return [w for w in found.values() if len({n.op for n in w.nodes}) == 1]
+
+
+def _weights(node: Node) -> Tensor | None:
+    """The node's constant weights if they are of a kind that can be changed."""
+    if node.op not in OPERATORS:
+        return None
+    tensor = node.optional(RULES[node.op].weights or 0)
+    if tensor is None or tensor.data is None or not tensor.size or tensor.type not in BITS:
+        return None
+    odd = "sparsity" in tensor.extra or (tensor.quant is not None and bool(tensor.quant.zero_point.any()))
+    return None if odd else tensor
+
+
+def replaced(graph: Graph, tensors: Mapping[Tensor, Tensor]) -> Graph:
+    """The graph with other constants in the place of those that ``tensors`` maps."""
+    return rebuilt(graph, [renamed(node, tensors) for node in graph.nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """A bias that only this layer's one node reads."""
+
+    tensor: Tensor
+    weights: Weights
+
+    def changed(self, change: NDArray[np.float64], made: Weights) -> Tensor:
+        """The bias with real numbers [outputs] added; integers count steps of input scale * ``made``'s weight scale."""
+        data = np.asarray(self.tensor.data)
+        if data.dtype.kind == "f":
+            return self._with((data.reshape(-1) + change).astype(np.float32))
+        source = self.weights.node.input(next(self.weights.rule.values(self.weights.node))).scale
+        old, new = (source * w.scales().reshape(-1) for w in (self.weights, made))
+        steps = np.round((data.reshape(-1) * old + change) / new)
+        limits = np.iinfo(data.dtype)
+        quant = self.tensor.quant
+        scale = new[: 1 if quant is None else quant.scale.size].astype(np.float32)
+        tensor = self._with(np.clip(steps, limits.min / 2, limits.max // 2).astype(data.dtype))
+        return tensor if quant is None else replace(tensor, quant=replace(quant, scale=scale))
+
+    def _with(self, values: NDArray[Any]) -> Tensor:
+        data = values.reshape(self.tensor.shape)
+        data.flags.writeable = False
+        return replace(self.tensor, data=data)
+
+
+def bias_of(graph: Graph, weights: Weights) -> Bias | None:
+    """The layer's bias if it may be changed."""
+    position = weights.rule.bias
+    bias = None if position is None or len(weights.nodes) > 1 else weights.node.optional(position)
+    if bias is None or bias.data is None or len(consumers(graph)[bias]) > 1:
+        return None
+    return Bias(bias, weights)
+
+
+def has_bias(weights: Weights) -> bool:
+    """Whether any of the layer's nodes has one."""
+    position = weights.rule.bias
+    return position is not None and any(node.optional(position) is not None for node in weights.nodes)

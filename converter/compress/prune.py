@@ -1,0 +1,117 @@
+"""Pruning: weights of small magnitude become zero, one by one or in blocks, and the others make good for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinfer.converter.calibrate import Progress
+from twinfer.converter.compress.blocks import Block, Mask, block, budgets, mask, zeros
+from twinfer.converter.compress.layers import OPERATORS, Weights, layers_of, replaced
+from twinfer.converter.compress.refit import Watch, can_fit
+from twinfer.converter.recipe import Recipe
+from twinfer.converter.samples import Samples
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
+
+#: How the layers of the recipe's default sparsity share it: ranked together, or each by itself.
+SCOPES = ("global", "layer")
+
+#: Rounds of pruning and fitting, ever fewer weights a round (Zhu & Gupta 2017, "To prune, or not to prune").
+ROUNDS = 4
+
+#: Sparsities that differ by less are the same.
+CLOSE = 1e-6
+
+
+def prune(
+    graph: Graph,
+    recipe: Recipe,
+    samples: Samples | None = None,
+    scope: str = "global",
+    progress: Progress | None = None,
+) -> Graph:
+    """The graph with weights of the layers that ``recipe`` says set to zero, float or integer weights alike.
+
+    With ``scope`` "global" all layers of the recipe's default sparsity come to it together, ranked by
+    ``blocks.budgets``; with "layer" each of them does. A layer of another sparsity has exactly that. At least the share
+    that was asked for is zero, by the fewest blocks. With ``samples`` (by input name, kept in memory) the weights that
+    are left and the biases are fitted so that the layers' outputs stay as they were, also those of the layers behind
+    the first one that is pruned; layers whose inputs ``refit.can_fit`` does not know are pruned without.
+
+    ``progress(done, total)`` counts fitted layers. InvalidArgumentError for nothing to prune, for a scope that is not
+    known, for N:M blocks with another sparsity than theirs, and for samples that do not fit.
+    """
+    layers = layers_of(graph)
+    plan = planned(layers, recipe, scope)
+    if samples is None:
+        return replaced(graph, {w.tensor: w.changed(w.stored() * _kept(w, n, recipe)) for w, n in plan.items()})
+    watch, made = Watch(graph, samples), graph
+    behind = layers[layers.index(next(iter(plan))) :]
+    for i, weights in enumerate(behind, 1):
+        made = replaced(made, _fitted(watch, made, weights, plan.get(weights, 0), _block(weights, recipe)))
+        if progress is not None:
+            progress(i, len(behind))
+    return made
+
+
+def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weights, int]:
+    """How many weights of which layers become zero."""
+    if scope not in SCOPES:
+        raise InvalidArgumentError(f"{scope!r} is no scope of pruning; there are: {', '.join(SCOPES)}")
+    shares = {w: s for w in layers if (s := _sparsity(w, recipe))}
+    if not shares:
+        raise InvalidArgumentError(
+            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(OPERATORS)})"
+        )
+    plan = {w: zeros(share, w.tensor.size) for w, share in shares.items()}
+    together = [w for w, s in shares.items() if s == recipe.default.prune and _block(w, recipe).keep is None]
+    if scope == "global" and together:
+        squares = [(np.square(w.values()), _block(w, recipe)) for w in together]
+        total = zeros(recipe.default.prune, sum(w.tensor.size for w in together))
+        plan.update(zip(together, budgets(squares, total), strict=True))
+    return plan
+
+
+def _sparsity(weights: Weights, recipe: Recipe) -> float:
+    choice = recipe.of_node(weights.node)
+    fixed = block(choice.prune_block).sparsity
+    if choice.prune and fixed is not None and abs(choice.prune - fixed) > CLOSE:
+        raise InvalidArgumentError(
+            f"{weights.node}: {choice.prune_block} makes {fixed:g} of the weights zero, not {choice.prune:g}; "
+            f"prune by {fixed:g}"
+        )
+    return choice.prune
+
+
+def _block(weights: Weights, recipe: Recipe) -> Block:
+    return block(recipe.of_node(weights.node).prune_block)
+
+
+def _kept(weights: Weights, count: int, recipe: Recipe) -> Mask:
+    return mask(np.square(weights.values()), count, _block(weights, recipe))
+
+
+def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Block) -> dict[Tensor, Tensor]:
+    """The layer's weights with ``count`` zeros, and its bias, fitted; the weights alone where that cannot be.
+
+    A weight that was zero stays zero.
+    """
+    values = weights.values()
+    if not can_fit(weights):
+        kept = mask(np.square(values), count, shape)
+        return {weights.tensor: weights.changed(weights.stored() * kept)} if count else {}
+    fitting = watch.fitting(graph, weights)
+    made = fitting.rows
+    for done in _schedule(count, shape):
+        kept = mask(np.square(fitting.shaped(made)), done, shape).reshape(made.shape)
+        made = fitting.fit.rows(kept & (fitting.rows != 0))
+    return fitting.stored(made, fitting.widened(made))
+
+
+def _schedule(count: int, shape: Block) -> list[int]:
+    """How many weights are zero after every round; patterns of N:M cannot be had by and by."""
+    if shape.keep is not None or not count:
+        return [count]
+    return [round(count * (1 - (1 - i / ROUNDS) ** 3)) for i in range(1, ROUNDS + 1)]

@@ -1,0 +1,81 @@
+"""Activations that TFLite has no operator for, or one for some arguments only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.runtime.graph import Tensor
+
+#: Limits that TFLite has an operator for.
+CLAMPS = {(0.0, math.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
+
+#: Source: Klambauer et al., Self-normalizing neural networks, 2017, as float32.
+SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+
+
+def number(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+def clamp(g: Emitter, x: Tensor, low: float, high: float) -> Tensor:
+    """Floats between two numbers, either of which may be infinite."""
+    if (low, high) in CLAMPS:
+        return g.unary(CLAMPS[low, high], x)
+    x = x if low == -math.inf else g.binary("MAXIMUM", x, number(low))
+    return x if high == math.inf else g.binary("MINIMUM", x, number(high))
+
+
+def hard_sigmoid(g: Emitter, x: Tensor, alpha: float, beta: float) -> Tensor:
+    """alpha * x + beta between 0 and 1."""
+    line = g.binary("MUL", x, number(alpha))
+    return g.unary("RELU_0_TO_1", g.binary("ADD", line, number(beta)))
+
+
+def elu(g: Emitter, x: Tensor, alpha: float) -> Tensor:
+    """TFLite's ELU has alpha 1; others are max(x, 0) + alpha * ELU(min(x, 0))."""
+    if alpha == 1:
+        return g.unary("ELU", x)
+    below = g.unary("ELU", g.binary("MINIMUM", x, number(0)))
+    return g.binary("ADD", g.unary("RELU", x), g.binary("MUL", below, number(alpha)))
+
+
+def celu(g: Emitter, x: Tensor, alpha: float) -> Tensor:
+    """max(x, 0) + alpha * ELU(min(x, 0) / alpha)."""
+    if alpha == 1:
+        return g.unary("ELU", x)
+    below = g.binary("MUL", g.binary("MINIMUM", x, number(0)), number(1 / alpha))
+    return g.binary("ADD", g.unary("RELU", x), g.binary("MUL", g.unary("ELU", below), number(alpha)))
+
+
+def selu(g: Emitter, x: Tensor, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Tensor:
+    return g.binary("MUL", elu(g, x, alpha), number(gamma))
+
+
+def softsign(g: Emitter, x: Tensor) -> Tensor:
+    return g.binary("DIV", x, g.binary("ADD", g.unary("ABS", x), number(1)))
+
+
+def softplus(g: Emitter, x: Tensor) -> Tensor:
+    """log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
+    small = g.unary("EXP", g.unary("NEG", g.unary("ABS", x)))
+    return g.binary("ADD", g.unary("RELU", x), g.unary("LOG", g.binary("ADD", small, number(1))))
+
+
+def mish(g: Emitter, x: Tensor) -> Tensor:
+    """x * tanh(softplus(x))."""
+    return g.binary("MUL", x, g.unary("TANH", softplus(g, x)))
+
+
+def silu(g: Emitter, x: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    return g.binary("MUL", x, g.unary("LOGISTIC", x))
+
+
+def along(g: Emitter, op: str, x: Tensor, axis: int, **options: Any) -> Tensor:
+    """An operator over the last dimension (SOFTMAX, LOG_SOFTMAX), over another one."""
+    order = [i for i in range(len(x.shape)) if i != axis] + [axis][: len(x.shape)]
+    return g.transpose(g.unary(op, g.transpose(x, order), **options), [order.index(i) for i in range(len(order))])

@@ -1,0 +1,66 @@
+"""The end of reading: tensors called as in the source, and a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.runtime.graph import Graph, Signature, Tensor, check
+
+#: The key of the signature that names inputs and outputs.
+SIGNATURE = "serving_default"
+
+
+def with_outputs(g: Emitter, values: Sequence[tuple[str, Tensor]]) -> tuple[Graph, dict[Tensor, str]]:
+    """The graph of what was emitted with these outputs by name, and what each is called there.
+
+    An output that is an input, a constant or another output gets a copy.
+    """
+    taken: dict[Tensor, str] = {}
+    for name, tensor in values:
+        g.place = name
+        if tensor in taken or tensor in g.builder.inputs or tensor.data is not None:
+            tensor = g.copy(tensor)
+        taken[tensor] = name
+    return g.builder.graph(list(taken)), taken
+
+
+def renamer(graph: Graph, names: Mapping[Tensor, str]) -> Callable[[Tensor], str]:
+    """Tensors' names in the source where they have one there, others as they are, each name once."""
+    used = {names[t] for t in graph.tensors if t in names}
+
+    def name(tensor: Tensor) -> str:
+        return names.get(tensor) or _unused(tensor.name, used)
+
+    return name
+
+
+def _unused(name: str, used: set[str]) -> str:
+    while name in used:
+        name += "_"
+    used.add(name)
+    return name
+
+
+def rebuilt(graph: Graph, change: Callable[[Tensor], Tensor]) -> Graph:
+    """The graph with every tensor changed."""
+    new = {tensor: change(tensor) for tensor in graph.tensors}
+    nodes = tuple(
+        replace(
+            node,
+            inputs=tuple(None if t is None else new[t] for t in node.inputs),
+            outputs=tuple(new[t] for t in node.outputs),
+        )
+        for node in graph.nodes
+    )
+    inputs, outputs = (tuple(new[t] for t in tensors) for tensors in (graph.inputs, graph.outputs))
+    result = replace(graph, tensors=tuple(new.values()), nodes=nodes, inputs=inputs, outputs=outputs)
+    check(result)
+    return result
+
+
+def signed(graph: Graph) -> Graph:
+    """The graph with a signature that calls inputs and outputs as their tensors."""
+    arguments, results = ({t.name: t for t in tensors} for tensors in (graph.inputs, graph.outputs))
+    return replace(graph, signatures=(Signature(SIGNATURE, arguments, results),))

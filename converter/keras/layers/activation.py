@@ -1,0 +1,168 @@
+"""Activations, as layers, as functions of other layers, and as operations of keras.ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from twinfer.converter.emit import activation
+from twinfer.converter.emit.activation import along, clamp, number
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.keras.call import Call
+from twinfer.runtime.graph import Tensor
+
+Function = Callable[[Emitter, Tensor], Tensor]
+
+
+def relu(g: Emitter, x: Tensor, slope: float = 0.0, top: float | None = None, threshold: float = 0.0) -> Tensor:
+    """x from the threshold up to ``top``, below it slope * (x - threshold)."""
+    top = math.inf if top is None else top
+    if not slope and not threshold:
+        return clamp(g, x, 0.0, top)
+    above = _above(g, x, threshold)
+    above = above if top == math.inf else g.binary("MINIMUM", above, number(top))
+    if not slope:
+        return above
+    if not threshold and top == math.inf:
+        return g.unary("LEAKY_RELU", x, alpha=slope)
+    below = g.binary("MINIMUM", g.binary("SUB", x, number(threshold)) if threshold else x, number(0))
+    return g.binary("ADD", above, g.binary("MUL", below, number(slope)))
+
+
+def _above(g: Emitter, x: Tensor, threshold: float) -> Tensor:
+    """x where it is at least the threshold, else 0."""
+    if not threshold:
+        return g.unary("RELU", x)
+    inside = g.binary("GREATER_EQUAL", x, number(threshold), "BOOL")
+    return g.emit("SELECT_V2", [inside, x, number(0)], x.shape, x.type)
+
+
+def _plain(op: str) -> Function:
+    return lambda g, x: g.unary(op, x)
+
+
+def gelu(g: Emitter, x: Tensor, approximate: bool = False) -> Tensor:
+    return g.unary("GELU", x, approximate=bool(approximate))
+
+
+def hard_sigmoid(g: Emitter, x: Tensor) -> Tensor:
+    """relu6(x + 3) / 6."""
+    return activation.hard_sigmoid(g, x, 1 / 6, 0.5)
+
+
+def hard_silu(g: Emitter, x: Tensor) -> Tensor:
+    return g.unary("HARD_SWISH", x)
+
+
+def log_sigmoid(g: Emitter, x: Tensor) -> Tensor:
+    """-softplus(-x)."""
+    return g.unary("NEG", activation.softplus(g, g.unary("NEG", x)))
+
+
+def tanh_shrink(g: Emitter, x: Tensor) -> Tensor:
+    return g.binary("SUB", x, g.unary("TANH", x))
+
+
+def softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
+    return along(g, "SOFTMAX", x, axis % len(x.shape), beta=1.0)
+
+
+def log_softmax(g: Emitter, x: Tensor, axis: Any = -1) -> Tensor:
+    return along(g, "LOG_SOFTMAX", x, axis % len(x.shape))
+
+
+#: keras.activations by name, with their arguments' defaults.
+FUNCTIONS: dict[str, Function] = {
+    "celu": lambda g, x: activation.celu(g, x, 1.0),
+    "elu": lambda g, x: activation.elu(g, x, 1.0),
+    "exponential": _plain("EXP"),
+    "gelu": gelu,
+    "hard_sigmoid": hard_sigmoid,
+    "hard_silu": hard_silu,
+    "hard_tanh": lambda g, x: clamp(g, x, -1.0, 1.0),
+    "leaky_relu": lambda g, x: g.unary("LEAKY_RELU", x, alpha=0.2),
+    "linear": lambda g, x: x,
+    "log_sigmoid": log_sigmoid,
+    "log_softmax": log_softmax,
+    "mish": activation.mish,
+    "relu": relu,
+    "relu6": _plain("RELU6"),
+    "selu": activation.selu,
+    "sigmoid": _plain("LOGISTIC"),
+    "silu": activation.silu,
+    "softmax": softmax,
+    "softplus": activation.softplus,
+    "softsign": activation.softsign,
+    "tanh": _plain("TANH"),
+    "tanh_shrink": tanh_shrink,
+}
+
+
+def layer(g: Emitter, call: Call) -> Tensor:
+    return call.activated(call.input())
+
+
+def relu_layer(g: Emitter, call: Call) -> Tensor:
+    own = call.layer
+    top = None if own.max_value is None else float(own.max_value)
+    return relu(g, call.input(), float(own.negative_slope), top, float(own.threshold))
+
+
+def leaky_relu_layer(g: Emitter, call: Call) -> Tensor:
+    return g.unary("LEAKY_RELU", call.input(), alpha=float(call.layer.negative_slope))
+
+
+def elu_layer(g: Emitter, call: Call) -> Tensor:
+    return activation.elu(g, call.input(), float(call.layer.alpha))
+
+
+def prelu_layer(g: Emitter, call: Call) -> Tensor:
+    return g.emit("PRELU", [call.input(), call.weight("alpha")], call.input().shape)
+
+
+def softmax_layer(g: Emitter, call: Call) -> Tensor:
+    call.need(isinstance(call.argument(1, "mask"), type(None)), "a mask; leave it out")
+    axis = call.layer.axis
+    if isinstance(axis, list | tuple):
+        call.need(len(axis) == 1, "softmax over several dimensions; reshape them to one")
+        axis = axis[0]
+    return softmax(g, call.input(), axis)
+
+
+def _operation(function: Callable[..., Tensor], *names: str) -> Callable[[Emitter, Call], Tensor]:
+    """Of keras.ops, whose arguments are attributes of the operation."""
+    return lambda g, call: function(g, call.input(), *(getattr(call.layer, name) for name in names))
+
+
+OPERATIONS = {
+    "ops.Celu": _operation(activation.celu, "alpha"),
+    "ops.Elu": _operation(activation.elu, "alpha"),
+    "ops.Gelu": _operation(gelu, "approximate"),
+    "ops.HardSigmoid": _operation(hard_sigmoid),
+    "ops.HardSilu": _operation(hard_silu),
+    "ops.HardTanh": _operation(FUNCTIONS["hard_tanh"]),
+    "ops.LeakyRelu": _operation(relu, "negative_slope"),
+    "ops.LogSigmoid": _operation(log_sigmoid),
+    "ops.LogSoftmax": _operation(log_softmax, "axis"),
+    "ops.Relu": _operation(relu),
+    "ops.Relu6": _operation(FUNCTIONS["relu6"]),
+    "ops.Selu": _operation(activation.selu),
+    "ops.Sigmoid": _operation(FUNCTIONS["sigmoid"]),
+    "ops.Silu": _operation(activation.silu),
+    "ops.Softmax": _operation(softmax, "axis"),
+    "ops.Softplus": _operation(activation.softplus),
+    "ops.Softsign": _operation(activation.softsign),
+    "ops.TanhShrink": _operation(tanh_shrink),
+    "ops.Tanh": _operation(FUNCTIONS["tanh"]),
+}
+
+IMPORTERS = {
+    **OPERATIONS,
+    "Activation": layer,
+    "ELU": elu_layer,
+    "LeakyReLU": leaky_relu_layer,
+    "PReLU": prelu_layer,
+    "ReLU": relu_layer,
+    "Softmax": softmax_layer,
+}

@@ -1,0 +1,61 @@
+"""MultiHeadAttention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.emit.dense import linear, product
+from twinfer.converter.emit.emitter import Emitter, Shape
+from twinfer.converter.keras.call import Call, array
+from twinfer.runtime.graph import Tensor
+
+
+def _heads(g: Emitter, x: Tensor, projection: Any, factor: float = 1.0) -> Tensor:
+    """x [n, time, depth] as every head sees it, [n, heads, time, size]."""
+    kernel = array(projection.kernel, f"{projection.name}/kernel") * np.float32(factor)
+    bias = None if projection.bias is None else array(projection.bias, f"{projection.name}/bias").reshape(-1)
+    depth, heads, size = kernel.shape
+    addend = None if bias is None else bias * np.float32(factor)
+    seen = linear(g, x, kernel.reshape(depth, heads * size), addend)
+    return g.transpose(g.reshape(seen, (*x.shape[:2], heads, size)), (0, 2, 1, 3))
+
+
+def multi_head_attention(g: Emitter, call: Call) -> list[Tensor]:
+    """Softmax of the queries' products with the keys, times the values. Source: Vaswani et al., 2017."""
+    own, query, value = call.layer, call.argument(0, "query"), call.argument(1, "value")
+    key = call.argument(2, "key")
+    key = value if key is None else key
+    _check(call, query, value)
+    factor = 1 / math.sqrt(own._query_dense.kernel.shape[-1])
+    q, k = _heads(g, query, own._query_dense, factor), _heads(g, key, own._key_dense)
+    scores = product(g, q, k, adjoint=True)
+    if call.kwargs.get("use_causal_mask"):
+        scores = g.binary("ADD", scores, _causal(scores.shape))
+    shares = g.unary("SOFTMAX", scores, beta=1.0)
+    seen = g.transpose(product(g, shares, _heads(g, value, own._value_dense)), (0, 2, 1, 3))
+    flat = g.reshape(seen, (*query.shape[:2], seen.shape[2] * seen.shape[3]))
+    output = own._output_dense
+    kernel = array(output.kernel, f"{output.name}/kernel")
+    bias = None if output.bias is None else array(output.bias, f"{output.name}/bias").reshape(-1)
+    y = g.reshape(linear(g, flat, kernel.reshape(flat.shape[-1], -1), bias), call.shape)
+    return [y, shares] if call.kwargs.get("return_attention_scores") else [y]
+
+
+def _check(call: Call, query: Tensor, value: Tensor) -> None:
+    masks = [call.kwargs.get(name) for name in ("attention_mask", "query_mask", "value_mask", "key_mask")]
+    call.need(all(m is None for m in (*masks, *call.args[3:])), "masks that are tensors; use use_causal_mask or none")
+    call.need(len(query.shape) == len(value.shape) == 3, "inputs that are not [batch, time, depth]; reshape them")
+    for name in ("_use_gate", "_sliding_window"):
+        call.need(not getattr(call.layer, name, None), f"{name[1:]}; build the layer without it")
+
+
+def _causal(shape: Shape) -> np.ndarray:
+    """Added to the scores it hides from every step those behind it: [1, 1, time, time] of 0 and -infinity."""
+    hidden: np.ndarray = np.triu(np.full(shape[-2:], -np.inf, np.float32), 1)[None, None]
+    return hidden
+
+
+IMPORTERS = {"MultiHeadAttention": multi_head_attention}

@@ -1,0 +1,36 @@
+"""Dense layers, embeddings, and layers that do nothing when a model runs."""
+
+from __future__ import annotations
+
+from twinfer.converter.emit.dense import linear
+from twinfer.converter.emit.emitter import Emitter, constant
+from twinfer.converter.keras.call import Call
+from twinfer.runtime.graph import Tensor
+
+
+def dense(g: Emitter, call: Call) -> Tensor:
+    call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
+    return call.activated(linear(g, call.input(), call.weight("kernel"), call.optional("bias")))
+
+
+def embedding(g: Emitter, call: Call) -> Tensor:
+    """Rows of the table by integer inputs, which may come as floats."""
+    call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
+    x, table = call.input(), constant(call.weight("embeddings"), f"{call.name}/embeddings")
+    if x.type not in ("INT32", "INT64"):
+        x = g.unary("CAST", x, "INT32", in_data_type=x.type, out_data_type="INT32")
+    return g.emit("GATHER", [table, x], (*x.shape, table.shape[1]), axis=0)
+
+
+def identity(g: Emitter, call: Call) -> Tensor:
+    return call.input()
+
+
+#: Layers that act in training alone.
+IDENTITIES = (
+    "ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout", "GaussianNoise", "Identity",
+    "SpatialDropout1D", "SpatialDropout2D", "RandomBrightness", "RandomContrast", "RandomFlip", "RandomHue",
+    "RandomRotation", "RandomSaturation", "RandomTranslation", "RandomZoom",
+)  # fmt: skip
+
+IMPORTERS = {**dict.fromkeys(IDENTITIES, identity), "Dense": dense, "Embedding": embedding}

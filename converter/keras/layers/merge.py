@@ -1,0 +1,69 @@
+"""Layers that make one tensor of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from twinfer.converter.emit.dense import product
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.keras.call import Call
+from twinfer.runtime.graph import Tensor
+
+Importer = Callable[[Emitter, Call], Tensor]
+
+
+def _alike(g: Emitter, tensors: list[Tensor]) -> list[Tensor]:
+    """All of the highest rank, by ones behind the batch, as Keras broadcasts."""
+    rank = max(len(t.shape) for t in tensors)
+    return [g.reshape(t, (*t.shape[:1], *[1] * (rank - len(t.shape)), *t.shape[1:])) for t in tensors]
+
+
+def _merge(op: str) -> Importer:
+    """One operator between each two of the inputs, from the left."""
+    return lambda g, call: reduce(lambda a, b: g.binary(op, a, b), _alike(g, call.inputs()))
+
+
+def average(g: Emitter, call: Call) -> Tensor:
+    return g.binary("MUL", _merge("ADD")(g, call), np.array(1 / len(call.inputs()), np.float32))
+
+
+def concatenate(g: Emitter, call: Call) -> Tensor:
+    parts = call.inputs()
+    return g.concat(parts, int(call.layer.axis) % len(parts[0].shape))
+
+
+def dot(g: Emitter, call: Call) -> Tensor:
+    """Sums over one dimension of each: matrices [n, rows, columns] or vectors [n, columns]."""
+    a, b = call.inputs()
+    axes = call.layer.axes if isinstance(call.layer.axes, list | tuple) else (call.layer.axes,) * 2
+    first, second = (axis % len(t.shape) for axis, t in zip(axes, (a, b), strict=True))
+    call.need(max(len(a.shape), len(b.shape)) <= 3, "inputs of more than three dimensions; reshape them")
+    call.need(first > 0 and second > 0, "the batch as an axis")
+    if call.layer.normalize:
+        a, b = (_unit(g, t, axis) for t, axis in ((a, first), (b, second)))
+    left = g.reshape(a, (a.shape[0], 1, a.shape[1])) if len(a.shape) == 2 else a
+    right = g.reshape(b, (b.shape[0], b.shape[1], 1)) if len(b.shape) == 2 else b
+    left = g.transpose(left, (0, 2, 1)) if len(a.shape) == 3 and first == 1 else left
+    right = g.transpose(right, (0, 2, 1)) if len(b.shape) == 3 and second == 2 else right
+    return g.reshape(product(g, left, right), call.shape)
+
+
+def _unit(g: Emitter, x: Tensor, axis: int) -> Tensor:
+    order = [i for i in range(len(x.shape)) if i != axis] + [axis]
+    y = g.unary("L2_NORMALIZATION", g.transpose(x, order))
+    return g.transpose(y, [order.index(i) for i in range(len(order))])
+
+
+IMPORTERS: dict[str, Importer] = {
+    "Add": _merge("ADD"),
+    "Average": average,
+    "Concatenate": concatenate,
+    "Dot": dot,
+    "Maximum": _merge("MAXIMUM"),
+    "Minimum": _merge("MINIMUM"),
+    "Multiply": _merge("MUL"),
+    "Subtract": _merge("SUB"),
+}

@@ -1,0 +1,113 @@
+"""A Keras model -> ``Graph``, float, in TFLite's terms; NHWC as Keras has it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import keras
+
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.emit.finish import rebuilt, renamer, signed, with_outputs
+from twinfer.converter.keras.walk import Walk
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Tensor
+
+#: What inputs of Keras's types become; halves are computed in floats here.
+TYPES = {
+    "float32": "FLOAT32", "float16": "FLOAT32", "bfloat16": "FLOAT32", "float64": "FLOAT32",
+    "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint8": "UINT8", "bool": "BOOL",
+}  # fmt: skip
+
+
+def read_keras(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    """What ``from_keras`` does."""
+    with warnings.catch_warnings():  # Keras reads PyTorch's tensors in a way that NumPy 2 calls old
+        warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
+        return _read(model, batch, shapes)
+
+
+def _read(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    if isinstance(model, str | os.PathLike):
+        model = _loaded(os.fspath(model))
+    if not isinstance(model, keras.Model):
+        what = f"{type(model).__module__}.{type(model).__qualname__}"
+        raise InvalidArgumentError(f"from_keras takes a keras.Model or the path of a .keras file, no {what}")
+    g = Emitter(model.name)
+    ends = _functional(model)
+    inputs = [g.builder.input(*described) for described in _inputs(ends[0], batch, shapes)]
+    walk = Walk(g, ends[0], inputs)
+    outputs = walk.run(ends[1])
+    walk.problems.report()
+    return _finished(g, list(zip(ends[2], outputs, strict=True)), walk.names)
+
+
+def _loaded(path: str) -> keras.Model:
+    if not os.path.isfile(path):
+        raise InvalidArgumentError(f"{path}: there is no such file")
+    try:
+        return keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:  # whatever Keras and its archive readers meet in a damaged file
+        raise ModelError(f"{path} cannot be loaded by Keras {keras.__version__}: {error}") from error
+
+
+def _functional(model: keras.Model) -> tuple[list[Any], list[Any], list[str]]:
+    """Symbolic inputs, symbolic outputs, and what these are called."""
+    try:
+        inputs, outputs = list(model.inputs), list(model.outputs)
+    except (AttributeError, TypeError, ValueError):
+        inputs, outputs = [], []
+    if not inputs or not outputs:
+        raise InvalidArgumentError(f"model {model.name!r} has no inputs yet: give it a keras.Input, or build it")
+    return inputs, outputs, _unique([name_of(tensor) for tensor in outputs])
+
+
+def name_of(tensor: Any) -> str:
+    """What the layer is called that a symbolic tensor comes from."""
+    return str(tensor._keras_history.operation.name)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """A number behind those that occur more than once."""
+    return [f"{name}_{names[:i].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
+def _inputs(
+    tensors: Sequence[Any], batch: int, shapes: Mapping[str, Sequence[int]]
+) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Name, type and shape of every input."""
+    if batch < 1:
+        raise InvalidArgumentError(f"batch is {batch}; it must be at least 1")
+    names = [name_of(t) for t in tensors]
+    if unknown := set(shapes) - set(names):
+        raise InvalidArgumentError(f"there is no input {sorted(unknown)[0]!r}; there are: {', '.join(names)}")
+    for name, tensor in zip(names, tensors, strict=True):
+        if tensor.dtype not in TYPES:
+            raise UnsupportedOperatorError(f"input {name!r} of type {tensor.dtype}; TFLite has no such type")
+    return [
+        (name, TYPES[t.dtype], _shape(name, t, batch, shapes.get(name))) for name, t in zip(names, tensors, strict=True)
+    ]
+
+
+def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> tuple[int, ...]:
+    stated = tuple(tensor.shape)
+    shape = tuple(map(int, given)) if given is not None else (stated[0] or batch, *stated[1:])
+    fits = len(shape) == len(stated) and all(s in (None, d) for s, d in zip(stated, shape, strict=True))
+    if not fits or any(d is not None and d < 1 for d in shape):
+        raise InvalidArgumentError(f"input {name!r} {list(stated)} cannot have the shape {list(shape)}")
+    if None in shape:
+        example = ",".join("?" if d is None else str(d) for d in shape)
+        raise InvalidArgumentError(
+            f"input {name!r} {list(stated)} has open dimensions: say them with shapes (--shape {name}={example})"
+        )
+    return tuple(int(d) for d in shape if d is not None)
+
+
+def _finished(g: Emitter, outputs: list[tuple[str, Tensor]], names: Mapping[Tensor, str]) -> Graph:
+    """The graph with tensors called as the layers that make them."""
+    graph, taken = with_outputs(g, outputs)
+    name = renamer(graph, {**names, **{t: t.name for t in graph.inputs}, **taken})
+    return signed(rebuilt(graph, lambda t: replace(t, name=name(t))))

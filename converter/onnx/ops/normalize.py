@@ -1,0 +1,71 @@
+"""Normalisation by the input's own mean and variance, and by those of the training data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.converter.emit.normalize import affine, normalized, scaled
+from twinfer.converter.onnx.node import OnnxNode
+from twinfer.runtime.errors import ModelError
+from twinfer.runtime.graph import Tensor
+
+
+def batch_normalization(g: Emitter, node: OnnxNode) -> Tensor:
+    """x * scale / sqrt(variance + epsilon) + (bias - mean * …), as two operators over constants [1, c, 1, …]."""
+    node.need(not node.attribute("training_mode", 0), "training mode; export the model for inference (model.eval())")
+    if any(node.input(i).data is None for i in range(1, 5)):
+        return _by_computed(g, node)
+    scale, bias, mean, variance = (np.asarray(node.constant(i), np.float64) for i in range(1, 5))
+    factor = scale / np.sqrt(variance + float(node.attribute("epsilon", 1e-5)))
+    return affine(g, node.input(0), factor, bias - mean * factor, 1)
+
+
+def _by_computed(g: Emitter, node: OnnxNode) -> Tensor:
+    """By statistics that the model computes itself, as PyTorch does where it tracked none."""
+    x = node.input(0)
+    shape = (1, x.shape[1], *[1] * (len(x.shape) - 2))
+    scale, bias, mean, variance = (g.reshape(node.input(i), shape) for i in range(1, 5))
+    epsilon = np.array(node.attribute("epsilon", 1e-5), np.float32)
+    factor = g.unary("RSQRT", g.binary("ADD", variance, epsilon))
+    return scaled(g, g.binary("MUL", g.binary("SUB", x, mean), factor), scale, bias)
+
+
+def layer_normalization(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor, Tensor]:
+    """Over all dimensions from the axis on; the other outputs are the mean and 1 / the standard deviation."""
+    x, axis = node.input(0), node.axis(-1)
+    axes = tuple(range(axis, len(x.shape)))
+    y, mean, factor = normalized(g, x, axes, float(node.attribute("epsilon", 1e-5)))
+    return scaled(g, y, node.input(1), node.optional(2)), mean, factor
+
+
+def instance_normalization(g: Emitter, node: OnnxNode) -> Tensor:
+    """Every channel of every image over its height and width."""
+    x = node.input(0)
+    y, _, _ = normalized(g, x, tuple(range(2, len(x.shape))), float(node.attribute("epsilon", 1e-5)))
+    shape = (1, x.shape[1], *[1] * (len(x.shape) - 2))
+    return scaled(g, y, *(g.reshape(node.input(i), shape) for i in (1, 2)))
+
+
+def group_normalization(g: Emitter, node: OnnxNode) -> Tensor:
+    """Groups of channels together; scale and bias are one number a channel, before opset 21 one a group."""
+    x, groups = node.input(0), int(node.attribute("num_groups", 1))
+    n, c, *image = x.shape
+    if c % groups:
+        raise ModelError(f"{node}: {c} channels do not divide by {groups} groups")
+    split = g.reshape(x, (n, groups, c // groups, math.prod(image)))
+    y, _, _ = normalized(g, split, (2, 3), float(node.attribute("epsilon", 1e-5)))
+    if node.opset < 21:
+        return g.reshape(scaled(g, y, *(g.reshape(node.input(i), (1, groups, 1, 1)) for i in (1, 2))), x.shape)
+    shape = (1, c, *[1] * len(image))
+    return scaled(g, g.reshape(y, x.shape), *(g.reshape(node.input(i), shape) for i in (1, 2)))
+
+
+IMPORTERS = {
+    "BatchNormalization": batch_normalization,
+    "GroupNormalization": group_normalization,
+    "InstanceNormalization": instance_normalization,
+    "LayerNormalization": layer_normalization,
+}

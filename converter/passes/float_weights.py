@@ -1,0 +1,75 @@
+"""Constants that are stored in fewer bits become floats: what quantisation starts from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from twinfer.converter.affine import dequantize
+from twinfer.converter.passes._rewrite import Change, View, constant, rewrite
+from twinfer.converter.passes.constant_folding import results
+from twinfer.runtime.graph import Graph, Node, Quant, Tensor
+from twinfer.runtime.packed import unpack
+
+#: Operators that take float values and int8 weights ("hybrid": LiteRT quantises their values as they come), and the
+#: positions of these weights.
+HYBRID = {
+    "CONV_2D": (1,),
+    "DEPTHWISE_CONV_2D": (1,),
+    "FULLY_CONNECTED": (1,),
+    "BATCH_MATMUL": (1,),
+    "SVDF": (1, 2),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": tuple(range(1, 9)),
+}
+
+
+def float_weights(graph: Graph) -> Graph:
+    """DEQUANTIZE of constants (float16 weights, int8 weights) becomes float constants, and hybrid operators get float
+    weights.
+
+    ``convert`` runs it first where it quantises: calibration then sees the float network, and no rule has to look
+    through a DEQUANTIZE. A model that stays float keeps its small constants: folded, float16 would be twice the size.
+    """
+    return rewrite(graph, _widen)
+
+
+def _widen(view: View, node: Node) -> Change | None:
+    if node.op == "DEQUANTIZE":
+        return _folded(view, node)
+    weights = [t for t in map(node.optional, HYBRID.get(node.op, ())) if t is not None and _is_small(t)]
+    small = {t: _float(t, t.quant) for t in weights if t.quant is not None}
+    if not small or node.input(0).type != "FLOAT32":
+        return None
+    inputs = tuple(None if t is None else small.get(t, t) for t in node.inputs)
+    options = {k: False if k == "asymmetric_quantize_inputs" else v for k, v in node.options.items()}
+    return Change((node,), (replace(node, inputs=inputs, options=options),))
+
+
+def _folded(view: View, node: Node) -> Change | None:
+    tensor = node.input(0)
+    if tensor.data is None or not _is_plain(tensor) or node.output in view.public:
+        return None
+    values = results(node)
+    return None if values is None else Change((node,), (), {node.output: constant(values[0], node.output.name)})
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether scales and values are where they usually are: neither sparse nor with a scale a block."""
+    return "sparsity" not in tensor.extra and "details" not in tensor.extra
+
+
+def _is_small(tensor: Tensor) -> bool:
+    """Whether it is a constant of int8 or int4 with usable scales: one, or one a channel."""
+    quant = tensor.quant
+    if tensor.data is None or tensor.type not in ("INT8", "INT4") or not _is_plain(tensor) or quant is None:
+        return False
+    channels = tensor.shape[quant.axis] if 0 <= quant.axis < len(tensor.shape) else 1
+    usable = np.isfinite(quant.scale) & (quant.scale >= 0)
+    return quant.scale.size == quant.zero_point.size and quant.scale.size in (1, channels) and bool(usable.all())
+
+
+def _float(tensor: Tensor, quant: Quant) -> Tensor:
+    data = np.asarray(tensor.data)
+    whole = unpack(data, 4, tensor.shape) if tensor.type == "INT4" else data
+    return constant(dequantize(whole, quant).astype(np.float32), tensor.name)

@@ -1,0 +1,68 @@
+"""The layout of images at the model's inputs and outputs: NHWC where NCHW came in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from twinfer.converter.passes._flip import cost
+from twinfer.converter.passes._layout import inverse, transpose, turned_tensor
+from twinfer.converter.passes._rewrite import rebuilt
+from twinfer.converter.passes.transposes import transposes
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.shapes import is_open
+
+
+def channels_last(graph: Graph, names: Collection[str] = ()) -> Graph:
+    """Inputs and outputs with the channels in the last dimension that came with them in the second, under their names.
+
+    ``names`` says which, of any rank from three on; without it, all with four dimensions. A TRANSPOSE beside each keeps
+    the meaning; the pass ``transposes`` removes it. Raises InvalidArgumentError for names that are none.
+    """
+    ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
+    known = {t.name: t for t in ends if len(t.shape) > 2}
+    if unknown := [name for name in names if name not in known]:
+        there = ", ".join(map(repr, known)) or "none"
+        raise InvalidArgumentError(
+            f"no input or output with channels is called {unknown[0]!r}; those of three dimensions and more: {there}"
+        )
+    for tensor in ends:
+        if tensor.name in names or (not names and len(tensor.shape) == 4):
+            graph = _with_end(graph, tensor)
+    return graph
+
+
+def nhwc_io(graph: Graph) -> Graph:
+    """Changes the interface: inputs and outputs of four dimensions that come in NCHW are NHWC afterwards, under their
+    names, wherever that saves transposes. No part of the pipeline; run ``transposes`` before it.
+
+    What was in NCHW must then be fed, and comes out, as ``value.transpose(0, 2, 3, 1)``.
+    """
+    for tensor in (*graph.inputs, *graph.outputs):
+        if len(tensor.shape) == 4 and not is_open(tensor) and tensor.data is None:
+            turned = transposes(_with_end(graph, tensor))
+            graph = turned if cost(turned) < cost(graph) else graph
+    return graph
+
+
+def _with_end(graph: Graph, old: Tensor) -> Graph:
+    """The graph with the channels of an input or output last, and a TRANSPOSE beside it."""
+    order = (0, *range(2, len(old.shape)), 1)
+    new = turned_tensor(old, order, old.name)
+    nodes = list(graph.nodes)
+    if old in graph.inputs:
+        nodes.insert(0, transpose(new, inverse(order), old))
+    else:
+        nodes.append(transpose(old, order, new))
+    inputs = tuple(new if t is old else t for t in graph.inputs)
+    outputs = tuple(new if t is old and old not in graph.inputs else t for t in graph.outputs)
+    signatures = tuple(
+        s if s.subgraph else replace(s, inputs=_swapped(s.inputs, old, new), outputs=_swapped(s.outputs, old, new))
+        for s in graph.signatures
+    )
+    return rebuilt(replace(graph, inputs=inputs, outputs=outputs, signatures=signatures), nodes)
+
+
+def _swapped(tensors: Mapping[str, Tensor], old: Tensor, new: Tensor) -> dict[str, Tensor]:
+    return {name: new if t is old else t for name, t in tensors.items()}

@@ -1,0 +1,1 @@
+"""The search for the cheapest quantisation inside a budget of accuracy: ``find.search`` is its front door."""

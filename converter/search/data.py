@@ -1,0 +1,125 @@
+"""The samples of a search: those that ranges are calibrated on, and others that settings are judged on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.samples import Samples, loaded, samples_of
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import Array
+
+#: The array beside those of the inputs that says what is right.
+LABELS = "labels"
+
+#: Of samples that serve for both, one in QUARTER is calibrated on, MOST at most.
+QUARTER, MOST = 4, 200
+
+#: Arrays by the name of the input, [samples, *shape].
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Data:
+    """No sample is in both; ``labels`` [judged, …] or None; ``sha256`` of all that was given."""
+
+    calibration: Arrays
+    judged: Arrays
+    labels: Array | None
+    sha256: str
+
+
+def gather(
+    graph: Graph,
+    data: str | os.PathLike[str] | Mapping[str, Any],
+    calibration: Samples | None = None,
+    *,
+    seed: int = 0,
+    count: int | None = None,
+) -> Data:
+    """The samples of ``data``: a .npz file (.npy for one input) or arrays by name, with or without LABELS.
+
+    Ranges are calibrated on ``calibration``, else on ``count`` samples drawn with the seed (a quarter, at most 200);
+    judged are all others: those that equal a calibration sample are left out. InvalidArgumentError for data that do not
+    fit the model or are too few.
+    """
+    arrays = dict(data) if isinstance(data, Mapping) else dict(loaded(graph, Path(data)))
+    labels = None
+    if LABELS in arrays and LABELS not in {t.name for t in graph.inputs}:
+        labels = np.asarray(arrays.pop(LABELS))
+    rows = _stacked(graph, arrays)
+    total = len(next(iter(rows.values())))
+    if labels is not None:
+        labels = _checked(labels, total)
+    digest = hashlib.sha256(_digest(rows, labels))
+    if calibration is not None:
+        own = _stacked(graph, calibration)
+        digest.update(_digest(own, None))
+        rest = _others(rows, own)
+    else:
+        drawn, rest = _split(total, seed, count)
+        own = _picked(rows, drawn)
+        rest = rest[_others(_picked(rows, rest), own)]
+    if not len(rest):
+        raise InvalidArgumentError("every sample is a calibration sample, too: judging takes others, give more data")
+    return Data(own, _picked(rows, rest), None if labels is None else labels[rest], digest.hexdigest())
+
+
+def _stacked(graph: Graph, source: Samples) -> dict[str, Array]:
+    """All samples, checked, in one array an input."""
+    samples = list(samples_of(graph, source))
+    return {t.name: np.stack([sample[t] for sample in samples]) for t in graph.inputs}
+
+
+def _checked(labels: Array, total: int) -> Array:
+    """The labels as int64 or float64, one entry a sample."""
+    count = len(labels) if labels.ndim else 0
+    if count != total:
+        raise InvalidArgumentError(f"there are {total} samples but {count} labels: one each is needed")
+    if labels.dtype.kind not in "biuf":
+        raise InvalidArgumentError(f"labels of dtype {labels.dtype}: give whole numbers (classes) or floats (targets)")
+    if labels.dtype.kind != "f":
+        return labels.astype(np.int64)
+    if not np.isfinite(labels).all():
+        at = [int(k) for k in np.argwhere(~np.isfinite(labels))[0]]
+        raise InvalidArgumentError(f"the label at {at} is {labels[tuple(at)]}; leave such samples out")
+    return labels.astype(np.float64)
+
+
+def _split(total: int, seed: int, count: int | None) -> tuple[Array, Array]:
+    """Numbers of the samples to calibrate on, in the order drawn, and of the others, in the data's."""
+    count = max(1, min(total // QUARTER, MOST)) if count is None else count
+    if not 0 < count < total:
+        raise InvalidArgumentError(f"of {total} samples {count} cannot be calibrated on and others be left to judge by")
+    drawn = np.random.default_rng(seed).permutation(total)[:count]
+    return drawn, np.setdiff1d(np.arange(total), drawn)
+
+
+def _picked(rows: Arrays, which: Array) -> dict[str, Array]:
+    return {name: value[which] for name, value in rows.items()}
+
+
+def _others(rows: Arrays, than: Arrays) -> Array:
+    """Numbers of the rows that are not among those."""
+    known = set(_contents(than))
+    return np.array([i for i, row in enumerate(_contents(rows)) if row not in known], np.int64)
+
+
+def _contents(rows: Arrays) -> list[tuple[bytes, ...]]:
+    return [tuple(np.asarray(v).tobytes() for v in row) for row in zip(*rows.values(), strict=True)]
+
+
+def _digest(rows: Arrays, labels: Array | None) -> bytes:
+    """SHA-256 over names, dtypes, shapes and values."""
+    named = dict(rows) if labels is None else {**rows, LABELS: labels}
+    sha = hashlib.sha256()
+    for name, value in named.items():
+        sha.update(f"{name} {value.dtype} {value.shape} ".encode() + np.ascontiguousarray(value).tobytes())
+    return sha.digest()

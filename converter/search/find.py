@@ -1,0 +1,185 @@
+"""The front door of the search: the cheapest quantisation of a model inside a budget of accuracy."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from twinfer.converter.convert import optimised
+from twinfer.converter.passes import TO_QUANTIZE
+from twinfer.converter.passes.equalize import equalize
+from twinfer.converter.recipe import read_recipe
+from twinfer.converter.samples import Samples
+from twinfer.converter.search.data import Data, gather
+from twinfer.converter.search.journal import Journal
+from twinfer.converter.search.space import METHODS, PRECISIONS, Space
+from twinfer.converter.search.strategy import Ledger, Told, explore
+from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
+from twinfer.converter.search.workers import workers
+from twinfer.converter.source import Shapes, Source
+from twinfer.converter.write import write
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.target import GENERIC, Target
+from twinfer.runtime.tflite import read
+
+#: Trials at most, if nothing else is said.
+TRIALS = 64
+
+#: The arguments that say what a trial is judged by.
+_JUDGED = ("metric", "cost", "target", "inference_type")
+
+
+class How(TypedDict, total=False):
+    """The arguments of ``search`` beside model, data and budget."""
+
+    calibration: Samples | None
+    calibrate: int | None
+    metric: str
+    cost: str | Cost
+    target: Target
+    methods: Sequence[str]
+    precisions: Sequence[str]
+    recipes: Sequence[str | os.PathLike[str]]
+    inference_type: str | None
+    equalize: bool
+    trials: int
+    seed: int
+    executor: Executor | None
+    jobs: int | None
+    dask: Any
+    journal: str | os.PathLike[str] | None
+    shapes: Shapes | None
+    progress: Told | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to: all ``trials`` in the order proposed, the Pareto ``front`` by rising cost, and the
+    ``chosen`` one of it, None if no setting is inside the budget. ``search``: how it was set up;
+    ``float_cost``: what the float model costs."""
+
+    max_loss: float
+    trials: tuple[Trial, ...]
+    front: tuple[Trial, ...]
+    chosen: Trial | None
+    search: Mapping[str, Any]
+    float_cost: int
+    job: Job = field(repr=False)
+
+    @property
+    def least(self) -> Trial | None:
+        """The trial of least loss; None if all failed."""
+        return self.front[-1] if self.front else None
+
+    def graph(self, trial: Trial | None = None) -> Graph:
+        """The model of a trial, by default of the chosen one.
+
+        InvalidArgumentError if there is none, ToolError if this machine makes another of it than its worker did.
+        """
+        trial = trial or self.chosen
+        if trial is None or trial.error:
+            raise InvalidArgumentError(
+                "there is no model: no setting is inside the budget" if trial is None else trial.error
+            )
+        made = Bench(self.job).quantized(trial.setting)
+        if hashlib.sha256(write(made)).hexdigest() != trial.sha256:
+            raise ToolError(
+                f"{trial.setting}: this machine makes other bits than the worker: do they differ in version?"
+            )
+        return made
+
+
+def search(
+    source: Source, data: str | os.PathLike[str] | Mapping[str, Any], max_loss: float, **how: Unpack[How]
+) -> Found:
+    """The cheapest quantisation of ``source`` that loses at most ``max_loss`` on ``data``.
+
+    ``source``: a float model, as ``convert`` takes it. ``data``: a .npz file or arrays by the names of the inputs,
+    samples along the first axis, and, if wanted, "labels": whole numbers are classes, floats targets; without them
+    the float model's own outputs are (``loss.Judge`` defines the loss; ``metric``: "auto", "answers", "error").
+    ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: bytes of
+    the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a graph, its
+    file and the target that can be pickled. ``methods``, ``precisions`` and ``recipes`` (files) are what is combined,
+    ``trials`` the most there may be, ``seed`` that of split and search: with the same arguments the same is found,
+    whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps
+    every trial, and spares a second run those that it has. ``progress(done, total, what)`` is called after each.
+    ``inference_type``, ``equalize`` and ``shapes``: as ``convert`` has them.
+
+    A trial that fails is one with an ``error``. The loss is that on the samples that settings were chosen by: of many
+    some are lucky, so that the last word needs samples that the search has not seen.
+
+    InvalidArgumentError for arguments and data that do not fit, ToolError for workers that do not work; other
+    TwinferErrors as those of ``convert``.
+    """
+    _check(max_loss, how)
+    seed, limit, told = how.get("seed", 0), how.get("trials", TRIALS), how.get("progress")
+    space = _space(how)
+    graph = optimised(source, how.get("shapes"), (*TO_QUANTIZE, *([equalize] if how.get("equalize") else [])))
+    samples = gather(graph, data, how.get("calibration"), seed=seed, count=how.get("calibrate"))
+    model, setup = write(graph), _setup(how, samples)
+    about: dict[str, Any] = {"model": hashlib.sha256(model).hexdigest(), "data": samples.sha256, "search": setup}
+    journal = Journal(how.get("journal"), **about)
+    if told is not None:
+        told(0, limit, "calibration")
+    job = make_job(model, samples, **{key: how[key] for key in _JUDGED if key in how})  # type: ignore[literal-required]
+    _check_step(job, max_loss)
+    float_cost = job.price(read(model), model)
+    with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
+        ledger = Ledger(hands, journal, limit, max_loss, told)
+        explore(ledger, space, read(model), seed)
+    found = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
+    return Found(max_loss, *found, {**about, **setup, "metric": job.judge.metric}, float_cost, job)
+
+
+def _check(max_loss: float, how: How) -> None:
+    limit, seed = how.get("trials", TRIALS), how.get("seed", 0)
+    if not (math.isfinite(max_loss) and max_loss >= 0):
+        raise InvalidArgumentError(f"a loss of at most {max_loss} is no budget: give 0 or more")
+    if limit < 1:
+        raise InvalidArgumentError(f"{limit} trials find nothing: give 1 or more")
+    if seed < 0:
+        raise InvalidArgumentError(f"{seed} is no seed: give 0 or more")
+
+
+def _space(how: How) -> Space:
+    """The recipes' rules are read here; workers get them, not the files."""
+    files = [Path(path) for path in how.get("recipes", ())]
+    recipes = {path.name: read_recipe(path) for path in files}
+    if len(recipes) < len(files):
+        raise InvalidArgumentError("two recipes are called the same: give their files different names")
+    if coarse := [name for name, recipe in recipes.items() if recipe.prunes or recipe.clusters]:
+        raise InvalidArgumentError(f"{coarse[0]}: a search quantises alone, it cannot prune or cluster: prune first")
+    rules = {name: recipe.rules for name, recipe in recipes.items()}
+    return Space(how.get("methods", METHODS), how.get("precisions", PRECISIONS), rules)
+
+
+def _check_step(job: Job, max_loss: float) -> None:
+    """Whether the samples are enough to tell the budget from nothing."""
+    if job.judge.step > max_loss > 0:
+        count, need = job.judge.wanted[0].size, math.ceil(1 / max_loss)
+        raise InvalidArgumentError(
+            f"{count} judged answers are too few samples for a budget of {max_loss:g}: one wrong answer is "
+            f"{job.judge.step:.3g}; judge {need} or more, or allow more"
+        )
+
+
+def _setup(how: How, data: Data) -> dict[str, Any]:
+    """What a trial's outcome depends on beside model, data and setting."""
+    cost, target = how.get("cost", "flash"), how.get("target", GENERIC)
+    calibrated, judged = (len(next(iter(arrays.values()))) for arrays in (data.calibration, data.judged))
+    return {
+        "seed": how.get("seed", 0),
+        "calibrated": calibrated,
+        "judged": judged,
+        "metric": how.get("metric", "auto"),
+        "cost": cost if isinstance(cost, str) else getattr(cost, "__qualname__", str(cost)),
+        "target": f"{target.name}, {target.optimize}",
+        "inference_type": how.get("inference_type"),
+    }

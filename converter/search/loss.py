@@ -1,0 +1,142 @@
+"""What a quantised model loses: its answers or its errors beside the float model's, over the judged samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinfer.converter.report import PERFECT_DB
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Array
+
+METRICS = ("auto", "answers", "error")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Compares outputs, each [samples, *shape], with what is ``wanted`` of them.
+
+    "answers": an answer is the arg-max along the last axis (or the value itself of an integer output); ``wanted`` are
+    the right ones, labels or the float model's own. The score is the share of right answers, the loss the float model's
+    score less the quantised one's. "error": ``wanted`` are targets or the float model's outputs; the score is the
+    relative squared error, the sum of squared differences over that of the targets' squared distances from their mean
+    over the samples (1 - R^2), averaged over the outputs; the loss is the quantised model's score less the float
+    model's. ``floats`` are the float model's outputs.
+    """
+
+    metric: str
+    wanted: tuple[Array, ...]
+    floats: tuple[Array, ...]
+
+    def score(self, outputs: Sequence[Array]) -> float:
+        return self._value(outputs) / (self.wanted[0].size if self.metric == "answers" else 1)
+
+    def loss(self, outputs: Sequence[Array]) -> float:
+        """Negative if these outputs are better."""
+        if self.metric == "error":
+            return self._value(outputs) - self._value(self.floats)
+        return (self._value(self.floats) - self._value(outputs)) / self.wanted[0].size
+
+    def snr_db(self, outputs: Sequence[Array]) -> float:
+        """Energy of the float model's outputs by that of the differences, in dB, as ``report.compare`` has it."""
+        signal = sum(_distance(y, 0) for y in self.floats)
+        noise = sum(_distance(*pair) for pair in zip(outputs, self.floats, strict=True))
+        if noise == 0:
+            return PERFECT_DB
+        return min(PERFECT_DB, 10 * math.log10(signal / noise)) if signal else -PERFECT_DB
+
+    @property
+    def float_score(self) -> float:
+        """The float model's."""
+        return self.score(self.floats)
+
+    @property
+    def step(self) -> float:
+        """The least difference of two losses, 0 if there is no such."""
+        return 1 / self.wanted[0].size if self.metric == "answers" else 0.0
+
+    def _value(self, outputs: Sequence[Array]) -> float:
+        """How many answers are right, or the error."""
+        if self.metric == "answers":
+            return int((answers(outputs[0]) == self.wanted[0]).sum())
+        errors = [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
+        return float(np.mean(errors))
+
+
+def answers(output: Array) -> Array:
+    """[samples, …, n] -> arg-max [samples, …]; integers are answers already."""
+    return output if output.dtype.kind in "iub" else np.asarray(output.argmax(-1))
+
+
+def _distance(x: Array, y: Array | float) -> float:
+    """The sum of squared differences."""
+    return float(np.square(np.subtract(x, y, dtype=np.float64)).sum())
+
+
+def _spread(wanted: Array) -> float:
+    return _distance(wanted, wanted.mean(0, dtype=np.float64))
+
+
+def judge(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array | None, metric: str) -> Judge:
+    """The judge for a model with these ``outputs`` that gives ``floats`` in float32, [samples, *shape] each.
+
+    ``labels``: integers are right answers, floats are targets; None: the float model's own. ``metric``: "auto" takes
+    answers where labels are integers, or where there are none and the model has one output that answers can be had of.
+    InvalidArgumentError for what does not fit.
+    """
+    if metric not in METRICS:
+        raise InvalidArgumentError(f"{metric!r} is no metric; there are: {', '.join(METRICS)}")
+    for tensor, value in zip(outputs, floats, strict=True):
+        if not np.isfinite(value).all():
+            raise InvalidArgumentError(f"the float model's {tensor} is not finite on every judged sample")
+    if labels is not None and len(outputs) != 1:
+        raise InvalidArgumentError(f"labels are for models of one output, this one has {len(outputs)}: leave them out")
+    metric = _metric(outputs, labels, metric)
+    wanted = _answers(outputs, floats, labels) if metric == "answers" else _targets(outputs, floats, labels)
+    return Judge(metric, wanted, tuple(floats))
+
+
+def _metric(outputs: Sequence[Tensor], labels: Array | None, metric: str) -> str:
+    if labels is not None:
+        own = "answers" if labels.dtype.kind in "iu" else "error"
+        if metric not in ("auto", own):
+            kind = "whole numbers, which are classes" if own == "answers" else "floats, which are targets"
+            raise InvalidArgumentError(f"the labels are {kind}: the metric can only be {own!r}, not {metric!r}")
+        return own
+    answer = len(outputs) == 1 and (outputs[0].type != "FLOAT32" or outputs[0].shape[-1:] > (1,))
+    if metric == "answers" and not answer:
+        what = ", ".join(map(str, outputs))
+        raise InvalidArgumentError(f"an arg-max takes one output with a last axis of several elements, not {what}")
+    return metric if metric != "auto" else "answers" if answer else "error"
+
+
+def _answers(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array | None) -> tuple[Array]:
+    own = answers(floats[0])
+    if labels is None:
+        return (own,)
+    (tensor,) = outputs
+    if labels.size != own.size:
+        need = f"{own[0].size} a sample"
+        raise InvalidArgumentError(f"labels {list(labels.shape)}: {tensor} gives {need}, {list(own.shape)} in all")
+    classes = tensor.shape[-1] if tensor.type == "FLOAT32" else None
+    if classes is not None and not (labels.min() >= 0 and labels.max() < classes):
+        found = f"{labels.min()} to {labels.max()}"
+        raise InvalidArgumentError(f"labels are {found}, but {tensor} has classes 0 to {classes - 1}")
+    return (labels.reshape(own.shape),)
+
+
+def _targets(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array | None) -> tuple[Array, ...]:
+    wanted: Sequence[Array] = floats
+    if labels is not None:
+        if labels.size != floats[0].size:
+            need = f"{floats[0][0].size} targets a sample; classes must be whole numbers"
+            raise InvalidArgumentError(f"labels {labels.dtype} {list(labels.shape)}: {outputs[0]} needs {need}")
+        wanted = [labels.reshape(floats[0].shape)]
+    for tensor, value in zip(outputs, wanted, strict=True):
+        if not _spread(value) > 0:
+            raise InvalidArgumentError(f"what is wanted of {tensor} is the same on every judged sample: give others")
+    return tuple(np.asarray(value, np.float64) for value in wanted)

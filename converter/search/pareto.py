@@ -1,0 +1,20 @@
+"""Which of many settings are worth looking at: those that no other one beats in cost and loss at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+#: Cost and loss, both the less the better.
+Point = tuple[float, float]
+
+
+def front(points: Sequence[Point]) -> list[int]:
+    """Positions of the points that no other point equals or beats in both, by rising cost and so by falling loss.
+
+    Of equal points the first one counts.
+    """
+    found: list[int] = []
+    for i in sorted(range(len(points)), key=lambda i: (*points[i], i)):
+        if not found or points[i][1] < points[found[-1]][1]:
+            found.append(i)
+    return found

@@ -1,0 +1,116 @@
+"""What is tried: settings of the quantiser, and which of them are near one another."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from twinfer.converter.methods import method
+from twinfer.converter.recipe import Choice, Recipe, Rule
+from twinfer.runtime.errors import InvalidArgumentError
+
+#: From the cheapest to the most exact; what a layer may be raised to stands behind what the model is in.
+PRECISIONS = ("int4", "int8", "int16x8", "float")
+
+#: Methods that are tried if nothing else is said.
+METHODS = ("minmax", "mse", "percentile", "entropy", "moving-average", "percentile-99.9", "percentile-99.999")
+
+#: What may be done to weights and biases beside (``quantize.Options``).
+CORRECTIONS = ("bias correction", "adaptive rounding")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to quantise a model.
+
+    ``precision`` and ``method`` are the default, ``rules`` those of the user's recipe ``recipe`` (its file; empty:
+    none), ``layers`` precisions of single layers by the name of their output, which go before both. ``corrections``
+    are some of CORRECTIONS, in their order.
+    """
+
+    precision: str
+    method: str
+    corrections: tuple[str, ...] = ()
+    recipe: str = ""
+    rules: tuple[Rule, ...] = ()
+    layers: tuple[tuple[str, str], ...] = ()
+
+    def made(self) -> Recipe:
+        """The recipe that says so."""
+        single = tuple(Rule(re.escape(name), precision=precision) for name, precision in self.layers)
+        return Recipe((*self.rules, *single), Choice(self.precision, None, self.method))
+
+    def corrected(self, *names: str) -> Setting:
+        """The same with these corrections, without those of them that it had."""
+        return replace(self, corrections=tuple(c for c in CORRECTIONS if (c in names) != (c in self.corrections)))
+
+    def at(self, name: str, precision: str) -> Setting:
+        """The same with one layer in that precision; the default's needs no mention unless a recipe has rules."""
+        others = {**dict(self.layers), name: precision}
+        if precision == self.precision and not self.rules:
+            del others[name]
+        return replace(self, layers=tuple(sorted(others.items())))
+
+    def json(self) -> dict[str, Any]:
+        """As JSON has it; rules as in a recipe file."""
+        plain = asdict(self)
+        del plain["rules"], plain["layers"]
+        return {**plain, "rule": [_table(rule) for rule in self.made().rules]}
+
+    @property
+    def apart(self) -> str:
+        """What differs from the default: the recipe, and how many layers are in which precision."""
+        counts = Counter(precision for _, precision in self.layers)
+        return ", ".join(filter(None, [self.recipe, *(f"{counts[p]} in {p}" for p in PRECISIONS if counts[p])]))
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, [self.precision, self.method, *self.corrections, self.apart]))
+
+
+def _table(rule: Rule) -> dict[str, str]:
+    return {key: value for key, value in asdict(rule).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Space:
+    """All that may be combined. ``recipes``: rules by the name of their file."""
+
+    methods: Sequence[str] = METHODS
+    precisions: Sequence[str] = PRECISIONS
+    recipes: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.methods:
+            method(name)
+        for name in self.precisions:
+            if name not in PRECISIONS:
+                raise InvalidArgumentError(f"{name!r} is no precision; there are: {', '.join(PRECISIONS)}")
+        if not self.methods or not self.bases:
+            raise InvalidArgumentError("nothing to search: at least one method and one precision beside float it takes")
+
+    @property
+    def bases(self) -> list[str]:
+        """What a whole model may be in."""
+        return [name for name in PRECISIONS if name in self.precisions and name != "float"]
+
+    def raised(self, base: str) -> list[str]:
+        """What single layers of such a model may be raised to."""
+        return [name for name in PRECISIONS[PRECISIONS.index(base) + 1 :] if name in self.precisions]
+
+    def grid(self) -> list[Setting]:
+        """Every precision, method and recipe, without corrections."""
+        recipes = [("", ()), *self.recipes.items()]
+        return [Setting(p, m, recipe=name, rules=r) for (name, r), m, p in product(recipes, self.methods, self.bases)]
+
+    def neighbours(self, setting: Setting, layers: Sequence[str]) -> Iterator[Setting]:
+        """What differs from the setting in one thing; ``layers`` are those that can have a precision of their own."""
+        yield from (replace(setting, method=name) for name in self.methods if name != setting.method)
+        yield from (setting.corrected(name) for name in CORRECTIONS)
+        own = dict(setting.layers)
+        for name, precision in product(layers, (setting.precision, *self.raised(setting.precision))):
+            if precision != own.get(name, setting.precision):
+                yield setting.at(name, precision)

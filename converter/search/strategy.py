@@ -1,0 +1,199 @@
+"""In what order settings are tried: every round depends only on what the rounds before have found.
+
+First every precision with every method; then corrections on the best of each; then, where that misses the budget,
+layers are raised along their sensitivity, 1, 2, 4, … of them, and the least number that meets it is bisected; what
+trials are left go to random neighbours of the two settings between which the budget lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.quant_forms import precision_of
+from twinfer.converter.search.journal import Journal
+from twinfer.converter.search.pareto import front
+from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
+from twinfer.converter.search.trial import Trial
+from twinfer.converter.search.workers import Run
+from twinfer.runtime.graph import Graph
+
+#: Neighbours in one round: no number of workers, so that these do not change what is found.
+ROUND = 8
+
+#: ``told(done, total, what)``: trials done, how many there may be, and what was done last.
+Told = Callable[[int, int, str], None]
+
+
+class Ledger:
+    """The trials so far, in the order in which they were proposed, whatever order they ended in.
+
+    ``limit``: most trials, those of the journal among them.
+    """
+
+    def __init__(self, run: Run, journal: Journal, limit: int, max_loss: float, told: Told | None = None) -> None:
+        self.trials: dict[Setting, Trial] = {}
+        self.max_loss = max_loss
+        self._run, self._journal, self._limit = run, journal, limit
+        self._told = told or (lambda done, total, what: None)
+
+    @property
+    def full(self) -> bool:
+        return len(self.trials) >= self._limit
+
+    def attempt(self, settings: Sequence[Setting]) -> None:
+        """Try what is new of them, as far as the limit allows."""
+        new = [setting for setting in dict.fromkeys(settings) if setting not in self.trials]
+        new = new[: self._limit - len(self.trials)]
+        found = self._noted(new)
+        for setting, trial in self._run("trial", [setting for setting in new if setting not in found]):
+            self._journal.add({"trial": setting.json()}, _value(trial))
+            found[setting] = trial
+            self._told(len(self.trials) + len(found), self._limit, str(setting))
+        self.trials |= {setting: found[setting] for setting in new}
+
+    def _noted(self, settings: Sequence[Setting]) -> dict[Setting, Trial]:
+        """Those that the journal has."""
+        pairs = ((setting, self._journal.get({"trial": setting.json()})) for setting in settings)
+        return {setting: Trial(setting, **value) for setting, value in pairs if value and set(value) == _VALUES}
+
+    def orders(self, settings: Sequence[Setting]) -> dict[Setting, tuple[str, ...]]:
+        """For each its layers, the most sensitive one first."""
+        keys = {setting: {"order": setting.json()} for setting in settings}
+        missing = [setting for setting, key in keys.items() if self._journal.get(key) is None]
+        for setting, names in self._run("order", missing):
+            self._journal.add(keys[setting], names)
+        return {setting: tuple(self._journal.get(key)) for setting, key in keys.items()}
+
+    def good(self) -> list[Trial]:
+        """The trials that did not fail."""
+        return [trial for trial in self.trials.values() if not trial.error]
+
+    def front(self) -> list[Trial]:
+        """By rising cost and falling loss."""
+        good = sorted(self.good(), key=lambda trial: trial.badness)  # of equal points the one of least noise counts
+        return [good[i] for i in front([(trial.cost, trial.loss) for trial in good])]
+
+    def chosen(self) -> Trial | None:
+        """The cheapest inside the budget."""
+        return next((trial for trial in self.front() if trial.loss <= self.max_loss), None)
+
+    def around(self) -> list[Setting]:
+        """The settings of the front between which the budget lies, the one inside it first.
+
+        The last of the front if none is inside; nothing if the cheapest of all is.
+        """
+        known = self.front()
+        inside = [trial.loss <= self.max_loss for trial in known]
+        if not known or inside[0]:
+            return []
+        first = inside.index(True) if any(inside) else len(known) - 1
+        return [trial.setting for trial in (known[first], *known[first - 1 : first])]
+
+
+_VALUES = {field.name for field in fields(Trial)} - {"setting"}
+
+
+def _value(trial: Trial) -> dict[str, Any]:
+    return {name: getattr(trial, name) for name in _VALUES}
+
+
+def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
+    """Fill the ledger."""
+    ledger.attempt(space.grid())
+    _correct(ledger, space)
+    _walk(ledger, space, graph)
+    _refine(ledger, space, graph, np.random.default_rng(seed))
+
+
+def _best(ledger: Ledger, space: Space) -> list[Trial]:
+    """Of every precision and recipe the trial of least loss, no layer raised."""
+    found = []
+    for base, recipe in product(space.bases, ("", *space.recipes)):
+        own = [t for t in ledger.good() if (t.setting.precision, t.setting.recipe) == (base, recipe)]
+        own = [t for t in own if not t.setting.layers]
+        found += [min(own, key=lambda t: t.badness)] if own else []
+    return found
+
+
+def _correct(ledger: Ledger, space: Space) -> None:
+    """Every correction by itself, then those together that lessen the loss."""
+    best = _best(ledger, space)
+    ledger.attempt([trial.setting.corrected(name) for trial in best for name in CORRECTIONS])
+    both = []
+    for trial in best:
+        tried = {name: ledger.trials.get(trial.setting.corrected(name)) for name in CORRECTIONS}
+        helps = [name for name, t in tried.items() if t is not None and not t.error and t.badness < trial.badness]
+        both.append(trial.setting.corrected(*helps))
+    ledger.attempt(both)
+
+
+def _walk(ledger: Ledger, space: Space, graph: Graph) -> None:
+    """Raise the most sensitive layers of what misses the budget: powers of two of them, then bisected."""
+    missed = [trial.setting for trial in _best(ledger, space) if trial.loss > ledger.max_loss]
+    missed = [setting for setting in missed if space.raised(setting.precision)]
+    if ledger.full or not missed:
+        return
+    orders = ledger.orders(missed)
+    walks: list[list[Setting]] = []
+    for setting in missed:
+        for to in space.raised(setting.precision):
+            can = raisable(graph, setting, [to])
+            walks.append(_steps(setting, [name for name in orders[setting] if name in can], to))
+    rounds = [_powers(walk) for walk in walks]
+    while any(rounds) and not ledger.full:
+        ledger.attempt([setting for some in rounds for setting in some])
+        rounds = [_middle(ledger, walk) for walk in walks]
+
+
+def _steps(setting: Setting, names: Sequence[str], to: str) -> list[Setting]:
+    """The setting with none of the layers raised, with the first one, with the first two, …"""
+    found = [setting]
+    for name in names:
+        found.append(found[-1].at(name, to))
+    return found
+
+
+def _powers(walk: Sequence[Setting]) -> list[Setting]:
+    counts = [1 << i for i in range(len(walk).bit_length()) if 1 << i < len(walk) - 1]
+    return [walk[i] for i in (*counts, len(walk) - 1) if i]
+
+
+def _middle(ledger: Ledger, walk: Sequence[Setting]) -> list[Setting]:
+    """The step halfway between the first that is known to meet the budget and the last before it that misses it."""
+    known = {i: ledger.trials[setting] for i, setting in enumerate(walk) if setting in ledger.trials}
+    meets = [i for i, trial in known.items() if not trial.error and trial.loss <= ledger.max_loss]
+    if not meets:
+        return []
+    low = max(i for i in known if i < min(meets))
+    return [walk[(low + min(meets)) // 2]] if min(meets) - low > 1 else []
+
+
+def raisable(graph: Graph, setting: Setting, to: Sequence[str]) -> dict[str, None]:
+    """Names of the layers that would be finer in one of those precisions than the setting has them, in their order."""
+    recipe, rank = setting.made(), PRECISIONS.index
+    found: dict[str, None] = {}
+    for node in graph.nodes:
+        choice = recipe.of_node(node)
+        now = rank(precision_of(node, choice).precision)
+        if any(rank(precision_of(node, replace(choice, precision=p)).precision) > now for p in to):
+            found[node.output.name] = None
+    return found
+
+
+def _refine(ledger: Ledger, space: Space, graph: Graph, rng: np.random.Generator) -> None:
+    """Random neighbours of the settings around the budget, a round at a time."""
+    while not ledger.full and (around := ledger.around()):
+        new: dict[Setting, None] = {}
+        for setting in around:
+            plain = replace(setting, layers=())
+            layers = list(raisable(graph, plain, space.raised(setting.precision)))
+            new |= dict.fromkeys(s for s in space.neighbours(setting, layers) if s not in ledger.trials)
+        if not new:
+            return
+        picked = rng.choice(len(new), min(ROUND, len(new)), replace=False)
+        ledger.attempt([list(new)[i] for i in picked])

@@ -1,0 +1,201 @@
+"""One trial: quantise as a setting says, weigh what comes out, run it on the judged samples."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.affine import fed, real
+from twinfer.converter.calibrate import Observed, calibrate, run
+from twinfer.converter.quant_forms import precision_of
+from twinfer.converter.quantize import Options, quantize
+from twinfer.converter.recipe import Choice
+from twinfer.converter.report import sensitivity
+from twinfer.converter.rounding import grams
+from twinfer.converter.search.data import Arrays, Data
+from twinfer.converter.search.loss import Judge, judge
+from twinfer.converter.search.space import Setting
+from twinfer.converter.write import write
+from twinfer.runtime.errors import InvalidArgumentError, ToolError, TwinferError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan import make_plan
+from twinfer.runtime.session import Session
+from twinfer.runtime.target import GENERIC, Target
+from twinfer.runtime.tflite import read
+
+#: Calibration samples that the order of the layers is found with: it takes two runs a layer and sample.
+ORDER_SAMPLES = 32
+
+
+def flash(graph: Graph, content: bytes, target: Target) -> int:
+    """Bytes of the .tflite file, which an interpreter keeps: constants, scales, names, and what every operator adds."""
+    return len(content)
+
+
+def constants(graph: Graph, content: bytes, target: Target) -> int:
+    """Bytes of the constants in the plan for the target: what compiled C keeps of a model in flash beside its code."""
+    return make_plan(graph, target).constant_bytes
+
+
+def arena(graph: Graph, content: bytes, target: Target) -> int:
+    """Bytes of the arena in the plan for the target."""
+    return make_plan(graph, target).arena_bytes
+
+
+#: Of a graph, its file and the target what it costs.
+Cost = Callable[[Graph, bytes, Target], int]
+
+COSTS: dict[str, Cost] = {"flash": flash, "constants": constants, "arena": arena}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
+    SHA-256 of its file; or the error that it ended in. ``seconds`` it took."""
+
+    setting: Setting
+    cost: int = 0
+    loss: float = 0.0
+    score: float = 0.0
+    snr_db: float = 0.0
+    sha256: str = ""
+    error: str = ""
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def badness(self) -> tuple[float, float]:
+        """To compare by: the loss and, where it is the same, the noise."""
+        return self.loss, -self.snr_db
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a worker needs to know for every trial of a search; it can be pickled, which a Graph cannot.
+
+    ``model``: the optimised float graph's .tflite file; ``seen``: what calibration saw, in the order of its tensors.
+    """
+
+    model: bytes
+    seen: tuple[Observed | None, ...]
+    calibration: Arrays
+    judged: Arrays
+    judge: Judge
+    cost: str | Cost
+    target: Target
+    inference_type: str | None
+
+    def price(self, graph: Graph, content: bytes) -> int:
+        """What a graph costs."""
+        cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
+        return cost(graph, content, self.target)
+
+
+def make_job(
+    model: bytes,
+    data: Data,
+    *,
+    metric: str = "auto",
+    cost: str | Cost = "flash",
+    target: Target = GENERIC,
+    inference_type: str | None = None,
+) -> Job:
+    """Calibrate the float model, and run it on the judged samples. InvalidArgumentError for what does not fit."""
+    if isinstance(cost, str) and cost not in COSTS:
+        raise InvalidArgumentError(f"{cost!r} is no cost; there are: {', '.join(COSTS)}")
+    graph = read(model)
+    if not any(precision_of(node, Choice()).precision != "float" for node in graph.nodes):
+        raise InvalidArgumentError("nothing in this model can be quantised: search takes a float model")
+    seen = calibrate(graph, data.calibration)
+    judged = judge(graph.outputs, outputs(graph, graph, data.judged), data.labels, metric)
+    observed = tuple(seen.get(t) for t in graph.tensors)
+    return Job(model, observed, data.calibration, data.judged, judged, cost, target, inference_type)
+
+
+def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
+    """What a graph makes of samples of the float graph's inputs: values of every output, [samples, *shape]."""
+    session = Session(make_plan(graph))
+    names = [t.name for t in floats.inputs]
+    values = [fed(inputs[name], t) for name, t in zip(names, graph.inputs, strict=True)]
+    count = len(values[0])
+    found = [np.empty((count, *t.shape), t.dtype) for t in graph.outputs]
+    for i in range(count):
+        run(session, {t: value[i] for t, value in zip(graph.inputs, values, strict=True)})
+        for t, into in zip(graph.outputs, found, strict=True):
+            into[i] = session.view(t)
+    return [value if t.quant is None else real(value, t) for t, value in zip(graph.outputs, found, strict=True)]
+
+
+class Bench:
+    """A job taken up: what its trials share."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.graph = read(job.model)
+        pairs = zip(self.graph.tensors, job.seen, strict=True)
+        self.seen = {t: observed for t, observed in pairs if observed is not None}
+
+    @cached_property
+    def grams(self) -> dict[Any, Any]:
+        """For adaptive rounding; a worker makes them once."""
+        return dict(grams(self.graph, self.job.calibration))
+
+    def quantized(self, setting: Setting) -> Graph:
+        found = self.grams if "adaptive rounding" in setting.corrections else {}
+        options = Options(self.job.inference_type, "bias correction" in setting.corrections, found)
+        return quantize(self.graph, self.seen, setting.made(), options)
+
+    def trial(self, setting: Setting) -> Trial:
+        """The trial of a setting; a TwinferError becomes its ``error``."""
+        start = time.perf_counter()
+        try:
+            made = self._tried(setting)
+        except TwinferError as error:
+            made = Trial(setting, error=str(error))
+        return replace(made, seconds=time.perf_counter() - start)
+
+    def _tried(self, setting: Setting) -> Trial:
+        made = self.quantized(setting)
+        content = write(made)
+        cost = self.job.price(made, content)
+        found = outputs(made, self.graph, self.job.judged)
+        judge, sha256 = self.job.judge, hashlib.sha256(content).hexdigest()
+        return Trial(setting, cost, judge.loss(found), judge.score(found), judge.snr_db(found), sha256)
+
+    def order(self, setting: Setting) -> tuple[str, ...]:
+        """The layers that are quantised, by the names of their outputs: what costs most when it alone is comes first.
+
+        Found with calibration samples, by the precision and the method of the setting. Where a layer cannot be
+        quantised alone, the order is the graph's.
+        """
+        samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
+        plain = replace(setting.made(), rules=setting.rules)
+        try:
+            names = [layer.name for layer in sensitivity(self.graph, samples, self.seen, plain)]
+        except TwinferError:
+            names = [node.output.name for node in self.graph.nodes]
+        return tuple(dict.fromkeys(names))
+
+
+def work(held: str | bytes, what: str, setting: Setting) -> Any:
+    """In a worker: the ``Bench`` method of that name for the job that was pickled to this file, or is these bytes."""
+    return getattr(_bench(held), what)(setting)
+
+
+@lru_cache(maxsize=1)
+def _bench(held: str | bytes) -> Bench:
+    if isinstance(held, bytes):
+        return Bench(pickle.loads(held))
+    try:
+        return Bench(pickle.loads(Path(held).read_bytes()))
+    except OSError as error:
+        what = "share the folder for temporary files (TMPDIR), or give a Dask cluster as dask=…"
+        raise ToolError(f"a worker cannot read {held}: {error.strerror}; {what}") from None

@@ -1,0 +1,136 @@
+"""Who does the trials: this process, an executor, or a Dask cluster. The job goes to every worker once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from twinfer.converter.search.space import Setting
+from twinfer.converter.search.trial import Bench, Job, work
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+
+#: Seconds to wait for a Dask scheduler.
+DASK_TIMEOUT_S = 10
+
+#: From the name of a ``Bench`` method and settings to its results, in the order in which they are done.
+Run = Callable[[str, Sequence[Setting]], Iterator[tuple[Setting, Any]]]
+
+
+@contextmanager
+def workers(job: Job, executor: Executor | None = None, jobs: int | None = None, dask: Any = None) -> Iterator[Run]:
+    """Workers for a job: ``executor``, which stays open; ``dask``, a scheduler's address or a ``distributed.Client``;
+    else ``jobs`` processes (None: one a CPU; 1: this very process).
+
+    An executor's workers read the job from a file in the folder for temporary ones: those of other machines need that
+    folder to be shared (TMPDIR), or Dask, which sends the job by itself. ToolError if workers die or Dask is missing.
+    """
+    jobs = _cpus() if jobs is None else jobs
+    if jobs < 1:
+        raise InvalidArgumentError(f"{jobs} processes can do no work: at least one is needed")
+    if executor is not None and dask is not None:
+        raise InvalidArgumentError("give an executor or a Dask cluster, not both")
+    if dask is not None:
+        with _client(dask) as client:
+            held = client.scatter(_pickled(job), broadcast=True, hash=False)
+            yield _sender(client.get_executor(pure=False), held)
+    elif executor is None and jobs == 1:
+        yield _here(Bench(job))
+    else:
+        with _stored(job) as path, _opened(executor, jobs) as opened:
+            yield _sender(opened, path)
+
+
+def _cpus() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _here(bench: Bench) -> Run:
+    return lambda what, settings: ((setting, getattr(bench, what)(setting)) for setting in settings)
+
+
+def _sender(executor: Executor, held: Any) -> Run:
+    def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
+        sent: dict[Future[Any], Setting] = {}
+        try:
+            with _undisturbed():
+                sent |= {executor.submit(work, held, what, setting): setting for setting in settings}
+            for future in as_completed(sent):
+                yield sent[future], future.result()
+        except BrokenExecutor as error:
+            why = "out of memory, or a script that starts a search outside of `if __name__ == '__main__':`?"
+            raise ToolError(f"a worker process ended before its trial did ({why}): {error}") from None
+        finally:
+            for future in sent:
+                future.cancel()
+
+    return run
+
+
+def _pickled(job: Job) -> bytes:
+    try:
+        return pickle.dumps(job)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        what = "it must be a function of a module, or jobs=1"
+        raise InvalidArgumentError(f"workers cannot be sent the cost: {what} ({error})") from None
+
+
+@contextmanager
+def _stored(job: Job) -> Iterator[str]:
+    """The job pickled to a file."""
+    with tempfile.TemporaryDirectory(prefix="twinfer-") as folder:
+        path = Path(folder) / "job"
+        path.write_bytes(_pickled(job))
+        yield str(path)
+
+
+@contextmanager
+def _opened(executor: Executor | None, jobs: int) -> Iterator[Executor]:
+    if executor is not None:
+        yield executor
+        return
+    spawn = multiprocessing.get_context("spawn")
+    made = ProcessPoolExecutor(jobs, mp_context=spawn)
+    try:
+        yield made
+    finally:
+        made.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits; processes started meanwhile never hear it: a terminal tells all, but one must end the search."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _client(dask: Any) -> Iterator[Any]:
+    """The client itself, or one for an address, which is closed again."""
+    if not isinstance(dask, str):
+        yield dask
+        return
+    try:
+        distributed: Any = import_module("distributed")
+    except ModuleNotFoundError:
+        raise ToolError("a Dask cluster needs the package distributed: pip install 'twinfer[dask]'") from None
+    try:
+        client = distributed.Client(dask, timeout=DASK_TIMEOUT_S)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"no Dask scheduler at {dask}: {error}") from None
+    with client:
+        if not client.scheduler_info()["workers"]:
+            raise ToolError(f"the Dask scheduler at {dask} has no workers: start some with `dask worker {dask}`")
+        yield client

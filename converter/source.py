@@ -1,0 +1,108 @@
+"""What a model may come as, and the graph of it with all shapes known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from twinfer.converter.passes._rewrite import renamed
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.shapes import infer_shapes, is_open
+from twinfer.runtime.tflite import read_file
+
+#: A Graph, a path of a .tflite, .onnx, .keras or .pt2 file, or an onnx.ModelProto.
+Source = Any
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
+    """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
+    if isinstance(source, Graph):
+        return _closed(source, shapes or {})
+    made = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
+    return infer_shapes(made)
+
+
+#: Files that are no whole model, or an old form of one, and what to do with them.
+ELSEWHERE = {
+    ".pt": "weights or pickled code: load it in PyTorch and give the module to twinfer.from_torch, or save it by "
+    "torch.export.save as .pt2",
+    ".h5": "Keras's old format: load it in Keras and save it as .keras, or give the model to twinfer.from_keras",
+}
+ELSEWHERE |= {".pth": ELSEWHERE[".pt"]}
+
+
+def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
+    suffix = Path(path).suffix.lower()
+    if suffix in ELSEWHERE:
+        raise InvalidArgumentError(f"{os.fspath(path)}: {suffix} is {ELSEWHERE[suffix]}")
+    if suffix == ".onnx":
+        from twinfer.converter.onnx import read_onnx
+
+        return read_onnx(path, shapes=shapes)
+    if suffix == ".keras":
+        from twinfer.converter.keras import from_keras
+
+        return from_keras(path, shapes=shapes)
+    if suffix == ".pt2":
+        from twinfer.converter.torch import from_torch
+
+        return infer_shapes(from_torch(path, shapes=shapes))
+    return _closed(read_file(path), shapes or {})
+
+
+def _by_type(source: Source, shapes: Shapes | None) -> Graph:
+    """Of an onnx.ModelProto; InvalidArgumentError that says what to do with others."""
+    kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
+    for package, function in (("keras", "from_keras(model)"), ("torch", "from_torch(model, example_inputs)")):
+        if package in kinds:
+            raise InvalidArgumentError(f"convert takes files and graphs: give it twinfer.{function}")
+    if "onnx" not in kinds and not isinstance(source, bytes):
+        raise InvalidArgumentError(f"convert takes a path, an onnx.ModelProto or a Graph, no {type(source).__name__}")
+    from twinfer.converter.onnx import read_onnx
+
+    return read_onnx(source, shapes=shapes)
+
+
+def _closed(graph: Graph, shapes: Shapes) -> Graph:
+    """The graph with these shapes of inputs, the rest inferred."""
+    named = {t.name: t for t in graph.inputs}
+    if unknown := set(shapes) - set(named):
+        known = ", ".join(map(repr, named))
+        raise InvalidArgumentError(f"no input is called {sorted(unknown)[0]!r}; the inputs are: {known}")
+    still = [t for name, t in named.items() if name not in shapes and _is_vague(t)]
+    if still:
+        what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
+        raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes (--shape NAME=1,2,3)")
+    graph = infer_shapes(graph, {named[name]: tuple(int(d) for d in shape) for name, shape in shapes.items()})
+    return _static(graph)
+
+
+def _is_vague(tensor: Tensor) -> bool:
+    """Whether more is open than the number of batches, for which the file proposes 1."""
+    return is_open(tensor) and (tensor.shape[:1] != (1,) or any(d < 0 for d in tensor.shape_signature[1:]))
+
+
+def _static(graph: Graph) -> Graph:
+    """The graph with no dimension left open."""
+    closed: dict[Tensor, Tensor] = {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature}
+    if not closed:
+        return graph
+
+    def of(tensor: Tensor) -> Tensor:
+        return closed.get(tensor, tensor)
+
+    nodes = tuple(renamed(node, closed) for node in graph.nodes)
+    signatures = tuple(
+        replace(s, inputs={k: of(t) for k, t in s.inputs.items()}, outputs={k: of(t) for k, t in s.outputs.items()})
+        if s.subgraph == 0
+        else s
+        for s in graph.signatures
+    )
+    tensors, ins, outs = (tuple(map(of, group)) for group in (graph.tensors, graph.inputs, graph.outputs))
+    return replace(graph, tensors=tensors, nodes=nodes, inputs=ins, outputs=outs, signatures=signatures)

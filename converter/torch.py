@@ -1,0 +1,166 @@
+"""``from_torch``: a PyTorch module -> ``Graph``, by way of torch.export and ONNX."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
+
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph
+
+if TYPE_CHECKING:
+    import torch
+
+#: What torch is asked to write: the first opset with GELU, and the one its own translations are made for.
+OPSET = 20
+
+#: A module, a program of ``torch.export.export``, or the path of one that ``torch.export.save`` wrote (.pt2).
+Source = Any
+
+
+def from_torch(
+    module: Source,
+    example_inputs: Any = None,
+    *,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Graph:
+    """The model of a ``torch.nn.Module`` as a float Graph, for ``twinfer.convert`` to optimise and quantise::
+
+        graph = twinfer.from_torch(model, torch.zeros(1, 3, 96, 96))
+        twinfer.convert_file(graph, "model.tflite", channels_last=True, quantize="int8", calibration={"x": images})
+
+    ``example_inputs``: a tensor or a tuple of them, as the module is called; the model is made for their shapes and
+    types (float32, int32, int64 or bool), the first dimension included. The module is exported in evaluation mode,
+    whatever mode it is in, and left as it was. A ``torch.export.ExportedProgram``, or the path of one (.pt2), has its
+    example inputs already; export it from a module in evaluation mode (``model.eval()``).
+    ``input_names`` and ``output_names``: what inputs and outputs are called; without them as the arguments of
+    ``forward``, and as torch calls its results. ``shapes`` gives inputs that a program leaves dynamic a static shape
+    by name. Inputs and outputs keep torch's layout, images NCHW:
+    ``convert(graph, channels_last=True)`` makes that NHWC.
+
+    Raises ToolError without the extra ``torch``, InvalidArgumentError for arguments that do not fit,
+    UnsupportedOperatorError for what torch cannot export or TFLite cannot express (all operators at once), ModelError
+    for weights with NaN or infinity.
+    """
+    _need_packages()
+    if isinstance(module, str | os.PathLike):
+        module = _loaded(module)
+    inputs = _inputs(module, example_inputs)
+    proto = _exported(module, inputs, (_names(input_names), _names(output_names)))
+    from twinfer.converter.onnx import read_onnx
+
+    return read_onnx(proto, shapes=shapes)
+
+
+def _need_packages() -> None:
+    missing = [name for name in ("torch", "onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        raise ToolError(f"PyTorch models need the package {' and '.join(missing)}: pip install 'twinfer[torch]'")
+
+
+def _loaded(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
+    import torch
+
+    if not os.path.isfile(path):
+        raise InvalidArgumentError(f"{os.fspath(path)}: there is no such file")
+    try:
+        with _quiet():
+            return torch.export.load(path)
+    except Exception as error:  # whatever torch meets in a file that it did not write
+        raise ModelError(f"{os.fspath(path)} is no program of torch.export.save, or damaged") from error
+
+
+def _inputs(module: Source, given: Any) -> tuple[Any, ...]:
+    """The arguments to export with; InvalidArgumentError unless they go with such a module."""
+    import torch
+
+    if isinstance(module, torch.export.ExportedProgram):
+        if given is not None:
+            raise InvalidArgumentError("an ExportedProgram has its example inputs already: leave example_inputs out")
+        return ()
+    if not isinstance(module, torch.nn.Module):
+        what = f"{type(module).__module__}.{type(module).__qualname__}"
+        raise InvalidArgumentError(f"from_torch takes a torch.nn.Module, an ExportedProgram or a .pt2 file, no {what}")
+    if given is None:
+        raise InvalidArgumentError("from_torch needs example_inputs: a tensor, or a tuple as the module is called with")
+    return tuple(given) if isinstance(given, tuple | list) else (given,)
+
+
+def _names(given: Sequence[str] | None) -> list[str] | None:
+    return [given] if isinstance(given, str) else None if given is None else list(given)
+
+
+def _exported(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | None, list[str] | None]) -> Any:
+    """The onnx.ModelProto; UnsupportedOperatorError with torch's reason if there is none."""
+    import torch
+
+    try:
+        with _quiet(), torch.no_grad():
+            program = _program(module, inputs)
+            made = torch.onnx.export(
+                program, input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True, verbose=False
+            )
+    except TwinferError:
+        raise
+    except Exception as error:  # what a module's own code and torch's exporter raise can be anything
+        raise UnsupportedOperatorError(f"torch cannot export {type(module).__name__}: {_reason(error)}") from error
+    return cast(Any, made).model_proto
+
+
+def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:
+    import torch
+
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    with _evaluation(module):
+        try:
+            module(*inputs)  # an error in the user's own code is told better by a plain run than by a traced one
+        except Exception as error:
+            what = f"{type(module).__name__} does not run with these example inputs"
+            raise InvalidArgumentError(f"{what}: {_reason(error)}") from error
+        return torch.export.export(module, inputs, strict=False)
+
+
+def _reason(error: BaseException) -> str:
+    """The first of the errors that led to this one, in one line: torch wraps it in advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = " ".join(str(error).split()) or "no reason given"
+    return f"{type(error).__name__}: {text[:240]}"
+
+
+@contextmanager
+def _evaluation(module: torch.nn.Module) -> Iterator[None]:
+    """Every part of a module in evaluation mode, and back in its own mode behind it."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch says about itself: deprecations inside it, how its own LSTM and GRU
+    keep their weights, that torchvision is not installed, and tracebacks of files that it cannot load."""
+    logs = [logging.getLogger(name) for name in ("torch.onnx._internal.exporter._registration", "torch.export")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r".*LeafSpec.* is deprecated", FutureWarning)
+            warnings.filterwarnings("ignore", r"(?s).*_flat_weights.* assigned during export", UserWarning)
+            yield
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)

@@ -1,0 +1,21 @@
+"""Optional packages in tests."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+
+def needs(*packages: str) -> Any:
+    """The first of the packages; skips the module where one is missing, and fails in CI."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        message = f"{' and '.join(missing)}: not installed"
+        if os.environ.get("CI"):
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message, allow_module_level=True)
+    return importlib.import_module(packages[0])

@@ -1,0 +1,97 @@
+"""The compression benchmark: its rows, its front, its picture."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinfer.bench import compression
+from twinfer.bench.compression import CARD, SETTINGS, flash
+from twinfer.bench.compression_report import compression_html, pareto, picture
+from twinfer.bench.models import int8_model
+from twinfer.bench.networks import mlp
+from twinfer.converter.convert import convert
+from twinfer.runtime.errors import ToolError
+
+SVG = "{http://www.w3.org/2000/svg}"
+SOME = [s for s in SETTINGS if s.name in ("float", "int8", "cluster 3, fitted", "prune 70%")]
+
+
+def test_settings_are_all_different() -> None:
+    assert len({s.name for s in SETTINGS}) == len({repr(s.how) for s in SETTINGS}) == len(SETTINGS)
+    assert {s.family for s in SETTINGS} >= {"float", "int8", "int4", "clustered", "pruned", "both, fitted"}
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(compression, "NETWORKS", {"digits": {"mlp": (partial(mlp, (24,)), 5)}})
+    monkeypatch.setattr(compression, "SETTINGS", SOME)
+    page, rows = tmp_path / "c.html", tmp_path / "c.json"
+    command = ["digits", "--cache", str(tmp_path), "--json", str(rows), "--html", str(page), "--folds", "2"]
+    assert compression.main(command) == 0
+    found = json.loads(rows.read_text())
+    by_name = {row["setting"]: row for row in found["rows"]}
+    assert list(by_name) == [s.name for s in SOME]
+    assert found["folds"] == 2
+    assert all(row["samples"] == by_name["float"]["samples"] > 700 for row in found["rows"])
+    assert by_name["float"]["loss_points"] == 0
+    assert by_name["float"]["accuracy"] > 85
+    assert by_name["cluster 3, fitted"]["coded"] < by_name["int8"]["coded"] < by_name["float"]["coded"]
+    assert by_name["prune 70%"]["zeros"] >= 0.7
+    out = capsys.readouterr().out
+    assert "2 of 5 folds" in out
+    assert "Least flash" in out
+    (drawn,) = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", page.read_text(), re.DOTALL)]
+    shown = [row for row in found["rows"] if row["family"] != "float" and row["loss_points"] <= 6]
+    assert len(drawn.findall(f"{SVG}circle")) == len(shown) >= 2
+
+
+def test_without_the_data_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing() -> None:
+        raise ToolError("sklearn is not installed: pip install --no-deps scikit-learn")
+
+    monkeypatch.setattr(compression, "DATASETS", {"digits": missing})
+    assert compression.main(["digits"]) == 2
+    assert "pip install" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        compression.main(["cifar"])
+
+
+def test_flash_counts_what_is_emitted() -> None:
+    """Fewer values, less flash, decoders included; plain it is the same, whatever the values."""
+    graph = int8_model("kws")
+    small = convert(graph, cluster=2)
+    assert flash(graph, "plain") == pytest.approx(flash(small, "plain"), rel=0.01)
+    assert flash(small, "auto") < 0.6 * flash(small, "plain")
+    assert flash(graph, "auto") <= flash(graph, "plain")
+    assert CARD == "cortex-m4"
+
+
+def row(coded: int, loss: float) -> dict[str, object]:
+    fixed = {"family": "pruned", "setting": "made up", "accuracy": 95 - loss, "loss_points": loss, "coded": coded}
+    return {**fixed, "set": "s", "model": "<m>", "samples": 9, "snr_db": None, "zeros": 0.5, "bytes": 9, "convert_s": 1}
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(-5, 15)), min_size=1, max_size=20))
+def test_the_front(points: list[tuple[int, int]]) -> None:
+    rows = [row(size, loss) for size, loss in points]
+    best = pareto(rows)
+    for each in rows:
+        beaten = any(b["coded"] <= each["coded"] and b["loss_points"] <= each["loss_points"] for b in best)
+        assert beaten
+    assert all(np.diff([b["coded"] for b in best]) > 0)
+    assert all(np.diff([b["loss_points"] for b in best]) < 0)
+    ElementTree.fromstring(picture(rows))
+
+
+def test_names_are_escaped() -> None:
+    assert "s &lt;m&gt;" in compression_html([row(5, 1.0)], 1)

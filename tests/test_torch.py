@@ -1,0 +1,180 @@
+"""``from_torch``: whole networks against torch itself, float and quantised, and what it refuses."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from needs import needs
+
+torch = needs("torch", "onnxscript")
+
+from onnx_tools import by_litert, by_ours, compare, run  # noqa: E402
+from torch import nn  # noqa: E402
+from torch_nets import NETS, trained  # noqa: E402
+
+import twinfer  # noqa: E402
+from twinfer.cli import main  # noqa: E402
+from twinfer.converter.write import write  # noqa: E402
+from twinfer.runtime.graph import Graph  # noqa: E402
+
+
+@cache
+def exported(name: str) -> tuple[Any, tuple[Any, ...], Graph]:
+    """Network, inputs, and what ``from_torch`` makes of them: an export takes a second."""
+    net, inputs = trained(NETS[name])
+    return net, inputs, twinfer.from_torch(net, inputs)
+
+
+def by_torch(net: Any, inputs: tuple[Any, ...]) -> list[np.ndarray]:
+    with torch.no_grad():
+        result = net(*inputs)
+    return [r.numpy() for r in (result if isinstance(result, tuple) else (result,))]
+
+
+def fed(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
+    return {t.name: x.numpy() for t, x in zip(graph.inputs, inputs, strict=True)}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_float(name: str) -> None:
+    net, inputs, graph = exported(name)
+    compare(run(twinfer.convert(graph), fed(graph, inputs)), by_torch(net, inputs), 2e-5)
+
+
+@pytest.mark.parametrize("name", ["resnet", "mobilenet", "ds_cnn", "unet"])
+def test_images_without_transposes(name: str) -> None:
+    """With channels last at both ends none is left."""
+    net, inputs, graph = exported(name)
+    graph = twinfer.convert(graph, channels_last=True)
+    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
+    feeds = {graph.inputs[0].name: np.ascontiguousarray(inputs[0].numpy().transpose(0, 2, 3, 1))}
+    want = [w.transpose(0, 2, 3, 1) if w.ndim == 4 else w for w in by_torch(net, inputs)]
+    compare(run(graph, feeds), want, 2e-5)
+
+
+def test_series_channels_last_by_name() -> None:
+    net, inputs, graph = exported("motion")
+    name = graph.inputs[0].name
+    graph = twinfer.convert(graph, channels_last=[name])
+    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
+    compare(run(graph, {name: np.ascontiguousarray(inputs[0].numpy().transpose(0, 2, 1))}), by_torch(net, inputs), 2e-5)
+    with pytest.raises(twinfer.InvalidArgumentError, match=r"called 'z'; those of three"):
+        twinfer.convert(exported("motion")[2], channels_last="z")
+
+
+@pytest.mark.parametrize("name", ["resnet", "mobilenet", "motion", "gru", "transformer"])
+def test_int8_runs_here_and_in_litert(name: str) -> None:
+    net, inputs, graph = exported(name)
+    rng = np.random.default_rng(3)
+    shape = (8, *inputs[0].shape[1:]) if inputs[0].shape[0] == 1 else (8, *inputs[0].shape)
+    samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(shape[0])]
+    made = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")
+    feeds = fed(made, inputs)
+    ours, theirs = by_ours(made, feeds), by_litert(made, feeds)
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    (want,) = by_torch(net, inputs)
+    assert np.abs(ours[0] - want).mean() < 0.1 * np.abs(want).max()
+
+
+def test_programs_and_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, inputs = nn.Sequential(nn.Linear(3, 2), nn.ReLU()).eval(), (torch.zeros(1, 3),)
+    program = torch.export.export(net, inputs)
+    want = write(twinfer.convert(twinfer.from_torch(net, inputs)))
+    torch.export.save(program, tmp_path / "net.pt2")
+    open_batch = torch.export.export(net, (torch.zeros(4, 3),), dynamic_shapes=({0: torch.export.Dim("n", max=9)},))
+    assert write(twinfer.convert(twinfer.from_torch(open_batch, shapes={"input": (1, 3)}))) == want
+    with pytest.raises(twinfer.InvalidArgumentError, match="open dimensions"):
+        twinfer.from_torch(open_batch)
+    assert write(twinfer.convert(twinfer.from_torch(program))) == want
+    assert main(["convert", str(tmp_path / "net.pt2"), "-o", str(tmp_path / "net.tflite")]) == 0
+    assert capsys.readouterr().out.startswith(str(tmp_path / "net.tflite"))
+    assert (tmp_path / "net.tflite").read_bytes() == want
+    with pytest.raises(twinfer.InvalidArgumentError, match="leave example_inputs out"):
+        twinfer.from_torch(program, inputs)
+    (tmp_path / "bad.pt2").write_bytes(b"no archive")
+    for name, message in (("bad.pt2", "damaged"), ("none.pt2", "no such file"), ("x.pth", "torch.export.save as .pt2")):
+        with pytest.raises(twinfer.TwinferError, match=message):
+            twinfer.convert(tmp_path / name)
+
+
+class Branch(nn.Module):
+    """Control flow that depends on values."""
+
+    def forward(self, x: Any) -> Any:
+        return x if x.sum() > 0 else -x
+
+
+class Unknown(nn.Module):
+    """Operators that there is no importer for."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.special.digamma(torch.det(x))
+
+
+def test_what_is_refused() -> None:
+    linear, wrong = nn.Linear(3, 3), torch.zeros(2)
+    cases: list[tuple[Any, Any, type[Exception], str]] = [
+        (linear, None, twinfer.InvalidArgumentError, "needs example_inputs"),
+        (
+            linear,
+            wrong,
+            twinfer.InvalidArgumentError,
+            "Linear does not run with these example inputs: RuntimeError: mat1",
+        ),
+        ([], wrong, twinfer.InvalidArgumentError, "no builtins.list"),
+        (Branch(), wrong, twinfer.UnsupportedOperatorError, "torch cannot export Branch: .*data-dependent"),
+        (Unknown(), torch.eye(3), twinfer.UnsupportedOperatorError, "torch cannot export|Det"),
+    ]
+    for module, inputs, error, message in cases:
+        with pytest.raises(error, match=message):
+            twinfer.from_torch(module, inputs)
+    with pytest.raises(twinfer.InvalidArgumentError, match=r"twinfer\.from_torch\(model, example_inputs\)"):
+        twinfer.convert(linear)
+    with torch.no_grad():
+        linear.weight[0, 0] = torch.nan
+    with pytest.raises(twinfer.ModelError, match="1 values that are NaN"):
+        twinfer.from_torch(linear, torch.zeros(1, 3))
+
+
+def test_the_module_is_left_as_it_was(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its mode and that of its parts, its weights, and nothing is said."""
+    net, inputs = nn.Sequential(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3)), (torch.zeros(1, 2, 5),)
+    net[1].eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    graph = twinfer.from_torch(net, inputs, input_names=["axes"], output_names=["class"])
+    assert [t.name for t in (*graph.inputs, *graph.outputs)] == ["axes", "class"]
+    assert net.training
+    assert net[0].training
+    assert not net[1].training
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert capfd.readouterr() == ("", "")
+
+
+class Aware(nn.Module):
+    """A layer after quantisation-aware training: fake quantisation in PyTorch's own operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127)
+        scales, zeros = torch.tensor([0.01, 0.02, 0.03]), torch.zeros(3, dtype=torch.int32)
+        weight = torch.fake_quantize_per_channel_affine(self.linear.weight, scales, zeros, 0, -128, 127)
+        y = nn.functional.linear(x, weight, self.linear.bias)
+        return torch.fake_quantize_per_tensor_affine(y, 0.04, -2, -128, 127)
+
+
+def test_quantisation_aware_training_keeps_its_scales() -> None:
+    torch.manual_seed(1)
+    net, inputs = Aware(), (torch.randn(5, 4),)
+    graph = twinfer.convert(twinfer.from_torch(net, inputs))
+    (layer,) = [node for node in graph.nodes if node.op == "FULLY_CONNECTED"]
+    assert [t.type for t in (layer.input(0), layer.input(1), layer.output)] == ["INT8"] * 3
+    assert (layer.input(0).scale, layer.output.zero) == (np.float32(0.05), -2)
+    (got,), (want,) = run(graph, fed(graph, inputs)), by_torch(net, inputs)
+    assert np.abs(got - want).max() < 0.041  # one step of the output

@@ -1,0 +1,42 @@
+"""The options that say how constant weights are stored, and when those that are stored coded are decoded."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+
+WEIGHTS = {
+    "file": "as in the model's file: INT4 in 4 bits on microcontrollers, all others plain (the default)",
+    "plain": "as kernels read them",
+    "auto": "of every layer the smallest coding, where that saves flash",
+    "lut": "1 to 7 bits in a table of values",
+    "huffman": "Huffman codes",
+    "bitmap": "a bitmap of what is not zero",
+}
+DECODE = {"layer": "right before their layer, in every run (the default)", "start": "once, to memory of their own"}
+
+
+def _told(choices: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {about}" for name, about in choices.items())
+
+
+def add_storage(command: argparse.ArgumentParser) -> None:
+    """One way to store weights."""
+    about = f"how constant weights are stored, with the same results. {_told(WEIGHTS)}"
+    command.add_argument("--weights", choices=list(WEIGHTS), default="file", help=about)
+    about = f"when weights that are stored coded are decoded. {_told(DECODE)}"
+    command.add_argument("--decode", choices=list(DECODE), default="layer", help=about)
+
+
+def add_storages(command: argparse.ArgumentParser) -> None:
+    """Several ways, to compare them on microcontrollers."""
+    about = f"on microcontrollers, one or several with commas: how constant weights are stored. {_told(WEIGHTS)}"
+    command.add_argument("--weights", metavar="HOW", default="file", help=about)
+    about = f"on microcontrollers, one or both with a comma: when they are decoded. {_told(DECODE)}"
+    command.add_argument("--decode", metavar="WHEN", default="layer", help=about)
+
+
+def storages(weights: str, decode: str) -> tuple[tuple[str, str], ...]:
+    """How to store weights and when to decode them, every pair once; plain ones are not decoded at all."""
+    pairs = product(*([name.strip() for name in names.split(",")] for names in (weights, decode)))
+    return tuple(dict.fromkeys((how, "layer" if how == "plain" else when) for how, when in pairs))
