@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twinfer.aot.emit import Project
+from twinfer.aot.project import project_files
+from twinfer.aot.tools import run_tool, write_files
 from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.op import Case
+from twinfer.runtime.op import Array, Case
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operators
 from twinfer.runtime.session import Session, initial_value
 
 SEED = 20261121
+
+#: Unoptimised: nothing is folded away before it is watched, and it compiles fastest.
+SANITIZE = ("-std=c11", "-O0", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 _MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
 
@@ -93,6 +100,22 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
         return dataclasses.replace(project, code={**project.code, file: _INSTANCE.sub(once, project.code[file])})
 
     return [of(project) for project in projects]
+
+
+def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:
+    """The self-tests of all projects, each with its inputs, pass in one program under ASan and UBSan."""
+    files: dict[str, str] = {}
+    parts, calls = [], []
+    for project, values in programs:
+        files |= project_files(project, values)
+        parts += [f'#include "{project.name}{end}.c"' for end in ("", "_data", "_static")]
+        parts += [f"#define main {project.name}_main", f'#include "{project.name}_test.c"', "#undef main"]
+        calls.append(f"bad |= {project.name}_main();")
+    parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
+    write_files(folder, {**files, "all.c": "\n".join(parts)})
+    run_tool(["gcc", *SANITIZE, "all.c", "-o", "all", "-lm"], folder)
+    done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
 def assert_equal(

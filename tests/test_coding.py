@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, numpy_outputs, outputs_of
+from cases import assert_sanitized, graph_of, numpy_outputs, outputs_of
 from clustering import with_clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_compiled import SANITIZE, WARNINGS
+from test_compiled import WARNINGS
 from test_fast_paths import OPERATORS, node_of
 
 from twinfer.aot.choice import specialise
@@ -23,10 +23,9 @@ from twinfer.aot.compiled import compile
 from twinfer.aot.emit import Mode, emit
 from twinfer.aot.firmware import build
 from twinfer.aot.host import compile_plans
-from twinfer.aot.project import project_files
 from twinfer.aot.qemu import Job, run_jobs
 from twinfer.aot.targets import find
-from twinfer.aot.tools import run_tool, write_files
+from twinfer.aot.tools import run_tool
 from twinfer.bench.embedded import verify_on
 from twinfer.bench.models import builtin
 from twinfer.bench.source import Source
@@ -154,18 +153,10 @@ def test_emitted(compiler: str, mode: Mode) -> None:
 
 def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
     """The self-tests of both modes in one program; they decode at the start, over an arena full of rubbish."""
-    files: dict[str, str] = {}
-    parts, calls = [], []
+    programs = []
     for i, (name, plan, value, _) in enumerate(plans(np.random.default_rng(7), 12, DSP, MVE, GENERIC)):
-        files |= project_files(emit(plan, name, mode="interpreted" if i % 2 else "compiled"), [value])
-        parts += [f'#include "{name}{end}.c"' for end in ("", "_data", "_static")]
-        parts += [f"#define main {name}_main", f'#include "{name}_test.c"', "#undef main"]
-        calls.append(f"bad |= {name}_main();")
-    parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
-    write_files(tmp_path, {**files, "all.c": "\n".join(parts)})
-    run_tool(["gcc", *SANITIZE, "all.c", "-o", "all", "-lm"], tmp_path)
-    done = subprocess.run([tmp_path / "all"], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        programs.append((emit(plan, name, mode="interpreted" if i % 2 else "compiled"), [value]))
+    assert_sanitized(tmp_path, programs)
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", *WARNINGS, "n0.c", "n0_data.c"], tmp_path)
 
 

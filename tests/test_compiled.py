@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from cases import (
     ALLOWED_SYMBOLS,
     SEED,
+    assert_sanitized,
     cases_of,
     graph_of,
     interpreted,
@@ -31,7 +31,6 @@ from twinfer.aot.host import (
     find_compiler,
 )
 from twinfer.aot.library import library_sources
-from twinfer.aot.project import project_files
 from twinfer.aot.tools import run_tool, write_files
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
@@ -41,8 +40,6 @@ from twinfer.runtime.registry import operators
 from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, Target
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
-#: Unoptimised: nothing is folded away before it is watched, and it compiles fastest.
-SANITIZE = ("-std=c11", "-O0", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(autouse=True)
@@ -113,18 +110,7 @@ def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_pat
     found = list(models(op, *targets))
     mode: Mode = "interpreted" if targets == (HOST,) else "compiled"
     projects = with_common_instances([emit(plan, name, mode=mode, policy=share_all) for name, _, _, plan in found])
-    files: dict[str, str] = {}
-    parts, calls = [], []
-    for project, (name, _, values, _) in zip(projects, found, strict=True):
-        files.update(project_files(project, values))
-        parts += [f'#include "{name}{end}.c"' for end in ("", "_data", "_static")]
-        parts += [f"#define main {name}_main", f'#include "{name}_test.c"', "#undef main"]
-        calls.append(f"bad |= {name}_main();")
-    parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
-    write_files(tmp_path, {**files, "all.c": "\n".join(parts)})
-    run_tool(["gcc", *SANITIZE, "all.c", "-o", "all", "-lm"], tmp_path)
-    done = subprocess.run([tmp_path / "all"], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, found, strict=True)])
 
 
 @pytest.mark.corpus("app", "op", "derived", sample=40)
