@@ -16,6 +16,9 @@ from twinfer.runtime.op import Array
 #: A .npz or .npy file, arrays by input name with the samples along the first axis, or samples as dicts by input name.
 Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 
+#: The array beside those of the inputs that says what is right: a search judges by it, calibration passes it over.
+LABELS = "labels"
+
 #: One value for every input of a graph.
 Sample = Mapping[Tensor, Array]
 
@@ -85,8 +88,9 @@ def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
 
 def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Arrays with the samples along their first axis, cut into samples."""
-    whole = {name: np.asarray(value) for name, value in arrays.items()}
-    if set(whole) != {t.name for t in graph.inputs}:
+    inputs = {t.name for t in graph.inputs}
+    whole = {name: np.asarray(value) for name, value in arrays.items() if name in inputs or name != LABELS}
+    if set(whole) != inputs:
         raise _misnamed(graph, whole, "the data")
     counts = {name: len(value) if value.ndim else 0 for name, value in whole.items()}
     if len(set(counts.values())) > 1:

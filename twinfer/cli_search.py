@@ -69,6 +69,8 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
+    about = "images that come in as NCHW go in and out as NHWC, in the data, too, as --channels-last of convert"
+    command.add_argument("--channels-last", action="store_true", help=about)
 
 
 def _add_workers(command: argparse.ArgumentParser) -> None:
@@ -85,10 +87,11 @@ def _names(text: str) -> list[str]:
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.converter.whole import write_text
+    from twinfer.converter.whole import check_places, write_text
     from twinfer.search_html import search_html
     from twinfer.terminal import show
 
+    check_places(arguments.output, arguments.html, arguments.json)
     found = _found(arguments)
     if arguments.output and found.chosen:
         _write(found, arguments.output)
@@ -136,6 +139,7 @@ def _how(arguments: argparse.Namespace) -> How:
         "dask": arguments.dask,
         "journal": arguments.resume,
         "shapes": shapes_of(arguments.shape),
+        "channels_last": arguments.channels_last,
     }
     if arguments.methods is not None:
         how["methods"] = arguments.methods
