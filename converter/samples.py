@@ -115,7 +115,8 @@ def _value(tensor: Tensor, given: Any, i: int) -> Array:
         short = f" or {list(tensor.shape[1:])}" if tensor.shape[:1] == (1,) else ""
         raise InvalidArgumentError(f"{where}: shape {list(value.shape)}, the model takes {list(tensor.shape)}{short}")
     if not np.can_cast(value.dtype, tensor.dtype, "same_kind"):
-        raise InvalidArgumentError(f"{where}: dtype {value.dtype}, the model takes {tensor.dtype}")
+        known = "" if tensor.quant is None else ": it is quantised already"
+        raise InvalidArgumentError(f"{where}: dtype {value.dtype}, the model takes {tensor.dtype}{known}")
     with np.errstate(over="ignore"):
         value = value.astype(tensor.dtype)
     if value.dtype.kind == "f" and not np.isfinite(value).all():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -59,8 +57,8 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
 
 def constant_bytes(graph: Graph) -> int:
     """Bytes of all constant tensors of the file, those of other subgraphs included; equal ones share a buffer there."""
-    found = (np.ascontiguousarray(t.data) for g in walk(graph) for t in g.tensors if t.data is not None)
-    return sum({hashlib.sha256(data.reshape(-1).view(np.uint8)).digest(): data.nbytes for data in found}.values())
+    values = [t.data.tobytes() for g in walk(graph) for t in g.tensors if t.data is not None]
+    return sum(len(value) for value in set(values))
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:
