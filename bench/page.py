@@ -13,6 +13,7 @@ body { font: 15px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 70em; 
 table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
 th, td { text-align: right; padding: .2em .7em; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } tfoot td { font-weight: bold; }
+.name { white-space: normal; overflow-wrap: break-word; max-width: 18em; }
 .good { color: #00702b; } .bad { color: #c00000; font-weight: bold; } svg text { font-size: 13px; fill: #222; }
 """
 

@@ -102,6 +102,7 @@ def convert(arguments: argparse.Namespace) -> int:
     if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
         raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
     with progress(1) as told:
+        told(0, "reading", 0)
         made = convert_file(
             source_of(arguments.model),
             arguments.output,

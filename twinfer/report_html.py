@@ -28,7 +28,10 @@ def _compared(report: Report) -> list[str]:
     """The tensors of both graphs, if they were compared."""
     if report.outputs_snr_db is None:
         return []
-    summary = f"<p>{report.samples} samples; outputs: {report.outputs_snr_db:.1f} dB.</p>\n"
+    summary = (
+        f"<p>{report.samples:,} samples. Signal to noise: {report.outputs_snr_db:.1f} dB of the outputs; of every "
+    )
+    summary += "tensor, as the model runs:</p>\n"
     return [summary, _along(report.tensors), _tensors(report.tensors), _NOTE, *_costly(report.sensitivity)]
 
 
@@ -42,7 +45,8 @@ def _weights(layers: Sequence[Footprint]) -> str:
 
 
 def _footprint(f: Footprint) -> str:
-    cells = f"<td>{escape(f.name)}</td><td>{escape(f.operator)}</td><td>{f.type}</td><td>{100 * f.sparsity:.1f} %</td>"
+    cells = f'<td class="name">{escape(f.name)}</td><td>{escape(f.operator)}</td><td>{f.type}</td>'
+    cells += f"<td>{100 * f.sparsity:.1f} %</td>"
     cells += f"<td>{f.distinct:,}</td><td>{f.entropy_bits:.2f}</td><td>{f.plain:,}</td>"
     coded = (f.bitmap, f.lut, f.huffman)
     return f"<tr>{cells}{''.join('<td>-</td>' if b is None else f'<td>{b:,}</td>' for b in coded)}</tr>\n"
@@ -77,7 +81,8 @@ def _tensors(tensors: Sequence[TensorReport]) -> str:
 
 def _row(t: TensorReport) -> str:
     clipped = ' class="bad"' if t.saturated > 0.01 else ""
-    cells = f"<td>{escape(t.name)}</td><td>{escape(t.operator)}</td><td>{t.type}</td><td>{t.scale:.4g}</td>"
+    cells = f'<td class="name">{escape(t.name)}</td><td>{escape(t.operator)}</td><td>{t.type}</td>'
+    cells += f"<td>{t.scale:.4g}</td>"
     cells += f"<td>{t.zero_point}</td><td>{t.snr_db:.1f}</td><td>{t.cosine:.5f}</td>"
     return f"<tr>{cells}<td{clipped}>{100 * t.saturated:.2f} %</td><td>{_histogram(t)}</td></tr>\n"
 
