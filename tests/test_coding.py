@@ -64,7 +64,7 @@ def few_values(rng: np.random.Generator, node: Node) -> Node:
 def layer_of(rng: np.random.Generator, op: str) -> tuple[Node, Array]:
     """A node and a value for its input; of fully connected ones many that are cut into slices."""
     if op == "FULLY_CONNECTED" and rng.integers(2):
-        out, depth = 16 * int(rng.integers(1, 4)), int(rng.integers(10, 70))
+        out, depth = int(rng.choice([16, 32, 48, rng.integers(5, 50)])), int(rng.integers(10, 70))
         x = tensor((1, depth), "INT8", 0.05, 3, name="x")
         w = tensor((out, depth), "INT8", 0.01, data=rng.integers(-127, 128, (out, depth)), name="w")
         b = tensor((out,), "INT32", 0.0005, data=rng.integers(-5000, 5000, out), name="b")
@@ -84,14 +84,15 @@ def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tu
         yield f"n{i}", make_plan(graph, target), value, want
 
 
-def deep(target: Target) -> tuple[str, Plan, Array, Array]:
+def deep(target: Target, out: int = 128) -> tuple[str, Plan, Array, Array]:
     """A layer whose input lies right behind the weights of a slice: their end and its beginning are one address."""
     rng = np.random.default_rng(2)
-    w = tensor((128, 640), "INT8", 0.01, data=rng.integers(-7, 8, (128, 640)), name="w")
-    x, y = tensor((1, 640), "INT8", 0.1, name="x"), tensor((1, 128), "INT8", 0.5, name="y")
+    w = tensor((out, 640), "INT8", 0.01, data=rng.integers(-7, 8, (out, 640)), name="w")
+    x, y = tensor((1, 640), "INT8", 0.1, name="x"), tensor((1, out), "INT8", 0.5, name="y")
     node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, (1, 640)).astype(np.int8)
     graph = graph_of(node)
-    return "deep", make_plan(graph, target.storing("lut")), value, numpy_outputs(Case(node), graph, [value])[0]
+    (want,) = numpy_outputs(Case(node), graph, [value])
+    return f"deep{out}", make_plan(graph, target.storing("lut")), value, want
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -111,15 +112,17 @@ def test_on_the_host(op: str, seed: int) -> None:
 
 def test_every_decoder_is_tried() -> None:
     """The random layers reach all decoders, before layers and at the start, and slices of every kernel."""
-    before, start, cut = Counter[str](), Counter[str](), Counter[str]()
+    before, start, cut, rest = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for _, plan, _, _ in plans(np.random.default_rng(1), 1000, *TARGETS):
         (step,) = plan.steps
         start.update(decoder.call.kernel for decoder in plan.start)
         before.update(call.kernel for call in step.call.calls[:-1])
         cut.update([step.call.kernel] if step.call.strides else [])
+        rest.update([step.call.kernel] if step.call.decode and step.call.decode.rest else [])
     names = {f"lut{bits}" for bits in range(1, 8)} | {"lut4_mve", "lut_pairs", "huffman", "huffman_table", "bitmap"}
     assert set(before) == set(start) == {f"tw_decode_{name}" for name in names}
     assert {f"tw_fully_connected{ending}_s8" for ending in ("", "_wide", "_dsp", "_mve")} <= set(cut)
+    assert {f"tw_fully_connected{ending}_s8" for ending in ("_wide", "_dsp", "_mve")} <= set(rest)
 
 
 #: Kind of a layer -> types of its activations and of its weights.
@@ -156,7 +159,8 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
     """The self-tests of both modes in one program; they decode at the start, over an arena full of rubbish."""
     files: dict[str, str] = {}
     parts, calls = [], []
-    for i, (name, plan, value, _) in enumerate(plans(np.random.default_rng(7), 12, DSP, MVE, GENERIC)):
+    cut = [deep(DSP, 10), deep(MVE, 11), deep(MVE, 7), deep(DSP, 6)]
+    for i, (name, plan, value, _) in enumerate([*cut, *plans(np.random.default_rng(7), 9, DSP, MVE, GENERIC)]):
         files |= project_files(emit(plan, name, mode="interpreted" if i % 2 else "compiled"), [value])
         parts += [f'#include "{name}{end}.c"' for end in ("", "_data", "_static")]
         parts += [f"#define main {name}_main", f'#include "{name}_test.c"', "#undef main"]
@@ -173,7 +177,8 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_under_qemu(core: str) -> None:
     card = find(core)
-    found = [deep(card.target), *plans(np.random.default_rng(11), 15, card.target)]
+    found = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
+    found += plans(np.random.default_rng(11), 13, card.target)
     modes: list[Mode] = ["compiled", "interpreted"]
     projects = [emit(plan, name, mode=modes[i % 2], policy=specialise) for i, (name, plan, *_) in enumerate(found)]
     jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
