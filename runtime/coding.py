@@ -21,15 +21,15 @@ from twinfer.runtime.target import Target
 #: Bytes of decoded weights that a slice of a layer should not exceed.
 SLICE_BYTES = 2048
 
-#: Bytes of a decoder on Cortex-M4, with the helpers that it shares; the others', which differ little; and those of what
-#: calls decoders for one layer. Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
+#: Bytes of a decoder on Cortex-M4, with the helpers that it shares; the others', which differ little; and those of
+#: every call of one. Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
 DECODER_BYTES: Mapping[str, int] = {
     "tw_decode_lut_pairs": 90,
     "tw_decode_huffman_table": 190,
     "tw_decode_huffman": 340,
     "tw_decode_bitmap": 340,
 }
-USUAL_BYTES, LAYER_BYTES = 200, 100
+USUAL_BYTES, CALL_BYTES = 200, 50
 
 #: Share of a layer's bytes by which a coding has to be the smallest if it decodes slower than a table of values does.
 SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
@@ -137,7 +137,7 @@ class _Option:
     def saved(self) -> int:
         """Bytes of flash, the decoder's aside, as far as they are worth its instructions."""
         plain = self.layer.array.nbytes
-        return plain - self.nbytes - LAYER_BYTES - int(plain * SLOWER.get(self.code.kernel, 0))
+        return plain - self.nbytes - CALL_BYTES * len(self.code.kernels) - int(plain * SLOWER.get(self.code.kernel, 0))
 
 
 def store(calls: Sequence[Call], nodes: Sequence[Node], target: Target) -> Stored:
@@ -208,8 +208,12 @@ def _best(options: Iterable[_Option], decoders: Sequence[frozenset[str]]) -> lis
 
 def _gain(options: Sequence[_Option]) -> int:
     """Bytes of flash that these options save, their decoders included."""
-    decoders = frozenset[str]().union(*(o.code.kernels for o in options))
-    return sum(o.saved for o in options) - sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in decoders)
+    return sum(o.saved for o in options) - decoder_bytes(name for o in options for name in o.code.kernels)
+
+
+def decoder_bytes(kernels: Iterable[str]) -> int:
+    """About what these decoders take of flash on a Cortex-M4, each paid once."""
+    return sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in set(kernels))
 
 
 def _with_decoder(option: _Option, node: Node) -> Call:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import graph_of, numpy_outputs, outputs_of
-from clustering import with_clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_compiled import SANITIZE, WARNINGS
@@ -32,6 +31,8 @@ from twinfer.bench.models import builtin
 from twinfer.bench.source import Source
 from twinfer.bench.verify import verify
 from twinfer.cli import main
+from twinfer.converter.compress.cluster import cluster
+from twinfer.converter.recipe import Choice, Recipe
 from twinfer.runtime import coding
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node
@@ -189,8 +190,8 @@ def test_under_qemu(core: str) -> None:
 # -- whole models ------------------------------------------------------------------------------------------------------
 
 
-def digits(count: int = 16) -> Graph:
-    return with_clusters(builtin()["digits_int8"](), count)
+def digits() -> Graph:
+    return cluster(builtin()["digits_int8"](), Recipe(default=Choice(cluster=4)))
 
 
 @pytest.mark.parametrize(("how", "when"), [("auto", "layer"), ("huffman", "start")])
@@ -209,19 +210,11 @@ def test_verify_on_a_core() -> None:
     assert verify_on(source, [find("cortex-m4")], guard=True, weights="lut", decode="start").proven
 
 
-def flash(plan: Plan) -> int:
-    """Bytes of constants and of what decodes them, as they are reckoned with."""
-    decoders = {call.kernel for step in plan.steps for call in step.call.calls[:-1]}
-    coded = sum(step.call.decode is not None for step in plan.steps)
-    code = sum(coding.DECODER_BYTES.get(kernel, coding.USUAL_BYTES) for kernel in decoders)
-    return plan.constant_bytes + code + coded * coding.LAYER_BYTES
-
-
 def test_auto_is_the_smallest() -> None:
     """Of clustered weights no more than any coding alone, but for speed; of others nothing is coded."""
     graph = digits()
     plain, *others = (make_plan(graph, DSP.storing(how)) for how in ("plain", "auto", "lut", "huffman", "bitmap"))
-    auto, *others = map(flash, others)
+    auto, *others = (plan.constant_bytes + plan.decoding_bytes for plan in others)
     assert auto <= min(others) * 1.05
     assert auto < 0.75 * plain.constant_bytes
     rng = np.random.default_rng(1)
