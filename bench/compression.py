@@ -114,7 +114,7 @@ class Found:
 
     def add(self, graph: Graph, logits: Array, wanted: Array, labels: Array) -> None:
         self.tally.add(logits, wanted, labels)
-        self.tally.sizes.append(flash(graph, "plain"))
+        self.tally.sizes.append(flash(graph, "file"))
         self.coded.append(flash(graph, "auto"))
         weights = np.concatenate([w.stored().reshape(-1) for w in layers_of(graph)])
         self.zeros.append(float(np.mean(weights == 0)))

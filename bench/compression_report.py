@@ -14,13 +14,16 @@ from twinfer.bench.datasets import FOLDS
 from twinfer.bench.page import COLOURS, page, svg
 from twinfer.converter.search.pareto import front
 
-_COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "plain\nB", "coded\nB", "convert\ns")
+_COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "file\nB", "coded\nB", "convert\ns")
 
 #: The picture in pixels: its size, and the room for the axes on its left and below.
 _WIDE, _HIGH, _LEFT, _BELOW = 620, 300, 60, 40
 
 #: The least accuracy in the picture, as a loss in points: what lies below is of no use to anybody.
-_WORST = 12.0
+_WORST = 6.0
+
+#: A colour a family.
+_COLOURS = ("#222222", *COLOURS)
 
 
 def pareto(rows: Sequence[Row]) -> list[Row]:
@@ -39,7 +42,7 @@ def networks(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def about(folds: int) -> str:
     """What was measured, in a line."""
     return (
-        f"{folds} of {FOLDS} folds held out; bytes of all constants on Cortex-M4: plain, and with all weights in "
+        f"{folds} of {FOLDS} folds held out; bytes of all constants on Cortex-M4: as in the file, and with weights in "
         "their smallest coding, decoders included; ●: no other setting is smaller and better"
     )
 
@@ -63,7 +66,7 @@ def _smallest(rows: Sequence[Row]) -> RenderableType:
     """The least flash of every network at no more than so many points below int8's accuracy."""
     losses = (0.0, 0.5, 1.0, 2.0)
     heads = (f"-{loss:g} points\nB" if loss else "int8's accuracy\nB" for loss in losses)
-    made = report.table("Least flash at", "<", "int8 plain\nB", *heads)
+    made = report.table("Least flash at", "<", "int8 as in file\nB", *heads)
     for name, group in networks(rows).items():
         int8 = next(row for row in group if row["setting"] == "int8")
         cells = [_least(group, int8["loss_points"] + loss, int8["bytes"]) for loss in losses]
@@ -71,10 +74,10 @@ def _smallest(rows: Sequence[Row]) -> RenderableType:
     return made
 
 
-def _least(group: Sequence[Row], loss: float, plain: int) -> str:
+def _least(group: Sequence[Row], loss: float, file: int) -> str:
     """Bytes of the smallest setting that loses no more; one that gives int8's answers does."""
     least = min(row["coded"] for row in group if row["loss_points"] <= loss + 1e-9 and row["family"] != "float")
-    return f"{least:,} ({least / plain:.0%})"
+    return f"{least:,} ({least / file:.0%})"
 
 
 def _cells(row: Row) -> list[str]:
@@ -101,7 +104,7 @@ def picture(group: Sequence[Row]) -> str:
     quantised = [row for row in group if row["family"] != "float"]
     shown = [row for row in quantised if row["loss_points"] <= _WORST] or quantised
     families = list(dict.fromkeys(row["family"] for row in shown))
-    colours = {family: COLOURS[i % len(COLOURS)] for i, family in enumerate(families)}
+    colours = {family: _COLOURS[i % len(_COLOURS)] for i, family in enumerate(families)}
     most = max(row["coded"] for row in shown) * 1.05
     top = max(row["accuracy"] for row in shown)
     low = min(row["accuracy"] for row in shown)

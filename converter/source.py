@@ -52,7 +52,7 @@ def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
     if suffix == ".pt2":
         from twinfer.converter.torch import from_torch
 
-        return _closed(from_torch(path), shapes or {})
+        return infer_shapes(from_torch(path, shapes=shapes))
     return _closed(read_file(path), shapes or {})
 
 

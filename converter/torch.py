@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
@@ -29,6 +29,7 @@ def from_torch(
     *,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Graph:
     """The model of a ``torch.nn.Module`` as a float Graph, for ``twinfer.convert`` to optimise and quantise::
 
@@ -40,7 +41,8 @@ def from_torch(
     whatever mode it is in, and left as it was. A ``torch.export.ExportedProgram``, or the path of one (.pt2), has its
     example inputs already; export it from a module in evaluation mode (``model.eval()``).
     ``input_names`` and ``output_names``: what inputs and outputs are called; without them as the arguments of
-    ``forward``, and as torch calls its results. Inputs and outputs keep torch's layout, images NCHW:
+    ``forward``, and as torch calls its results. ``shapes`` gives inputs that a program leaves dynamic a static shape
+    by name. Inputs and outputs keep torch's layout, images NCHW:
     ``convert(graph, channels_last=True)`` makes that NHWC.
 
     Raises ToolError without the extra ``torch``, InvalidArgumentError for arguments that do not fit,
@@ -54,7 +56,7 @@ def from_torch(
     proto = _exported(module, inputs, (_names(input_names), _names(output_names)))
     from twinfer.converter.onnx import read_onnx
 
-    return read_onnx(proto)
+    return read_onnx(proto, shapes=shapes)
 
 
 def _need_packages() -> None:
@@ -72,7 +74,7 @@ def _loaded(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
         with _quiet():
             return torch.export.load(path)
     except Exception as error:  # whatever torch meets in a file that it did not write
-        raise ModelError(f"{os.fspath(path)} is no program of torch.export.save, or damaged: {error}") from error
+        raise ModelError(f"{os.fspath(path)} is no program of torch.export.save, or damaged") from error
 
 
 def _inputs(module: Source, given: Any) -> tuple[Any, ...]:
@@ -149,14 +151,16 @@ def _evaluation(module: torch.nn.Module) -> Iterator[None]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without what torch says about itself: deprecations inside it, how its own LSTM and GRU
-    keep their weights, and that torchvision is not installed."""
-    log = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    keep their weights, that torchvision is not installed, and tracebacks of files that it cannot load."""
+    logs = [logging.getLogger(name) for name in ("torch.onnx._internal.exporter._registration", "torch.export")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r".*LeafSpec.* is deprecated", FutureWarning)
             warnings.filterwarnings("ignore", r"(?s).*_flat_weights.* assigned during export", UserWarning)
             yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)

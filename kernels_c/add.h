@@ -21,8 +21,11 @@ typedef struct {
     int32_t a_zero, a_mult, a_shift, b_zero, b_mult, b_shift, b_sign, out_zero, mult, shift, low, high;
 } tw_add_s8_params;
 
-TW_INLINE void tw_add_s8_row(const tw_add_s8_params *p, const int8_t *a, int32_t a_step, const int8_t *b,
-                             int32_t b_step, int8_t *y) {
+TW_INLINE void tw_add_s8_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                             void *y_row) {
+    const tw_add_s8_params *p = (const tw_add_s8_params *)params;
+    const int8_t *a = (const int8_t *)a_row, *b = (const int8_t *)b_row;
+    int8_t *y = (int8_t *)y_row;
     const int32_t flip = p->b_sign < 0 ? -1 : 0; /* (x ^ flip) - flip is x or -x */
     for (int32_t i = 0; i < p->size; ++i) {
         const int32_t left = tw_add_scaled(a[i * a_step] - p->a_zero, p->a_mult, p->a_shift);
@@ -34,19 +37,8 @@ TW_INLINE void tw_add_s8_row(const tw_add_s8_params *p, const int8_t *a, int32_t
 
 TW_KERNEL(tw_add_s8) {
     const tw_add_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0];
-    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int8_t *y = (int8_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0)
-            tw_add_s8_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0)
-            tw_add_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else
-            tw_add_s8_row(&p, a + at.a, 1, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, p.a_step, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_add_s8_row, &p);
 }
 
 /* int8 as a plane: y = (a * a_mult + b * b_mult + offset) >> shift, kept within int8. lower has proven it over all pairs
@@ -57,8 +49,11 @@ typedef struct {
     int32_t a_mult, b_mult, offset, shift;
 } tw_add_plane_s8_params;
 
-TW_INLINE void tw_add_plane_s8_row(const tw_add_plane_s8_params *p, const int8_t *a, int32_t a_step, const int8_t *b,
-                                   int32_t b_step, int8_t *y) {
+TW_INLINE void tw_add_plane_s8_row(const void *params, const void *a_row, int32_t a_step, const void *b_row,
+                                   int32_t b_step, void *y_row) {
+    const tw_add_plane_s8_params *p = (const tw_add_plane_s8_params *)params;
+    const int8_t *a = (const int8_t *)a_row, *b = (const int8_t *)b_row;
+    int8_t *y = (int8_t *)y_row;
     const uint32_t a_mult = (uint32_t)p->a_mult, b_mult = (uint32_t)p->b_mult, offset = (uint32_t)p->offset;
     TW_ROLLED
     for (int32_t i = 0; i < p->size; ++i) {
@@ -69,19 +64,8 @@ TW_INLINE void tw_add_plane_s8_row(const tw_add_plane_s8_params *p, const int8_t
 
 TW_KERNEL(tw_add_plane_s8) {
     const tw_add_plane_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0];
-    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int8_t *y = (int8_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0)
-            tw_add_plane_s8_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0)
-            tw_add_plane_s8_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else
-            tw_add_plane_s8_row(&p, a + at.a, 1, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, p.a_step, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_add_plane_s8_row, &p);
 }
 
 /* int16 with zero points of 0, y = a + b_sign * b; each operand in 15 more bits, then as int8. in: a, b (either may be
@@ -96,8 +80,11 @@ TW_INLINE int32_t tw_add_scaled_s16(int32_t x, int32_t mult, int32_t shift) {
     return tw_round_shift_small(tw_mul_high(x * (1 << 15), mult), shift);
 }
 
-TW_INLINE void tw_add_s16_row(const tw_add_s16_params *p, const int16_t *a, int32_t a_step, const int16_t *b,
-                              int32_t b_step, int16_t *y) {
+TW_INLINE void tw_add_s16_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                              void *y_row) {
+    const tw_add_s16_params *p = (const tw_add_s16_params *)params;
+    const int16_t *a = (const int16_t *)a_row, *b = (const int16_t *)b_row;
+    int16_t *y = (int16_t *)y_row;
     for (int32_t i = 0; i < p->size; ++i) {
         const int32_t left = tw_add_scaled_s16(a[i * a_step], p->a_mult, p->a_shift);
         const int32_t right = tw_add_scaled_s16(b[i * b_step], p->b_mult, p->b_shift);
@@ -108,19 +95,8 @@ TW_INLINE void tw_add_s16_row(const tw_add_s16_params *p, const int16_t *a, int3
 
 TW_KERNEL(tw_add_s16) {
     const tw_add_s16_params p = *params;
-    const int16_t *a = (const int16_t *)in[0];
-    const int16_t *b = (const int16_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int16_t *y = (int16_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0)
-            tw_add_s16_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0)
-            tw_add_s16_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else
-            tw_add_s16_row(&p, a + at.a, 1, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, p.a_step, p.b_step, p.rows, 2, 2, 2, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_add_s16_row, &p);
 }
 
 /* float32, y = a + b_sign * b. in: a, b (either may be planned in place if it has the output's shape).
@@ -130,8 +106,11 @@ typedef struct {
     float b_sign, low, high;
 } tw_add_f32_params;
 
-TW_INLINE void tw_add_f32_row(const tw_add_f32_params *p, const float *a, int32_t a_step, const float *b,
-                              int32_t b_step, float *y) {
+TW_INLINE void tw_add_f32_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                              void *y_row) {
+    const tw_add_f32_params *p = (const tw_add_f32_params *)params;
+    const float *a = (const float *)a_row, *b = (const float *)b_row;
+    float *y = (float *)y_row;
     for (int32_t i = 0; i < p->size; ++i) {
         y[i] = tw_clampf(a[i * a_step] + p->b_sign * b[i * b_step], p->low, p->high);
     }
@@ -139,19 +118,8 @@ TW_INLINE void tw_add_f32_row(const tw_add_f32_params *p, const float *a, int32_
 
 TW_KERNEL(tw_add_f32) {
     const tw_add_f32_params p = *params;
-    const float *a = (const float *)in[0];
-    const float *b = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    float *y = (float *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0)
-            tw_add_f32_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0)
-            tw_add_f32_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else
-            tw_add_f32_row(&p, a + at.a, 1, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_add_f32_row, &p);
 }
 
 /* int32, y = a + b_sign * b, wrapping on overflow. in: a, b (either may be planned in place if it has the output's
@@ -161,8 +129,11 @@ typedef struct {
     int32_t b_sign, low, high;
 } tw_add_s32_params;
 
-TW_INLINE void tw_add_s32_row(const tw_add_s32_params *p, const int32_t *a, int32_t a_step, const int32_t *b,
-                              int32_t b_step, int32_t *y) {
+TW_INLINE void tw_add_s32_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                              void *y_row) {
+    const tw_add_s32_params *p = (const tw_add_s32_params *)params;
+    const int32_t *a = (const int32_t *)a_row, *b = (const int32_t *)b_row;
+    int32_t *y = (int32_t *)y_row;
     for (int32_t i = 0; i < p->size; ++i) {
         const int32_t right = (int32_t)((uint32_t)p->b_sign * (uint32_t)b[i * b_step]);
         y[i] = tw_clamp(tw_add(a[i * a_step], right), p->low, p->high);
@@ -171,19 +142,8 @@ TW_INLINE void tw_add_s32_row(const tw_add_s32_params *p, const int32_t *a, int3
 
 TW_KERNEL(tw_add_s32) {
     const tw_add_s32_params p = *params;
-    const int32_t *a = (const int32_t *)in[0];
-    const int32_t *b = (const int32_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int32_t *y = (int32_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.a_step == 0)
-            tw_add_s32_row(&p, a + at.a, 0, b + at.b, 1, y);
-        else if (p.b_step == 0)
-            tw_add_s32_row(&p, a + at.a, 1, b + at.b, 0, y);
-        else
-            tw_add_s32_row(&p, a + at.a, 1, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_add_s32_row, &p);
 }
 
 #endif

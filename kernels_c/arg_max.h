@@ -18,32 +18,52 @@ TW_INLINE void tw_put_index(void *y, int32_t at, int32_t index, int32_t wide) {
         ((int32_t *)y)[at] = index;
 }
 
-#define TW_ARG_MAX(type)                                                                                               \
-    const type *x = (const type *)in[0];                                                                               \
-    (void)scratch;                                                                                                     \
-    for (int32_t o = 0; o < p.outer; ++o, x += p.count * p.inner)                                                      \
-        for (int32_t i = 0; i < p.inner; ++i) {                                                                        \
-            int32_t found = 0;                                                                                         \
-            for (int32_t c = 1; c < p.count; ++c) {                                                                    \
-                const type m = x[c * p.inner + i], n = x[found * p.inner + i];                                         \
-                found = (p.minimum ? m < n : m > n) ? c : found;                                                       \
-            }                                                                                                          \
-            tw_put_index(out[0], o *p.inner + i, found, p.wide);                                                       \
+/* Whether x[m] is greater than x[n]. */
+typedef int tw_greater_fn(const void *x, int32_t m, int32_t n);
+
+TW_INLINE int tw_greater_f32(const void *x, int32_t m, int32_t n) {
+    return ((const float *)x)[m] > ((const float *)x)[n];
+}
+
+TW_INLINE int tw_greater_s32(const void *x, int32_t m, int32_t n) {
+    return ((const int32_t *)x)[m] > ((const int32_t *)x)[n];
+}
+
+TW_INLINE int tw_greater_s8(const void *x, int32_t m, int32_t n) {
+    return ((const int8_t *)x)[m] > ((const int8_t *)x)[n];
+}
+
+/* All types, of elements of so many bytes; greater folds away. */
+TW_INLINE void tw_arg_max(const tw_arg_max_f32_params *p, const void *from, int32_t bytes, void *y,
+                          tw_greater_fn *greater) {
+    const char *x = (const char *)from;
+    for (int32_t o = 0; o < p->outer; ++o, x += p->count * p->inner * bytes)
+        for (int32_t i = 0; i < p->inner; ++i) {
+            int32_t found = 0;
+            for (int32_t c = 1; c < p->count; ++c) {
+                const int32_t m = c * p->inner + i, n = found * p->inner + i;
+                found = (p->minimum ? greater(x, n, m) : greater(x, m, n)) ? c : found;
+            }
+            tw_put_index(y, o * p->inner + i, found, p->wide);
         }
+}
 
 TW_KERNEL(tw_arg_max_f32) {
     const tw_arg_max_f32_params p = *params;
-    TW_ARG_MAX(float)
+    (void)scratch;
+    tw_arg_max(&p, in[0], 4, out[0], tw_greater_f32);
 }
 
 TW_KERNEL(tw_arg_max_s32) {
     const tw_arg_max_s32_params p = *params;
-    TW_ARG_MAX(int32_t)
+    (void)scratch;
+    tw_arg_max(&p, in[0], 4, out[0], tw_greater_s32);
 }
 
 TW_KERNEL(tw_arg_max_s8) {
     const tw_arg_max_s8_params p = *params;
-    TW_ARG_MAX(int8_t)
+    (void)scratch;
+    tw_arg_max(&p, in[0], 1, out[0], tw_greater_s8);
 }
 
 #endif

@@ -23,56 +23,66 @@ TW_INLINE uint8_t tw_accepted(int32_t accepted, int less, int equal, int greater
     return (uint8_t)(accepted >> (less ? 0 : equal ? 1 : greater ? 2 : 3) & 1);
 }
 
-/* The walk: every type reads its operands, the rest is the same. */
-#define TW_COMPARE(type)                                                                                               \
-    const type *a = (const type *)in[0];                                                                               \
-    const type *b = (const type *)in[1];                                                                               \
-    uint8_t *y = (uint8_t *)out[0];                                                                                    \
-    tw_row at = tw_first_row();                                                                                        \
-    (void)scratch;                                                                                                     \
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {                                                          \
-        for (int32_t i = 0; i < p.size; ++i) {                                                                         \
-            const type m = a[at.a + i * p.a_step], n = b[at.b + i * p.b_step];                                         \
-            y[i] = tw_accepted(p.accepted, (m < n), (m == n), (m > n));                                                \
-        }                                                                                                              \
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);                                                                 \
-    }
+TW_INLINE void tw_compare_s8_pair(const void *params, const void *a, const void *b, void *y) {
+    const int8_t m = *(const int8_t *)a, n = *(const int8_t *)b;
+    *(uint8_t *)y = tw_accepted(((const tw_compare_s8_params *)params)->accepted, (m < n), (m == n), (m > n));
+}
 
 TW_KERNEL(tw_compare_s8) {
     const tw_compare_s8_params p = *params;
-    TW_COMPARE(int8_t)
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_compare_s8_pair, &p);
+}
+
+TW_INLINE void tw_compare_s32_pair(const void *params, const void *a, const void *b, void *y) {
+    const int32_t m = *(const int32_t *)a, n = *(const int32_t *)b;
+    *(uint8_t *)y = tw_accepted(((const tw_compare_s32_params *)params)->accepted, (m < n), (m == n), (m > n));
 }
 
 TW_KERNEL(tw_compare_s32) {
     const tw_compare_s32_params p = *params;
-    TW_COMPARE(int32_t)
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 1, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_compare_s32_pair, &p);
+}
+
+TW_INLINE void tw_compare_s64_pair(const void *params, const void *a, const void *b, void *y) {
+    const int64_t m = *(const int64_t *)a, n = *(const int64_t *)b;
+    *(uint8_t *)y = tw_accepted(((const tw_compare_s64_params *)params)->accepted, (m < n), (m == n), (m > n));
 }
 
 TW_KERNEL(tw_compare_s64) {
     const tw_compare_s64_params p = *params;
-    TW_COMPARE(int64_t)
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 8, 8, 1, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_compare_s64_pair, &p);
+}
+
+TW_INLINE void tw_compare_f32_pair(const void *params, const void *a, const void *b, void *y) {
+    const float m = *(const float *)a, n = *(const float *)b;
+    *(uint8_t *)y = tw_accepted(((const tw_compare_f32_params *)params)->accepted, (m < n), (m == n), (m > n));
 }
 
 TW_KERNEL(tw_compare_f32) {
     const tw_compare_f32_params p = *params;
-    TW_COMPARE(float)
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 1, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_compare_f32_pair, &p);
+}
+
+TW_INLINE void tw_compare_scaled_s8_pair(const void *params, const void *a, const void *b, void *y) {
+    const tw_compare_scaled_s8_params *p = (const tw_compare_scaled_s8_params *)params;
+    const int32_t m = tw_requantize((*(const int8_t *)a - p->a_zero) * 256, p->a_mult, p->a_shift);
+    const int32_t n = tw_requantize((*(const int8_t *)b - p->b_zero) * 256, p->b_mult, p->b_shift);
+    *(uint8_t *)y = tw_accepted(p->accepted, (m < n), (m == n), (m > n));
 }
 
 TW_KERNEL(tw_compare_scaled_s8) {
     const tw_compare_scaled_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0];
-    const int8_t *b = (const int8_t *)in[1];
-    uint8_t *y = (uint8_t *)out[0];
-    tw_row at = tw_first_row();
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
     (void)scratch;
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        for (int32_t i = 0; i < p.size; ++i) {
-            const int32_t m = tw_requantize((a[at.a + i * p.a_step] - p.a_zero) * 256, p.a_mult, p.a_shift);
-            const int32_t n = tw_requantize((b[at.b + i * p.b_step] - p.b_zero) * 256, p.b_mult, p.b_shift);
-            y[i] = tw_accepted(p.accepted, (m < n), (m == n), (m > n));
-        }
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    tw_each_pair(&walk, in, out, tw_compare_scaled_s8_pair, &p);
 }
 
 #endif

@@ -37,24 +37,17 @@ typedef struct {
     int32_t a_zero, a_mult, a_shift, b_zero, b_mult, b_shift, out_zero, mult, shift;
 } tw_squared_difference_s8_params;
 
-/* y = value for all m of a and n of b. */
-#define TW_BINARY(type, value)                                                                                         \
-    const type *a = (const type *)in[0];                                                                               \
-    const type *b = (const type *)in[1];                                                                               \
-    type *y = (type *)out[0];                                                                                          \
-    tw_row at = tw_first_row();                                                                                        \
-    (void)scratch;                                                                                                     \
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {                                                          \
-        for (int32_t i = 0; i < p.size; ++i) {                                                                         \
-            const type m = a[at.a + i * p.a_step], n = b[at.b + i * p.b_step];                                         \
-            y[i] = value;                                                                                              \
-        }                                                                                                              \
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);                                                                 \
-    }
+TW_INLINE void tw_div_f32_pair(const void *params, const void *a, const void *b, void *y) {
+    const tw_div_f32_params *p = (const tw_div_f32_params *)params;
+    const float m = *(const float *)a, n = *(const float *)b;
+    *(float *)y = tw_clampf(m / n, p->low, p->high);
+}
 
 TW_KERNEL(tw_div_f32) {
     const tw_div_f32_params p = *params;
-    TW_BINARY(float, tw_clampf(m / n, p.low, p.high))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_div_f32_pair, &p);
 }
 
 /* Towards zero; by zero as far from it as int32 goes, 0 / 0 is 0. The least value by -1 wraps. */
@@ -63,9 +56,17 @@ TW_INLINE int32_t tw_quotient(int32_t a, int32_t b) {
     return b == -1 ? (int32_t)(0U - (uint32_t)a) : a / b;
 }
 
+TW_INLINE void tw_div_s32_pair(const void *params, const void *a, const void *b, void *y) {
+    const tw_div_s32_params *p = (const tw_div_s32_params *)params;
+    const int32_t m = *(const int32_t *)a, n = *(const int32_t *)b;
+    *(int32_t *)y = tw_clamp(tw_quotient(m, n), p->low, p->high);
+}
+
 TW_KERNEL(tw_div_s32) {
     const tw_div_s32_params p = *params;
-    TW_BINARY(int32_t, tw_clamp(tw_quotient(m, n), p.low, p.high))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_div_s32_pair, &p);
 }
 
 /* a / b in steps of y, |a| and |b| up to 255: gemmlowp's reciprocal of b, then one rescaling. By zero as in
@@ -81,15 +82,31 @@ TW_INLINE int32_t tw_div_steps(int32_t a, int32_t b, int32_t mult, int32_t shift
     return right > 31 ? 0 : tw_round_shift(tw_mul_high(quotient, mult), right);
 }
 
+TW_INLINE void tw_div_s8_pair(const void *params, const void *a, const void *b, void *y) {
+    const tw_div_s8_params *p = (const tw_div_s8_params *)params;
+    const int8_t m = *(const int8_t *)a, n = *(const int8_t *)b;
+    *(int8_t *)y = (int8_t)tw_clamp(tw_add(tw_div_steps(m - p->a_zero, n - p->b_zero, p->mult, p->shift), p->out_zero),
+                                    p->low, p->high);
+}
+
 TW_KERNEL(tw_div_s8) {
     const tw_div_s8_params p = *params;
-    TW_BINARY(int8_t, (int8_t)tw_clamp(tw_add(tw_div_steps(m - p.a_zero, n - p.b_zero, p.mult, p.shift), p.out_zero),
-                                       p.low, p.high))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_div_s8_pair, &p);
+}
+
+TW_INLINE void tw_pow_f32_pair(const void *params, const void *a, const void *b, void *y) {
+    const float m = *(const float *)a, n = *(const float *)b;
+    (void)params;
+    *(float *)y = powf(m, n);
 }
 
 TW_KERNEL(tw_pow_f32) {
     const tw_pow_f32_params p = *params;
-    TW_BINARY(float, powf(m, n))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_pow_f32_pair, &p);
 }
 
 /* a to the b-th, wrapping; towards zero where b is negative, and 0 to such is 0. */
@@ -101,31 +118,63 @@ TW_INLINE int32_t tw_power(int32_t a, int32_t b) {
     return (int32_t)y;
 }
 
+TW_INLINE void tw_pow_s32_pair(const void *params, const void *a, const void *b, void *y) {
+    const int32_t m = *(const int32_t *)a, n = *(const int32_t *)b;
+    (void)params;
+    *(int32_t *)y = tw_power(m, n);
+}
+
 TW_KERNEL(tw_pow_s32) {
     const tw_pow_s32_params p = *params;
-    TW_BINARY(int32_t, tw_power(m, n))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_pow_s32_pair, &p);
+}
+
+TW_INLINE void tw_squared_difference_f32_pair(const void *params, const void *a, const void *b, void *y) {
+    const float m = *(const float *)a, n = *(const float *)b;
+    (void)params;
+    *(float *)y = (m - n) * (m - n);
 }
 
 TW_KERNEL(tw_squared_difference_f32) {
     const tw_squared_difference_f32_params p = *params;
-    TW_BINARY(float, (m - n) * (m - n))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_squared_difference_f32_pair, &p);
+}
+
+TW_INLINE void tw_squared_difference_s32_pair(const void *params, const void *a, const void *b, void *y) {
+    const int32_t m = *(const int32_t *)a, n = *(const int32_t *)b;
+    (void)params;
+    *(int32_t *)y = (int32_t)(((uint32_t)m - (uint32_t)n) * ((uint32_t)m - (uint32_t)n));
 }
 
 TW_KERNEL(tw_squared_difference_s32) {
     const tw_squared_difference_s32_params p = *params;
-    TW_BINARY(int32_t, (int32_t)(((uint32_t)m - (uint32_t)n) * ((uint32_t)m - (uint32_t)n)))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_squared_difference_s32_pair, &p);
 }
 
 TW_INLINE int32_t tw_squared(int32_t x) { return x * x; } /* |x| < 2^15 */
 
+TW_INLINE void tw_squared_difference_s8_pair(const void *params, const void *a, const void *b, void *y) {
+    const tw_squared_difference_s8_params *p = (const tw_squared_difference_s8_params *)params;
+    const int8_t m = *(const int8_t *)a, n = *(const int8_t *)b;
+    *(int8_t *)y =
+        (int8_t)tw_clamp(tw_add(tw_requantize(tw_squared(tw_requantize((m - p->a_zero) * 128, p->a_mult, p->a_shift) -
+                                                         tw_requantize((n - p->b_zero) * 128, p->b_mult, p->b_shift)),
+                                              p->mult, p->shift),
+                                p->out_zero),
+                         INT8_MIN, INT8_MAX);
+}
+
 TW_KERNEL(tw_squared_difference_s8) {
     const tw_squared_difference_s8_params p = *params;
-    TW_BINARY(int8_t, (int8_t)tw_clamp(
-                          tw_add(tw_requantize(tw_squared(tw_requantize((m - p.a_zero) * 128, p.a_mult, p.a_shift) -
-                                                          tw_requantize((n - p.b_zero) * 128, p.b_mult, p.b_shift)),
-                                               p.mult, p.shift),
-                                 p.out_zero),
-                          INT8_MIN, INT8_MAX))
+    const tw_walk walk = {p.size, 1, p.a_step, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
+    (void)scratch;
+    tw_each_pair(&walk, in, out, tw_squared_difference_s8_pair, &p);
 }
 
 #endif

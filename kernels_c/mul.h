@@ -13,11 +13,15 @@ typedef struct {
     int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
 } tw_mul_s8_params;
 
-TW_INLINE void tw_mul_s8_row(const tw_mul_s8_params *p, const int8_t *a, const int8_t *b, int32_t b_step, int8_t *y) {
+TW_INLINE void tw_mul_s8_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                             void *y_row) {
+    const tw_mul_s8_params *p = (const tw_mul_s8_params *)params;
+    const int8_t *a = (const int8_t *)a_row, *b = (const int8_t *)b_row;
+    int8_t *y = (int8_t *)y_row;
     const int32_t left = p->shift > 0 ? p->shift : 0;
     const int32_t right = p->shift > 0 ? 0 : -p->shift;
     for (int32_t i = 0; i < p->size; ++i) {
-        const int32_t product = (a[i] - p->a_zero) * (b[i * b_step] - p->b_zero); /* |product| < 2^16 */
+        const int32_t product = (a[i * a_step] - p->a_zero) * (b[i * b_step] - p->b_zero); /* |product| < 2^16 */
         const int32_t scaled = tw_mul_high(tw_shift_left(product, left), p->mult);
         y[i] = (int8_t)tw_clamp(tw_add(tw_round_shift_small(scaled, right), p->out_zero), p->low, p->high);
     }
@@ -25,17 +29,8 @@ TW_INLINE void tw_mul_s8_row(const tw_mul_s8_params *p, const int8_t *a, const i
 
 TW_KERNEL(tw_mul_s8) {
     const tw_mul_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0];
-    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int8_t *y = (int8_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0)
-            tw_mul_s8_row(&p, a + at.a, b + at.b, 0, y);
-        else
-            tw_mul_s8_row(&p, a + at.a, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, 1, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_mul_s8_row, &p);
 }
 
 /* The same for the usual scales, in fewer steps: shifts right by right, 1..22, and keeps within int8. rounding is
@@ -45,28 +40,22 @@ typedef struct {
     int32_t a_zero, b_zero, mult, right, rounding;
 } tw_mul_scaled_s8_params;
 
-TW_INLINE void tw_mul_scaled_s8_row(const tw_mul_scaled_s8_params *p, const int8_t *a, const int8_t *b, int32_t b_step,
-                                    int8_t *y) {
+TW_INLINE void tw_mul_scaled_s8_row(const void *params, const void *a_row, int32_t a_step, const void *b_row,
+                                    int32_t b_step, void *y_row) {
+    const tw_mul_scaled_s8_params *p = (const tw_mul_scaled_s8_params *)params;
+    const int8_t *a = (const int8_t *)a_row, *b = (const int8_t *)b_row;
+    int8_t *y = (int8_t *)y_row;
     TW_ROLLED
     for (int32_t i = 0; i < p->size; ++i) {
-        const int32_t product = (a[i] - p->a_zero) * (b[i * b_step] - p->b_zero); /* |product| < 2^16 */
+        const int32_t product = (a[i * a_step] - p->a_zero) * (b[i * b_step] - p->b_zero); /* |product| < 2^16 */
         y[i] = (int8_t)tw_clamp8(tw_scaled(2 * product, p->mult, p->rounding, p->right));
     }
 }
 
 TW_KERNEL(tw_mul_scaled_s8) {
     const tw_mul_scaled_s8_params p = *params;
-    const int8_t *a = (const int8_t *)in[0];
-    const int8_t *b = (const int8_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int8_t *y = (int8_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0)
-            tw_mul_scaled_s8_row(&p, a + at.a, b + at.b, 0, y);
-        else
-            tw_mul_scaled_s8_row(&p, a + at.a, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, 1, p.b_step, p.rows, 1, 1, 1, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_mul_scaled_s8_row, &p);
 }
 
 /* int16 with zero points of 0: as int8 otherwise. */
@@ -75,27 +64,21 @@ typedef struct {
     int32_t mult, shift, low, high;
 } tw_mul_s16_params;
 
-TW_INLINE void tw_mul_s16_row(const tw_mul_s16_params *p, const int16_t *a, const int16_t *b, int32_t b_step,
-                              int16_t *y) {
+TW_INLINE void tw_mul_s16_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                              void *y_row) {
+    const tw_mul_s16_params *p = (const tw_mul_s16_params *)params;
+    const int16_t *a = (const int16_t *)a_row, *b = (const int16_t *)b_row;
+    int16_t *y = (int16_t *)y_row;
     for (int32_t i = 0; i < p->size; ++i) {
-        const int32_t product = a[i] * b[i * b_step]; /* |product| <= 2^30 */
+        const int32_t product = a[i * a_step] * b[i * b_step]; /* |product| <= 2^30 */
         y[i] = (int16_t)tw_clamp(tw_requantize(product, p->mult, p->shift), p->low, p->high);
     }
 }
 
 TW_KERNEL(tw_mul_s16) {
     const tw_mul_s16_params p = *params;
-    const int16_t *a = (const int16_t *)in[0];
-    const int16_t *b = (const int16_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int16_t *y = (int16_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0)
-            tw_mul_s16_row(&p, a + at.a, b + at.b, 0, y);
-        else
-            tw_mul_s16_row(&p, a + at.a, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, 1, p.b_step, p.rows, 2, 2, 2, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_mul_s16_row, &p);
 }
 
 /* float32. in: a, b (either may be planned in place if it has the output's shape).
@@ -105,23 +88,18 @@ typedef struct {
     float low, high;
 } tw_mul_f32_params;
 
-TW_INLINE void tw_mul_f32_row(const tw_mul_f32_params *p, const float *a, const float *b, int32_t b_step, float *y) {
-    for (int32_t i = 0; i < p->size; ++i) y[i] = tw_clampf(a[i] * b[i * b_step], p->low, p->high);
+TW_INLINE void tw_mul_f32_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                              void *y_row) {
+    const tw_mul_f32_params *p = (const tw_mul_f32_params *)params;
+    const float *a = (const float *)a_row, *b = (const float *)b_row;
+    float *y = (float *)y_row;
+    for (int32_t i = 0; i < p->size; ++i) y[i] = tw_clampf(a[i * a_step] * b[i * b_step], p->low, p->high);
 }
 
 TW_KERNEL(tw_mul_f32) {
     const tw_mul_f32_params p = *params;
-    const float *a = (const float *)in[0];
-    const float *b = (const float *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    float *y = (float *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0)
-            tw_mul_f32_row(&p, a + at.a, b + at.b, 0, y);
-        else
-            tw_mul_f32_row(&p, a + at.a, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, 1, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_mul_f32_row, &p);
 }
 
 /* int32, wrapping on overflow. in: a, b (either may be planned in place if it has the output's shape).
@@ -131,26 +109,20 @@ typedef struct {
     int32_t low, high;
 } tw_mul_s32_params;
 
-TW_INLINE void tw_mul_s32_row(const tw_mul_s32_params *p, const int32_t *a, const int32_t *b, int32_t b_step,
-                              int32_t *y) {
+TW_INLINE void tw_mul_s32_row(const void *params, const void *a_row, int32_t a_step, const void *b_row, int32_t b_step,
+                              void *y_row) {
+    const tw_mul_s32_params *p = (const tw_mul_s32_params *)params;
+    const int32_t *a = (const int32_t *)a_row, *b = (const int32_t *)b_row;
+    int32_t *y = (int32_t *)y_row;
     for (int32_t i = 0; i < p->size; ++i) {
-        y[i] = tw_clamp((int32_t)((uint32_t)a[i] * (uint32_t)b[i * b_step]), p->low, p->high);
+        y[i] = tw_clamp((int32_t)((uint32_t)a[i * a_step] * (uint32_t)b[i * b_step]), p->low, p->high);
     }
 }
 
 TW_KERNEL(tw_mul_s32) {
     const tw_mul_s32_params p = *params;
-    const int32_t *a = (const int32_t *)in[0];
-    const int32_t *b = (const int32_t *)tw_tiled(in[1], p.size / p.tile * (int32_t)sizeof *b, p.tile, scratch);
-    int32_t *y = (int32_t *)out[0];
-    tw_row at = tw_first_row();
-    for (int32_t row = 0; row < p.rows; ++row, y += p.size) {
-        if (p.b_step == 0)
-            tw_mul_s32_row(&p, a + at.a, b + at.b, 0, y);
-        else
-            tw_mul_s32_row(&p, a + at.a, b + at.b, 1, y);
-        tw_next_row(&at, p.shape, p.a_jump, p.b_jump);
-    }
+    const tw_walk walk = {p.size, p.tile, 1, p.b_step, p.rows, 4, 4, 4, p.shape, p.a_jump, p.b_jump};
+    tw_rows_apart(&walk, in, out, scratch, tw_mul_s32_row, &p);
 }
 
 #endif

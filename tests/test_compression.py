@@ -49,7 +49,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "2 of 5 folds" in out
     assert "Least flash" in out
     (drawn,) = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", page.read_text(), re.DOTALL)]
-    shown = [row for row in found["rows"] if row["family"] != "float" and row["loss_points"] <= 12]
+    shown = [row for row in found["rows"] if row["family"] != "float" and row["loss_points"] <= 6]
     assert len(drawn.findall(f"{SVG}circle")) == len(shown) >= 2
 
 

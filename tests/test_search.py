@@ -14,17 +14,21 @@ import pytest
 
 import twinfer
 from twinfer.bench.models import float_model
+from twinfer.bench.peers import open_peer
 from twinfer.bench.quantisers import run_twinfer
 from twinfer.bench.train_digits import load
 from twinfer.converter.build import Builder
+from twinfer.converter.calibrate import run
 from twinfer.converter.search import trial as trial_module
 from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
+from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Bench
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan import make_plan
+from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.session import Session
 from twinfer.runtime.target import DSP
 
 #: Quick: few methods, trials and samples.
@@ -85,6 +89,18 @@ def test_loss_and_cost_are_those_of_the_file(digits: Graph, data: dict[str, Any]
         assert trial.loss == (wanted - right(content)) / len(x)
         assert trial.cost == len(content)
     assert len({trial.loss for trial in found.trials}) > 1
+
+
+def test_tflm_runs_the_models_of_the_front_with_our_bits(found: Found) -> None:
+    """Layers of int4, int8 and int16x8 side by side among them; floats may differ in the last bit."""
+    models = [found.graph(trial) for trial in found.front if "float" not in dict(trial.setting.layers).values()]
+    assert len(models) > 2
+    for graph in models:
+        values = random_inputs(graph, 3)
+        session = Session(make_plan(graph))
+        run(session, dict(zip(graph.inputs, values, strict=True)))
+        (theirs,) = open_peer("tflm", write(graph), 1)(values)
+        np.testing.assert_array_equal(session.view(graph.outputs[0]), theirs)
 
 
 def test_the_same_again_for_the_same_seed_only(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
@@ -187,6 +203,11 @@ class Dies(Executor):
 def test_workers_that_die(digits: Graph, data: dict[str, Any]) -> None:
     with pytest.raises(ToolError, match=r"a worker process ended before its trial did.*__main__.*gone"):
         twinfer.search(digits, data, 0.1, executor=Dies(), **FEW)
+
+
+def test_workers_that_do_not_see_the_job() -> None:
+    with pytest.raises(ToolError, match=r"cannot read /none/job: No such file.*TMPDIR"):
+        trial_module.work("/none/job", "trial", Setting("int8", "minmax"))
 
 
 def test_a_trial_that_fails_is_a_row(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

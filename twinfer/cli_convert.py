@@ -30,11 +30,33 @@ EXAMPLES = (
 #: Files of these are read by ``convert`` itself.
 FRAMEWORKS = (".onnx", ".keras", ".pt2", ".pt", ".pth", ".h5")
 
+#: Arguments that ``convert_file`` takes as they are.
+_GIVEN = (
+    *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize"),
+    *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last"),
+)
+
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a .onnx, .keras, .pt2 (torch.export) or float .tflite file, or the name of a built-in model"
     command.add_argument("model", metavar="IN", help=about)
     command.add_argument("-o", "--output", required=True, metavar="OUT", help="the .tflite file to write")
+    _add_quantisation(command)
+    _add_compression(command)
+    command.add_argument(
+        "--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as .json or .html, too"
+    )
+    about = "which passes run instead of the pipeline, by name with commas, in this order; none: no pass"
+    command.add_argument("--passes", metavar="NAMES", help=about)
+    about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
+    command.add_argument("--dump", metavar="FOLDER", help=about)
+    about = "images that come in as NCHW (ONNX, PyTorch) go in and out as NHWC"
+    command.add_argument("--channels-last", action="store_true", help=about)
+    about = "the shape of an input whose dimensions the model leaves open"
+    command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
+
+
+def _add_quantisation(command: argparse.ArgumentParser) -> None:
     about = "int8; int16x8: int16 activations, int8 weights; int4: weights of 4 bits where TFLite has them"
     command.add_argument("--quantize", choices=["int8", "int16x8", "int4"], help=about)
     about = "a .npz file that holds an array for every input by its name, samples along the first axis; .npy for one"
@@ -52,18 +74,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--equalize", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
-    _add_compression(command)
-    command.add_argument(
-        "--report", nargs="?", const="", metavar="FILE", help="show what it costs; FILE: as .json or .html, too"
-    )
-    about = "which passes run instead of the pipeline, by name with commas, in this order; none: no pass"
-    command.add_argument("--passes", metavar="NAMES", help=about)
-    about = "write the graph as text behind every pass: FOLDER/01-constant_folding.txt, …"
-    command.add_argument("--dump", metavar="FOLDER", help=about)
-    about = "images that come in as NCHW (ONNX, PyTorch) go in and out as NHWC"
-    command.add_argument("--channels-last", action="store_true", help=about)
-    about = "the shape of an input whose dimensions the model leaves open"
-    command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
 
 
 def _add_compression(command: argparse.ArgumentParser) -> None:
@@ -90,21 +100,9 @@ def convert(arguments: argparse.Namespace) -> int:
         made = convert_file(
             source_of(arguments.model),
             arguments.output,
-            quantize=arguments.quantize,
-            calibration=arguments.calibration,
-            method=arguments.method,
-            recipe=arguments.recipe,
+            **{name: getattr(arguments, name) for name in _GIVEN},
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
-            bias_correction=arguments.bias_correction,
-            adaptive_rounding=arguments.adaptive_rounding,
-            equalize=arguments.equalize,
-            prune=arguments.prune,
-            prune_block=arguments.prune_block,
-            prune_scope=arguments.prune_scope,
-            cluster=arguments.cluster,
-            compensate=arguments.compensate,
             shapes=shapes_of(arguments.shape),
-            channels_last=arguments.channels_last,
             passes=_passes(arguments.passes),
             after=_dump(arguments.dump),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),

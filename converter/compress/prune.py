@@ -45,10 +45,6 @@ def prune(
     """
     layers = layers_of(graph)
     plan = planned(layers, recipe, scope)
-    if not plan:
-        raise InvalidArgumentError(
-            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(OPERATORS)})"
-        )
     if samples is None:
         return replaced(graph, {w.tensor: w.changed(w.stored() * _kept(w, n, recipe)) for w, n in plan.items()})
     watch, made = Watch(graph, samples), graph
@@ -65,6 +61,10 @@ def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weigh
     if scope not in SCOPES:
         raise InvalidArgumentError(f"{scope!r} is no scope of pruning; there are: {', '.join(SCOPES)}")
     shares = {w: s for w in layers if (s := _sparsity(w, recipe))}
+    if not shares:
+        raise InvalidArgumentError(
+            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(OPERATORS)})"
+        )
     plan = {w: zeros(share, w.tensor.size) for w, share in shares.items()}
     together = [w for w, s in shares.items() if s == recipe.default.prune and _block(w, recipe).keep is None]
     if scope == "global" and together:

@@ -41,7 +41,6 @@ def _need_packages() -> None:
     try:
         import keras  # noqa: F401
     except ImportError as error:  # TensorFlow is what it takes unless told otherwise
-        raise ToolError(
-            f"Keras cannot load its backend ({error}): install that, or name one that is installed in the environment, "
-            "KERAS_BACKEND=torch, jax or tensorflow"
-        ) from error
+        there = [f"KERAS_BACKEND={name}" for name in ("tensorflow", "torch", "jax") if find_spec(name) is not None]
+        what = f"set {' or '.join(there)} in the environment" if there else "install tensorflow, torch or jax"
+        raise ToolError(f"Keras cannot load its backend ({error}): {what}") from error

@@ -79,13 +79,14 @@ def _check_nodes(model: onnx.ModelProto) -> None:
 
 
 def _check_finite(tensor: onnx.TensorProto) -> None:
-    """ModelError for values that cannot be read or computed with; scalars, as limits of Clip, may be infinite."""
+    """ModelError for values that cannot be read or computed with; limits and masks may be infinite."""
     try:
         data = onnx.numpy_helper.to_array(tensor)
     except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise ModelError(f"initializer {tensor.name!r} {list(tensor.dims)} is damaged: {error}") from None
     if data.dtype.kind != "f":
         return
-    bad = int((~np.isfinite(data)).sum()) if data.size > 1 else int(np.isnan(data).sum())
+    masks = data.size == 1 or bool(((data == 0) | (data == -np.inf)).all())  # a limit, or added to scores to hide them
+    bad = int((np.isnan(data) if masks else ~np.isfinite(data)).sum())
     if bad:
         raise ModelError(f"initializer {tensor.name!r} {list(data.shape)} has {bad} values that are NaN or infinite")

@@ -24,7 +24,7 @@ from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError, TwinferError
+from twinfer.runtime.errors import InvalidArgumentError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan
@@ -192,4 +192,10 @@ def work(held: str | bytes, what: str, setting: Setting) -> Any:
 
 @lru_cache(maxsize=1)
 def _bench(held: str | bytes) -> Bench:
-    return Bench(pickle.loads(held if isinstance(held, bytes) else Path(held).read_bytes()))
+    if isinstance(held, bytes):
+        return Bench(pickle.loads(held))
+    try:
+        return Bench(pickle.loads(Path(held).read_bytes()))
+    except OSError as error:
+        what = "share the folder for temporary files (TMPDIR), or give a Dask cluster as dask=…"
+        raise ToolError(f"a worker cannot read {held}: {error.strerror}; {what}") from None

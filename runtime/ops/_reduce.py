@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Shape, need, unsupported
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Shape, need, tensor, unsupported
 from twinfer.runtime.ops._move import indices
 
 
@@ -13,6 +18,11 @@ def axes_of(node: Node) -> tuple[int, ...]:
     given = indices(node, 1)
     need(all(-rank <= a < rank for a in given), node, f"axis {given} is outside the rank of {node.input(0)}")
     return tuple(sorted({a % rank for a in given}))
+
+
+def count_of(node: Node) -> int:
+    """How many values of the input go into one of the output."""
+    return math.prod(node.input(0).shape[a] for a in axes_of(node))
 
 
 def reduced_shape(node: Node) -> Shape:
@@ -35,3 +45,12 @@ def alternating(node: Node) -> list[int]:
     if len(dims) > 6:
         raise unsupported(node, "kept and reduced dimensions alternate more than three times: transpose the input")
     return [1] * (6 - len(dims)) + dims
+
+
+def reduction(op: str, x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Node:
+    """A node for cases: ``x`` reduced along ``axes``, the output's scale and zero point as ``quant``."""
+    reduced = {a % len(x.shape) for a in axes}
+    shape = tuple(1 if d in reduced else n for d, n in enumerate(x.shape) if keep or d not in reduced)
+    scale, zero = quant or (None, 0)
+    at = tensor((len(axes),), "INT32", data=np.array(axes), name="axis")
+    return Node(op, (x, at), (tensor(shape, x.type, scale, zero, name="y"),), {"keep_dims": keep})

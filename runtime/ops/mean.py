@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,14 +11,10 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._quantized import need_symmetric
-from twinfer.runtime.ops._reduce import alternating, axes_of, reduced_shape
+from twinfer.runtime.ops._reduce import alternating, axes_of, count_of, reduced_shape, reduction
 from twinfer.runtime.target import Target
 
 _MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}  # values whose centred sum is sure to fit int32
-
-
-def _count(node: Node) -> int:
-    return math.prod(node.input(0).shape[a] for a in axes_of(node))
 
 
 def infer(node: Node) -> list[Shape]:
@@ -27,18 +22,20 @@ def infer(node: Node) -> list[Shape]:
     x, y, axes = node.input(0), node.output, axes_of(node)
     need_type(node, x, "FLOAT32", "INT8", "INT16", "INT32")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
-    need(_count(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
+    need(count_of(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
     if x.type in _MOST:
         need_symmetric(node, x, y)
-        if _count(node) > _MOST[x.type]:
-            raise unsupported(node, f"the sum of {_count(node)} {x.type} values may not fit int32: split the reduction")
+        if count_of(node) > _MOST[x.type]:
+            raise unsupported(
+                node, f"the sum of {count_of(node)} {x.type} values may not fit int32: split the reduction"
+            )
     alternating(node)
     return [reduced_shape(node)]
 
 
 def _multiplier(node: Node) -> tuple[int, int]:
     """The rescaling with 1 / count in it. Source: TFLM reference_ops::QuantizedMeanOrSum."""
-    count = _count(node)
+    count = count_of(node)
     mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
     more = min(count.bit_length() - 1, 31 + shift)
     return (mult << more) // count, shift - more
@@ -48,13 +45,13 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x, axes = inputs[0], axes_of(node)
     if x.dtype in (np.int8, np.int16):
         info = np.iinfo(x.dtype)
-        total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * _count(node)
+        total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * count_of(node)
         mean = np.clip(wrap32(requantize(total, *_multiplier(node)) + node.output.zero), info.min, info.max)
     elif x.dtype == np.int32:
         total = x.astype(np.int64).sum(axis=axes)
-        mean = np.sign(total) * (np.abs(total) // _count(node))
+        mean = np.sign(total) * (np.abs(total) // count_of(node))
     else:
-        mean = x.astype(np.float64).sum(axis=axes) / _count(node)
+        mean = x.astype(np.float64).sum(axis=axes) / count_of(node)
     return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
 
 
@@ -81,7 +78,7 @@ def _words(node: Node) -> Call:
 
 
 def lower(node: Node, target: Target) -> Call:
-    x, y, count = node.input(0), node.output, _count(node)
+    x, y, count = node.input(0), node.output, count_of(node)
     shape = alternating(node)
     if x.type == "FLOAT32":
         return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
@@ -106,15 +103,9 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _case(x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Case:
-    rank = len(x.shape)
-    reduced = {a % rank for a in axes}
-    shape = tuple(1 if d in reduced else n for d, n in enumerate(x.shape) if keep or d not in reduced)
-    scale, zero = quant or (None, 0)
-    y = tensor(shape, x.type, scale, zero, name="y")
-    at = tensor((len(axes),), "INT32", data=np.array(axes), name="axis")
     oracle = "litert" if x.type == "INT32" else "tflm"
     tolerance = 2e-6 if x.type == "FLOAT32" else 0.0
-    return Case(Node("MEAN", (x, at), (y,), {"keep_dims": keep}), None, oracle, tolerance=tolerance)
+    return Case(reduction("MEAN", x, axes, keep, quant), None, oracle, tolerance=tolerance)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

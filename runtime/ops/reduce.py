@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._move import same_meaning
 from twinfer.runtime.ops._quantized import need_quant
-from twinfer.runtime.ops._reduce import alternating, axes_of, reduced_shape
+from twinfer.runtime.ops._reduce import alternating, axes_of, count_of, reduced_shape, reduction
 from twinfer.runtime.target import Target
 
 #: int8 values whose centred sum is sure to fit int32.
@@ -30,22 +29,18 @@ TYPES = {
 _ENDS = {"FLOAT32": "f32", "INT32": "s32", "INT8": "s8", "BOOL": "s8"}
 
 
-def _count(node: Node) -> int:
-    return math.prod(node.input(0).shape[a] for a in axes_of(node))
-
-
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
     x, y = node.input(0), node.output
     need_type(node, x, *TYPES[node.op])
     need(x.type == y.type, node, f"{x} and {y} differ in type")
-    need(_count(node) > 0, node, f"{x} is empty along {list(axes_of(node))}")
+    need(count_of(node) > 0, node, f"{x} is empty along {list(axes_of(node))}")
     if x.type == "INT8":
         need_quant(node, x, y)
         if node.op != "SUM" and not same_meaning(x, y):
             raise unsupported(node, f"{x} and {y} must be quantised alike")
-        if _count(node) > MOST:
-            raise unsupported(node, f"the sum of {_count(node)} int8 values may not fit int32: split the reduction")
+        if count_of(node) > MOST:
+            raise unsupported(node, f"the sum of {count_of(node)} int8 values may not fit int32: split the reduction")
     alternating(node)
     return [reduced_shape(node)]
 
@@ -59,7 +54,7 @@ def _sum(node: Node, x: Array) -> Array:
     if x.dtype == np.int32:
         return wrap32(total)
     mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
-    steps = requantize(total - node.input(0).zero * _count(node), mult, shift)
+    steps = requantize(total - node.input(0).zero * count_of(node), mult, shift)
     return np.asarray(np.clip(wrap32(steps + node.output.zero), -128, 127))
 
 
@@ -83,21 +78,15 @@ def lower(node: Node, target: Target) -> Call:
     if x.type != "INT8":
         return Call(f"tw_sum_{_ENDS[x.type]}", params, (x,), (y,))
     mult, shift = quantize_multiplier(x.scale / y.scale)
-    params |= {"zero": x.zero * _count(node), "mult": mult, "shift": shift, "out_zero": y.zero}
+    params |= {"zero": x.zero * count_of(node), "mult": mult, "shift": shift, "out_zero": y.zero}
     return Call("tw_mean_s8", params, (x,), (y,))
 
 
 def _case(
     op: str, x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None, oracle: str = "tflm"
 ) -> Case:
-    rank = len(x.shape)
-    reduced = {a % rank for a in axes}
-    shape = tuple(1 if d in reduced else n for d, n in enumerate(x.shape) if keep or d not in reduced)
-    scale, zero = quant or (None, 0)
-    y = tensor(shape, x.type, scale, zero, name="y")
-    at = tensor((len(axes),), "INT32", data=np.array(axes), name="axis")
     tolerance = 1e-4 if x.type == "FLOAT32" and op == "SUM" else 0.0
-    return Case(Node(op, (x, at), (y,), {"keep_dims": keep}), None, oracle, tolerance=tolerance)
+    return Case(reduction(op, x, axes, keep, quant), None, oracle, tolerance=tolerance)
 
 
 _FORMS: tuple[tuple[Shape, Sequence[int]], ...] = (

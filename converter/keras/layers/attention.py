@@ -12,9 +12,6 @@ from twinfer.converter.emit.emitter import Emitter, Shape
 from twinfer.converter.keras.call import Call, array
 from twinfer.runtime.graph import Tensor
 
-#: What is added to scores that a mask hides: the softmax of it is 0.
-HIDDEN = -1e9
-
 
 def _heads(g: Emitter, x: Tensor, projection: Any, factor: float = 1.0) -> Tensor:
     """x [n, time, depth] as every head sees it, [n, heads, time, size]."""
@@ -56,8 +53,8 @@ def _check(call: Call, query: Tensor, value: Tensor) -> None:
 
 
 def _causal(shape: Shape) -> np.ndarray:
-    """Hides from every step those behind it, [1, 1, time, time]."""
-    hidden: np.ndarray = np.triu(np.full(shape[-2:], HIDDEN, np.float32), 1)[None, None]
+    """Added to the scores it hides from every step those behind it: [1, 1, time, time] of 0 and -infinity."""
+    hidden: np.ndarray = np.triu(np.full(shape[-2:], -np.inf, np.float32), 1)[None, None]
     return hidden
 
 

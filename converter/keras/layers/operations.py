@@ -10,6 +10,7 @@ import numpy as np
 
 from twinfer.converter.emit.activation import clamp
 from twinfer.converter.emit.dense import matmul
+from twinfer.converter.emit.einsum import einsum
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.normalize import mean
 from twinfer.converter.keras.call import Call, as_tensor
@@ -90,6 +91,11 @@ def swapaxes(g: Emitter, call: Call) -> Tensor:
 def product(g: Emitter, call: Call) -> Tensor:
     a, b = (as_tensor(g, v) for v in _pair(call))
     return matmul(g, a, b)
+
+
+def summation(g: Emitter, call: Call) -> Tensor:
+    equation = call.layer.subscripts
+    return einsum(g, equation, [as_tensor(g, v) for v in call.args])
 
 
 def concatenate(g: Emitter, call: Call) -> Tensor:
@@ -224,6 +230,7 @@ IMPORTERS: dict[str, Importer] = {
     "ops.Concatenate": concatenate,
     "ops.ConvertToTensor": kept,
     "ops.Copy": kept,
+    "ops.Einsum": summation,
     "ops.Flip": flip,
     "ops.GetItem": item,
     "ops.Matmul": product,

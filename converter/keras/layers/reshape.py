@@ -46,6 +46,14 @@ def cropping(g: Emitter, call: Call) -> Tensor:
     return g.part(call.input(), (0, *(before for before, _ in _pairs(call.layer.cropping)), 0), call.shape)
 
 
+def center_crop(g: Emitter, call: Call) -> Tensor:
+    call.channels_last()
+    x, size = call.input(), call.shape[1:3]
+    call.need(all(new <= old for new, old in zip(size, x.shape[1:3], strict=True)), "images that are too small for it")
+    begin = ((old - new) // 2 for new, old in zip(size, x.shape[1:3], strict=True))
+    return g.part(x, (0, *begin, 0), call.shape)
+
+
 def up_sampling_1d(g: Emitter, call: Call) -> Tensor:
     return as_image(g, call.input(), lambda x: _resized(g, x, (1, call.shape[1]), "nearest"))
 
@@ -78,6 +86,7 @@ def _resized(g: Emitter, x: Tensor, size: Sequence[int], mode: str) -> Tensor:
 
 
 IMPORTERS = {
+    "CenterCrop": center_crop,
     "Cropping1D": cropping,
     "Cropping2D": cropping,
     "Flatten": reshape,

@@ -6,8 +6,9 @@ import numpy as np
 
 from twinfer.converter.emit import dense
 from twinfer.converter.emit.dense import fully_connected, product
-from twinfer.converter.emit.emitter import Emitter
-from twinfer.converter.onnx.node import OnnxNode
+from twinfer.converter.emit.einsum import einsum as einsum_of
+from twinfer.converter.emit.emitter import Emitter, constant
+from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.runtime.graph import Tensor
 
 
@@ -48,4 +49,20 @@ def matmul(g: Emitter, node: OnnxNode) -> Tensor:
     return dense.matmul(g, node.input(0), node.input(1))
 
 
-IMPORTERS = {"Gemm": gemm, "MatMul": matmul}
+def einsum(g: Emitter, node: OnnxNode) -> Tensor:
+    return einsum_of(g, str(node.attribute("equation", "")), [node.input(i) for i in range(len(node.inputs))])
+
+
+def cum_sum(g: Emitter, node: OnnxNode) -> Tensor:
+    """Sums up to every element, as a product with a triangle of ones."""
+    x, given = node.input(0), node.constant(1)
+    node.need(x.type == "FLOAT32", f"sums of {x.type}; cast to float")
+    axis = positive(node, int(np.asarray(given).reshape(-1)[0]), len(x.shape))
+    ones = np.triu(np.ones((x.shape[axis],) * 2, np.float32), 1 if node.attribute("exclusive", 0) else 0)
+    ones = ones.T if node.attribute("reverse", 0) else ones
+    order = [i for i in range(len(x.shape)) if i != axis] + [axis]
+    y = dense.matmul(g, g.transpose(x, order), constant(ones))
+    return g.transpose(y, [order.index(i) for i in range(len(order))])
+
+
+IMPORTERS = {"CumSum": cum_sum, "Einsum": einsum, "Gemm": gemm, "MatMul": matmul}

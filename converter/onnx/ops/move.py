@@ -96,6 +96,51 @@ def gather(g: Emitter, node: OnnxNode) -> Tensor:
     return g.emit("GATHER", [x, indices], shape, axis=axis)
 
 
+def _picked(g: Emitter, parts: list[Tensor], table: np.ndarray) -> Tensor:
+    """Elements by their place among all of the tensors' elements, one tensor behind the other."""
+    return g.gather(g.concat([g.reshape(part, (part.size,)) for part in parts], 0), table, 0)
+
+
+def _places(node: OnnxNode, axis: int) -> np.ndarray:
+    """Where the elements of input 0 are that constant indices (input 1) name along an axis, counted over all."""
+    x, indices = node.input(0), np.asarray(node.constant(1))
+    at: list[np.ndarray] = list(np.indices(indices.shape))
+    at[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
+    return np.asarray(np.ravel_multi_index(tuple(at), x.shape))
+
+
+def gather_elements(g: Emitter, node: OnnxNode) -> Tensor:
+    return _picked(g, [node.input(0)], _places(node, node.axis(0)))
+
+
+def scatter_elements(g: Emitter, node: OnnxNode) -> Tensor:
+    """Elements of input 2 in place of some of input 0: each element is picked from the one or the other."""
+    node.need(node.attribute("reduction", "none") == "none", "reductions; add or compare the tensors instead")
+    x, updates = node.input(0), node.input(2)
+    table = np.arange(x.size)
+    table[_places(node, node.axis(0)).reshape(-1)] = x.size + np.arange(updates.size)
+    return _picked(g, [x, updates], table.reshape(x.shape))
+
+
+def gather_nd(g: Emitter, node: OnnxNode) -> Tensor:
+    """Slices by constant indices [..., k] of the first k dimensions, which become one."""
+    node.need(not node.attribute("batch_dims", 0), "batch_dims; leave them out")
+    x, indices = node.input(0), np.asarray(node.constant(1))
+    depth = indices.shape[-1]
+    rows = np.moveaxis(np.where(indices < 0, indices + np.array(x.shape[:depth]), indices), -1, 0)
+    flat = g.reshape(x, (int(np.prod(x.shape[:depth])), *x.shape[depth:]))
+    return g.gather(flat, np.asarray(np.ravel_multi_index(tuple(rows), x.shape[:depth])), 0)
+
+
+def trilu(g: Emitter, node: OnnxNode) -> Tensor:
+    """Zeros below or above a diagonal of the last two dimensions."""
+    x, given = node.input(0), node.constant(1)
+    k = 0 if given is None else int(given.reshape(-1)[0])
+    ones = np.ones(x.shape[-2:], np.bool_)
+    kept = np.triu(ones, k) if node.attribute("upper", 1) else np.tril(ones, k)
+    return g.emit("SELECT_V2", [kept, x, np.array(0, x.dtype)], x.shape, x.type)
+
+
 def depth_to_space(g: Emitter, node: OnnxNode) -> Tensor:
     """TFLite's order is DCR; CRD is that of channels sorted otherwise."""
     x, block = g.transpose(node.input(0), NHWC), int(node.attribute("blocksize", 1))
@@ -124,9 +169,13 @@ IMPORTERS = {
     "Concat": concat,
     "DepthToSpace": depth_to_space,
     "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
     "Pad": pad,
+    "ScatterElements": scatter_elements,
     "Slice": slice_,
     "SpaceToDepth": space_to_depth,
     "Split": split,
     "Tile": tile,
+    "Trilu": trilu,
 }

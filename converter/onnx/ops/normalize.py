@@ -16,9 +16,21 @@ from twinfer.runtime.graph import Tensor
 def batch_normalization(g: Emitter, node: OnnxNode) -> Tensor:
     """x * scale / sqrt(variance + epsilon) + (bias - mean * …), as two operators over constants [1, c, 1, …]."""
     node.need(not node.attribute("training_mode", 0), "training mode; export the model for inference (model.eval())")
+    if any(node.input(i).data is None for i in range(1, 5)):
+        return _by_computed(g, node)
     scale, bias, mean, variance = (np.asarray(node.constant(i), np.float64) for i in range(1, 5))
     factor = scale / np.sqrt(variance + float(node.attribute("epsilon", 1e-5)))
     return affine(g, node.input(0), factor, bias - mean * factor, 1)
+
+
+def _by_computed(g: Emitter, node: OnnxNode) -> Tensor:
+    """By statistics that the model computes itself, as PyTorch does where it tracked none."""
+    x = node.input(0)
+    shape = (1, x.shape[1], *[1] * (len(x.shape) - 2))
+    scale, bias, mean, variance = (g.reshape(node.input(i), shape) for i in range(1, 5))
+    epsilon = np.array(node.attribute("epsilon", 1e-5), np.float32)
+    factor = g.unary("RSQRT", g.binary("ADD", variance, epsilon))
+    return scaled(g, g.binary("MUL", g.binary("SUB", x, mean), factor), scale, bias)
 
 
 def layer_normalization(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor, Tensor]:

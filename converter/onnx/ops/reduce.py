@@ -44,6 +44,29 @@ def reduced(g: Emitter, op: str, x: Tensor, axes: Shape, keep: bool) -> Tensor:
     return g.emit(op, [x, np.array(axes, np.int32)], shape, keep_dims=keep)
 
 
+def _of(before: Callable[[Emitter, Tensor], Tensor], after: str = "") -> Callable[[Emitter, OnnxNode], Tensor]:
+    """The sum of what ``before`` makes of every element, and an operator over that."""
+
+    def run(g: Emitter, node: OnnxNode) -> Tensor:
+        x = node.input(0)
+        node.need(x.size > 0, "reductions of nothing; give it elements")
+        y = before(g, x)
+        y = reduced(g, "SUM", y, _axes(node), bool(node.attribute("keepdims", 1))) if _axes(node) else y
+        return g.unary(after, y) if after else y
+
+    return run
+
+
+def log_sum_exp(g: Emitter, node: OnnxNode) -> Tensor:
+    """The greatest element, and the logarithm of the sum of powers of what the others differ from it by."""
+    x, axes, keep = node.input(0), _axes(node), bool(node.attribute("keepdims", 1))
+    node.need(x.size > 0, "reductions of nothing; give it elements")
+    top = reduced(g, "REDUCE_MAX", x, axes, True)
+    total = reduced(g, "SUM", g.unary("EXP", g.binary("SUB", x, top)), axes, True)
+    y = g.binary("ADD", g.unary("LOG", total), top)
+    return y if keep else g.reshape(y, [n for d, n in enumerate(y.shape) if d not in axes])
+
+
 def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
     """The first index of the extreme along an axis; the last one is found from behind."""
 
@@ -65,9 +88,14 @@ def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
 IMPORTERS = {
     "ArgMax": _arg("ARG_MAX"),
     "ArgMin": _arg("ARG_MIN"),
+    "ReduceL1": _of(lambda g, x: g.unary("ABS", x)),
+    "ReduceL2": _of(lambda g, x: g.binary("MUL", x, x), "SQRT"),
+    "ReduceLogSum": _of(lambda g, x: x, "LOG"),
+    "ReduceLogSumExp": log_sum_exp,
     "ReduceMax": _reduction("REDUCE_MAX"),
     "ReduceMean": _reduction("MEAN"),
     "ReduceMin": _reduction("REDUCE_MIN"),
     "ReduceProd": _reduction("REDUCE_PROD"),
     "ReduceSum": _reduction("SUM"),
+    "ReduceSumSquare": _of(lambda g, x: g.binary("MUL", x, x)),
 }

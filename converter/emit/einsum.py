@@ -1,0 +1,75 @@
+"""Einstein's summation as one product of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinfer.converter.emit.dense import matmul
+from twinfer.converter.emit.emitter import Emitter
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.graph import Tensor
+
+
+def einsum(g: Emitter, equation: str, operands: Sequence[Tensor]) -> Tensor:
+    """One or two operands, every letter at most once in each; "..." stands for equal dimensions in front."""
+    terms, result = _terms(equation, [len(x.shape) for x in operands])
+    for term in (*terms, result):
+        if len(set(term)) < len(term):
+            raise UnsupportedOperatorError(f"einsum {equation!r} with a letter twice in one operand")
+    if len(operands) == 1:
+        return _arranged(g, _summed(g, operands[0], terms[0], result), _kept(terms[0], result), result)
+    if len(operands) != 2:
+        raise UnsupportedOperatorError(f"einsum {equation!r} of {len(operands)} operands; do it two by two")
+    return _product(g, [*operands], terms, result)
+
+
+def _terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The letters of every operand and of the result; those that "..." stands for are digits."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    spans = [rank - len(part.replace("...", "")) for part, rank in zip(parts, ranks, strict=True)]
+    digits = "0123456789"[: max(spans) if "..." in left else 0]
+    terms = [part.replace("...", digits[len(digits) - n :]) for part, n in zip(parts, spans, strict=True)]
+    if not arrow:
+        letters = sorted(c for c in set(left) - set(".,") if left.count(c) == 1)
+        return terms, digits + "".join(letters)
+    return terms, right.replace("...", digits)
+
+
+def _kept(term: str, *others: str) -> str:
+    return "".join(c for c in term if any(c in other for other in others))
+
+
+def _summed(g: Emitter, x: Tensor, term: str, *others: str) -> Tensor:
+    """x without the dimensions that no other term has."""
+    axes = tuple(i for i, c in enumerate(term) if all(c not in other for other in others))
+    if not axes:
+        return x
+    shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    return g.emit("SUM", [x, np.array(axes, np.int32)], shape, keep_dims=False)
+
+
+def _arranged(g: Emitter, x: Tensor, term: str, order: str) -> Tensor:
+    return g.transpose(x, [term.index(c) for c in order])
+
+
+def _product(g: Emitter, operands: list[Tensor], terms: list[str], result: str) -> Tensor:
+    """Batch, rows and depth of the one by batch, depth and columns of the other, and the result in its order."""
+    a, b = terms
+    operands = [_summed(g, operands[0], a, b, result), _summed(g, operands[1], b, a, result)]
+    a, b = _kept(a, b, result), _kept(b, a, result)
+    batch, depth = (_kept(_kept(a, b), result), "".join(c for c in a if c in b and c not in result))
+    rows, columns = ("".join(c for c in term if c not in batch + depth) for term in (a, b))
+    size = {c: n for term, x in ((a, operands[0]), (b, operands[1])) for c, n in zip(term, x.shape, strict=True)}
+
+    def extents(letters: str) -> tuple[int, ...]:
+        return tuple(size[c] for c in letters)
+
+    each = extents(batch), math.prod(extents(rows)), math.prod(extents(depth)), math.prod(extents(columns))
+    left = g.reshape(_arranged(g, operands[0], a, batch + rows + depth), (*each[0], each[1], each[2]))
+    right = g.reshape(_arranged(g, operands[1], b, batch + depth + columns), (*each[0], each[2], each[3]))
+    made = g.reshape(matmul(g, left, right), extents(batch + rows + columns))
+    return _arranged(g, made, batch + rows + columns, result)
