@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import pickle
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +24,7 @@ from torch_nets import NETS, trained  # noqa: E402
 import twinfer  # noqa: E402
 from twinfer.cli import main  # noqa: E402
 from twinfer.converter.write import write  # noqa: E402
+from twinfer.runtime.errors import ModelError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
 
 
@@ -113,6 +119,43 @@ class Unknown(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return torch.special.digamma(torch.det(x))
+
+
+class Evil:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_files_run_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch itself would run what example inputs or objects beside tensors say, and load compiled code."""
+    monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", raising=False)
+    harm, evil = tmp_path / "harm", io.BytesIO()
+    torch.save((Evil(harm),), evil)
+    torch.export.save(torch.export.export(nn.ReLU(), (torch.zeros(1, 3),)), tmp_path / "good.pt2")
+    assert twinfer.from_torch(tmp_path / "good.pt2").outputs[0].shape == (1, 3)
+    with zipfile.ZipFile(tmp_path / "good.pt2") as archive:
+        good = {name: archive.read(name) for name in archive.namelist()}
+    (inputs,) = (name for name in good if "sample_inputs" in name)
+    (config,) = (name for name in good if name.endswith("constants_config.json"))
+    entry = {"path_name": "opaque_obj_0", "use_pickle": True, "is_param": False, "tensor_meta": None}
+    pickled = {config: json.dumps({"config": {"x": entry}}).encode()}
+    folder = config.rpartition("/")[0]
+    changes = [({inputs: evil.getvalue()}, "damaged"), (pickled, "opaque_obj_0, which may run code")]
+    changes += [({f"{folder}/opaque_obj_0": pickle.dumps(Evil(harm))}, "may run code")]
+    changes += [({f"{config.partition('/')[0]}/data/aotinductor/m/m.so": b""}, "may run code")]
+    for change, message in changes:
+        with zipfile.ZipFile(tmp_path / "evil.pt2", "w") as archive:
+            for name, content in {**good, **change}.items():
+                archive.writestr(name, content)
+        with pytest.raises(ModelError, match=message):
+            twinfer.from_torch(tmp_path / "evil.pt2")
+    assert not harm.exists()
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
 
 def test_what_is_refused() -> None:
