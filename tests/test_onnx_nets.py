@@ -154,6 +154,13 @@ def test_opsets(opset: int) -> None:
         read_onnx(proto)
 
 
+def test_a_constant_that_no_memory_holds() -> None:
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["c"]), helper.make_node("Add", ["x", "c"], ["y"])]
+    proto = model(nodes, {"x": np.zeros((1, 4), np.float32)}, {"s": np.array([1 << 40, 4])}, ["y"])
+    with pytest.raises(UnsupportedOperatorError, match="ConstantOfShape"):
+        read_onnx(proto)
+
+
 def test_damaged(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(b"no model")
     for source in (b"no model", tmp_path / "net.onnx"):
