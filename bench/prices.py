@@ -10,20 +10,26 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from twinfer.aot.choice import PRICES, bodies, outputs_of, share_all, specialise, work
 from twinfer.aot.emit import emit
 from twinfer.aot.literals import identifier
 from twinfer.aot.targets import find
 from twinfer.bench.price import build_steps, instances
 from twinfer.bench.source import Source, load
+from twinfer.converter.convert import convert
 from twinfer.runtime.plan import make_plan, random_inputs
+
+#: Built-in models that are measured with int16 activations, too.
+WIDE = ("kws_float32", "ic_float32")
 
 CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
 
 HEAD = """\
-# Of every kernel in the models of `make bench-embedded`: [more bytes that a specialised body takes than a layer over a
-# shared one, bytes of the shared instance, instructions that specialising saves an element of the output, instructions
-# that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
+# Of every kernel in the models of `make bench-embedded` and two of int16: [more bytes that a specialised body takes
+# than a layer over a shared one, bytes of the shared instance, instructions that specialising saves an element of the
+# output, instructions that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
 """
 
 
@@ -58,6 +64,13 @@ def samples(source: Source, core: str) -> Iterator[Sample]:
         yield Sample(kernel, len(users), -more, found[kernel], saved, outputs, taken, effort)
 
 
+def wide(model: str) -> Source:
+    """The 16x8 twin of a built-in float model, its ranges from seeded inputs."""
+    graph, rng = load(model).graph, np.random.default_rng(1)
+    seen = {x.name: rng.standard_normal((8, *x.shape[1:]), np.float32) for x in graph.inputs}
+    return Source(model.replace("float32", "int16x8"), convert(graph, quantize="int16x8", calibration=seen))
+
+
 def table(found: Sequence[Sample]) -> str:
     """The file: means over bodies, models, outputs and work."""
     lines = [HEAD + "[kernels]"]
@@ -72,8 +85,9 @@ def table(found: Sequence[Sample]) -> str:
 
 
 def main(models: Sequence[str]) -> None:
-    """Measure the models, and write the table."""
-    found = [sample for model in models for core in CORES for sample in samples(load(model), core)]
+    """Measure the models and ``WIDE``, and write the table."""
+    sources = [*map(load, models), *map(wide, WIDE)]
+    found = [sample for source in sources for core in CORES for sample in samples(source, core)]
     PRICES.write_text(table(found), encoding="utf-8")
 
 

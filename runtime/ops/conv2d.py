@@ -207,6 +207,7 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (1, 9, 7, 4), (17, 3, 2, 4), wide, padding=padding, stride_h=2)
         yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), wide, padding=padding, dilation_h_factor=2, dilation_w_factor=3)
     yield _case(rng, (1, 2, 3, 300), (3, 1, 1, 300), wide, fused_activation_function="RELU")
+    yield _case(rng, (1, 1, 3, 1100), (3, 1, 1, 1100), wide)  # sums beyond 32 bits
     yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), wide)  # two groups
     yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer("INT16", bias=False))
     yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 4), Layer("INT16", bias_type="INT32"))

@@ -112,7 +112,7 @@ def _lower_s16(node: Node, target: Target, g: Window, macs: int) -> Call:
     """The call with int16 activations and int8 weights; in plain C a CONV_2D with as many groups as input channels."""
     w = node.constant(1)
     fast = _dsp_depthwise.depthwise_s16(node, g, w, macs) if target.dsp else None
-    if target.mve and g.in_c > 1:
+    if (target.mve or target.wide) and g.in_c > 1:  # a host's compiler makes vectors of the stand-ins
         fast = _mve_depthwise_s16.lower(node, g, w, macs)
     turned = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
     return fast or conv2d.lower_s16(node, target, g, turned, macs)
@@ -212,6 +212,7 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (2, 5, 9, 17), (3, 3), 1, wide, padding=padding, stride_h=2)
         yield _case(rng, (1, 8, 7, 3), (3, 2), 4, wide, padding=padding, dilation_w_factor=2)
     yield _case(rng, (1, 12, 9, 1), (10, 8), 8, Layer("INT16", bias=False), fused_activation_function="RELU")
+    yield _case(rng, (1, 6, 5, 9), (3, 3), 1, wide, fused_activation_function="RELU6")
     for x_shape, m in (((1, 5, 9, 16), 1), ((1, 6, 5, 3), 2), ((1, 6, 5, 1), 5)):
         yield _case(rng, x_shape, (3, 3), m, Layer("INT4"))
 

@@ -201,7 +201,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     """int16 activations, and int4 weights."""
     wide = Layer("INT16", bound=1 << 24)
-    for rows, depth, out in ((1, 1, 1), (3, 33, 17), (2, 700, 5)):
+    for rows, depth, out in ((1, 1, 1), (3, 33, 17), (2, 1100, 5)):
         yield _case(rng, (rows, depth), out, wide)
         yield _case(rng, (rows, depth), out, replace(wide, per_tensor=True), fused_activation_function="RELU6")
         yield _case(rng, (rows, depth), out, replace(wide, bias_type="INT32", per_tensor=True))
