@@ -176,6 +176,15 @@ class Emitter:
             return x
         return self.emit("SLICE", [x, np.array(begin, np.int32), np.array(size, np.int32)], tuple(size))
 
+    def slices(self, x: Tensor, ranges: Sequence[range]) -> Tensor:
+        """The elements that a range names along every dimension; steps may be negative."""
+        shape = tuple(map(len, ranges))
+        if all(r.step == 1 for r in ranges):
+            return self.part(x, [r.start for r in ranges], shape)
+        mask = sum((r.stop < 0) << i for i, r in enumerate(ranges))  # -1 would count from the end
+        limits = [np.array(v, np.int32) for v in zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)]
+        return self.emit("STRIDED_SLICE", [x, *limits], shape, end_mask=mask)
+
     def pad(self, x: Tensor, pads: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
         """Constant padding, (before, after) for every dimension, none negative."""
         if not any(map(any, pads)):

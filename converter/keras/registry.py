@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from twinfer.converter.emit.discovery import importers_in
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.keras import layers
 from twinfer.converter.keras.call import Call
@@ -30,11 +30,7 @@ NO_IMPORTER = "replace it by layers that are known, or add an importer to conver
 @cache
 def importers() -> Mapping[str, Importer]:
     """All importers by class name; those of ``keras.ops`` are called ``ops.Class``."""
-    found: dict[str, Importer] = {}
-    for module in sorted(pkgutil.iter_modules(layers.__path__), key=lambda m: m.name):
-        if not module.name.startswith("_"):
-            found.update(importlib.import_module(f"{layers.__name__}.{module.name}").IMPORTERS)
-    return found
+    return importers_in(layers)
 
 
 @cache

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+from twinfer.converter.emit.discovery import importers_in
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx import ops
 from twinfer.converter.onnx.node import OnnxNode
@@ -32,8 +31,4 @@ NO_IMPORTER = "export the model without it, or add an importer to converter/onnx
 @cache
 def importers() -> Mapping[str, Importer]:
     """All importers by operator; those outside ONNX's own domain are called ``domain:operator``."""
-    found: dict[str, Importer] = {}
-    for module in sorted(pkgutil.iter_modules(ops.__path__), key=lambda m: m.name):
-        if not module.name.startswith("_"):
-            found.update(importlib.import_module(f"{ops.__name__}.{module.name}").IMPORTERS)
-    return found
+    return importers_in(ops)

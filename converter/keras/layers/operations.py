@@ -133,22 +133,13 @@ def item(g: Emitter, call: Call) -> Tensor:
         parts[at : at + 1] = [slice(None)] * (len(x.shape) - sum(p is not None for p in parts) + 1)
     taken = [p for p in parts if p is not None]
     ranges = [_range(p, n) for p, n in zip(taken + [slice(None)] * (len(x.shape) - len(taken)), x.shape, strict=True)]
-    return g.reshape(_strided(g, x, ranges), call.shape)
+    return g.reshape(g.slices(x, ranges), call.shape)
 
 
 def _range(part: Any, extent: int) -> range:
     if isinstance(part, slice):
         return range(*part.indices(extent))
     return range(int(part) % extent, int(part) % extent + 1)
-
-
-def _strided(g: Emitter, x: Tensor, ranges: list[range]) -> Tensor:
-    shape = tuple(map(len, ranges))
-    if all(r.step == 1 for r in ranges):
-        return g.part(x, [r.start for r in ranges], shape)
-    mask = sum((r.stop < 0) << i for i, r in enumerate(ranges))  # -1 would count from the end
-    limits = [np.array(v, np.int32) for v in zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)]
-    return g.emit("STRIDED_SLICE", [x, *limits], shape, end_mask=mask)
 
 
 def where(g: Emitter, call: Call) -> Tensor:

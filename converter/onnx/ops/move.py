@@ -43,12 +43,7 @@ def slice_(g: Emitter, node: OnnxNode) -> Tensor:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         at = positive(node, axis, len(x.shape))
         ranges[at] = range(*slice(start, end, step).indices(x.shape[at]))
-    shape = tuple(map(len, ranges))
-    if all(r.step == 1 for r in ranges):
-        return g.part(x, [r.start for r in ranges], shape)
-    mask = sum((r.stop < 0) << i for i, r in enumerate(ranges))  # -1 would count from the end
-    limits = [np.array(v, np.int32) for v in zip(*((r.start, r.stop, r.step) for r in ranges), strict=True)]
-    return g.emit("STRIDED_SLICE", [x, *limits], shape, end_mask=mask)
+    return g.slices(x, ranges)
 
 
 def pad(g: Emitter, node: OnnxNode) -> Tensor:
