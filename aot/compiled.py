@@ -18,8 +18,8 @@ class CompiledModel(Interpreter):
 
     The first ``allocate_tensors()`` for given input shapes compiles, or takes the library from the user's cache
     folder; ToolError if no C compiler is installed or it fails. With ``on_call`` it runs layer by layer.
-    Until then may be set: ``optimize``, "speed", "balanced" or "size"; ``weights``, how constant weights are stored: as
-    in the "file", "plain", "lut", "huffman", "bitmap" or, of every layer the smallest, "auto"; and ``decode``, when
+    Until then may be set: ``optimize``, "speed", "balanced" or "size"; ``weights``, how constant weights are stored:
+    as in the "file", "plain", "lut", "huffman", "bitmap" or, of every layer the smallest, "auto"; and ``decode``, when
     they are decoded: before their "layer" or at the "start".
     """
 

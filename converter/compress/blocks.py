@@ -51,8 +51,8 @@ def block(text: str) -> Block:
 
 
 def zeros(sparsity: float, size: int) -> int:
-    """The least number of zeros among ``size`` weights that is a share of ``sparsity`` or more."""
-    return math.ceil(Fraction(sparsity).limit_denominator(1 << 20) * size)
+    """The least number of zeros among ``size`` weights that is a share of ``sparsity``, as it is written, or more."""
+    return math.ceil(Fraction(repr(float(sparsity))) * size)
 
 
 def energies(squares: NDArray[np.float64], shape: Block) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
