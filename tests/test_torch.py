@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import zipfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from needs import needs
 
 torch = needs("torch", "onnxscript")
 
-from onnx_tools import by_litert, by_ours, compare, run  # noqa: E402
+from onnx_tools import as_litert, compare, run  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_nets import NETS, trained  # noqa: E402
 
@@ -26,13 +25,6 @@ from twinfer.cli import main  # noqa: E402
 from twinfer.converter.write import write  # noqa: E402
 from twinfer.runtime.errors import ModelError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
-
-
-@cache
-def exported(name: str) -> tuple[Any, tuple[Any, ...], Graph]:
-    """Network, inputs, and what ``from_torch`` makes of them: an export takes a second."""
-    net, inputs = trained(NETS[name])
-    return net, inputs, twinfer.from_torch(net, inputs)
 
 
 def by_torch(net: Any, inputs: tuple[Any, ...]) -> list[np.ndarray]:
@@ -45,45 +37,46 @@ def fed(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
     return {t.name: x.numpy() for t, x in zip(graph.inputs, inputs, strict=True)}
 
 
+#: What goes channels last, and what is quantised: an export takes a second, so a network has one test.
+CHANNELS_LAST: dict[str, bool | str] = {
+    **dict.fromkeys(("resnet", "mobilenet", "ds_cnn", "unet"), True),
+    "motion": "input",
+}
+INT8 = ("resnet", "mobilenet", "motion", "gru", "transformer")
+
+
 @pytest.mark.parametrize("name", NETS)
-def test_float(name: str) -> None:
-    net, inputs, graph = exported(name)
-    compare(run(twinfer.convert(graph), fed(graph, inputs)), by_torch(net, inputs), 2e-5)
+def test_net(name: str) -> None:
+    net, inputs = trained(NETS[name])
+    graph, want = twinfer.from_torch(net, inputs), by_torch(net, inputs)
+    compare(run(twinfer.convert(graph), fed(graph, inputs)), want, 2e-5)
+    if name in CHANNELS_LAST:
+        without_transposes(graph, CHANNELS_LAST[name], inputs[0].numpy(), want[0])
+    if name in INT8:
+        in_int8(graph, inputs, want[0])
 
 
-@pytest.mark.parametrize("name", ["resnet", "mobilenet", "ds_cnn", "unet"])
-def test_images_without_transposes(name: str) -> None:
-    """With channels last at both ends none is left."""
-    net, inputs, graph = exported(name)
-    graph = twinfer.convert(graph, channels_last=True)
-    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
-    feeds = {graph.inputs[0].name: np.ascontiguousarray(inputs[0].numpy().transpose(0, 2, 3, 1))}
-    want = [w.transpose(0, 2, 3, 1) if w.ndim == 4 else w for w in by_torch(net, inputs)]
-    compare(run(graph, feeds), want, 2e-5)
+def laid_out(value: np.ndarray, rank: int) -> np.ndarray:
+    """Channels last, if it is of this rank."""
+    return np.ascontiguousarray(np.moveaxis(value, 1, -1)) if value.ndim == rank else value
 
 
-def test_series_channels_last_by_name() -> None:
-    net, inputs, graph = exported("motion")
-    name = graph.inputs[0].name
-    graph = twinfer.convert(graph, channels_last=[name])
-    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
-    compare(run(graph, {name: np.ascontiguousarray(inputs[0].numpy().transpose(0, 2, 1))}), by_torch(net, inputs), 2e-5)
+def without_transposes(graph: Graph, which: bool | str, x: np.ndarray, want: np.ndarray) -> None:
+    """With channels last at both ends no TRANSPOSE is left, and the values are those of before."""
+    made = twinfer.convert(graph, channels_last=which)
+    assert "TRANSPOSE" not in {node.op for node in made.nodes}
+    compare(run(made, {made.inputs[0].name: laid_out(x, x.ndim)}), [laid_out(want, x.ndim)], 2e-5)
     with pytest.raises(twinfer.InvalidArgumentError, match=r"called 'z'; those of three"):
-        twinfer.convert(exported("motion")[2], channels_last="z")
+        twinfer.convert(graph, channels_last="z")
 
 
-@pytest.mark.parametrize("name", ["resnet", "mobilenet", "motion", "gru", "transformer"])
-def test_int8_runs_here_and_in_litert(name: str) -> None:
-    net, inputs, graph = exported(name)
+def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
+    """All in integers, here and in LiteRT, and near the floats."""
     rng = np.random.default_rng(3)
-    shape = (8, *inputs[0].shape[1:]) if inputs[0].shape[0] == 1 else (8, *inputs[0].shape)
-    samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(shape[0])]
+    samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(8)]
     made = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")
-    feeds = fed(made, inputs)
-    ours, theirs = by_ours(made, feeds), by_litert(made, feeds)
-    np.testing.assert_array_equal(ours[0], theirs[0])
-    (want,) = by_torch(net, inputs)
-    assert np.abs(ours[0] - want).mean() < 0.1 * np.abs(want).max()
+    assert not any(t.type == "FLOAT32" for node in made.nodes[1:-1] for t in node.outputs)
+    assert np.abs(as_litert(made, fed(made, inputs), 4) - want).mean() < 0.1 * np.abs(want).max()
 
 
 def test_programs_and_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
