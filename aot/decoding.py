@@ -29,22 +29,28 @@ def at_start(plan: Plan) -> Iterator[tuple[int, str, Call]]:
         yield number[step.node], "codes" if len(step.call.inputs) > 2 else "table", step.call
 
 
-def invocation(call: Call, pointer: Pointer, invoke: str, scratch: str, sliced: bool = False) -> list[str]:
-    """The lines of one call; ``invoke`` is its beginning up to ``in``."""
-    strides = iter(call.strides if sliced and call.strides else [0] * (len(call.inputs) + len(call.outputs)))
-    inputs = [advanced(pointer(arg), next(strides)) for arg in call.inputs]
-    outputs = [advanced(pointer(arg), next(strides)) for arg in call.outputs]
+def with_rest(plan: Plan) -> frozenset[int]:
+    """The steps that make a second call for the channels that remain: both should be to one body."""
+    decoding = ((i, step.call.decode) for i, step in enumerate(plan.steps))
+    return frozenset(i for i, decode in decoding if decode is not None and decode.rest is not None)
+
+
+def invocation(call: Call, pointer: Pointer, invoke: str, scratch: str, part: str = "0") -> list[str]:
+    """The lines of one call, for slice ``part``; ``invoke`` is its beginning up to ``in``."""
+    strides = iter(call.strides or [0] * (len(call.inputs) + len(call.outputs)))
+    inputs = [advanced(pointer(arg), next(strides), part) for arg in call.inputs]
+    outputs = [advanced(pointer(arg), next(strides), part) for arg in call.outputs]
     lines = [f"const void *const in[] = {{{wrapped(inputs, ' ' * 8).strip()}}};"] if inputs else []
     lines.append(f"void *const out[] = {{{wrapped(outputs, ' ' * 8).strip()}}};")
     return [*lines, f"{invoke}{'in' if inputs else 'NULL'}, out, {scratch});"]
 
 
-def advanced(pointer: str, stride: int) -> str:
+def advanced(pointer: str, stride: int, part: str) -> str:
     """An address that moves by ``stride`` bytes from slice to slice."""
-    if not stride:
+    if not stride or part == "0":
         return pointer
     base = pointer if pointer.startswith("arena") else f"(const unsigned char *){pointer}"
-    return f"{base} + {stride} * {PART}" if stride > 1 else f"{base} + {PART}"
+    return f"{base} + {part}" if stride == 1 else f"{base} + {stride}" if part == "1" else f"{base} + {stride} * {part}"
 
 
 def block(lines: list[str]) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Literal, get_args
 from twinfer.aot import guard as guards
 from twinfer.aot.choice import Policy, cold, default_policy, share_all
 from twinfer.aot.data import Constants, data_header, data_source
+from twinfer.aot.decoding import with_rest
 from twinfer.aot.headers import closure, headers_of
 from twinfer.aot.interface import header, sizes, static_source
 from twinfer.aot.layers import Layers, kernel_counts
@@ -96,7 +97,7 @@ def emit(
         raise InvalidArgumentError(f"mode {mode!r} does not exist, only {', '.join(get_args(Mode))}")
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
-    shared = (policy or default_policy(plan.target) if mode == "compiled" else share_all)(plan)
+    shared = (policy or default_policy(plan.target) if mode == "compiled" else share_all)(plan) | with_rest(plan)
     steps = _compiled(plan, name, constants, shared) if mode == "compiled" else _interpreted(plan, name, constants)
     steps = _guarded(plan, name, steps) if guard and plan.steps else steps
     banner = f"/* {name}: made by twinfer {version()} for target {_wanted(plan, mode)}. Do not edit. */"

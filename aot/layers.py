@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinfer.aot.data import Constants
-from twinfer.aot.decoding import at_start, block, decoders, invocation, loop
+from twinfer.aot.decoding import PART, at_start, block, decoders, invocation, loop
 from twinfer.aot.literals import block_comment, comment, grouped, identifier, scalar, wrapped
 from twinfer.kernels_c import ffi
 from twinfer.runtime.graph import Tensor
@@ -95,6 +95,8 @@ class Layers:
         step = self._plan.steps[i]
         text = [block_comment(self._describe(i, step)), self._params_text(i)]
         text += [self._decoder_params(i, word, call) for word, call in decoders(step)]
+        if step.call.decode is not None and step.call.decode.rest is not None:
+            text.append(self._decoder_params(i, "rest", step.call.decode.rest))
         return "\n".join(part for part in text if part)
 
     def params(self, i: int) -> str:
@@ -137,20 +139,29 @@ class Layers:
     def _function(self, i: int, step: Step, symbol: str) -> str:
         call = step.call
         slices = call.decode.slices if call.decode else 1
-        scratch = f"arena + {step.scratch}" if call.scratch else "NULL"
-        lines = invocation(call, self._pointer, self._invoke(i), scratch, slices > 1)
-        before = {word: block(self._decoder(i, word, c, slices > 1)) for word, c in decoders(step)}
-        lines = [*before.get("table", []), *loop([*before.get("codes", []), *lines], slices)]
+        part = PART if slices > 1 else "0"
+        lines = invocation(call, self._pointer, self._invoke(i), _scratch(step), part)
+        before = {word: block(self._decoder(i, word, c, part)) for word, c in decoders(step)}
+        lines = [*before.get("table", []), *loop([*before.get("codes", []), *lines], slices), *self._rest(i, step)]
         head = f"{self._storage([i])} void {symbol}(unsigned char *arena) {{"
         return "\n".join([head, *(f"    {line}" for line in lines), "}"])
 
-    def _decoder(self, i: int, word: str, call: Call, sliced: bool = False) -> list[str]:
+    def _rest(self, i: int, step: Step) -> list[str]:
+        """The blocks that decode and compute the channels that remain behind the slices."""
+        decode = step.call.decode
+        if decode is None or decode.rest is None:
+            return []
+        invoke = f"{self.instance(i)}(&{self.decoder_params(i, 'rest')}, "
+        lines = invocation(decode.rest, self._pointer, invoke, _scratch(step), "1")
+        return [*block(self._decoder(i, "codes", decode.codes, str(decode.slices))), *block(lines)]
+
+    def _decoder(self, i: int, word: str, call: Call, part: str = "0") -> list[str]:
         """The lines that call what decodes for step ``i``."""
         invoke = f"{self._name}_{call.kernel}(&{self.decoder_params(i, word)}, "
-        return invocation(call, self._pointer, invoke, "NULL", sliced)
+        return invocation(call, self._pointer, invoke, "NULL", part)
 
     def decoder_params(self, i: int, word: str) -> str:
-        """The name of the params of what decodes for step ``i``."""
+        """The name of the params of what decodes for step ``i``, or of its ``rest``."""
         return f"{self._name}_{i}_{word}_params"
 
     def _decoder_params(self, i: int, word: str, call: Call) -> str:
@@ -169,7 +180,9 @@ class Layers:
         macs = f", {grouped(call.macs)} MACs" if call.macs else ""
         lines = [f"Layer {i}: {comment(node.op)}, operator {node.index} of the model; {call.kernel}{macs}"]
         lines += [f"  weights: {comment(c.note, 300)}" for word, c in decoders(step) if word == "codes"]
-        lines += [f"  {call.decode.slices} slices of the channels, one by one"] if call.decode and call.strides else []
+        lines += (
+            [f"  {len(call.sequence) // 2} slices of the channels, one by one"] if call.decode and call.strides else []
+        )
         lines += [f"  in  {self._place(arg)}" for arg in call.inputs if arg is not None]
         lines += [f"  out {self._place(arg)}" for arg in call.outputs]
         if call.scratch:
@@ -181,6 +194,10 @@ class Layers:
             return f"{arg.dtype.name}{list(arg.shape)}: {self._constants.symbol(arg) or 'empty'}"
         where = self._constants.symbol(arg.data) or "empty" if arg.data is not None else span(self._plan, arg)
         return f'"{comment(arg.name)}" {arg.type}{list(arg.shape)}: {where}'
+
+
+def _scratch(step: Step) -> str:
+    return f"arena + {step.scratch}" if step.call.scratch else "NULL"
 
 
 def span(plan: Plan, tensor: Tensor) -> str:

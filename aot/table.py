@@ -14,7 +14,13 @@ from twinfer.aot.layers import Layers
 from twinfer.aot.literals import wrapped
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array, Call
-from twinfer.runtime.plan import Plan
+from twinfer.runtime.plan import Plan, Step
+
+
+def _rows(step: Step) -> tuple[Call, ...]:
+    """The calls of a step that have a row: one for the channels that remain is the last."""
+    decode = step.call.decode
+    return (*step.call.calls, decode.rest) if decode is not None and decode.rest is not None else step.call.calls
 
 
 class Table:
@@ -28,7 +34,7 @@ class Table:
         self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
         self._constants = constants
         self._numbers: dict[str, int] = {}
-        self._calls = [(i, call) for i, step in enumerate(plan.steps) for call in step.call.calls]
+        self._calls = [(i, call) for i, step in enumerate(plan.steps) for call in _rows(step)]
         self._codes = [self._pointers(call) for _, call in self._calls]
         self._coded = len(self._calls) > len(plan.steps)
         self.symbol = f"{name}_layer"
@@ -82,12 +88,12 @@ static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
         """What is beside the rows where weights are coded."""
         name = self._name
         strides = ",\n".join(wrapped([str(n) for n in call.strides or [0] * width]) for call, width in self._widths())
-        layers = wrapped([f"{{{first}, {once}, {slices}}}" for first, once, slices in self._spans()])
+        layers = wrapped([f"{{{', '.join(map(str, span))}}}" for span in self._spans()])
         return f"""/* By how many bytes the pointers move from slice to slice. */
 static const int32_t {name}_strides[] = {{
 {strides},
 }};
-/* Of every layer the first row, how many run once, and for how many slices the next two do. */
+/* Of every layer the first row, how many run once, for how many slices the next two do, whether there is a rest. */
 static const tw_layer {name}_layers[] = {{
 {layers},
 }};
@@ -98,13 +104,14 @@ static const tw_table {name}_rows = {{{name}_table, {name}_pointers, {name}_stri
         """Every row's call, and how many pointers it has."""
         return ((call, len(codes)) for (_, call), codes in zip(self._calls, self._codes, strict=True))
 
-    def _spans(self) -> Iterator[tuple[int, int, int]]:
+    def _spans(self) -> Iterator[tuple[int, ...]]:
         first = 0
         for step in self._plan.steps:
             rows, decode = len(step.call.calls), step.call.decode
-            sliced = decode is not None and decode.slices > 1
-            yield first, rows - 2 * sliced, decode.slices if decode is not None and sliced else 0
-            first += rows
+            sliced = decode is not None and bool(step.call.strides)
+            rest = int(decode is not None and decode.rest is not None)
+            yield first, rows - 2 * sliced, decode.slices if decode is not None and sliced else 0, rest
+            first += rows + rest
 
     def _rows(self) -> Iterator[str]:
         at = 0
@@ -115,7 +122,8 @@ static const tw_table {name}_rows = {{{name}_table, {name}_pointers, {name}_stri
     def _row(self, i: int, call: Call, at: int) -> str:
         step, kernel = self._plan.steps[i], f"{self._name}_{call.kernel}"
         words = [word for word, decoder in decoders(step) if decoder is call]
-        params = self._layers.decoder_params(i, words[0]) if words else self._layers.params(i)
+        own = "rest" if call is not step.call and not words else "".join(words)
+        params = self._layers.decoder_params(i, own) if own else self._layers.params(i)
         counts = f"{len(call.inputs)}, {len(call.outputs)}"
         scratch = 0 if words else step.scratch
         return f"{{{kernel}, &{params}, {self._name}_pointers + {at}, {scratch}, {counts}}}"

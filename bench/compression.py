@@ -34,7 +34,6 @@ from twinfer.bench.quantisers import INPUT, run_twinfer
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
 from twinfer.converter.write import write
-from twinfer.runtime.coding import DECODER_BYTES, LAYER_BYTES, USUAL_BYTES
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
@@ -101,10 +100,7 @@ SETTINGS = tuple(_settings())
 def flash(graph: Graph, coding: str) -> int:
     """Bytes of flash of the constants as they are emitted for ``CARD``, with the decoders and what calls them."""
     plan = make_plan(graph, find(CARD).target.storing(coding))
-    decoding = [step.call.calls[:-1] for step in plan.steps if step.call.decode]
-    decoders = {call.kernel for calls in decoding for call in calls}
-    code = sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in decoders) + LAYER_BYTES * len(decoding)
-    return plan.constant_bytes + code
+    return plan.constant_bytes + plan.decoding_bytes
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
@@ -120,6 +120,7 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
 
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     """``convert`` with what it saw on the way."""
+    only_known(how, How)
     recipe = _recipe(how)
     _check(how, recipe)
     passes, samples = how.get("passes"), how.get("calibration")
@@ -137,6 +138,15 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
         fitted_by = _fed(made, samples) if samples is not None and how.get("compensate") else None
         made = replace(made, graph=cluster(made.graph, recipe, fitted_by, how.get("progress")))
     return made
+
+
+def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:
+    """InvalidArgumentError for an argument that the TypedDict ``arguments`` does not have: type checkers see it, Python
+    does not."""
+    if unknown := sorted(set(given) - set(arguments.__annotations__)):
+        raise InvalidArgumentError(
+            f"there is no argument {unknown[0]!r}; there are: {', '.join(arguments.__annotations__)}"
+        )
 
 
 def _quantized(made: Conversion, samples: Samples, how: How) -> Conversion:

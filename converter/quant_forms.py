@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.converter.affine import data_range
+from twinfer.converter.affine import MOST_SCALE, Range, data_range
 from twinfer.converter.calibrate import Calibration
 from twinfer.converter.quant_rules import RULES, Rule
 from twinfer.converter.quant_states import STATEFUL, is_quantisable
@@ -22,10 +22,12 @@ _STEPS = 255
 def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
     """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
 
-    Without ``seen`` divisors are taken to be far enough from 0.
+    Without ``seen`` divisors are taken to be far enough from 0, and other values of a size that has steps.
     """
     rule = RULES.get(node.op)
-    if rule is None or wanted.precision == "float" or not _is_float(node, rule) or not _divides(node, rule, seen):
+    if rule is None or wanted.precision == "float" or not _is_float(node, rule):
+        return replace(wanted, precision="float")
+    if not _divides(node, rule, seen) or not _has_steps(node, rule, seen):
         return replace(wanted, precision="float")
     if wanted.precision == "int16x8":
         return wanted if rule.int16 and _has_kernel(node, rule, "INT16") else replace(wanted, precision="float")
@@ -53,11 +55,26 @@ def _divides(node: Node, rule: Rule, seen: Calibration | None) -> bool:
     """Whether the divisor, if there is one, was never seen within two steps of 0."""
     if rule.divisor is None or seen is None:
         return True
-    tensor = node.input(rule.divisor)
-    if tensor.data is None and (tensor not in seen or not seen[tensor].count):
+    limits = _limits(node.input(rule.divisor), seen)
+    if limits is None:
         return False
-    low, high = data_range(tensor) if tensor.data is not None else (seen[tensor].low, seen[tensor].high)
+    low, high = limits
     return max(low, -high) > 2 * (max(high, 0.0) - min(low, 0.0)) / _STEPS
+
+
+def _has_steps(node: Node, rule: Rule, seen: Calibration | None) -> bool:
+    """Whether no value is beyond what a scale can reach: the -infinity by which attention is masked is, and beside it
+    everything else would round to 0."""
+    tensors = (*(node.input(i) for i in rule.values(node)), *node.outputs)
+    ranges = (_limits(t, seen or {}) for t in tensors if t.type == "FLOAT32")
+    return all(limits is None or max(-limits[0], limits[1]) <= MOST_SCALE * _STEPS for limits in ranges)
+
+
+def _limits(tensor: Tensor, seen: Calibration) -> Range | None:
+    """Least and greatest value of a tensor, None if that is not known."""
+    if tensor.data is not None:
+        return data_range(tensor)
+    return (seen[tensor].low, seen[tensor].high) if tensor in seen and seen[tensor].count else None
 
 
 def _has_kernel(node: Node, rule: Rule, type: str) -> bool:

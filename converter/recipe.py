@@ -116,7 +116,7 @@ class Rule:
             raise InvalidArgumentError("it matches nothing: give name (a regular expression), operator, or both")
         try:
             re.compile(self.name or "")
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise InvalidArgumentError(f"name {self.name!r} is no regular expression: {error}") from None
 
     def matches(self, operator: str, names: Iterable[str]) -> bool:
@@ -171,9 +171,9 @@ def recipe(tables: Mapping[str, Any], default: Choice = Choice()) -> Recipe:
 def read_recipe(path: str | os.PathLike[str], default: Choice = Choice()) -> Recipe:
     """The recipe of a .toml or .json file; InvalidArgumentError for one that cannot be read or is wrong."""
     try:
-        text = Path(path).read_text()
+        text = Path(path).read_text(encoding="utf-8")
         tables = json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{path}: cannot be read as a recipe: {error}") from None
     if not isinstance(tables, dict):
         raise InvalidArgumentError(f"{path}: a recipe is a table with a list 'rule', not a {type(tables).__name__}")

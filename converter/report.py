@@ -31,6 +31,16 @@ BARS = 32
 PERFECT_DB = 300.0
 
 
+def decibels(signal: float, noise: float) -> float:
+    """Energies as a ratio in dB, of ``PERFECT_DB`` at most either way: the least without signal, and for noise that is
+    no number."""
+    if noise == 0:
+        return PERFECT_DB
+    if signal == 0 or not math.isfinite(noise):
+        return -PERFECT_DB
+    return min(PERFECT_DB, max(-PERFECT_DB, 10 * (math.log10(signal) - math.log10(noise))))
+
+
 @dataclass(frozen=True)
 class TensorReport:
     """One tensor over all samples: the float graph's values beside what the quantised graph's integers stand for.
@@ -95,10 +105,11 @@ class _Sums:
 
     def add(self, real: Array, made: NDArray[np.float64]) -> None:
         x, y = real.astype(np.float64).reshape(-1), made.reshape(-1)
-        self.signal += float(x @ x)
-        self.other += float(y @ y)
-        self.cross += float(x @ y)
-        self.noise += float((x - y) @ (x - y))
+        with np.errstate(invalid="ignore", over="ignore"):  # what stays float may divide by a step that is 0
+            self.signal += float(x @ x)
+            self.other += float(y @ y)
+            self.cross += float(x @ y)
+            self.noise += float((x - y) @ (x - y))
         self.count += x.size
 
     def merge(self, other: _Sums) -> None:
@@ -110,13 +121,11 @@ class _Sums:
 
     @property
     def snr_db(self) -> float:
-        if self.noise == 0:
-            return PERFECT_DB
-        return min(PERFECT_DB, 10 * math.log10(self.signal / self.noise)) if self.signal else -PERFECT_DB
+        return decibels(self.signal, self.noise)
 
     @property
     def cosine(self) -> float:
-        if self.signal == 0 or self.other == 0:
+        if self.signal == 0 or self.other == 0 or not math.isfinite(self.other):
             return 1.0 if self.signal == self.other else 0.0
         return min(1.0, self.cross / math.sqrt(self.signal) / math.sqrt(self.other))
 

@@ -74,11 +74,12 @@ def _checked(source: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
 def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
     """The arrays of a .npz or .npy file; the latter is the value of a graph's only input."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            with found:
-                return {name: found[name] for name in found.files}
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if not isinstance(found, np.ndarray):
+                with found:
+                    return {name: found[name] for name in found.files}
+    except Exception as error:  # whatever NumPy, zipfile and zlib meet in a damaged file; too little memory for it
         raise InvalidArgumentError(f"{path}: cannot be read as a .npy or .npz file: {error}") from None
     if len(graph.inputs) != 1:
         names = ", ".join(repr(t.name) for t in graph.inputs)
@@ -89,7 +90,8 @@ def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
 def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Arrays with the samples along their first axis, cut into samples."""
     inputs = {t.name for t in graph.inputs}
-    whole = {name: np.asarray(value) for name, value in arrays.items() if name in inputs or name != LABELS}
+    wanted = {name: value for name, value in arrays.items() if name in inputs or name != LABELS}
+    whole = {name: _array(value, f"input {name!r}") for name, value in wanted.items()}
     if set(whole) != inputs:
         raise _misnamed(graph, whole, "the data")
     counts = {name: len(value) if value.ndim else 0 for name, value in whole.items()}
@@ -100,6 +102,13 @@ def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]
         yield {name: value[i] for name, value in whole.items()}
 
 
+def _array(given: Any, where: str) -> Array:
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError) as error:  # lists of different lengths, above all
+        raise InvalidArgumentError(f"{where}: is no array: {error}") from None
+
+
 def _misnamed(graph: Graph, given: Iterable[str], what: str) -> InvalidArgumentError:
     have, want = ", ".join(sorted(map(repr, given))), ", ".join(sorted(repr(t.name) for t in graph.inputs))
     return InvalidArgumentError(f"{what} must hold the model's inputs {want}, not {have or 'none'}")
@@ -107,10 +116,10 @@ def _misnamed(graph: Graph, given: Iterable[str], what: str) -> InvalidArgumentE
 
 def _value(tensor: Tensor, given: Any, i: int) -> Array:
     """The value in the tensor's shape and dtype."""
-    value = np.asarray(given)
+    where = f"sample {i}, input {tensor.name!r}"
+    value = _array(given, where)
     if value.shape == tensor.shape[1:] and tensor.shape[:1] == (1,):
         value = value[None]
-    where = f"sample {i}, input {tensor.name!r}"
     if value.shape != tensor.shape:
         short = f" or {list(tensor.shape[1:])}" if tensor.shape[:1] == (1,) else ""
         raise InvalidArgumentError(f"{where}: shape {list(value.shape)}, the model takes {list(tensor.shape)}{short}")

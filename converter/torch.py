@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 #: What torch is asked to write: the first opset with GELU, and the one its own translations are made for.
 OPSET = 20
+
+#: How files and folders begin that torch keeps objects in which are no tensors, and compiled code.
+_OBJECTS = ("custom_obj_", "opaque_obj_", "aotinductor")
 
 #: A module, a program of ``torch.export.export``, or the path of one that ``torch.export.save`` wrote (.pt2).
 Source = Any
@@ -39,7 +44,8 @@ def from_torch(
     ``example_inputs``: a tensor or a tuple of them, as the module is called; the model is made for their shapes and
     types (float32, int32, int64 or bool), the first dimension included. The module is exported in evaluation mode,
     whatever mode it is in, and left as it was. A ``torch.export.ExportedProgram``, or the path of one (.pt2), has its
-    example inputs already; export it from a module in evaluation mode (``model.eval()``).
+    example inputs already; export it from a module in evaluation mode (``model.eval()``). Of a file tensors alone are
+    unpickled; one with objects of other classes, which could run code, is refused.
     ``input_names`` and ``output_names``: what inputs and outputs are called; without them as the arguments of
     ``forward``, and as torch calls its results. ``shapes`` gives inputs that a program leaves dynamic a static shape
     by name. Inputs and outputs keep torch's layout, images NCHW:
@@ -71,10 +77,46 @@ def _loaded(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     if not os.path.isfile(path):
         raise InvalidArgumentError(f"{os.fspath(path)}: there is no such file")
     try:
-        with _quiet():
+        _refuse_objects(path)
+        with _quiet(), _weights_only():
             return torch.export.load(path)
+    except TwinferError:
+        raise
     except Exception as error:  # whatever torch meets in a file that it did not write
         raise ModelError(f"{os.fspath(path)} is no program of torch.export.save, or damaged") from error
+
+
+def _refuse_objects(path: str | os.PathLike[str]) -> None:
+    """ModelError for an archive with pickled objects beside tensors, or with compiled code: both run what they like."""
+    with zipfile.ZipFile(path) as archive:
+        configs = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".json")]
+        texts = [*archive.namelist(), *(text for config in configs for text in _texts(json.loads(config)))]
+    if found := [text for text in texts if any(part.startswith(_OBJECTS) for part in text.split("/"))]:
+        raise ModelError(f"{os.fspath(path)} holds {found[0]}, which may run code: export a module of tensors alone")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in what JSON holds."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """torch unpickles tensors and nothing else: else example inputs in a .pt2 file could run code of their own."""
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _inputs(module: Source, given: Any) -> tuple[Any, ...]:

@@ -5,9 +5,10 @@
 #include "run.h"
 
 /* A layer: `once` rows of the table, the first one's number `first`, which run once; then, for every slice, the two that
- * follow, a decoder and the layer itself. */
+ * follow, a decoder and the layer itself; then, if there is a rest, the decoder for one slice more, and the row behind,
+ * as for slice 1. */
 typedef struct {
-    uint16_t first, once, slices;
+    uint16_t first, once, slices, rest;
 } tw_layer;
 
 /* A table of all layers' rows. strides: by how many bytes every pointer moves from slice to slice. */
@@ -39,6 +40,9 @@ TW_INLINE void tw_run_layer(const tw_table *t, const tw_layer *layer, unsigned c
     for (int32_t i = 0; i < layer->once; ++i) tw_run_slice(t, step++, 0, arena, in, out);
     for (int32_t slice = 0; slice < layer->slices; ++slice)
         for (int j = 0; j < 2; ++j) tw_run_slice(t, step + j, slice, arena, in, out);
+    if (layer->rest == 0) return;
+    tw_run_slice(t, step, layer->slices, arena, in, out);
+    tw_run_slice(t, step + 2, 1, arena, in, out);
 }
 
 #endif

@@ -21,15 +21,15 @@ from twinfer.runtime.target import Target
 #: Bytes of decoded weights that a slice of a layer should not exceed.
 SLICE_BYTES = 2048
 
-#: Bytes of a decoder on Cortex-M4, with the helpers that it shares; the others', which differ little; and those of what
-#: calls decoders for one layer. Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
+#: Bytes of a decoder on Cortex-M4, with the helpers that it shares; the others', which differ little; and those of
+#: every call of one. Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
 DECODER_BYTES: Mapping[str, int] = {
     "tw_decode_lut_pairs": 90,
     "tw_decode_huffman_table": 190,
     "tw_decode_huffman": 340,
     "tw_decode_bitmap": 340,
 }
-USUAL_BYTES, LAYER_BYTES = 200, 100
+USUAL_BYTES, CALL_BYTES = 200, 50
 
 #: Share of a layer's bytes by which a coding has to be the smallest if it decodes slower than a table of values does.
 SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
@@ -65,28 +65,54 @@ class _Layer:
             return None
         return np.concatenate([rows[:, : w.head], rows[:, rows.shape[1] - w.tail :]], axis=1).reshape(-1)
 
-    def blocks(self, slices: int) -> Blocks:
-        """The weights, int8 [slices, rows, n]; those of one row are filled up to a multiple of 8 by the last one."""
-        rows, w = self.rows, self.layout
-        body = np.ascontiguousarray(rows[:, w.head : rows.shape[1] - w.tail])
-        if w.halves:
-            half = body.view("<i2").astype(np.int32)
-            low = half.astype(np.int8)
-            body = np.stack([low, (half - low) >> 8], axis=-1).astype(np.int8)
-        made: Blocks = body.reshape(slices, w.rows, -1)
+    def blocks(self, channels: int) -> Blocks:
+        """The weights in slices of so many channels (0: whole), int8 [slices, rows, n].
+
+        Those of one row are filled up to a multiple of 8 by the last one; so is a slice of the channels that remain.
+        """
+        w, body = self.layout, self._weights()
+        if channels:
+            share, unit = body.size // self.shares, w.unit
+            body = body.reshape(-1)
+            full = body[: self.out // unit * unit * share].reshape(-1, channels * share)
+            rest = body[None, body.size - unit * share :] if self.out % unit else full[:0]
+            missing = full.shape[1] - rest.shape[1]
+            body = np.concatenate([full, np.pad(rest, ((0, 0), (0, missing)), mode="edge")])
+        made: Blocks = body.reshape(len(body) if channels else 1, w.rows, -1)
         missing = -made.shape[2] % 8 if w.rows == 1 else 0
         return np.pad(made, ((0, 0), (0, 0), (0, missing)), mode="edge")
+
+    def _weights(self) -> Blocks:
+        """All weights as bytes, int8 [rows, n]."""
+        rows, w = self.rows, self.layout
+        body = np.ascontiguousarray(rows[:, w.head : rows.shape[1] - w.tail])
+        if not w.halves:
+            return body
+        half = body.view("<i2").astype(np.int32)
+        low = half.astype(np.int8)
+        return np.stack([low, (half - low) >> 8], axis=-1).astype(np.int8).reshape(w.rows, -1)
+
+    @property
+    def out(self) -> int:
+        """Output channels, where it may be cut."""
+        return int(self.call.params.get("out", 0))  # type: ignore[arg-type]
+
+    @property
+    def shares(self) -> int:
+        """Channels that the weights hold, those that fill them up included."""
+        unit = self.layout.unit
+        return self.out if self.layout.overlap else -(-self.out // unit) * unit
 
     def channels(self) -> int:
         """Channels of a slice: as many as ``SLICE_BYTES`` hold, or four, which kernels take at a time, or the fewest; 0
         where it is not to be cut."""
-        out, unit = _out(self.call), self.layout.unit
-        if not unit or self.call.params.get("batches") != 1:
+        unit = self.layout.unit
+        if not unit or self.call.params.get("batches") != 1 or self.array.nbytes <= SLICE_BYTES:
             return 0
-        fits = [n for n in range(unit, out, unit) if out % n == 0]
-        small = [n for n in fits if n <= 4 or n * self.array.nbytes // out <= SLICE_BYTES]
-        whole = self.array.nbytes <= SLICE_BYTES or not fits
-        return 0 if whole else max(small, default=fits[0])
+        full = self.out // unit * unit
+        fits = [n for n in range(unit, full + 1, unit) if full % n == 0 and n < self.out]
+        small = [n for n in fits if n <= 4 or n * self.array.nbytes // self.shares <= SLICE_BYTES]
+        return max(small, default=fits[0] if fits else 0)
 
 
 @dataclass(frozen=True)
@@ -99,7 +125,8 @@ class _Option:
 
     @property
     def slices(self) -> int:
-        return _out(self.layer.call) // self.channels if self.channels else 1
+        """How many of them, but for one of the channels that remain."""
+        return self.layer.out // self.channels if self.channels else 1
 
     @property
     def nbytes(self) -> int:
@@ -110,11 +137,7 @@ class _Option:
     def saved(self) -> int:
         """Bytes of flash, the decoder's aside, as far as they are worth its instructions."""
         plain = self.layer.array.nbytes
-        return plain - self.nbytes - LAYER_BYTES - int(plain * SLOWER.get(self.code.kernel, 0))
-
-
-def _out(call: Call) -> int:
-    return int(call.params.get("out", 0))  # type: ignore[arg-type]
+        return plain - self.nbytes - CALL_BYTES * len(self.code.kernels) - int(plain * SLOWER.get(self.code.kernel, 0))
 
 
 def store(calls: Sequence[Call], nodes: Sequence[Node], target: Target) -> Stored:
@@ -157,7 +180,7 @@ def _options(layers: Iterable[_Layer], coding: str, target: Target) -> list[_Opt
     found = []
     for layer in layers:
         channels = layer.channels() if target.decoding == "layer" else 0
-        blocks = layer.blocks(_out(layer.call) // channels if channels else 1)
+        blocks = layer.blocks(channels)
         code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
         if code is not None:
             found.append(_Option(layer, for_helium(code) if target.mve else code, channels))
@@ -185,8 +208,12 @@ def _best(options: Iterable[_Option], decoders: Sequence[frozenset[str]]) -> lis
 
 def _gain(options: Sequence[_Option]) -> int:
     """Bytes of flash that these options save, their decoders included."""
-    decoders = frozenset[str]().union(*(o.code.kernels for o in options))
-    return sum(o.saved for o in options) - sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in decoders)
+    return sum(o.saved for o in options) - decoder_bytes(name for o in options for name in o.code.kernels)
+
+
+def decoder_bytes(kernels: Iterable[str]) -> int:
+    """About what these decoders take of flash on a Cortex-M4, each paid once."""
+    return sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in set(kernels))
 
 
 def _with_decoder(option: _Option, node: Node) -> Call:
@@ -194,16 +221,30 @@ def _with_decoder(option: _Option, node: Node) -> Call:
     call, channels = option.layer.call, option.channels
     room = _tensor("table of a decoder", option.code.table.nbytes) if option.code.table else None
     *table, codes = _decoders(option, node, room)
-    decode = Decode(table[0] if table else None, codes, option.slices)
-    made = replace(call, inputs=_reading(call, codes), decode=decode)
-    if not channels:
-        return made
-    strides = [0, 0, *(_share(arg, channels, _out(call)) for arg in call.inputs[2:])]
-    strides += [channels * tensor.dtype.itemsize for tensor in call.outputs]
-    params = {**call.params, "out": channels}
-    if params.get("mults") == _out(call):
-        params["mults"] = channels  # multipliers of their own, as before
-    return replace(made, params=params, strides=tuple(strides))
+    whole = replace(call, inputs=_reading(call, codes))
+    rest = _rest(option.layer, whole) if channels and option.layer.out % option.layer.layout.unit else None
+    decode = Decode(table[0] if table else None, codes, option.slices, rest)
+    made = _part(option.layer, whole, channels, channels, channels) if channels else whole
+    return replace(made, decode=decode)
+
+
+def _rest(layer: _Layer, whole: Call) -> Call:
+    """The call over the channels that remain behind all slices."""
+    unit, first = layer.layout.unit, layer.out // layer.layout.unit * layer.layout.unit
+    if layer.layout.overlap:
+        return _part(layer, whole, unit, first, layer.out - unit)
+    return _part(layer, whole, layer.out - first, first, first)
+
+
+def _part(layer: _Layer, whole: Call, count: int, first: int, output: int) -> Call:
+    """The call over ``count`` channels, its constants advanced by the shares of ``first``, its output by ``output``."""
+    params = {**whole.params, "out": count}
+    if "mults" in params and params["mults"] != 1:
+        params["mults"] = count  # multipliers of their own, as before
+    constants = -(-layer.out // layer.layout.unit) * layer.layout.unit
+    strides = [0, 0, *(_share(arg, constants) * first for arg in whole.inputs[2:])]
+    strides += [output * tensor.dtype.itemsize for tensor in whole.outputs]
+    return replace(whole, params=params, strides=tuple(strides))
 
 
 def _from_start(option: _Option, node: Node, room: Tensor) -> tuple[Call, list[Call]]:
@@ -212,10 +253,10 @@ def _from_start(option: _Option, node: Node, room: Tensor) -> tuple[Call, list[C
     return replace(option.layer.call, inputs=_reading(option.layer.call, decoders[-1])), decoders
 
 
-def _share(arg: Tensor | Array | None, channels: int, out: int) -> int:
-    """Bytes of a constant that belong to so many of all channels; 0 for what all share."""
+def _share(arg: Tensor | Array | None, channels: int) -> int:
+    """Bytes of a constant that belong to each of so many channels; 0 for what all share."""
     array = arg.data if isinstance(arg, Tensor) else arg
-    return 0 if array is None or array.size == 1 else array.nbytes // out * channels
+    return 0 if array is None or array.size == 1 else array.nbytes // channels
 
 
 def _reading(call: Call, codes: Call) -> tuple[Tensor | Array | None, ...]:
@@ -233,7 +274,7 @@ def _decoders(option: _Option, node: Node, room: Tensor | None) -> Iterator[Call
     note = f'"{name}", {code.about}: {layer.array.nbytes:,} -> {option.nbytes:,} bytes'
     if code.table is not None and room is not None:
         yield Call(code.table.kernel, code.table.params, code.table.inputs, (room,), note=note)
-    body = layer.blocks(option.slices).shape[2]
+    body = layer.blocks(option.channels).shape[2]
     frame = {"rows": w.rows, "head": w.head, "body": body, "tail": w.tail}
     inputs = (*(room if array is None else array for array in code.inputs), layer.ends)
     made = _tensor(f"{name}, decoded", w.rows * (w.head + body + w.tail))

@@ -25,6 +25,8 @@ class Weights:
     Its bytes are ``rows`` of ``head`` bytes, weights, ``tail`` bytes, both multiples of 4. With ``halves`` they are
     int16, 256 * b + a for weights (a, b). With ``unit`` above 0, a call of one batch may be cut into calls over the
     "out" channels: any multiple of ``unit``, of which the constants hold equal shares; those of one element serve all.
+    Where "out" is no multiple, the last share belongs to the channels that remain, filled up or, with ``overlap``, to
+    the last ``unit`` channels.
     """
 
     rows: int = 1
@@ -32,16 +34,20 @@ class Weights:
     tail: int = 0
     halves: bool = False
     unit: int = 0
+    overlap: bool = False
 
 
 @dataclass(frozen=True)
 class Decode:
     """What makes the weights of a call right before it: ``table``, once, if there is one, then for every slice
-    ``codes`` and the call itself, every pointer advanced by its stride."""
+    ``codes`` and the call itself, every pointer advanced by its stride. ``rest``, if any, is the call for one more
+    slice of other size, its pointers advanced by its own strides, once.
+    """
 
     table: Call | None
     codes: Call
     slices: int = 1
+    rest: Call | None = None
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,10 @@ class Call:
         """All calls as they follow one another, each with the slice that it is for."""
         if self.decode is None:
             return ((self, 0),)
+        codes, slices, rest = self.decode.codes, self.decode.slices, self.decode.rest
         once = [(self.decode.table, 0)] if self.decode.table is not None else []
-        return (*once, *((call, i) for i in range(self.decode.slices) for call in (self.decode.codes, self)))
+        more = [(codes, slices), (rest, 1)] if rest is not None else []
+        return (*once, *((call, i) for i in range(slices) for call in (codes, self)), *more)
 
     @property
     def written(self) -> tuple[Tensor, ...]:

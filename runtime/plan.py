@@ -78,6 +78,13 @@ class Plan:
     def constant_bytes(self) -> int:
         return sum(array.nbytes for array in self.constants)
 
+    @property
+    def decoding_bytes(self) -> int:
+        """About what decoders of weights and what calls them take of flash, on a Cortex-M4."""
+        names = [call.kernel for step in self.steps for call in step.call.calls[:-1]]
+        names += [step.call.kernel for step in self.start]
+        return coding.decoder_bytes(names) + coding.CALL_BYTES * len(names)
+
 
 def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False) -> Plan:
     """Lower every node for ``target`` and place all tensors in one arena.

@@ -17,6 +17,7 @@ from twinfer.converter.calibrate import BATCH, Observed, calibrate
 from twinfer.converter.histogram import HALF, Histogram
 from twinfer.converter.methods import CLIPPED, METHODS
 from twinfer.converter.recipe import Choice, Recipe, read_recipe, recipe
+from twinfer.converter.samples import samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
 
@@ -209,6 +210,8 @@ def test_progress_is_told() -> None:
         ([1], "sample 0 is a int, not a dict"),
         (1, "cannot be a int"),
         ("nothing.npz", "cannot be read"),
+        ({"a": [[1, 2, 3], [4]], "b": np.zeros((2, 2, 3))}, "input 'a': is no array"),
+        ([{"a": [1, [2]], "b": np.zeros((2, 3))}], "sample 0, input 'a': is no array"),
     ],
 )  # fmt: skip
 def test_data_that_do_not_fit(data: Any, message: str) -> None:
@@ -228,6 +231,24 @@ def test_one_array_for_two_inputs(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
     with pytest.raises(InvalidArgumentError, match="one array for 2 inputs"):
         calibrate(two_inputs(), tmp_path / "x.npy")
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    """Cut off, with bytes flipped, or that promise more than there is memory: always an error with the file's name."""
+    graph, path = random_graph(1, ["relu"]), tmp_path / "x.npz"
+    np.savez_compressed(path, x=np.random.default_rng(0).standard_normal((9, 4, 3, 2)))
+    whole = path.read_bytes()
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000, 4, 3, 2)}".ljust(117) + b"\n"
+    damaged = [whole[: len(whole) // 2], b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header]
+    damaged += [whole[:i] + bytes([whole[i] ^ 255]) + whole[i + 1 :] for i in range(0, len(whole), 41)]
+    refused = 0
+    for content in damaged:
+        path.write_bytes(content)
+        try:
+            list(samples_of(graph, path))
+        except InvalidArgumentError as error:
+            refused += "x.npz: cannot be read as a .npy or .npz file" in str(error)
+    assert refused > len(damaged) // 2, "the others hit a date or an attribute of the archive"
 
 
 # -- recipes -----------------------------------------------------------------------------------------------------------
@@ -277,6 +298,8 @@ def test_json_recipes_and_inputs(tmp_path: Path) -> None:
         ({"rule": [{"operator": "ADD", "bits": "8"}]}, "rule 1 has no key 'bits'"),
         ({"rule": [{"operator": 3}]}, "rule 1: operator must be a string"),
         ({"rule": [{"name": "("}]}, "no regular expression"),
+        ({"rule": [{"name": "x{99999999999}"}]}, "no regular expression"),
+        ({"rule": [{"name": "(" * 5000 + ")" * 5000}]}, "no regular expression"),
     ],
 )
 def test_wrong_recipes(tables: Any, message: str) -> None:
@@ -287,7 +310,9 @@ def test_wrong_recipes(tables: Any, message: str) -> None:
 def test_recipe_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text("[[rule]")
     (tmp_path / "r.json").write_text("[]")
-    for name in ("r.toml", "r.json", "none.toml"):
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for name in ("r.toml", "r.json", "none.toml", "deep.toml", "deep.json"):
         with pytest.raises(InvalidArgumentError, match=name):
             read_recipe(tmp_path / name)
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import assert_sanitized, graph_of, numpy_outputs, outputs_of
-from clustering import with_clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_compiled import WARNINGS
@@ -31,6 +30,8 @@ from twinfer.bench.models import builtin
 from twinfer.bench.source import Source
 from twinfer.bench.verify import verify
 from twinfer.cli import main
+from twinfer.converter.compress.cluster import cluster
+from twinfer.converter.recipe import Choice, Recipe
 from twinfer.runtime import coding
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node
@@ -63,7 +64,7 @@ def few_values(rng: np.random.Generator, node: Node) -> Node:
 def layer_of(rng: np.random.Generator, op: str) -> tuple[Node, Array]:
     """A node and a value for its input; of fully connected ones many that are cut into slices."""
     if op == "FULLY_CONNECTED" and rng.integers(2):
-        out, depth = 16 * int(rng.integers(1, 4)), int(rng.integers(10, 70))
+        out, depth = int(rng.choice([16, 32, 48, rng.integers(5, 50)])), int(rng.integers(10, 70))
         x = tensor((1, depth), "INT8", 0.05, 3, name="x")
         w = tensor((out, depth), "INT8", 0.01, data=rng.integers(-127, 128, (out, depth)), name="w")
         b = tensor((out,), "INT32", 0.0005, data=rng.integers(-5000, 5000, out), name="b")
@@ -83,14 +84,15 @@ def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tu
         yield f"n{i}", make_plan(graph, target), value, want
 
 
-def deep(target: Target) -> tuple[str, Plan, Array, Array]:
+def deep(target: Target, out: int = 128) -> tuple[str, Plan, Array, Array]:
     """A layer whose input lies right behind the weights of a slice: their end and its beginning are one address."""
     rng = np.random.default_rng(2)
-    w = tensor((128, 640), "INT8", 0.01, data=rng.integers(-7, 8, (128, 640)), name="w")
-    x, y = tensor((1, 640), "INT8", 0.1, name="x"), tensor((1, 128), "INT8", 0.5, name="y")
+    w = tensor((out, 640), "INT8", 0.01, data=rng.integers(-7, 8, (out, 640)), name="w")
+    x, y = tensor((1, 640), "INT8", 0.1, name="x"), tensor((1, out), "INT8", 0.5, name="y")
     node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, (1, 640)).astype(np.int8)
     graph = graph_of(node)
-    return "deep", make_plan(graph, target.storing("lut")), value, numpy_outputs(Case(node), graph, [value])[0]
+    (want,) = numpy_outputs(Case(node), graph, [value])
+    return f"deep{out}", make_plan(graph, target.storing("lut")), value, want
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -110,15 +112,17 @@ def test_on_the_host(op: str, seed: int) -> None:
 
 def test_every_decoder_is_tried() -> None:
     """The random layers reach all decoders, before layers and at the start, and slices of every kernel."""
-    before, start, cut = Counter[str](), Counter[str](), Counter[str]()
+    before, start, cut, rest = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for _, plan, _, _ in plans(np.random.default_rng(1), 1000, *TARGETS):
         (step,) = plan.steps
         start.update(decoder.call.kernel for decoder in plan.start)
         before.update(call.kernel for call in step.call.calls[:-1])
         cut.update([step.call.kernel] if step.call.strides else [])
+        rest.update([step.call.kernel] if step.call.decode and step.call.decode.rest else [])
     names = {f"lut{bits}" for bits in range(1, 8)} | {"lut4_mve", "lut_pairs", "huffman", "huffman_table", "bitmap"}
     assert set(before) == set(start) == {f"tw_decode_{name}" for name in names}
     assert {f"tw_fully_connected{ending}_s8" for ending in ("", "_wide", "_dsp", "_mve")} <= set(cut)
+    assert {f"tw_fully_connected{ending}_s8" for ending in ("_wide", "_dsp", "_mve")} <= set(rest)
 
 
 #: Kind of a layer -> types of its activations and of its weights.
@@ -154,7 +158,8 @@ def test_emitted(compiler: str, mode: Mode) -> None:
 def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
     """The self-tests of both modes in one program; they decode at the start, over an arena full of rubbish."""
     programs = []
-    for i, (name, plan, value, _) in enumerate(plans(np.random.default_rng(7), 12, DSP, MVE, GENERIC)):
+    cut = [deep(DSP, 10), deep(MVE, 11), deep(MVE, 7), deep(DSP, 6)]
+    for i, (name, plan, value, _) in enumerate([*cut, *plans(np.random.default_rng(7), 9, DSP, MVE, GENERIC)]):
         programs.append((emit(plan, name, mode="interpreted" if i % 2 else "compiled"), [value]))
     assert_sanitized(tmp_path, programs)
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", *WARNINGS, "n0.c", "n0_data.c"], tmp_path)
@@ -164,7 +169,8 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_under_qemu(core: str) -> None:
     card = find(core)
-    found = [deep(card.target), *plans(np.random.default_rng(11), 15, card.target)]
+    found = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
+    found += plans(np.random.default_rng(11), 13, card.target)
     modes: list[Mode] = ["compiled", "interpreted"]
     projects = [emit(plan, name, mode=modes[i % 2], policy=specialise) for i, (name, plan, *_) in enumerate(found)]
     jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
@@ -175,8 +181,8 @@ def test_under_qemu(core: str) -> None:
 # -- whole models ------------------------------------------------------------------------------------------------------
 
 
-def digits(count: int = 16) -> Graph:
-    return with_clusters(builtin()["digits_int8"](), count)
+def digits() -> Graph:
+    return cluster(builtin()["digits_int8"](), Recipe(default=Choice(cluster=4)))
 
 
 @pytest.mark.parametrize(("how", "when"), [("auto", "layer"), ("huffman", "start")])
@@ -195,19 +201,11 @@ def test_verify_on_a_core() -> None:
     assert verify_on(source, [find("cortex-m4")], guard=True, weights="lut", decode="start").proven
 
 
-def flash(plan: Plan) -> int:
-    """Bytes of constants and of what decodes them, as they are reckoned with."""
-    decoders = {call.kernel for step in plan.steps for call in step.call.calls[:-1]}
-    coded = sum(step.call.decode is not None for step in plan.steps)
-    code = sum(coding.DECODER_BYTES.get(kernel, coding.USUAL_BYTES) for kernel in decoders)
-    return plan.constant_bytes + code + coded * coding.LAYER_BYTES
-
-
 def test_auto_is_the_smallest() -> None:
     """Of clustered weights no more than any coding alone, but for speed; of others nothing is coded."""
     graph = digits()
     plain, *others = (make_plan(graph, DSP.storing(how)) for how in ("plain", "auto", "lut", "huffman", "bitmap"))
-    auto, *others = map(flash, others)
+    auto, *others = (plan.constant_bytes + plan.decoding_bytes for plan in others)
     assert auto <= min(others) * 1.05
     assert auto < 0.75 * plain.constant_bytes
     rng = np.random.default_rng(1)

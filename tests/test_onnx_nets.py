@@ -11,9 +11,11 @@ import pytest
 from onnx import helper
 from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
+from twinfer.cli import main
 from twinfer.converter.onnx import read_onnx
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.tflite import read_file
 
 
 def cnn(rng: np.random.Generator) -> onnx.ModelProto:
@@ -135,6 +137,28 @@ def test_all_that_is_unsupported_is_told_at_once() -> None:
     assert [part for part in parts if part not in text] == []
 
 
+def test_masks_hide_by_infinity() -> None:
+    """A causal mask, as PyTorch adds it to scores; NaN among it is refused."""
+    nodes = [helper.make_node("Add", ["x", "mask"], ["s"]), helper.make_node("Softmax", ["s"], ["y"])]
+    feeds = {"x": floats(np.random.default_rng(8), 2, 4, 4)}
+    mask = np.triu(np.full((4, 4), -np.inf, np.float32), 1)
+    proto = model(nodes, feeds, {"mask": mask}, ["y"])
+    compare(run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds))
+    mask[0, 0] = np.nan
+    with pytest.raises(ModelError, match=r"'mask'.*NaN"):
+        read_onnx(model(nodes, feeds, {"mask": mask}, ["y"]))
+
+
+def test_channels_last_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(cnn(np.random.default_rng(9)), tmp_path / "net.onnx")
+    out = tmp_path / "net.tflite"
+    assert main(["convert", str(tmp_path / "net.onnx"), "-o", str(out), "--channels-last"]) == 0
+    graph = read_file(out)
+    assert graph.inputs[0].shape == (1, 16, 16, 3)
+    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_no_numbers(value: float) -> None:
     proto = cnn(np.random.default_rng(4))
@@ -151,6 +175,13 @@ def test_opsets(opset: int) -> None:
     proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": np.zeros(3, np.float32)}, {}, ["y"])
     proto.opset_import[0].version = opset
     with pytest.raises(ModelError, match=f"opset {opset}"):
+        read_onnx(proto)
+
+
+def test_a_constant_that_no_memory_holds() -> None:
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["c"]), helper.make_node("Add", ["x", "c"], ["y"])]
+    proto = model(nodes, {"x": np.zeros((1, 4), np.float32)}, {"s": np.array([1 << 40, 4])}, ["y"])
+    with pytest.raises(UnsupportedOperatorError, match="ConstantOfShape"):
         read_onnx(proto)
 
 

@@ -118,6 +118,7 @@ def test_any_mixture_of_int8_and_float(layers: list[str], seed: int, data: st.Da
 @settings(max_examples=30, deadline=None)
 @given(layers=layer_lists, seed=seeds)
 def test_int16x8_runs_here_and_in_litert_and_comes_close(layers: list[str], seed: int) -> None:
+    assume(layers.count("exp") < 2)  # EXP of EXP spans more than 16 bits
     graph = random_graph(seed, layers)
     made = quantized(graph, seed, Recipe(default=Choice("int16x8")), Options("FLOAT32"))
     sample = list(random_samples(seed, graph, 1)[0].values())

@@ -11,6 +11,8 @@ import pytest
 from twinfer.bench.peers import open_peer
 from twinfer.bench.quantisers import from_type, to_type
 from twinfer.converter.build import Builder
+from twinfer.converter.compress.layers import layers_of
+from twinfer.converter.compress.refit import Watch
 from twinfer.converter.convert import convert
 from twinfer.converter.write import write
 from twinfer.runtime.graph import Graph
@@ -141,3 +143,13 @@ def test_svdf_without_relu_stays_float() -> None:
     x = np.random.default_rng(1).standard_normal((9, 1, 16)).astype(np.float32)
     made = convert(svdf_graph(np.random.default_rng(2), "NONE"), quantize="int8", calibration={"x": x})
     assert [n.op for n in made.nodes] == ["DEQUANTIZE", "SVDF", "QUANTIZE", "FULLY_CONNECTED"]
+
+
+def test_samples_of_a_stream_begin_anew_for_every_layer() -> None:
+    """SVDF remembers the samples before: what a layer saw before the change and sees now is of the same stream."""
+    graph = svdf_graph(np.random.default_rng(3), "NONE")
+    x = np.random.default_rng(1).standard_normal((3, 1, 16)).astype(np.float32)
+    watch, (weights,) = Watch(graph, {"x": x}), layers_of(graph)
+    for _ in range(2):
+        moments = watch.moments(graph, weights)
+        assert (moments.gram == moments.cross).all()

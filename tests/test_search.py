@@ -127,7 +127,7 @@ def test_a_search_that_was_broken_off_goes_on(
     with pytest.raises(KeyboardInterrupt):
         twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
     with path.open("a") as file:
-        file.write('{"torn": ')
+        file.write('{"data": "')
     monkeypatch.setattr(Bench, "trial", lambda bench, setting: done.append(setting) or real(bench, setting))
     again = twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
     assert again.trials == found.trials
@@ -255,6 +255,44 @@ def test_targets_and_errors_of_a_regression() -> None:
         assert found.chosen is not None
         assert found.chosen.setting.precision != "int4"  # 15 steps of weights cannot be that exact
         assert found.chosen.loss <= 0.001 < max(trial.loss for trial in found.trials)
+
+
+def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
+    """A division stays float, but the probabilities before it are quantised, and the least of them become 0."""
+    rng = np.random.default_rng(5)
+    b = Builder("odds")
+    y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 8)), 4 * rng.normal(size=(5, 8)).astype(np.float32)])
+    graph = b.graph([b.op("DIV", [y, b.op("SOFTMAX", [y], beta=1.0)])])
+    rows = {"x": rng.normal(size=(40, 8)).astype(np.float32)}
+    how = {
+        **ERROR,
+        "methods": ("minmax",),
+        "precisions": ("int8", "int16x8"),
+        "inference_type": "FLOAT32",
+        "calibrate": 9,
+    }
+    found = twinfer.search(graph, rows, 0.0, **how)
+    assert "is not finite on every judged sample" in found.trials[0].error
+    good = [trial for trial in found.trials if not trial.error]
+    assert good
+    assert all(np.isfinite([trial.loss, trial.snr_db]).all() for trial in good)
+    probabilities = Bench(found.job).order(Setting("int8", "minmax"))
+    assert "softmax" in probabilities[0], "quantised alone, it costs most"
+
+
+def test_arguments_that_there_are_not(digits: Graph, plain: dict[str, Any]) -> None:
+    wrong: dict[str, Any] = {"quantise": "int8"}
+    for call, given in ((twinfer.search, (digits, plain, 0.1)), (twinfer.convert, (digits,))):
+        with pytest.raises(InvalidArgumentError, match=r"there is no argument 'quantise'; there are: .*, shapes"):
+            call(*given, **wrong)
+
+
+def test_a_cost_of_another_machine_is_another_search(digits: Graph, plain: dict[str, Any]) -> None:
+    how = {**ERROR, "trials": 1, "cost": "constants"}
+    targets = DSP, DSP.storing("huffman"), DSP.optimized("size")
+    assert len({twinfer.search(digits, plain, 1.0, target=t, **how).search["target"] for t in targets}) == 3
+    with pytest.raises(InvalidArgumentError, match=r"a model cannot cost 0\.5: give a whole number"):
+        twinfer.search(digits, plain, 1.0, **{**how, "cost": lambda graph, content, target: 0.5})
 
 
 @pytest.mark.parametrize("cost", ["arena", "constants"])

@@ -22,7 +22,7 @@ from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
-from twinfer.converter.search.strategy import Ledger, explore, raisable
+from twinfer.converter.search.strategy import _VALUES, Ledger, explore, raisable
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
@@ -235,13 +235,32 @@ def test_a_journal_may_hold_other_searches_but_not_of_other_files(tmp_path: Path
             InvalidArgumentError, match=rf"j.jsonl, line 1: the journal of other {what} \(SHA-256 [md]{{12}}"
         ):
             Journal(path, *about)
-    for text in ("not JSON\n", "[]\n", '{"model": 1}\n', "\n"):
+    for text in ("not JSON\n", "[]\n", '{"model": 1}\n', "\n", "[" * 100_000 + "\n", '{"chosen": 1}', "no line end"):
         path.write_text(text)
         with pytest.raises(InvalidArgumentError, match="line 1: this is no line of a search's journal"):
             Journal(path, *ABOUT)
         assert path.read_text() == text
     with pytest.raises(InvalidArgumentError, match="cannot be used as a journal"):
         Journal(tmp_path, *ABOUT)
+
+
+def test_values_of_a_journal_that_are_none_are_found_anew() -> None:
+    settings = Space(("minmax",), ("int8", "int16x8")).grid()
+    whole = {name: getattr(Trial(settings[0]), name) for name in _VALUES}
+    kinds = [5, "x", [1], {}, *({**whole, name: wrong} for name in whole for wrong in (None, [1], float("nan")))]
+    for value in [*kinds, {**whole, "cost": 1.5}, {**whole, "more": 1}, whole]:
+        journal, done = Journal(None, *ABOUT), list[Setting]()
+
+        def run(what: str, asked: Sequence[Setting], done: list[Setting] = done) -> Iterator[tuple[Setting, Any]]:
+            done += asked
+            return iter([(setting, Trial(setting) if what == "trial" else ["a"]) for setting in asked])
+
+        journal.add({"trial": settings[0].json()}, value)
+        journal.add({"order": settings[0].json()}, value)
+        ledger = Ledger(run, journal, 9, 0.1)
+        ledger.attempt(settings)
+        assert done == settings[value == whole :], value
+        assert ledger.orders(settings[:1]) == {settings[0]: ("x",) if value == ["x"] else ("a",)}
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------

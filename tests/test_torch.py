@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+import io
+import json
+import os
+import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +16,15 @@ from needs import needs
 
 torch = needs("torch", "onnxscript")
 
-from onnx_tools import by_litert, by_ours, compare, run  # noqa: E402
+from onnx_tools import as_litert, compare, run  # noqa: E402
 from torch import nn  # noqa: E402
 from torch_nets import NETS, trained  # noqa: E402
 
 import twinfer  # noqa: E402
 from twinfer.cli import main  # noqa: E402
 from twinfer.converter.write import write  # noqa: E402
+from twinfer.runtime.errors import ModelError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
-
-
-@cache
-def exported(name: str) -> tuple[Any, tuple[Any, ...], Graph]:
-    """Network, inputs, and what ``from_torch`` makes of them: an export takes a second."""
-    net, inputs = trained(NETS[name])
-    return net, inputs, twinfer.from_torch(net, inputs)
 
 
 def by_torch(net: Any, inputs: tuple[Any, ...]) -> list[np.ndarray]:
@@ -39,45 +37,46 @@ def fed(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
     return {t.name: x.numpy() for t, x in zip(graph.inputs, inputs, strict=True)}
 
 
+#: What goes channels last, and what is quantised: an export takes a second, so a network has one test.
+CHANNELS_LAST: dict[str, bool | str] = {
+    **dict.fromkeys(("resnet", "mobilenet", "ds_cnn", "unet"), True),
+    "motion": "input",
+}
+INT8 = ("resnet", "mobilenet", "motion", "gru", "transformer")
+
+
 @pytest.mark.parametrize("name", NETS)
-def test_float(name: str) -> None:
-    net, inputs, graph = exported(name)
-    compare(run(twinfer.convert(graph), fed(graph, inputs)), by_torch(net, inputs), 2e-5)
+def test_net(name: str) -> None:
+    net, inputs = trained(NETS[name])
+    graph, want = twinfer.from_torch(net, inputs), by_torch(net, inputs)
+    compare(run(twinfer.convert(graph), fed(graph, inputs)), want, 2e-5)
+    if name in CHANNELS_LAST:
+        without_transposes(graph, CHANNELS_LAST[name], inputs[0].numpy(), want[0])
+    if name in INT8:
+        in_int8(graph, inputs, want[0])
 
 
-@pytest.mark.parametrize("name", ["resnet", "mobilenet", "ds_cnn", "unet"])
-def test_images_without_transposes(name: str) -> None:
-    """With channels last at both ends none is left."""
-    net, inputs, graph = exported(name)
-    graph = twinfer.convert(graph, channels_last=True)
-    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
-    feeds = {graph.inputs[0].name: np.ascontiguousarray(inputs[0].numpy().transpose(0, 2, 3, 1))}
-    want = [w.transpose(0, 2, 3, 1) if w.ndim == 4 else w for w in by_torch(net, inputs)]
-    compare(run(graph, feeds), want, 2e-5)
+def laid_out(value: np.ndarray, rank: int) -> np.ndarray:
+    """Channels last, if it is of this rank."""
+    return np.ascontiguousarray(np.moveaxis(value, 1, -1)) if value.ndim == rank else value
 
 
-def test_series_channels_last_by_name() -> None:
-    net, inputs, graph = exported("motion")
-    name = graph.inputs[0].name
-    graph = twinfer.convert(graph, channels_last=[name])
-    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
-    compare(run(graph, {name: np.ascontiguousarray(inputs[0].numpy().transpose(0, 2, 1))}), by_torch(net, inputs), 2e-5)
+def without_transposes(graph: Graph, which: bool | str, x: np.ndarray, want: np.ndarray) -> None:
+    """With channels last at both ends no TRANSPOSE is left, and the values are those of before."""
+    made = twinfer.convert(graph, channels_last=which)
+    assert "TRANSPOSE" not in {node.op for node in made.nodes}
+    compare(run(made, {made.inputs[0].name: laid_out(x, x.ndim)}), [laid_out(want, x.ndim)], 2e-5)
     with pytest.raises(twinfer.InvalidArgumentError, match=r"called 'z'; those of three"):
-        twinfer.convert(exported("motion")[2], channels_last="z")
+        twinfer.convert(graph, channels_last="z")
 
 
-@pytest.mark.parametrize("name", ["resnet", "mobilenet", "motion", "gru", "transformer"])
-def test_int8_runs_here_and_in_litert(name: str) -> None:
-    net, inputs, graph = exported(name)
+def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
+    """All in integers, here and in LiteRT, and near the floats."""
     rng = np.random.default_rng(3)
-    shape = (8, *inputs[0].shape[1:]) if inputs[0].shape[0] == 1 else (8, *inputs[0].shape)
-    samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(shape[0])]
+    samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(8)]
     made = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")
-    feeds = fed(made, inputs)
-    ours, theirs = by_ours(made, feeds), by_litert(made, feeds)
-    np.testing.assert_array_equal(ours[0], theirs[0])
-    (want,) = by_torch(net, inputs)
-    assert np.abs(ours[0] - want).mean() < 0.1 * np.abs(want).max()
+    assert not any(t.type == "FLOAT32" for node in made.nodes[1:-1] for t in node.outputs)
+    assert np.abs(as_litert(made, fed(made, inputs), 4) - want).mean() < 0.1 * np.abs(want).max()
 
 
 def test_programs_and_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,6 +112,43 @@ class Unknown(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return torch.special.digamma(torch.det(x))
+
+
+class Evil:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def test_files_run_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch itself would run what example inputs or objects beside tensors say, and load compiled code."""
+    monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", raising=False)
+    harm, evil = tmp_path / "harm", io.BytesIO()
+    torch.save((Evil(harm),), evil)
+    torch.export.save(torch.export.export(nn.ReLU(), (torch.zeros(1, 3),)), tmp_path / "good.pt2")
+    assert twinfer.from_torch(tmp_path / "good.pt2").outputs[0].shape == (1, 3)
+    with zipfile.ZipFile(tmp_path / "good.pt2") as archive:
+        good = {name: archive.read(name) for name in archive.namelist()}
+    (inputs,) = (name for name in good if "sample_inputs" in name)
+    (config,) = (name for name in good if name.endswith("constants_config.json"))
+    entry = {"path_name": "opaque_obj_0", "use_pickle": True, "is_param": False, "tensor_meta": None}
+    pickled = {config: json.dumps({"config": {"x": entry}}).encode()}
+    folder = config.rpartition("/")[0]
+    changes = [({inputs: evil.getvalue()}, "damaged"), (pickled, "opaque_obj_0, which may run code")]
+    changes += [({f"{folder}/opaque_obj_0": pickle.dumps(Evil(harm))}, "may run code")]
+    changes += [({f"{config.partition('/')[0]}/data/aotinductor/m/m.so": b""}, "may run code")]
+    for change, message in changes:
+        with zipfile.ZipFile(tmp_path / "evil.pt2", "w") as archive:
+            for name, content in {**good, **change}.items():
+                archive.writestr(name, content)
+        with pytest.raises(ModelError, match=message):
+            twinfer.from_torch(tmp_path / "evil.pt2")
+    assert not harm.exists()
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
 
 
 def test_what_is_refused() -> None:

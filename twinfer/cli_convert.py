@@ -144,13 +144,18 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
     if folder is None:
         return None
     from twinfer.converter.text import text
+    from twinfer.converter.whole import write_text
+    from twinfer.runtime.errors import InvalidArgumentError
 
     numbers = count(1)
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgumentError(f"{place}: is no folder and cannot be made one: {error.strerror}") from None
 
     def write(name: str, graph: Graph) -> None:
-        (place / f"{next(numbers):02}-{name}.txt").write_text(text(graph), encoding="utf-8")
+        write_text(place / f"{next(numbers):02}-{name}.txt", text(graph))
 
     return write
 

@@ -84,6 +84,7 @@ class Watch:
     def moments(self, changed: Graph, weights: Weights) -> Moments:
         """Those of a layer of ``changed``, whose tensors are this graph's but for weights and biases."""
         now = Session(make_plan(changed, preserve_all=True))
+        self.before.reset_variables()  # both begin the stream of samples anew, which SVDF remembers
         gram: NDArray[np.float64] | float = 0.0
         cross: NDArray[np.float64] | float = 0.0
         for sample in self.samples:

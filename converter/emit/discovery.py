@@ -1,4 +1,4 @@
-"""Finds the importers of a front end: every module in a folder ends with ``IMPORTERS``."""
+"""Finds the importers of a front end: every module of a package ends with ``IMPORTERS``, name to function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def importers_in(package: ModuleType) -> dict[str, Any]:
-    """All importers of the package's modules, by what they import."""
+    """Of all modules of the package whose names do not begin with an underscore, in alphabetical order."""
     found: dict[str, Any] = {}
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
         if not module.name.startswith("_"):

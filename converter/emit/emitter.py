@@ -176,8 +176,8 @@ class Emitter:
             return x
         return self.emit("SLICE", [x, np.array(begin, np.int32), np.array(size, np.int32)], tuple(size))
 
-    def strided(self, x: Tensor, ranges: Sequence[range]) -> Tensor:
-        """The elements at these places of every axis."""
+    def slices(self, x: Tensor, ranges: Sequence[range]) -> Tensor:
+        """The elements that a range names along every dimension; steps may be negative."""
         shape = tuple(map(len, ranges))
         if all(r.step == 1 for r in ranges):
             return self.part(x, [r.start for r in ranges], shape)

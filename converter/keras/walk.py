@@ -61,7 +61,7 @@ class Walk:
         except UnsupportedOperatorError as error:
             self.problems.add(type(node.operation).__name__, str(error), name)
             made = [_stand_in(name, symbol) for symbol in node.output_tensors]
-        except (ModelError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ModelError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             if not self.problems.found:
                 raise ModelError(f"{type(node.operation).__name__} {name!r}: {error}") from error
             made = [_stand_in(name, symbol) for symbol in node.output_tensors]  # stand-ins may have been wrong

@@ -35,7 +35,7 @@ def folded(
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(proto, opsets=dict(opsets)).run(None, feeds)
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError):
         return None  # the reference implementation lacks the operator or this form of it, or the importer will say why
     named = zip(proto.output, results, strict=False)
     return [None if value is None else constant(np.asarray(value), name) for name, value in named]

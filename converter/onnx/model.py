@@ -114,7 +114,7 @@ class Model:
             if isinstance(error, UnsupportedOperatorError) or str(error).startswith(str(node)):
                 raise
             raise ModelError(f"{node}: {error}") from None
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise ModelError(f"{node}: its inputs and attributes do not fit together ({error})") from error
         return [made] if isinstance(made, Tensor) else made
 

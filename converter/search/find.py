@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from twinfer.converter.convert import optimised
+from twinfer.converter.convert import only_known, optimised
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.recipe import read_recipe
@@ -141,6 +141,7 @@ def search(
 
 
 def _check(max_loss: float, how: How) -> None:
+    only_known(how, How)
     limit, seed = how.get("trials", TRIALS), how.get("seed", 0)
     if not (math.isfinite(max_loss) and max_loss >= 0):
         raise InvalidArgumentError(f"a loss of at most {max_loss} is no budget: give 0 or more")
@@ -182,6 +183,12 @@ def _setup(how: How, data: Data) -> dict[str, Any]:
         "judged": judged,
         "metric": how.get("metric", "auto"),
         "cost": cost if isinstance(cost, str) else getattr(cost, "__qualname__", str(cost)),
-        "target": f"{target.name}, {target.optimize}",
+        "target": _machine(target),
         "inference_type": how.get("inference_type"),
     }
+
+
+def _machine(target: Target) -> str:
+    """All of a target that a cost may depend on."""
+    known = (target.name, target.optimize, *sorted(target.isa), target.coding, target.decoding)
+    return ", ".join([*known, f"alignment {target.alignment}"])

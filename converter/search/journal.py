@@ -13,6 +13,9 @@ from twinfer.runtime.errors import InvalidArgumentError
 #: What a line holds: the files it is about, how the search was set up, what was asked, and what came of it.
 _KEYS = ("model", "data", "search", "key", "value")
 
+#: How every line begins, and so one that was not written whole: nothing else is cut off.
+_START = b'{"data": "'
+
 
 class Journal:
     """Answers by question, for one model, one data set (their SHA-256s) and one set-up of the search.
@@ -38,16 +41,18 @@ class Journal:
         *lines, torn = content.split(b"\n")
         for number, text in enumerate(lines, 1):
             self._line(text, f"{path}, line {number}")
+        if torn and torn[: len(_START)] != _START[: len(torn)]:
+            raise _foreign(f"{path}, line {len(lines) + 1}")
         if torn:
             os.truncate(path, len(content) - len(torn))
 
     def _line(self, text: bytes, where: str) -> None:
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             line = None
         if not isinstance(line, dict) or set(line) != set(_KEYS):
-            raise InvalidArgumentError(f"{where}: this is no line of a search's journal; give another file")
+            raise _foreign(where)
         for what in ("model", "data"):
             if line[what] != self._about[what]:
                 own, other = self._about[what][:12], str(line[what])[:12]
@@ -69,6 +74,10 @@ class Journal:
                 file.write(_text({**self._about, "key": _plain(key), "value": _plain(value)}).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def _foreign(where: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{where}: this is no line of a search's journal; give another file")
 
 
 def _text(value: Any) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.converter.report import PERFECT_DB
+from twinfer.converter.report import decibels
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
@@ -45,9 +44,7 @@ class Judge:
         """Energy of the float model's outputs by that of the differences, in dB, as ``report.compare`` has it."""
         signal = sum(_distance(y, 0) for y in self.floats)
         noise = sum(_distance(*pair) for pair in zip(outputs, self.floats, strict=True))
-        if noise == 0:
-            return PERFECT_DB
-        return min(PERFECT_DB, 10 * math.log10(signal / noise)) if signal else -PERFECT_DB
+        return decibels(signal, noise)
 
     @property
     def float_score(self) -> float:

@@ -7,6 +7,7 @@ trials are left go to random neighbours of the two settings between which the bu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from itertools import product
@@ -59,12 +60,12 @@ class Ledger:
     def _noted(self, settings: Sequence[Setting]) -> dict[Setting, Trial]:
         """Those that the journal has."""
         pairs = ((setting, self._journal.get({"trial": setting.json()})) for setting in settings)
-        return {setting: Trial(setting, **value) for setting, value in pairs if value and set(value) == _VALUES}
+        return {setting: Trial(setting, **value) for setting, value in pairs if _is_trial(value)}
 
     def orders(self, settings: Sequence[Setting]) -> dict[Setting, tuple[str, ...]]:
         """For each its layers, the most sensitive one first."""
         keys = {setting: {"order": setting.json()} for setting in settings}
-        missing = [setting for setting, key in keys.items() if self._journal.get(key) is None]
+        missing = [setting for setting, key in keys.items() if not _is_order(self._journal.get(key))]
         for setting, names in self._run("order", missing):
             self._journal.add(keys[setting], names)
         return {setting: tuple(self._journal.get(key)) for setting, key in keys.items()}
@@ -95,11 +96,28 @@ class Ledger:
         return [trial.setting for trial in (known[first], *known[first - 1 : first])]
 
 
-_VALUES = {field.name for field in fields(Trial)} - {"setting"}
+_VALUES = [field.name for field in fields(Trial) if field.name != "setting"]
 
 
 def _value(trial: Trial) -> dict[str, Any]:
     return {name: getattr(trial, name) for name in _VALUES}
+
+
+def _is_trial(value: Any) -> bool:
+    """Whether a journal's value is what ``_value`` makes; one that another version or a hand wrote is tried again."""
+    if not isinstance(value, dict) or set(value) != set(_VALUES):
+        return False
+    texts, figures = ("sha256", "error"), ("loss", "score", "snr_db", "seconds")
+    return (
+        type(value["cost"]) is int
+        and all(isinstance(value[name], str) for name in texts)
+        and all(isinstance(value[name], float) and math.isfinite(value[name]) for name in figures)
+    )
+
+
+def _is_order(value: Any) -> bool:
+    """The same of the layers' order."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import pickle
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
 from twinfer.converter.write import write
-from twinfer.runtime.errors import InvalidArgumentError, ToolError, TwinferError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan
@@ -94,9 +95,13 @@ class Job:
     inference_type: str | None
 
     def price(self, graph: Graph, content: bytes) -> int:
-        """What a graph costs."""
+        """What a graph costs; InvalidArgumentError from a cost that is no whole number."""
         cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
-        return cost(graph, content, self.target)
+        found = cost(graph, content, self.target)
+        try:
+            return operator.index(found)
+        except TypeError:
+            raise InvalidArgumentError(f"a model cannot cost {found!r}: give a whole number") from None
 
 
 def make_job(
@@ -167,6 +172,9 @@ class Bench:
         content = write(made)
         cost = self.job.price(made, content)
         found = outputs(made, self.graph, self.job.judged)
+        for tensor, value in zip(made.outputs, found, strict=True):
+            if not np.isfinite(value).all():  # what stays float may divide by a step that is 0
+                raise ModelError(f"{tensor} is not finite on every judged sample")
         judge, sha256 = self.job.judge, hashlib.sha256(content).hexdigest()
         return Trial(setting, cost, judge.loss(found), judge.score(found), judge.snr_db(found), sha256)
 

@@ -45,7 +45,8 @@ def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     shape = {"batches": node.input(0).size // depth, "depth": depth, "out": out}
     params = {**shape, **channels.params}
     inputs, macs = (node.input(0), channels.weights, ends), node.input(0).size * out
-    return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=macs, weights=Weights(unit=FOUR))
+    stored = Weights(unit=FOUR, overlap=True)
+    return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=macs, weights=stored)
 
 
 def _fours(c: Channels) -> Array:

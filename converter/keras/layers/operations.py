@@ -133,7 +133,7 @@ def item(g: Emitter, call: Call) -> Tensor:
         parts[at : at + 1] = [slice(None)] * (len(x.shape) - sum(p is not None for p in parts) + 1)
     taken = [p for p in parts if p is not None]
     ranges = [_range(p, n) for p, n in zip(taken + [slice(None)] * (len(x.shape) - len(taken)), x.shape, strict=True)]
-    return g.reshape(g.strided(x, ranges), call.shape)
+    return g.reshape(g.slices(x, ranges), call.shape)
 
 
 def _range(part: Any, extent: int) -> range:

@@ -43,7 +43,7 @@ def slice_(g: Emitter, node: OnnxNode) -> Tensor:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         at = positive(node, axis, len(x.shape))
         ranges[at] = range(*slice(start, end, step).indices(x.shape[at]))
-    return g.strided(x, ranges)
+    return g.slices(x, ranges)
 
 
 def pad(g: Emitter, node: OnnxNode) -> Tensor:

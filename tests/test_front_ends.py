@@ -1,0 +1,30 @@
+"""What ``from_torch`` and ``from_keras`` say without their packages, which these tests do without, too."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+import twinfer
+
+
+@pytest.mark.parametrize("name", ["torch", "keras"])
+def test_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = importlib.import_module(f"twinfer.converter.{name}")
+    monkeypatch.setattr(home, "find_spec", lambda package: None)
+    with pytest.raises(twinfer.ToolError, match=rf"{name}.*pip install 'twinfer\[{name}\]'"):
+        getattr(twinfer, f"from_{name}")("model")
+
+
+def test_a_backend_of_keras_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorFlow is what Keras takes unless told otherwise; which of the others are there is said."""
+    home = importlib.import_module("twinfer.converter.keras")
+    monkeypatch.setitem(sys.modules, "keras", None)  # so that importing it fails
+    for there, message in (("torch", "set KERAS_BACKEND=torch in"), ("", "install tensorflow, torch or jax")):
+        monkeypatch.setattr(
+            home, "find_spec", lambda package, there=there: package if package in ("keras", there) else None
+        )
+        with pytest.raises(twinfer.ToolError, match=message):
+            twinfer.from_keras("model")
