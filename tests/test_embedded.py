@@ -180,6 +180,9 @@ def test_tables_stay_narrow() -> None:
         {**row, "model": "m", "target": M4, "engine": "tflm-cmsis", "macs": 99_999_999, "same_bits": True}
     ]
     assert max(len(line.rstrip()) for line in text_of(rows).splitlines()) <= 110
+    narrow = text_of(rows, 80)
+    assert "TFLM +" in narrow, "names are not cut to pieces"
+    assert "123,456,789" in narrow
 
 
 def test_recorded_figures(corpus: Path) -> None:

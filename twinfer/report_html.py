@@ -28,10 +28,8 @@ def _compared(report: Report) -> list[str]:
     """The tensors of both graphs, if they were compared."""
     if report.outputs_snr_db is None:
         return []
-    summary = (
-        f"<p>{report.samples:,} samples. Signal to noise: {report.outputs_snr_db:.1f} dB of the outputs; of every "
-    )
-    summary += "tensor, as the model runs:</p>\n"
+    summary = f"<p>{report.samples:,} samples. Signal to noise: {report.outputs_snr_db:.1f} dB of the outputs; "
+    summary += "of every tensor, as the model runs:</p>\n"
     return [summary, _along(report.tensors), _tensors(report.tensors), _NOTE, *_costly(report.sensitivity)]
 
 
