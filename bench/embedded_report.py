@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -16,11 +17,15 @@ from twinfer.bench.report import bits, engine_label, models, table, variant
 Cell = str | Text
 
 
-def embedded_tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
-    """Of every core instructions and bytes, then the layers of the models that have them."""
+#: Characters a line needs for all figures; on shorter ones _BOUNDS, the columns of bounds, are left out.
+ROOMY, _BOUNDS = 110, (5, 8)
+
+
+def embedded_tables(rows: Sequence[Row], width: int = ROOMY) -> Iterator[RenderableType]:
+    """Of every core instructions and bytes, then the layers of the models that have them, in lines of ``width``."""
     for target in dict.fromkeys(row["target"] for row in rows):
         own = [row for row in rows if row["target"] == target]
-        yield _figures(target, own)
+        yield _figures(target, own, width >= ROOMY)
         yield from (Text(f"{r['model']}: {r['engine']}: {r['error']}", style="yellow") for r in own if r.get("error"))
         for row in own:
             if row.get("layers") and row["engine"] == "compiled":
@@ -41,17 +46,23 @@ def _legend(rows: Sequence[Row]) -> Iterator[Text]:
         yield Text(f"TFLM ran MLPerf Tiny's own models of the same topology in place of {', '.join(alike)}.")
 
 
-def _figures(target: str, rows: Sequence[Row]) -> Table:
+def _figures(target: str, rows: Sequence[Row], wide: bool) -> Table:
     """A heading for every model, and below it a line an engine."""
-    columns = ("instructions", "a MAC", "code\nbytes", "weight\nbytes", "arena\nbytes", "lower\nbound", "other\nRAM")
-    made = table(f"One inference on {target}", "<", *columns, "stack", "its\nbound", "<outputs")
+    sizes = ("code\nbytes", "weight\nbytes", "arena\nbytes", "lower\nbound", "other\nRAM", "stack", "its\nbound")
+    columns = _shown(("instructions", "a MAC", *sizes, "<outputs"), wide)
+    made = table(f"One inference on {target}", "<", *columns, gap=2 if wide else 1)
     for model in models(rows):
         made.add_row(Text(model, style="bold"))
         own = [row for row in rows if row["model"] == model]
         macs = own[0]["macs"]
         for row in own:
-            made.add_row(_label(row), *_cells(row, macs))
+            made.add_row(_label(row), *_shown(_cells(row, macs), wide))
     return made
+
+
+def _shown(columns: Sequence[Any], wide: bool) -> list[Any]:
+    """Those that there is room for."""
+    return [column for i, column in enumerate(columns) if wide or i not in _BOUNDS]
 
 
 def _label(row: Row) -> Text:

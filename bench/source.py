@@ -11,6 +11,9 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.tflite import read_file
 
+#: Files that ``twinfer convert`` makes .tflite files of.
+TO_CONVERT = (".onnx", ".keras", ".pt2")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -44,6 +47,8 @@ def load(model: str) -> Source:
     InvalidArgumentError if it is neither, ModelError if the file is damaged.
     """
     path = Path(model)
+    if path.suffix.lower() in TO_CONVERT and path.exists():
+        raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")
     if path.exists() or path.suffix or len(path.parts) > 1:
         return Source(path.stem, read_file(path), path)
     from twinfer.bench.models import builtin

@@ -126,8 +126,7 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     passes, samples = how.get("passes"), how.get("calibration")
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
     steps = (*steps, equalize) if how.get("equalize") else steps
-    graph = _laid_out(read_source(source, how.get("shapes")), how.get("channels_last", False))
-    graph = optimised(graph, passes=steps, after=how.get("after"))
+    graph = optimised(source, how.get("shapes"), steps, how.get("after"), how.get("channels_last", False))
     made = Conversion(graph, graph, graph, {}, recipe)
     if recipe.prunes:
         fitted_by = samples if how.get("compensate") else None
@@ -195,9 +194,11 @@ def optimised(
     shapes: Shapes | None = None,
     passes: Sequence[Pass] = TO_QUANTIZE,
     after: Callable[[str, Graph], None] | None = None,
+    channels_last: bool | Sequence[str] = False,
 ) -> Graph:
     """The graph of a source behind the passes, by default those that quantisation begins with."""
-    return with_versions(run(_main_only(read_source(source, shapes)), passes, after))
+    graph = _laid_out(read_source(source, shapes), channels_last)
+    return with_versions(run(_main_only(graph), passes, after))
 
 
 def _main_only(graph: Graph) -> Graph:

@@ -137,7 +137,8 @@ def compare(graph: Graph, quantized: Graph, samples: Samples, seen: Calibration)
     twinfer has no kernels for raise UnsupportedOperatorError, but INT4 weights are run as INT8, with the same results.
     """
     both = Both(graph, quantized)
-    pairs = [(t, both.twins[t.name]) for t in seen if t.name in both.twins]
+    order = dict.fromkeys((*graph.inputs, *(t for node in graph.nodes for t in node.outputs)))
+    pairs = [(t, both.twins[t.name]) for t in order if t in seen and t.name in both.twins]
     found = {t: _Tally(t, made, seen[t].low, seen[t].high) for t, made in pairs}
     count = 0
     for sample in samples_of(graph, samples):

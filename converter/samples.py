@@ -16,6 +16,9 @@ from twinfer.runtime.op import Array
 #: A .npz or .npy file, arrays by input name with the samples along the first axis, or samples as dicts by input name.
 Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 
+#: The array beside those of the inputs that says what is right: a search judges by it, calibration passes it over.
+LABELS = "labels"
+
 #: One value for every input of a graph.
 Sample = Mapping[Tensor, Array]
 
@@ -86,8 +89,10 @@ def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
 
 def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Arrays with the samples along their first axis, cut into samples."""
-    whole = {name: _array(value, f"input {name!r}") for name, value in arrays.items()}
-    if set(whole) != {t.name for t in graph.inputs}:
+    inputs = {t.name for t in graph.inputs}
+    wanted = {name: value for name, value in arrays.items() if name in inputs or name != LABELS}
+    whole = {name: _array(value, f"input {name!r}") for name, value in wanted.items()}
+    if set(whole) != inputs:
         raise _misnamed(graph, whole, "the data")
     counts = {name: len(value) if value.ndim else 0 for name, value in whole.items()}
     if len(set(counts.values())) > 1:
@@ -119,7 +124,8 @@ def _value(tensor: Tensor, given: Any, i: int) -> Array:
         short = f" or {list(tensor.shape[1:])}" if tensor.shape[:1] == (1,) else ""
         raise InvalidArgumentError(f"{where}: shape {list(value.shape)}, the model takes {list(tensor.shape)}{short}")
     if not np.can_cast(value.dtype, tensor.dtype, "same_kind"):
-        raise InvalidArgumentError(f"{where}: dtype {value.dtype}, the model takes {tensor.dtype}")
+        known = "" if tensor.quant is None else ": it is quantised already"
+        raise InvalidArgumentError(f"{where}: dtype {value.dtype}, the model takes {tensor.dtype}{known}")
     with np.errstate(over="ignore"):
         value = value.astype(tensor.dtype)
     if value.dtype.kind == "f" and not np.isfinite(value).all():

@@ -31,6 +31,13 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], objec
         raise InvalidArgumentError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
+def check_places(*paths: str | None) -> None:
+    """InvalidArgumentError for a file (None: not wanted) whose folder is not there: told before the work, not after."""
+    for path in filter(None, paths):
+        if not Path(path).absolute().parent.is_dir():
+            raise InvalidArgumentError(f"{path}: cannot be written: there is no folder {Path(path).parent}")
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """The same for a text."""
     write_whole(path, lambda file: file.write(text.encode()))

@@ -176,8 +176,10 @@ def test_every_form_of_data_is_the_same(tmp_path: Path) -> None:
     data = np.random.default_rng(1).standard_normal((5, 4, 3, 2)).astype(np.float32)
     np.save(tmp_path / "x.npy", data)
     np.savez(tmp_path / "x.npz", x=data)
+    np.savez(tmp_path / "labelled.npz", x=data, labels=np.arange(5))
     forms = [
-        tmp_path / "x.npy", str(tmp_path / "x.npz"), {"x": data}, {"x": data[:, None]}, {"x": data.astype(np.float64)},
+        tmp_path / "x.npy", str(tmp_path / "x.npz"), tmp_path / "labelled.npz", {"x": data},
+        {"x": data[:, None]}, {"x": data.astype(np.float64)},
         [{"x": d} for d in data], ({"x": d[None]} for d in data),
     ]  # fmt: skip
     ranges = [[(o.low, o.high, o.count) for o in calibrate(graph, form).values()] for form in forms]

@@ -19,6 +19,7 @@ from twinfer import show
 from twinfer.aot.host import find_compiler
 from twinfer.bench import compare as comparing
 from twinfer.bench import verify as proving
+from twinfer.bench.source import load
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.converter.write import write
@@ -115,6 +116,15 @@ def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in text
 
 
+def test_equal_constants_are_counted_once() -> None:
+    """As the file has them: they share a buffer there."""
+    b = Builder("steps")
+    x = b.input("x", "FLOAT32", (1, 3))
+    for value in (1, 1, 2, 1):
+        x = b.op("MUL", [x, np.full((1, 3), value, np.float32)])
+    assert show.constant_bytes(b.graph([x])) == 2 * 3 * 4
+
+
 def test_inspect_shows_signatures_and_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", model]) == 0
     assert "signature 'serve': left, right → " in capsys.readouterr().out
@@ -190,11 +200,13 @@ def test_run_is_the_same_for_a_seed(model: str, capsys: pytest.CaptureFixture[st
 def test_run_refuses_what_does_not_fit(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 3), np.float32))
     np.save(tmp_path / "int.npy", np.zeros((1, 3), np.int8))
+    np.save(tmp_path / "flat.npy", np.zeros(3, np.float32))
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
     (tmp_path / "text.npy").write_text("no array")
     x = str(tmp_path / "x.npy")
     wrong = {
         "needs float32": ["--input", str(tmp_path / "int.npy")],
+        "it holds [3], tensor 'left'": ["--input", str(tmp_path / "flat.npy")],
         "cannot be read": ["--input", str(tmp_path / "text.npy")],
         "pickle": ["--input", str(tmp_path / "objects.npy")],
         "absent.npy": ["--input", str(tmp_path / "absent.npy")],
@@ -205,6 +217,10 @@ def test_run_refuses_what_does_not_fit(model: str, tmp_path: Path, capsys: pytes
     for message, arguments in wrong.items():
         assert main(["run", model, *arguments]) == 2
         assert message in capsys.readouterr().err
+    np.save(tmp_path / "picture.npy", np.zeros((1, 8, 8, 1), np.float32))
+    assert main(["run", "digits_int8", "--input", str(tmp_path / "picture.npy")]) == 2
+    x = load("digits_int8").graph.inputs[0]
+    assert f"round(x / {x.scale:.6g}) {x.zero:+}" in capsys.readouterr().err
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------
@@ -278,6 +294,15 @@ def test_errors_are_one_clean_line(arguments: list[str], capsys: pytest.CaptureF
 
 
 @pytest.mark.corpus("reject")
+@pytest.mark.parametrize("kind", ["onnx", "keras", "pt2"])
+def test_frameworks_files_are_to_be_converted_first(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / f"net.{kind}").touch()
+    assert main(["inspect", str(tmp_path / f"net.{kind}")]) == 2
+    assert f"twinfer convert {tmp_path / 'net'}.{kind} -o" in capsys.readouterr().err
+
+
 def test_damaged_models(corpus_model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(corpus_model.path)]) == 2
     assert "Traceback" not in capsys.readouterr().err

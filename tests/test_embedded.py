@@ -44,10 +44,10 @@ def tiny() -> Graph:
     return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
 
 
-def text_of(rows: list[Any]) -> str:
+def text_of(rows: list[Any], width: int = 120) -> str:
     written = io.StringIO()
-    console = Console(width=120, file=written)
-    for part in embedded_tables(rows):
+    console = Console(width=width, file=written)
+    for part in embedded_tables(rows, width):
         console.print(part)
     return written.getvalue()
 

@@ -93,6 +93,9 @@ def test_wrong_arguments(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "'best' is no method" in capsys.readouterr().err
     assert main([*COMMAND, "--data", "none.npz", "--max-loss", "0.1"]) == 2
     assert "none.npz" in capsys.readouterr().err
+    for option in ("-o", "--html", "--json"):  # before the search, which takes long
+        assert main([*COMMAND, "--data", "none.npz", "--max-loss", "0.1", option, "no/folder/file"]) == 2
+        assert "there is no folder no/folder" in capsys.readouterr().err
 
 
 def test_instructions_on_a_microcontroller(

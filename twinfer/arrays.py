@@ -21,17 +21,29 @@ from twinfer.runtime.plan import random_inputs
 def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
     """A value for every input: from the files of ``given`` ("[name=]file"), seeded random where none is.
 
-    InvalidArgumentError for a file that cannot be read, a name or dtype that does not fit, or too many files.
+    InvalidArgumentError for a file that cannot be read, a name, dtype or number of dimensions that does not
+    fit, or too many files.
     """
     values = dict(zip(graph.inputs, random_inputs(graph, seed), strict=True))
     waiting = list(graph.inputs)
     for argument in given:
         for name, array in _arrays(argument):
             tensor = _pick(graph.inputs, waiting, name, argument)
-            if array.dtype != tensor.dtype:
-                raise InvalidArgumentError(f"{argument}: it holds {array.dtype}, {tensor} needs {tensor.dtype}")
-            values[tensor] = array
+            values[tensor] = _fitting(tensor, array, argument)
     return list(values.values())
+
+
+def _fitting(tensor: Tensor, array: Array, argument: str) -> Array:
+    """The array, which may differ from the tensor in dimensions but not in their number."""
+    if array.dtype != tensor.dtype:
+        how = ""
+        if array.dtype.kind == "f" and tensor.quant is not None and tensor.quant.scale.size == 1:
+            how = f"; a real value x is round(x / {tensor.scale:.6g}) {tensor.zero:+} there"
+        raise InvalidArgumentError(f"{argument}: it holds {array.dtype}, {tensor} needs {tensor.dtype}{how}")
+    if array.ndim != len(tensor.shape):
+        shape = list(array.shape)
+        raise InvalidArgumentError(f"{argument}: it holds {shape}, {tensor} needs {len(tensor.shape)} dimensions")
+    return array
 
 
 def _arrays(argument: str) -> list[tuple[str, Array]]:

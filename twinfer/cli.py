@@ -144,7 +144,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import builtin_names, load
     from twinfer.converter.whole import write_text
     from twinfer.targets import benches, judged
-    from twinfer.terminal import progress, show
+    from twinfer.terminal import console, progress, show
 
     runs = benches(arguments)
     names = arguments.models or builtin_names()
@@ -166,7 +166,7 @@ def bench(arguments: argparse.Namespace) -> int:
         write_text(arguments.html, embedded_html(there))
     if arguments.json != "-":
         show(tables([row for row in rows if row["target"] == "host"]))
-        show(embedded_tables(there))
+        show(embedded_tables(there, console().width))
     return judged(rows) or failed
 
 

@@ -27,6 +27,9 @@ EXAMPLES = (
     "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
 )
 
+#: Characters a line needs for a column of operators beside one of layers' names and nine of figures.
+ROOMY = 110
+
 #: Files of these are read by ``convert`` itself.
 FRAMEWORKS = (".onnx", ".keras", ".pt2", ".pt", ".pth", ".h5")
 
@@ -91,9 +94,11 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
+    from twinfer.converter.whole import check_places
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.terminal import progress
 
+    check_places(arguments.output, arguments.report)
     if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
         raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
     with progress(1) as told:
@@ -109,7 +114,7 @@ def convert(arguments: argparse.Namespace) -> int:
         )
     sys.stdout.write(f"{arguments.output}: {_summary(made.graph)}\n")
     if arguments.report is not None:
-        _report(made, arguments.calibration, arguments.report)
+        _report(made, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0
 
 
@@ -172,12 +177,13 @@ def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 def _summary(graph: Graph) -> str:
     """Operators and bytes of constants, and how many operators have stayed float."""
-    stored = sum(t.data.nbytes for t in graph.tensors if t.data is not None)
+    from twinfer.show import constant_bytes
+
     left = sum(any(t.type == "FLOAT32" for t in node.outputs) for node in graph.nodes)
-    return f"{len(graph.nodes)} operators, {left} of them float, {stored:,} constant bytes"
+    return f"{len(graph.nodes)} operators, {left} of them float, {constant_bytes(graph):,} constant bytes"
 
 
-def _report(made: Conversion, samples: str, file: str) -> None:
+def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
     from twinfer.converter.compress.footprint import footprints
     from twinfer.converter.report import Report, compare, sensitivity
@@ -193,7 +199,7 @@ def _report(made: Conversion, samples: str, file: str) -> None:
     if file.lower().endswith(".html"):
         from twinfer.report_html import report_html
 
-        write_text(file, report_html(report, made.graph.name))
+        write_text(file, report_html(report, name))
     elif file:
         write_text(file, json.dumps(report.json(), indent=1) + "\n")
     show(tables(report))
@@ -236,16 +242,18 @@ def _compression(report: Report) -> Table:
     from rich.text import Text
 
     from twinfer.bench.report import table
+    from twinfer.terminal import console
 
-    columns = ("<layer", "<operator", "<type", "zeros", "values", "entropy\nbits", "plain\nB")
-    made = table("Weights in flash: estimates", *columns, "bitmap\nB", "table\nB", "Huffman\nB", "least\nB")
+    named = ("<layer", "<operator") if console().width >= ROOMY else ("<layer",)
+    columns = (*named, "<type", "zeros", "values", "entropy\nbits", "plain\nB", "bitmap\nB", "table\nB", "Huffman\nB")
+    made = table("Weights in flash: estimates", *columns, "least\nB", gap=len(named))
     for f in report.compression:
         coded = ["-" if size is None else f"{size:,}" for size in (f.plain, f.bitmap, f.lut, f.huffman, f.least)]
         seen = f"{100 * f.sparsity:.1f} %", f"{f.distinct:,}", f"{f.entropy_bits:.2f}"
-        made.add_row(Text(f.name), f.operator, f.type, *seen, *coded)
+        made.add_row(Text(f.name), *(f.operator,)[: len(named) - 1], f.type, *seen, *coded)
     weights = sum(f.weights for f in report.compression)
     zeros = sum(f.sparsity * f.weights for f in report.compression) / max(1, weights)
     plain, least = sum(f.plain for f in report.compression), sum(f.least for f in report.compression)
     made.add_section()
-    made.add_row("all", "", "", f"{100 * zeros:.1f} %", "", "", f"{plain:,}", "", "", "", f"{least:,}")
+    made.add_row("all", *("",) * len(named), f"{100 * zeros:.1f} %", "", "", f"{plain:,}", "", "", "", f"{least:,}")
     return made

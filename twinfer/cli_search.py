@@ -69,6 +69,8 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
+    about = "images that come in as NCHW go in and out as NHWC, in the data, too, as --channels-last of convert"
+    command.add_argument("--channels-last", action="store_true", help=about)
 
 
 def _add_workers(command: argparse.ArgumentParser) -> None:
@@ -85,10 +87,11 @@ def _names(text: str) -> list[str]:
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.converter.whole import write_text
+    from twinfer.converter.whole import check_places, write_text
     from twinfer.search_html import search_html
     from twinfer.terminal import show
 
+    check_places(arguments.output, arguments.html, arguments.json)
     found = _found(arguments)
     if arguments.output and found.chosen:
         _write(found, arguments.output)
@@ -136,6 +139,7 @@ def _how(arguments: argparse.Namespace) -> How:
         "dask": arguments.dask,
         "journal": arguments.resume,
         "shapes": shapes_of(arguments.shape),
+        "channels_last": arguments.channels_last,
     }
     if arguments.methods is not None:
         how["methods"] = arguments.methods
@@ -218,6 +222,16 @@ LOSSES = {
 }
 
 
+#: Columns of a setting; those that no trial says anything in are left out, but for the first.
+TEXTS = ("precision", "method", "corrections", "layers apart")
+
+
+def _texts(trial: Trial) -> dict[str, str]:
+    setting = trial.setting
+    texts = (setting.precision, setting.method, ", ".join(setting.corrections), setting.apart)
+    return dict(zip(TEXTS, texts, strict=True))
+
+
 def _table(found: Found, trials: Sequence[Trial]) -> Table:
     from rich.text import Text
 
@@ -227,15 +241,16 @@ def _table(found: Found, trials: Sequence[Trial]) -> Table:
     kind = "Trials" if len(trials) > len(found.front) else "Pareto front"
     title = f"{kind} of {len(found.trials)}, a loss of at most {found.max_loss:g} allowed"
     figures = ("instructions" if cost == "instructions" else f"{cost} B", "of float", "loss", SCORES[metric], "SNR dB")
-    made = table(title, "<", *figures, "<precision", "<method", "<corrections", "<layers apart")
+    texts = [_texts(trial) for trial in trials]
+    kept = [name for name in TEXTS if name == TEXTS[0] or any(text[name] for text in texts)]  # terminals are narrow
+    made = table(title, "<", *figures, *(f"<{name}" for name in kept))
     float_cost = found.float_cost
     score = f"{found.job.judge.float_score:.4f}"
-    made.add_row("", f"{float_cost:,}", "100.0 %", "", score, "", "float", "", "", "")
-    for trial in trials:
-        setting, chosen = trial.setting, trial == found.chosen
+    made.add_row("", f"{float_cost:,}", "100.0 %", "", score, "", "float")
+    for trial, text in zip(trials, texts, strict=True):
+        chosen = trial == found.chosen
         share = f"{100 * trial.cost / float_cost:.1f} %"
         figures = (f"{trial.cost:,}", share, f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
-        texts = (setting.precision, setting.method, ", ".join(setting.corrections), setting.apart)
         style = "bold green" if chosen else ""
-        made.add_row("→" if chosen else "", *figures, *map(Text, texts), style=style)
+        made.add_row("→" if chosen else "", *figures, *(Text(text[name]) for name in kept), style=style)
     return made

@@ -10,7 +10,7 @@ from twinfer.converter.search.find import Found
 from twinfer.converter.search.trial import Trial
 
 #: The picture in pixels: the plot, and what its axes take.
-_WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 720, 360, 80, 50, 16
+_WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 720, 360, 80, 50, 32
 
 #: From the budget to the top of the picture, as often as the budget; what loses more lies on the upper edge.
 _TOP = 4
@@ -79,7 +79,7 @@ def _axes(found: Found, good: Sequence[Trial], x: Scale, y: Scale) -> Iterator[s
         yield f'<text x="{x(cost):.1f}" y="{_ABOVE + _HEIGHT + 20}" text-anchor="middle">{cost:,}</text>'
     label = found.search["cost"]
     yield f'<text x="{_LEFT + _WIDTH}" y="{_ABOVE + _HEIGHT + 44}" text-anchor="end">{escape(label)}</text>'
-    yield f'<text x="0" y="{_ABOVE}">loss</text>'
+    yield f'<text x="0" y="{_ABOVE - 16}">loss</text>'
 
 
 def _point(found: Found, trial: Trial, x: float, y: float) -> str:

@@ -56,8 +56,9 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
 
 
 def constant_bytes(graph: Graph) -> int:
-    """Bytes of all constant tensors of the file, those of other subgraphs included."""
-    return sum(t.data.nbytes for g in walk(graph) for t in g.tensors if t.data is not None)
+    """Bytes of all constant tensors of the file, those of other subgraphs included; equal ones share a buffer there."""
+    values = [t.data.tobytes() for g in walk(graph) for t in g.tensors if t.data is not None]
+    return sum(len(value) for value in set(values))
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:

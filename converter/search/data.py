@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.samples import Samples, loaded, samples_of
+from twinfer.converter.samples import LABELS, Samples, loaded, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-
-#: The array beside those of the inputs that says what is right.
-LABELS = "labels"
 
 #: Of samples that serve for both, one in QUARTER is calibrated on, MOST at most.
 QUARTER, MOST = 4, 200

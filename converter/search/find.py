@@ -56,6 +56,7 @@ class How(TypedDict, total=False):
     dask: Any
     journal: str | os.PathLike[str] | None
     shapes: Shapes | None
+    channels_last: bool | Sequence[str]
     progress: Told | None
 
 
@@ -110,7 +111,7 @@ def search(
     ``trials`` the most there may be, ``seed`` that of split and search: with the same arguments the same is found,
     whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps
     every trial, and spares a second run those that it has. ``progress(done, total, what)`` is called after each.
-    ``inference_type``, ``equalize`` and ``shapes``: as ``convert`` has them.
+    ``inference_type``, ``equalize``, ``shapes`` and ``channels_last``: as ``convert`` has them.
 
     A trial that fails is one with an ``error``. The loss is that on the samples that settings were chosen by: of many
     some are lucky, so that the last word needs samples that the search has not seen.
@@ -121,7 +122,8 @@ def search(
     _check(max_loss, how)
     seed, limit, told = how.get("seed", 0), how.get("trials", TRIALS), how.get("progress")
     space = _space(how)
-    graph = optimised(source, how.get("shapes"), (*TO_QUANTIZE, *([equalize] if how.get("equalize") else [])))
+    passes = (*TO_QUANTIZE, *([equalize] if how.get("equalize") else []))
+    graph = optimised(source, how.get("shapes"), passes, channels_last=how.get("channels_last", False))
     samples = gather(graph, data, how.get("calibration"), seed=seed, count=how.get("calibrate"))
     model, setup = write(graph), _setup(how, samples)
     about: dict[str, Any] = {"model": hashlib.sha256(model).hexdigest(), "data": samples.sha256, "search": setup}
