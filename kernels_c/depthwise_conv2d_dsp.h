@@ -69,8 +69,8 @@ TW_INLINE void tw_depthwise_dsp_output(int8_t *y, int32_t sum, const tw_depthwis
     *(int16_t *)(void *)y = (int16_t)(q & ~(q >> 31 & c->rounding));
 }
 
-/* The loops over c->left lines: x at the first of three, y at the outputs; wide: of int16, not int8. gcc keeps no more than half of their 18
- * values in registers, so for it they are written out. */
+/* The loops over c->left lines: x at the first of three, y at the outputs; wide: of int16, not int8. gcc keeps no more
+ * than half of their 18 values in registers, so for it they are written out. */
 #if defined(TW_DSP_LOOPS) && !defined(__clang__)
 
 /* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the

@@ -84,7 +84,7 @@ TW_INLINE int64_t tw_dual64(uint32_t a, uint32_t b, int64_t acc) {
 #endif
 }
 
-/* acc + one half of a * one half of b: low and low, low and high, high and low, high and high. */
+/* acc + one half of a * one half of b: low and low, low and high. */
 TW_INLINE int32_t tw_low_low(uint32_t a, uint32_t b, int32_t acc) {
 #if defined(TW_DSP)
     return __smlabb((int32_t)a, (int32_t)b, acc);
@@ -98,22 +98,6 @@ TW_INLINE int32_t tw_low_high(uint32_t a, uint32_t b, int32_t acc) {
     return __smlabt((int32_t)a, (int32_t)b, acc);
 #else
     return tw_add(acc, tw_low(a) * tw_high(b));
-#endif
-}
-
-TW_INLINE int32_t tw_high_low(uint32_t a, uint32_t b, int32_t acc) {
-#if defined(TW_DSP)
-    return __smlatb((int32_t)a, (int32_t)b, acc);
-#else
-    return tw_add(acc, tw_high(a) * tw_low(b));
-#endif
-}
-
-TW_INLINE int32_t tw_high_high(uint32_t a, uint32_t b, int32_t acc) {
-#if defined(TW_DSP)
-    return __smlatt((int32_t)a, (int32_t)b, acc);
-#else
-    return tw_add(acc, tw_high(a) * tw_high(b));
 #endif
 }
 

@@ -89,15 +89,6 @@ TW_INLINE tw_v4 tw_v4_add(tw_v4 a, tw_v4 b) {
 #endif
 }
 
-TW_INLINE tw_v4 tw_v4_mul(tw_v4 a, tw_v4 b) {
-#if defined(TW_MVE)
-    return vmulq_s32(a, b);
-#else
-    for (int i = 0; i < 4; ++i) a.lane[i] = (int32_t)((uint32_t)a.lane[i] * (uint32_t)b.lane[i]);
-    return a;
-#endif
-}
-
 /* tw_requantize in every lane; shift -31..30, TFLite's: negative ones go right. */
 TW_INLINE tw_v4 tw_v4_requantize(tw_v4 x, tw_v4 mult, tw_v4 shift) {
 #if defined(TW_MVE)
@@ -107,16 +98,6 @@ TW_INLINE tw_v4 tw_v4_requantize(tw_v4 x, tw_v4 mult, tw_v4 shift) {
 #else
     for (int i = 0; i < 4; ++i) x.lane[i] = tw_requantize(x.lane[i], mult.lane[i], shift.lane[i]);
     return x;
-#endif
-}
-
-/* The same for shifts of -31..0. */
-TW_INLINE tw_v4 tw_v4_requantize_right(tw_v4 x, tw_v4 mult, tw_v4 shift) {
-#if defined(TW_MVE)
-    const int32x4_t high = vqrdmulhq_s32(x, mult);
-    return vrshlq_s32(vqaddq_s32(high, vshrq_n_s32(vandq_s32(high, shift), 31)), shift);
-#else
-    return tw_v4_requantize(x, mult, shift);
 #endif
 }
 

@@ -27,7 +27,7 @@ SCORES = {"answers": "right", "error": "error"}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    about = "a float .onnx or .tflite file, or the name of a built-in model"
+    about = "a float .onnx, .keras, .pt2 (torch.export) or .tflite file, or the name of a built-in model"
     command.add_argument("model", metavar="MODEL", help=about)
     about = "a .npz file: an array for every input by its name, samples along the first axis; and, if there are any, "
     about += "one called labels: whole numbers are classes, floats targets (without: what the float model says)"
