@@ -108,12 +108,10 @@ def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
     return [session.view(tensor).copy() for tensor in session.plan.graph.outputs]
 
 
-def _row(
-    model: str, project: Project, card: Card, inputs: Sequence[Array], want: Sequence[Array], options: Options
-) -> Row:
-    """What the JSON says of one mode; stack is from the call of ``NAME_run`` on, as painted and as the static bound."""
+def _planned(model: str, project: Project, card: Card) -> Row:
+    """A row with what is known before anything is built."""
     plan = project.plan
-    row: Row = {
+    return {
         "model": model,
         "engine": project.mode,
         "target": card.name,
@@ -131,6 +129,13 @@ def _row(
         "agrees": None,
         **dict.fromkeys(FIGURES),
     }
+
+
+def _row(
+    model: str, project: Project, card: Card, inputs: Sequence[Array], want: Sequence[Array], options: Options
+) -> Row:
+    """What the JSON says of one mode; stack is from the call of ``NAME_run`` on, as painted and as the static bound."""
+    row = _planned(model, project, card)
     try:
         firmware = build(project, card)
         whole, painted, *steps = results = run_jobs(firmware, _jobs(inputs, options))

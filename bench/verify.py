@@ -110,24 +110,22 @@ def verify(
     one. ``weights`` and ``decode`` say how compiled code stores weights. Raises what planning and compiling raise.
     """
     graph = make_plan(source.graph).graph
-    twins = {"interpreted": Interpreter, "compiled": CompiledModel}
-    models = {engine: twin.from_graph(graph, guard=guard) for engine, twin in twins.items()}
-    for model in models.values():
-        if isinstance(model, CompiledModel):
-            model.weights, model.decode = weights, decode
-        model.allocate_tensors()
+    interpreted = Interpreter.from_graph(graph, guard=guard)
+    compiled = CompiledModel.from_graph(graph, guard=guard)
+    compiled.weights, compiled.decode = weights, decode
+    interpreted.allocate_tensors()
+    compiled.allocate_tensors()
     made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
     lines = {t: Line(t, made_by.get(t)) for t in (*made_by, *(t for t in graph.outputs if t not in made_by))}
     inputs = [random_inputs(graph, seed + i) for i in range(samples)]
     proof = Proof(source.name, graph, list(lines.values()), samples)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
-        state = _state(models["interpreted"])
-        values = {engine: _observed(model, sample) for engine, model in models.items()}
-        want = values["interpreted"]
+        state = _state(interpreted)
+        want, values = _observed(interpreted, sample), _observed(compiled, sample)
         wanted.append(want)
         for tensor, line in lines.items():
-            line.add("compiled", compare(i, want[tensor], values["compiled"][tensor], 0.0))
+            line.add("compiled", compare(i, want[tensor], values[tensor], 0.0))
         for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
             lines[tensor].add("numpy", compare(i, want[tensor], value, tolerance))
         progress((i + 1) / (samples + len(peers)))
