@@ -293,7 +293,6 @@ def test_errors_are_one_clean_line(arguments: list[str], capsys: pytest.CaptureF
     assert captured.err.count("\n") == 1
 
 
-@pytest.mark.corpus("reject")
 @pytest.mark.parametrize("kind", ["onnx", "keras", "pt2"])
 def test_frameworks_files_are_to_be_converted_first(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -303,6 +302,7 @@ def test_frameworks_files_are_to_be_converted_first(
     assert f"twinfer convert {tmp_path / 'net'}.{kind} -o" in capsys.readouterr().err
 
 
+@pytest.mark.corpus("reject")
 def test_damaged_models(corpus_model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(corpus_model.path)]) == 2
     assert "Traceback" not in capsys.readouterr().err
