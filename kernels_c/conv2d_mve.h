@@ -73,11 +73,14 @@ TW_KERNEL(tw_conv2d_mve_s8) {
     const tw_conv2d_mve_s8_params p = *params;
     int8_t *y = (int8_t *)out[0], *columns = (int8_t *)scratch;
     tw_conv2d_mve_next next = tw_conv2d_mve_first(in[0], &p);
+    tw_mve_pair pair = {columns, columns, y, y, p.blocks, p.out_zero, 0};
     for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= 2, y += 2 * p.out_c) {
         const int32_t both = left > 1;
         const int8_t *windows[2];
         tw_conv2d_mve_windows(windows, columns, both, &next, &p);
-        tw_mve_pair pair = {windows[0], windows[1], y, y + both * p.out_c, p.blocks, p.out_zero, p.out_c};
+        pair.x0 = windows[0], pair.x1 = windows[1];
+        pair.y0 = y, pair.y1 = y + both * p.out_c;
+        pair.out = p.out_c;
         tw_mve_run_pair(&pair, (const int32_t *)in[1], p.act_min, p.act_max);
     }
 }
