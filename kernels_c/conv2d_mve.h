@@ -46,18 +46,18 @@ TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, const tw_conv2d_
 }
 
 /* The next two windows, or one twice: in the image itself, or in columns. */
-TW_INLINE void tw_conv2d_mve_windows(const int8_t **windows, int8_t *columns, int32_t both, tw_conv2d_mve_next *next,
-                                     const tw_conv2d_mve_s8_params *p) {
+TW_INLINE void tw_conv2d_mve_windows(const int8_t **first, const int8_t **second, int8_t *columns, int32_t both,
+                                     tw_conv2d_mve_next *next, const tw_conv2d_mve_s8_params *p) {
     const int32_t size = TW_MVE_BLOCK * p->blocks;
-    windows[0] = columns, windows[1] = columns + both * size;
+    *first = columns, *second = columns + both * size;
     if (p->direct && next->x < next->in_place) {
-        windows[0] = next->x, windows[1] = next->x + p->in_c;
+        *first = next->x, *second = next->x + p->in_c;
         next->x += 2 * p->in_c;
     } else if (p->direct) {
         tw_mve_rows(columns, size, next->x, p->in_c, both + 1, p->in_c);
     } else {
 #pragma GCC unroll 1
-        for (int8_t *to = columns; to <= windows[1]; to += size) {
+        for (int8_t *to = columns; to <= *second; to += size) {
             const int32_t y0 = next->oy * p->stride_h - p->pad_h, x0 = next->ox * p->stride_w - p->pad_w;
             tw_conv2d_mve_window(to, next->x, y0, x0, p);
             if (++next->ox < p->out_w) continue;
@@ -76,9 +76,7 @@ TW_KERNEL(tw_conv2d_mve_s8) {
     tw_mve_pair pair = {columns, columns, y, y, p.blocks, p.out_zero, 0};
     for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= 2, y += 2 * p.out_c) {
         const int32_t both = left > 1;
-        const int8_t *windows[2];
-        tw_conv2d_mve_windows(windows, columns, both, &next, &p);
-        pair.x0 = windows[0], pair.x1 = windows[1];
+        tw_conv2d_mve_windows(&pair.x0, &pair.x1, columns, both, &next, &p);
         pair.y0 = y, pair.y1 = y + both * p.out_c;
         pair.out = p.out_c;
         tw_mve_run_pair(&pair, (const int32_t *)in[1], p.act_min, p.act_max);

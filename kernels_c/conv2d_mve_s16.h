@@ -26,9 +26,9 @@ TW_KERNEL(tw_conv2d_mve_s16) {
     tw_conv2d_mve_next next = tw_conv2d_mve_first(in[0], &bytes);
     for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= 2, y += 2 * p.out_c) {
         const int32_t both = left > 1;
-        const int8_t *windows[2];
-        tw_conv2d_mve_windows(windows, (int8_t *)scratch, both, &next, &bytes);
-        const int16_t *x0 = (const int16_t *)(const void *)windows[0], *x1 = (const int16_t *)(const void *)windows[1];
+        const int8_t *first, *second;
+        tw_conv2d_mve_windows(&first, &second, (int8_t *)scratch, both, &next, &bytes);
+        const int16_t *x0 = (const int16_t *)(const void *)first, *x1 = (const int16_t *)(const void *)second;
         tw_mve_pair_s16 pair = {x0, x1, y, y + both * p.out_c, p.blocks, p.out_c};
         if (p.chunk >= n) {
             tw_mve_run_pair_s16(&pair, fours, p.act_min, p.act_max);
