@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
@@ -18,7 +18,7 @@ from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
-from twinfer.converter.samples import Samples, samples_of
+from twinfer.converter.samples import Samples, need_to_last, samples_of
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.converter.versions import with_versions
 from twinfer.converter.whole import write_whole
@@ -179,8 +179,8 @@ def _check(how: How, recipe: Recipe) -> None:
         raise InvalidArgumentError("compensate means nothing without prune=… or cluster=…")
     if compensate and calibration is None:
         raise InvalidArgumentError("compensate fits weights to calibration data: give calibration=…")
-    if compensate and isinstance(calibration, Iterator):
-        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
+    if compensate and calibration is not None:
+        need_to_last(calibration)
 
 
 def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:

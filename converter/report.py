@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,8 +17,7 @@ from twinfer.converter.compress.footprint import Footprint, footprints
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import DEFAULT, Recipe, Rule
-from twinfer.converter.samples import Sample, Samples, samples_of
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.converter.samples import Sample, Samples, need_to_last, samples_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan
@@ -133,8 +132,7 @@ class _Sums:
 def compare(graph: Graph, quantized: Graph, samples: Samples, seen: Calibration) -> Report:
     """Runs both graphs on every sample and compares the tensors that have the same name in both.
 
-    ``seen`` (of ``calibrate``) gives the ranges of the histograms. Errors as those of ``calibrate``; graphs that
-    twinfer has no kernels for raise UnsupportedOperatorError, but INT4 weights are run as INT8, with the same results.
+    ``seen`` (of ``calibrate``) gives the ranges of the histograms. Errors as those of ``calibrate``.
     """
     both = Both(graph, quantized)
     order = dict.fromkeys((*graph.inputs, *(t for node in graph.nodes for t in node.outputs)))
@@ -164,16 +162,17 @@ def sensitivity(
 ) -> tuple[Sensitivity, ...]:
     """Quantises one node at a time and compares the outputs; the costliest node comes first.
 
-    Nodes that stay float anyway are not among them. InvalidArgumentError for an iterator: ``samples`` is read again
-    for every node.
+    Nodes that stay float anyway are not among them. The samples and the float outputs are kept in memory.
+    InvalidArgumentError for an iterator, which calibration has used up.
     """
-    if isinstance(samples, Iterator):
-        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
+    need_to_last(samples)
     wanted = [n for n in graph.nodes if precision_of(n, recipe.of_node(n), seen).precision != "float"]
+    held = list(samples_of(graph, samples))
+    floats = list(_outputs(graph, held))
     found = []
     for i, node in enumerate(wanted):
         made = quantize(graph, seen, _only(node, recipe), Options("FLOAT32"))
-        found.append(Sensitivity(node.output.name, node.op, _outputs_snr_db(Both(graph, made), samples)))
+        found.append(Sensitivity(node.output.name, node.op, _outputs_snr_db(floats, made, held)))
         if progress is not None:
             progress(i + 1, len(wanted))
     return tuple(sorted(found, key=lambda s: s.snr_db))
@@ -186,14 +185,27 @@ def _only(node: Node, recipe: Recipe) -> Recipe:
     return replace(recipe, rules=(*recipe.rules, Rule(".*", precision="float"), back))
 
 
-def _outputs_snr_db(both: Both, samples: Samples) -> float:
+def _outputs(graph: Graph, samples: Sequence[Sample]) -> Iterator[list[Array]]:
+    """What a graph makes of every sample of the float graph it is or was made of."""
+    session = Session(make_plan(graph))
+    for sample in samples:
+        _feed(session, sample)
+        yield [session.view(t).copy() for t in session.plan.graph.outputs]
+
+
+def _outputs_snr_db(floats: Sequence[Sequence[Array]], made: Graph, samples: Sequence[Sample]) -> float:
     sums = _Sums()
-    for sample in samples_of(both.float.plan.graph, samples):
-        both.run(sample)
-        for tensor, made in zip(both.float.plan.graph.outputs, both.quantized.plan.graph.outputs, strict=True):
-            if tensor.type == "FLOAT32":
-                sums.add(both.float.view(tensor), real(both.quantized.view(made), made))
+    for wanted, found in zip(floats, _outputs(made, samples), strict=True):
+        for value, other, tensor in zip(wanted, found, made.outputs, strict=True):
+            if value.dtype == np.float32:
+                sums.add(value, real(other, tensor))
     return sums.snr_db
+
+
+def _feed(session: Session, sample: Sample) -> None:
+    """One run on a sample of the float graph."""
+    inputs = zip(sample.values(), session.plan.graph.inputs, strict=True)
+    run(session, {tensor: fed(value, tensor) for value, tensor in inputs})
 
 
 class Both:
@@ -207,9 +219,8 @@ class Both:
 
     def run(self, sample: Sample) -> None:
         """Both on one sample of the float graph."""
-        inputs = zip(sample.values(), self.quantized.plan.graph.inputs, strict=True)
-        run(self.float, sample)
-        run(self.quantized, {made: fed(value, made) for value, made in inputs})
+        _feed(self.float, sample)
+        _feed(self.quantized, sample)
 
 
 def _reach(tensor: Tensor) -> tuple[float, float]:

@@ -7,7 +7,7 @@ layer-wise reconstruction that AdaRound (Nagel et al. 2020) poses without gradie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from twinfer.converter.grams import MOST_INPUTS, Gram, inputs_of, windows
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quant_weights import MOST, Layer, integers
 from twinfer.converter.recipe import DEFAULT
-from twinfer.converter.samples import Samples, samples_of
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.converter.samples import Samples, need_to_last, samples_of
 from twinfer.runtime.graph import Graph, Node, Quant
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
@@ -32,8 +31,7 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
 
     Errors as those of ``calibrate``; InvalidArgumentError for an iterator, which calibration has used up.
     """
-    if isinstance(samples, Iterator):
-        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
+    need_to_last(samples)
     session = Session(make_plan(graph, preserve_all=True))
     layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
     sums: dict[Node, NDArray[np.float64]] = {}

@@ -44,6 +44,12 @@ def samples_of(graph: Graph, source: Samples) -> Iterator[Sample]:
         raise InvalidArgumentError(f"the data are empty, at least one sample is needed: {FORMS}")
 
 
+def need_to_last(source: Samples) -> None:
+    """InvalidArgumentError for an iterator, which reading once uses up."""
+    if isinstance(source, Iterator):
+        raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
+
+
 def count_of(graph: Graph, source: Samples) -> int | None:
     """How many samples there are; None if only reading them all would tell."""
     if isinstance(source, str | os.PathLike):

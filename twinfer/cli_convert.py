@@ -191,8 +191,9 @@ def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     from twinfer.converter.whole import write_text
     from twinfer.terminal import progress, show
 
-    report = Report(compression=footprints(made.graph))
-    if made.seen:
+    if not made.seen:
+        report = Report(compression=footprints(made.graph))
+    else:
         with progress(1) as told:
             step = lambda done, total: told(0, "sensitivity", done / (total or done + 1))  # noqa: E731
             report = compare(made.source, made.graph, samples, made.seen)
