@@ -32,8 +32,7 @@ TW_KERNEL(tw_conv2d_s16) {
     const int16_t *x = (const int16_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
-    const tw_ends_s16 e = {
-        (const int64_t *)in[2], (const int32_t *)in[3], (const int8_t *)in[4], p.narrow, p.act_min, p.act_max};
+    const tw_ends_s16 e = tw_ends_s16_of(in, p.narrow, p.act_min, p.act_max);
     const int32_t group = p.out_c / (p.in_c / p.depth), size = p.k_h * p.k_w * p.depth;
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * p.in_w * p.in_c)

@@ -16,8 +16,7 @@ TW_KERNEL(tw_fully_connected_s16) {
     const int16_t *x = (const int16_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
-    const tw_ends_s16 e = {
-        (const int64_t *)in[2], (const int32_t *)in[3], (const int8_t *)in[4], p.narrow, p.act_min, p.act_max};
+    const tw_ends_s16 e = tw_ends_s16_of(in, p.narrow, p.act_min, p.act_max);
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth)
         for (int32_t c = 0; c < p.out; ++c) {

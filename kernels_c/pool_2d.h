@@ -134,30 +134,29 @@ TW_INLINE int32_t tw_pool_most_s16(const tw_pool_2d_params *p, tw_pool_window w,
     return most;
 }
 
+/* All windows: their averages, or their largest values. */
+TW_INLINE void tw_pool_2d_s16(const tw_pool_2d_params *p, const int16_t *x, int16_t *y, int32_t average) {
+    for (int32_t i = 0; i < p->batches * p->out_h; ++i)
+        for (int32_t j = 0; j < p->out_w; ++j) {
+            const tw_pool_window w = tw_pool_cut(p, i, j);
+            for (int32_t c = 0; c < p->channels; ++c) {
+                const int16_t *first = x + w.at + c;
+                const int32_t value = average ? tw_pool_average_s16(p, w, first) : tw_pool_most_s16(p, w, first);
+                *y++ = (int16_t)tw_clamp(value, p->act_min, p->act_max);
+            }
+        }
+}
+
 TW_KERNEL(tw_average_pool_2d_s16) {
     const tw_pool_2d_params p = *params;
-    const int16_t *x = (const int16_t *)in[0];
-    int16_t *y = (int16_t *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < p.batches * p.out_h; ++i)
-        for (int32_t j = 0; j < p.out_w; ++j) {
-            const tw_pool_window w = tw_pool_cut(&p, i, j);
-            for (int32_t c = 0; c < p.channels; ++c)
-                *y++ = (int16_t)tw_clamp(tw_pool_average_s16(&p, w, x + w.at + c), p.act_min, p.act_max);
-        }
+    tw_pool_2d_s16(&p, (const int16_t *)in[0], (int16_t *)out[0], 1);
 }
 
 TW_KERNEL(tw_max_pool_2d_s16) {
     const tw_pool_2d_params p = *params;
-    const int16_t *x = (const int16_t *)in[0];
-    int16_t *y = (int16_t *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < p.batches * p.out_h; ++i)
-        for (int32_t j = 0; j < p.out_w; ++j) {
-            const tw_pool_window w = tw_pool_cut(&p, i, j);
-            for (int32_t c = 0; c < p.channels; ++c)
-                *y++ = (int16_t)tw_clamp(tw_pool_most_s16(&p, w, x + w.at + c), p.act_min, p.act_max);
-        }
+    tw_pool_2d_s16(&p, (const int16_t *)in[0], (int16_t *)out[0], 0);
 }
 
 /* y [channels] = the sum of the window at x, in the order of its elements. */

@@ -14,6 +14,12 @@ typedef struct {
     int32_t narrow, low, high;
 } tw_ends_s16;
 
+/* Those of a kernel whose inputs 2 to 4 they are. */
+TW_INLINE tw_ends_s16 tw_ends_s16_of(const void *const *in, int32_t narrow, int32_t low, int32_t high) {
+    const tw_ends_s16 e = {(const int64_t *)in[2], (const int32_t *)in[3], (const int8_t *)in[4], narrow, low, high};
+    return e;
+}
+
 /* a + b without signed overflow: wraps as two's complement does. */
 TW_INLINE int64_t tw_add64(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 

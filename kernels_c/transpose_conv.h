@@ -70,8 +70,7 @@ TW_KERNEL(tw_transpose_conv_s16) {
     const int16_t *x = (const int16_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
-    const tw_ends_s16 e = {
-        (const int64_t *)in[2], (const int32_t *)in[3], (const int8_t *)in[4], p.narrow, p.act_min, p.act_max};
+    const tw_ends_s16 e = tw_ends_s16_of(in, p.narrow, p.act_min, p.act_max);
     (void)scratch;
     TW_TRANSPOSE_CONV(int16_t, int8_t, int64_t, sum = tw_add64(sum, m[i] * n[i]),
                       tw_end_s16(tw_add64(sum, e.bias[c]), e.mult[c], e.shift[c], &e))
