@@ -30,9 +30,6 @@ EXAMPLES = (
 #: Characters a line needs for a column of operators beside one of layers' names and nine of figures.
 ROOMY = 110
 
-#: Files of these are read by ``convert`` itself.
-FRAMEWORKS = (".onnx", ".keras", ".pt2", ".pt", ".pth", ".h5")
-
 #: Arguments that ``convert_file`` takes as they are.
 _GIVEN = (
     *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize"),
@@ -121,9 +118,10 @@ def convert(arguments: argparse.Namespace) -> int:
 
 def source_of(model: str) -> Any:
     """What ``convert`` reads: the path of a framework's file, else the graph of a file or built-in model."""
-    from twinfer.bench.source import load
+    from twinfer.bench.source import TO_CONVERT, load
+    from twinfer.converter.source import ELSEWHERE
 
-    return model if model.lower().endswith(FRAMEWORKS) else load(model).graph
+    return model if model.lower().endswith((*TO_CONVERT, *ELSEWHERE)) else load(model).graph
 
 
 def _passes(names: str | None) -> list[Pass] | None:
