@@ -14,6 +14,7 @@ from twinfer.aot.tools import built, compiler_version, need_tool
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import Plan, Step
+from twinfer.runtime.poison import perishable
 from twinfer.runtime.target import Optimize
 
 COMPILER, COMPILER_PACKAGES = "arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi"
@@ -90,10 +91,13 @@ def _entries(project: Project) -> str:
     def spans(tensors: Sequence[Tensor]) -> str:
         return ", ".join(f"{{{offsets[t]}, {t.nbytes}}}" for t in tensors if t.data is None) or "{0, 0}"
 
+    perishables = ", ".join(f"{{{begin}, {end - begin}}}" for begin, end in perishable(project.plan)) or "{0, 0}"
+
     return f"""{project.wrappers}
 static tw_step_fn *const {name}_steps[] = {{{", ".join((*project.layers, "NULL"))}}};
 static const tw_span {name}_inputs[] = {{{spans(graph.inputs)}}};
 static const tw_span {name}_outputs[] = {{{spans(graph.outputs)}}};
+static const tw_span {name}_perishable[] = {{{perishables}}};
 """
 
 
@@ -102,7 +106,8 @@ def _members(project: Project) -> list[str]:
     name, plan = project.name, project.plan
     counts = [len(project.layers), *(sum(t.data is None for t in ts) for ts in (plan.graph.inputs, plan.graph.outputs))]
     reset = f"{name}_reset" if plan.resets else "NULL"
-    tables = [f"{name}_{what}" for what in ("steps", "inputs", "outputs")]
+    counts.append(len(list(perishable(plan))))
+    tables = [f"{name}_{what}" for what in ("steps", "inputs", "outputs", "perishable")]
     return [f"{name}_run", reset, *tables, *map(str, counts), str(plan.arena_bytes)]
 
 

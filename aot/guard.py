@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from twinfer.aot.literals import wrapped
 from twinfer.runtime.errors import GuardError
-from twinfer.runtime.guard import Span, held, positions, span, where, written
+from twinfer.runtime.guard import held, positions, where, written
 from twinfer.runtime.plan import Plan
+from twinfer.runtime.poison import Span, span
 
 HEADER = "guard.h"
 

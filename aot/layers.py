@@ -63,8 +63,8 @@ class Layers:
         used: dict[str, list[int]] = {}
         for i in sorted(self._shared):
             used.setdefault(self._plan.steps[i].call.kernel, []).append(i)
-        lines = [f"{self._storage(users)} TW_SHARED({k}, {self._name}_{k})" for k, users in used.items()]
-        lines += [f"static TW_NOINLINE TW_SHARED({k}, {self._name}_{k})" for k in self._decoding_kernels()]
+        lines = [f"static{self._cold_mark(users)} TW_SHARED({k}, {self._name}_{k})" for k, users in used.items()]
+        lines += [f"static TW_SHARED({k}, {self._name}_{k})" for k in self._decoding_kernels()]
         if not lines:
             return ""
         return "\n".join(["/* Kernels that layers share, params read at run time. */", *lines, "", ""])
@@ -113,7 +113,10 @@ class Layers:
 
     def _storage(self, users: Iterable[int]) -> str:
         """What the definition of a function of these steps begins with."""
-        return "static TW_NOINLINE TW_COLD" if self._cold.issuperset(users) else "static TW_NOINLINE"
+        return f"static TW_NOINLINE{self._cold_mark(users)}"
+
+    def _cold_mark(self, users: Iterable[int]) -> str:
+        return " TW_COLD" if self._cold.issuperset(users) else ""
 
     def _params_text(self, i: int) -> str:
         """The params struct, and beside it the specialised body if other layers use it, too; once for equal params."""

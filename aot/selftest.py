@@ -10,6 +10,7 @@ from twinfer.aot.literals import c_type, elements, wrapped
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import Plan, random_inputs
+from twinfer.runtime.poison import POISONS, perishable, poison
 from twinfer.runtime.session import Session
 
 #: How many runs the self-test of a model with variables takes, one after another without a reset.
@@ -46,18 +47,15 @@ def vectors(plan: Plan, inputs: Sequence[Array]) -> list[Vector]:
     One run; of a model with variables several, each from what the one before left, the later ones on random inputs.
     """
     session = Session(plan)
-    session.arena[:] = 0xA5
-    session.reset_variables()
     later = range(1, SEQUENCE if plan.variables else 1)
     return [_vector(session, fed) for fed in (inputs, *(random_inputs(plan.graph, seed) for seed in later))]
 
 
 def _vector(session: Session, inputs: Sequence[Array]) -> Vector:
-    for tensor, value in zip(session.plan.graph.inputs, inputs, strict=True):
-        if tensor.data is None:
-            session.view(tensor)[...] = value
+    poison(session)
+    session.feed(inputs)
     session.run()
-    return Vector(inputs, [session.view(tensor).copy() for tensor in session.plan.graph.outputs])
+    return Vector(inputs, session.outputs())
 
 
 def test_source(project: Project, vectors: Sequence[Vector]) -> str:
@@ -71,8 +69,8 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
         *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
         *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
         _COMPARE.replace("NAME", name),
-        *_function(project, "buffers", _over_buffers(project, fed), len(vectors)),
-        *_function(project, "in_place", _in_place(project, fed), len(vectors)),
+        *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
+        *_function(project, "in_place", POISONS[1], _in_place(project, fed), len(vectors)),
         "int main(void) {",
         *_main(project),
         "}",
@@ -92,16 +90,18 @@ def _buffer(symbol: str, tensor: Tensor) -> str:
     return f"static {c_type(tensor.dtype)} {symbol}[{tensor.size or 1}];"
 
 
-def _function(project: Project, what: str, run: Iterable[str], runs: int) -> Iterator[str]:
-    """A function that takes all runs from an arena full of rubbish, and returns whether one was wrong."""
-    name, up = project.name, project.name.upper()
+def _function(project: Project, what: str, rubbish: int, run: Iterable[str], runs: int) -> Iterator[str]:
+    """A function that does all runs, each from an arena full of ``rubbish``, and returns whether one was wrong."""
+    name, plan = project.name, project.plan
     yield f"static int {name}_test_{what}(void) {{"
     yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
     yield "    int bad = 0;"
-    yield f"    memset(base, 0xA5, {up}_ARENA_BYTES);"
-    if project.plan.resets:
+    if plan.resets:
+        yield f"    memset(base, {rubbish:#x}, {name.upper()}_ARENA_BYTES);"
         yield f"    {name}_reset(base);"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
+    for begin, end in perishable(plan):
+        yield f"        memset(base + {begin}, {rubbish:#x}, {end - begin}); /* what a run before has left */"
     yield from (f"        {line}" for line in run)
     yield from ("    }", "    return bad;", "}", "")
 
@@ -112,6 +112,7 @@ def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
     outputs = [f"{name}_test_got_{i}" for i in range(len(graph.outputs))]
     yield f"const void *const inputs[] = {{{', '.join(inputs or ['NULL'])}}};"
     yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
+    yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
     yield f"bad |= {name}_run(base, inputs, outputs) != 0;"
     for i in range(len(graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", "")

@@ -18,14 +18,15 @@ from twinfer.runtime.errors import ToolError
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import Plan, Step, random_inputs
+from twinfer.runtime.poison import POISONS, poison
 from twinfer.runtime.session import Session
 
 #: A row of the report, ready for JSON; ``row`` says what is in it.
 Row = dict[str, Any]
 Progress = Callable[[float], None]
 
-#: Inferences in a row whose outputs must agree (the second one meets used memory, and the state of the first).
-CHECKED_RUNS = 2
+#: Inferences in a row whose outputs must agree: the second one meets the state of the first, and other rubbish.
+CHECKED_RUNS = len(POISONS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ def compare(source: Source, options: Options, progress: Progress = lambda share:
     """
     interpreted, compiled, facts = _open_twins(source)
     inputs = random_inputs(interpreted.plan.graph, options.seed)
-    contenders = [_own("interpreted", interpreted, inputs, {}), _own("compiled", compiled, inputs, facts)]
+    contenders = [
+        Contender("interpreted", interpreted.invoke, _own(interpreted, inputs, POISONS), {}),
+        Contender("compiled", compiled.invoke, _own(compiled, inputs, POISONS[::-1]), facts),
+    ]
     contenders += [_peer(name, source, inputs) for name in options.against]
     runs = {c.engine: c.invoke for c in contenders if c.invoke is not None}
     times = interleaved(runs, seconds=options.seconds, rounds=options.rounds, progress=progress)
@@ -114,14 +118,6 @@ def max_difference(a: Sequence[Array], b: Sequence[Array]) -> float | None:
     return largest if np.isfinite(largest) else None
 
 
-def feed(interpreter: Interpreter, inputs: Sequence[Array]) -> None:
-    """Set every input that is not a constant."""
-    session = interpreter.session
-    for tensor, value in zip(session.plan.graph.inputs, inputs, strict=True):
-        if tensor.data is None:
-            session.view(tensor)[...] = value
-
-
 def _open_twins(source: Source) -> tuple[Interpreter, CompiledModel, Row]:
     """The interpreter and its twin, and how long compiling has taken."""
     interpreted = Interpreter.from_graph(source.graph)
@@ -134,13 +130,15 @@ def _open_twins(source: Source) -> tuple[Interpreter, CompiledModel, Row]:
     return interpreted, compiled, {"compile_s": took, "compile_cached": before == set(cache_folder().glob("*.so"))}
 
 
-def _own(engine: str, model: Interpreter, inputs: Sequence[Array], facts: Mapping[str, Any]) -> Contender:
-    feed(model, inputs)
+def _own(model: Interpreter, inputs: Sequence[Array], rubbish: Sequence[int]) -> list[Array]:
+    """The outputs of a run for each byte of ``rubbish``, which fills the memory that the run before has used."""
+    model.session.feed(inputs)
     outputs: list[Array] = []
-    for _ in range(CHECKED_RUNS):
+    for byte in rubbish:
+        poison(model.session, byte)
         model.invoke()
-        outputs += [model.session.view(t).copy() for t in model.plan.graph.outputs]
-    return Contender(engine, model.invoke, outputs, facts)
+        outputs += model.session.outputs()
+    return outputs
 
 
 def _peer(name: str, source: Source, inputs: Sequence[Array]) -> Contender:

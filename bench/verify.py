@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twinfer.aot.compiled import CompiledModel
-from twinfer.bench.compare import feed
 from twinfer.bench.peers import isolated
 from twinfer.bench.source import Source
 from twinfer.runtime.errors import ToolError
@@ -16,6 +15,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import Step, make_plan, random_inputs
+from twinfer.runtime.poison import POISONS, poison
 from twinfer.runtime.registry import operator
 
 #: Float tensors of numpy and the peers may differ from ours by this share of the tensor's largest magnitude.
@@ -106,8 +106,9 @@ def verify(
 
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
-    after every step, then once more in one call; with ``guard`` every step is watched, and GuardError names a wrong
-    one. ``weights`` and ``decode`` say how compiled code stores weights. Raises what planning and compiling raise.
+    after every step, then again in one call, each time over rubbish. With ``guard`` every step is watched, and
+    GuardError names a wrong one. ``weights`` and ``decode`` say how compiled code stores weights. Raises what planning
+    and compiling raise.
     """
     graph = make_plan(source.graph).graph
     interpreted = Interpreter.from_graph(graph, guard=guard)
@@ -122,10 +123,11 @@ def verify(
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
         state = _state(interpreted)
-        want, values = _observed(interpreted, sample), _observed(compiled, sample)
+        want = {**_observed(interpreted, sample), **_whole(interpreted, sample, POISONS[0])}
         wanted.append(want)
-        for tensor, line in lines.items():
-            line.add("compiled", compare(i, want[tensor], values[tensor], 0.0))
+        for values in (_observed(compiled, sample), *(_whole(compiled, sample, byte) for byte in POISONS)):
+            for tensor in lines.keys() & values.keys():
+                lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
         for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
             lines[tensor].add("numpy", compare(i, want[tensor], value, tolerance))
         progress((i + 1) / (samples + len(peers)))
@@ -171,10 +173,23 @@ def _state(model: Interpreter) -> Values:
     return {tensor: model.session.view(tensor).copy() for tensor in model.plan.variables}
 
 
-def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
-    """Every tensor as soon as a run from fresh state has made it; the outputs are those of a second, unobserved run."""
+def _prepare(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> None:
+    """Inputs, fresh state, and memory full of ``rubbish``, lest what a run before has left looks like a result."""
+    poison(model.session, rubbish)
     model.reset_all_variables()
-    feed(model, inputs)
+    model.session.feed(inputs)
+
+
+def _whole(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> Values:
+    """The outputs of a run in one call, as users run it."""
+    _prepare(model, inputs, rubbish)
+    model.invoke()
+    return dict(zip(model.plan.graph.outputs, model.session.outputs(), strict=True))
+
+
+def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
+    """Every tensor as soon as a run, step by step, has made it."""
+    _prepare(model, inputs, POISONS[0])
     session, graph = model.session, model.plan.graph
     seen: Values = dict(zip(graph.inputs, inputs, strict=True))
 
@@ -185,10 +200,7 @@ def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
     model.invoke()
     model.on_call = None
     _fill_dropped(graph, seen)
-    model.reset_all_variables()
-    feed(model, inputs)
-    model.invoke()
-    return {**seen, **{tensor: session.view(tensor).copy() for tensor in graph.outputs}}
+    return seen
 
 
 def _fill_dropped(graph: Graph, seen: Values) -> None:

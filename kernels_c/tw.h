@@ -12,10 +12,17 @@
 #define TW_RESTRICT restrict
 #endif
 #define TW_INLINE static inline __attribute__((always_inline, unused))
-/* A function that stays one: a copy of it for a constant argument would undo the sharing. */
-#if defined(__clang__)
+/* A function that stays one, and of which callers assume nothing. A copy of it for a constant argument would undo the
+ * sharing. And gcc 11 and 12 conclude wrongly that some writes nothing, and delete its calls: where ivopts spells an
+ * address of the arena as NULL + number, later passes (pure-const, modref) take the store for one through NULL. */
+#if defined(__has_attribute)
+#if __has_attribute(noipa)
+#define TW_NOINLINE __attribute__((noipa, unused))
+#endif
+#endif
+#if !defined(TW_NOINLINE) && defined(__clang__)
 #define TW_NOINLINE __attribute__((noinline, unused))
-#else
+#elif !defined(TW_NOINLINE)
 #define TW_NOINLINE __attribute__((noinline, noclone, unused))
 #endif
 /* A function with so little work that it had better be small: compiled for size whatever the level. */
@@ -40,7 +47,7 @@
 
 /* The shared instance of a kernel: one uniform C signature for all. */
 #define TW_SHARED(name, symbol)                                                                                        \
-    void symbol(const void *params, const void *const *in, void *const *out, void *scratch);                           \
+    TW_NOINLINE void symbol(const void *params, const void *const *in, void *const *out, void *scratch);               \
     void symbol(const void *params, const void *const *in, void *const *out, void *scratch) {                          \
         name##_body((const name##_params *)params, in, out, scratch);                                                  \
     }

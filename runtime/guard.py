@@ -16,22 +16,11 @@ from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import Plan, Step
+from twinfer.runtime.poison import POISONS, Span, span
 from twinfer.runtime.session import Hook, Session
 
 #: Bytes of every gap; a multiple of any target's alignment.
 GAP = 64
-
-#: What memory without a value is filled with, in turn.
-POISONS = (0xA5, 0x5A)
-
-#: Bytes of the arena, [begin, end).
-Span = tuple[int, int]
-
-
-def span(plan: Plan, tensor: Tensor) -> Span:
-    """Where a tensor lies."""
-    at = plan.offsets[tensor]
-    return at, at + tensor.nbytes
 
 
 def written(plan: Plan, step: Step) -> list[tuple[str, Span]]:

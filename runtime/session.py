@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -139,6 +139,16 @@ class Session:
             return self._inputs[tensor].view(tensor.dtype).reshape(tensor.shape)
         at = self.plan.offsets[tensor]
         return self.arena[at : at + tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        """Set the graph's inputs, one array of the tensor's shape for each; those of constants are passed over."""
+        for tensor, value in zip(self.plan.graph.inputs, inputs, strict=True):
+            if tensor.data is None:
+                self.view(tensor)[...] = value
+
+    def outputs(self) -> list[Array]:
+        """Copies of the graph's outputs, as the last run has left them."""
+        return [self.view(tensor).copy() for tensor in self.plan.graph.outputs]
 
     def run(self) -> None:
         """All steps in one C call."""

@@ -17,6 +17,7 @@ from twinfer.aot.tools import run_tool, write_files
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Array, Case
 from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.poison import poison
 from twinfer.runtime.registry import operators
 from twinfer.runtime.session import Session, initial_value
 
@@ -67,13 +68,11 @@ def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
 
 def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
     """The outputs of one run."""
-    graph = engine.plan.graph
-    engine.arena[:] = 0xA5  # nothing may lean on zeroed memory
+    poison(engine)  # nothing may lean on zeroed memory
     engine.reset_variables()
-    for tensor, value in zip(graph.inputs, values, strict=True):
-        engine.view(tensor)[...] = value
+    engine.feed(values)
     engine.run()
-    return [engine.view(t).copy() for t in graph.outputs]
+    return engine.outputs()
 
 
 def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) -> list[Any]:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from twinfer.bench import verify as module
-from twinfer.bench.compare import feed
 from twinfer.bench.source import Source, load
 from twinfer.bench.verify import Proof, compare, verify
 from twinfer.converter.build import Builder
@@ -126,7 +125,7 @@ def test_peers(monkeypatch: pytest.MonkeyPatch) -> None:
 
     interpreter = Interpreter.from_graph(chain())
     interpreter.allocate_tensors()
-    feed(interpreter, module.random_inputs(interpreter.plan.graph, 0))
+    interpreter.session.feed(module.random_inputs(interpreter.plan.graph, 0))
     interpreter.invoke()
     right.append(interpreter.session.view(interpreter.plan.graph.outputs[0]).copy())
     monkeypatch.setattr(module, "isolated", isolated)

@@ -131,6 +131,7 @@ static int32_t work(const tw_model *model, uint32_t how) {
 int main(void) {
     const int32_t inputs = tw_open("inputs.bin", TW_READ_FILE), outputs = tw_open("outputs.bin", TW_WRITE_FILE);
     uint32_t clock, job[2]; /* model, how */
+    int rubbish = 0x5A;     /* what fills memory without a value: another byte in every job */
     if (inputs < 0 || outputs < 0 || tw_read(inputs, &clock, sizeof clock)) fail("no inputs.bin or outputs.bin\n");
     if (clock) start_clock();
     count_run(tw_nothing);
@@ -139,10 +140,13 @@ int main(void) {
     while (tw_read(inputs, job, sizeof job) == 0) {
         if (job[0] >= tw_model_count) fail("no such model\n");
         const tw_model *const model = &tw_models[job[0]];
+        rubbish = ~rubbish;
         if (job[1] & FRESH) {
-            memset(tw_arena, 0xA5, model->arena_bytes); /* nothing may lean on zeroed memory */
+            memset(tw_arena, rubbish & 0xFF, model->arena_bytes); /* nothing may lean on zeroed memory */
             if (model->reset != NULL) model->reset(tw_arena);
         }
+        for (uint32_t i = 0; i < model->perishable_count; ++i) /* or a skipped step goes unseen */
+            memset(tw_arena + model->perishable[i].offset, rubbish & 0xFF, model->perishable[i].bytes);
         load(model, inputs);
         int32_t status;
         uint32_t stack = 0;

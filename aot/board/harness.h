@@ -16,8 +16,8 @@ typedef struct {
     tw_run_fn *run;
     void (*reset)(void *arena); /* NULL: no variables */
     tw_step_fn *const *steps;
-    const tw_span *inputs, *outputs;
-    uint32_t step_count, input_count, output_count, arena_bytes;
+    const tw_span *inputs, *outputs, *perishable; /* the last: what holds nothing between two runs */
+    uint32_t step_count, input_count, output_count, perishable_count, arena_bytes;
 } tw_model;
 
 /* The program's own, written for it by the host. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Kernels that layers share, params read at run time. */
-static TW_NOINLINE TW_SHARED(tw_fully_connected_s8, dense_tw_fully_connected_s8)
+static TW_SHARED(tw_fully_connected_s8, dense_tw_fully_connected_s8)
 
 /* Layer 0: FULLY_CONNECTED, operator 0 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "x" INT8[1, 6]: arena [0, 6)

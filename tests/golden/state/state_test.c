@@ -48,11 +48,15 @@ static int state_test_differs(const char *what, int run, const void *got, const 
 static int state_test_buffers(void) {
     unsigned char *const base = (unsigned char *)state_arena();
     int bad = 0;
-    memset(base, 0xA5, STATE_ARENA_BYTES);
+    memset(base, 0xa5, STATE_ARENA_BYTES);
     state_reset(base);
     for (int run = 0; run < 3; ++run) {
+        memset(base + 20, 0xa5, 12); /* what a run before has left */
+        memset(base + 38, 0xa5, 46); /* what a run before has left */
         const void *const inputs[] = {NULL};
         void *const outputs[] = {state_test_got_0, state_test_got_1};
+        memset(state_test_got_0, 0xa5, sizeof state_test_got_0);
+        memset(state_test_got_1, 0xa5, sizeof state_test_got_1);
         bad |= state_run(base, inputs, outputs) != 0;
         bad |= state_test_differs("output 0", run, state_test_got_0, state_test_want_0[run],
                 STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
@@ -65,9 +69,11 @@ static int state_test_buffers(void) {
 static int state_test_in_place(void) {
     unsigned char *const base = (unsigned char *)state_arena();
     int bad = 0;
-    memset(base, 0xA5, STATE_ARENA_BYTES);
+    memset(base, 0x5a, STATE_ARENA_BYTES);
     state_reset(base);
     for (int run = 0; run < 3; ++run) {
+        memset(base + 20, 0x5a, 12); /* what a run before has left */
+        memset(base + 38, 0x5a, 46); /* what a run before has left */
         bad |= state_run_static(NULL, NULL) != 0;
         bad |= state_test_differs("output 0 in place", run, base + STATE_OUTPUT_0_OFFSET, state_test_want_0[run],
                 STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
