@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from twinfer.aot.compiled import CompiledModel
-from twinfer.bench.compare import feed
 from twinfer.bench.peers import installed, open_peer
 from twinfer.bench.source import Source, builtin_names, load
 from twinfer.runtime.interpreter import Interpreter
@@ -28,7 +27,7 @@ def bench_invoke(benchmark: Any, name: str, kind: type[Interpreter]) -> None:
     benchmark.group = name
     model = kind.from_graph(source(name).graph)
     model.allocate_tensors()
-    feed(model, random_inputs(model.plan.graph))
+    model.session.feed(random_inputs(model.plan.graph))
     benchmark.extra_info["macs"] = model.plan.macs
     benchmark(model.invoke)
 
