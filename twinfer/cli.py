@@ -142,12 +142,13 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
-    from twinfer.converter.whole import write_text
+    from twinfer.runtime.outputs import check_places, write_text
     from twinfer.targets import benches, judged
     from twinfer.terminal import console, progress, show
 
     runs = benches(arguments)
     names = arguments.models or builtin_names()
+    check_places((arguments.json, arguments.html), inputs=names)
     rows: list[dict[str, Any]] = []
     failed = 0
     with progress(len(names) * len(runs)) as told:
@@ -186,7 +187,7 @@ def _write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        from twinfer.converter.whole import write_text
+        from twinfer.runtime.outputs import write_text
 
         write_text(path, text)
 
@@ -242,12 +243,13 @@ def _add_run(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.arrays import read_inputs, summary, write_outputs
+    from twinfer.arrays import check_outputs, read_inputs, summary, write_outputs
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
     from twinfer.targets import card, run_on
     from twinfer.terminal import show
 
+    check_outputs(arguments.output, inputs=(arguments.model, *arguments.input))
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
@@ -364,10 +366,12 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.aot.literals import identifier
     from twinfer.aot.project import write_project
     from twinfer.bench.source import load
+    from twinfer.runtime.outputs import check_folder
     from twinfer.runtime.plan import make_plan
     from twinfer.runtime.target import GENERIC, HOST
     from twinfer.targets import card
 
+    check_folder(arguments.output, inputs=(arguments.model, arguments.target))
     source = load(arguments.model)
     board = None if arguments.target == "generic" else card(arguments.target)
     target = board.target if board else GENERIC if arguments.target == "generic" else HOST

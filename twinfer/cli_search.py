@@ -87,14 +87,15 @@ def _names(text: str) -> list[str]:
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.converter.whole import check_places, write_text
+    from twinfer.converter.write import write_file
+    from twinfer.runtime.outputs import write_text
     from twinfer.search_html import search_html
     from twinfer.terminal import show
 
-    check_places(arguments.output, arguments.html, arguments.json)
+    _check_places(arguments)
     found = _found(arguments)
     if arguments.output and found.chosen:
-        _write(found, arguments.output)
+        write_file(found.graph(), arguments.output)
     if arguments.html:
         write_text(arguments.html, search_html(found, arguments.model))
     if arguments.json:
@@ -106,6 +107,15 @@ def search(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"twinfer: {unmet(found)}\n")
         return EXIT_DIFFERS
     return 0
+
+
+def _check_places(arguments: argparse.Namespace) -> None:
+    from twinfer.converter.write import check_suffix
+    from twinfer.runtime.outputs import check_places
+
+    check_suffix(arguments.output or "")
+    written = arguments.output, arguments.html, arguments.json, arguments.resume
+    check_places(written, inputs=(arguments.model, arguments.data, arguments.calibration, *arguments.recipe))
 
 
 def _found(arguments: argparse.Namespace) -> Found:
@@ -163,14 +173,6 @@ def _cost(cost: str, target: str) -> tuple[Any, Target]:
     from twinfer.bench.embedded import Instructions
 
     return Instructions(target), machine
-
-
-def _write(found: Found, output: str) -> None:
-    from twinfer.converter.whole import write_whole
-    from twinfer.converter.write import write
-
-    content = write(found.graph())
-    write_whole(output, lambda file: file.write(content))
 
 
 def unmet(found: Found) -> str:
