@@ -10,10 +10,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from twinfer.cli_storage import add_storage, add_storages
 from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.printable import printable
 
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
@@ -46,17 +47,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f"twinfer: {message}\n")
+    _note(message)
     return EXIT_USAGE
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"twinfer: warning: {message}\n")
+    _note(f"warning: {message}")
+
+
+def _note(message: str) -> None:
+    from twinfer.terminal import say
+
+    say(f"twinfer: {message}", error=True)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="twinfer",
         description="Neural networks for small machines: a .tflite model, interpreted and compiled, the same bits.",
         epilog="twinfer COMMAND --help says more, with examples.",
@@ -370,6 +382,7 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.plan import make_plan
     from twinfer.runtime.target import GENERIC, HOST
     from twinfer.targets import card
+    from twinfer.terminal import say
 
     check_folder(arguments.output, inputs=(arguments.model, arguments.target))
     source = load(arguments.model)
@@ -383,7 +396,7 @@ def compile(arguments: argparse.Namespace) -> int:
     arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     stack = "" if project.stack_bytes is None else f", stack {project.stack_bytes:,} bytes at most"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
-    sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")
+    say(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test")
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -93,7 +92,7 @@ def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.outputs import check_places
-    from twinfer.terminal import progress
+    from twinfer.terminal import progress, say
 
     read = arguments.model, arguments.calibration, arguments.recipe
     check_places([arguments.output, arguments.report], inputs=read)
@@ -111,7 +110,7 @@ def convert(arguments: argparse.Namespace) -> int:
             after=_dump(arguments.dump),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
         )
-    sys.stdout.write(f"{arguments.output}: {_summary(made.graph)}\n")
+    say(f"{arguments.output}: {_summary(made.graph)}")
     if arguments.report is not None:
         _report(made, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0

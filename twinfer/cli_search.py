@@ -90,7 +90,7 @@ def search(arguments: argparse.Namespace) -> int:
     from twinfer.converter.write import write_file
     from twinfer.runtime.outputs import write_text
     from twinfer.search_html import search_html
-    from twinfer.terminal import show
+    from twinfer.terminal import say, show
 
     _check_places(arguments)
     found = _found(arguments)
@@ -104,7 +104,7 @@ def search(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         show(tables(found, arguments.all))
     if found.chosen is None:
-        sys.stderr.write(f"twinfer: {unmet(found)}\n")
+        say(f"twinfer: {unmet(found)}", error=True)
         return EXIT_DIFFERS
     return 0
 
