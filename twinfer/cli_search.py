@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a .npz file: an array for every input by its name, samples along the first axis; and, if there are any, "
     about += "one called labels: whole numbers are classes, floats targets (without: what the float model says)"
     command.add_argument("--data", required=True, metavar="DATA", help=about)
-    about = "the most that may be lost: of the share of right answers, or in relative squared error (0.01: 1 %%)"
-    command.add_argument("--max-loss", required=True, type=float, metavar="LOSS", help=about)
+    about = "the most that may be lost: of the share of right answers, or in relative squared error; 1%% or 0.01"
+    command.add_argument("--max-loss", required=True, type=_share, metavar="LOSS", help=about)
     command.add_argument("-o", "--output", metavar="OUT", help="the .tflite file to write the chosen model to")
     about = "samples that ranges are calibrated on (default: some of --data, which then do not judge)"
     command.add_argument("--calibration", metavar="DATA", help=about)
@@ -79,6 +80,14 @@ def _add_workers(command: argparse.ArgumentParser) -> None:
     command.add_argument("--jobs", type=int, metavar="N", help="processes that try settings (default: one a CPU)")
     about = "the scheduler of a Dask cluster whose workers try settings: tcp://HOST:PORT"
     command.add_argument("--dask", metavar="ADDRESS", help=about)
+
+
+def _share(text: str) -> float:
+    """1% or 0.01, both as the same number."""
+    try:
+        return float(Decimal(text.rstrip("% ")) / (100 if "%" in text else 1))
+    except ArithmeticError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: write 1% or 0.01") from None
 
 
 def _names(text: str) -> list[str]:
