@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from twinfer.aot.tools import write_files
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
+from twinfer.runtime.outputs import check_folder, writing
 from twinfer.runtime.plan import Plan, random_inputs
 
 #: Lists what this tool wrote, so that a folder of somebody else's is never overwritten.
@@ -53,46 +54,54 @@ def write_project(
     ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
     run is replaced; InvalidArgumentError if it holds anything that twinfer did not write.
     """
-    target = Path(folder).resolve()
-    check_replaceable(target)
+    target = Path(os.path.realpath(folder))
+    check_replaceable(Path(folder))
     how: dict[str, Any] = {"sha256": sha256, "mode": mode, "policy": policy, "guard": guard}
     if card is not None and stack_bytes is None:
         stack_bytes = boards.worst_stack(emit(plan, name, **how), card)
     project = emit(plan, name, stack_bytes=stack_bytes, **how)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
+    with writing(folder):
+        _put(target, files)
+    return project
+
+
+def _put(target: Path, files: Mapping[str, str]) -> None:
+    """The files in the folder, and no others."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
-        new = Path(work) / target.name
+    with tempfile.TemporaryDirectory(prefix=".twinfer-", dir=target.parent) as work:
+        new = Path(work) / "new"
         write_files(new, files)
         if target.exists():
             _move_into(target, new, files)
         else:
             os.rename(new, target)
-    return project
 
 
 def _move_into(target: Path, new: Path, files: Iterable[str]) -> None:
     """Replace what an earlier run wrote; the folder itself stays, for it may be somebody's working directory."""
-    for path in _present(target):
+    for path in list(_present(target)):
         (target / path).unlink()
     for path in files:
         (target / path).parent.mkdir(exist_ok=True)
         os.replace(new / path, target / path)
 
 
-def _present(target: Path) -> set[str]:
-    return {str(p.relative_to(target)) for p in target.rglob("*") if p.is_symlink() or not p.is_dir()}
+def _present(target: Path) -> Iterator[str]:
+    """The files below a folder, by path, as they are met."""
+    for folder, folders, files in os.walk(target):
+        folders.sort()
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        yield from (os.path.relpath(os.path.join(folder, name), target) for name in sorted(links + files))
 
 
 def check_replaceable(target: Path) -> None:
-    """Raise InvalidArgumentError unless ``target`` is absent, empty, or as this tool left it."""
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise InvalidArgumentError(f"{target} is not a folder: name another place for the C project")
-    foreign = sorted(p for p in _present(target) - _written(target) if not p.startswith(f"{BUILD}/"))
-    if foreign:
-        raise InvalidArgumentError(f"{target} holds {foreign[0]!r}, not made by twinfer: name another folder")
+    """Raise InvalidArgumentError unless ``target`` is empty, as this tool left it, or absent where it can be made."""
+    check_folder(target)
+    ours = _written(target)
+    foreign = (path for path in _present(target) if path not in ours and not path.startswith(f"{BUILD}/"))
+    if first := next(foreign, None):  # not all of them: this may be somebody's home
+        raise InvalidArgumentError(f"{target} holds {first!r}, not made by twinfer: name another folder")
 
 
 def _written(target: Path) -> set[str]:

@@ -26,6 +26,7 @@ from twinfer.bench.networks import NETWORKS, Maker, trained
 from twinfer.bench.quantisers import BASELINE, ENGINES, Engine
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.op import Array
+from twinfer.runtime.outputs import write_text
 
 #: Training samples that ranges are calibrated on, and where all randomness comes from.
 CALIBRATION, SEED = 200, 1
@@ -111,10 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with progress.status("training, converting and running the networks"):
             found = list(rows(arguments.sets or list(DATASETS), engines, arguments.cache))
+        _show(found, arguments.json)
     except TwinferError as error:
         progress.print(f"accuracy: {error}", style="red", soft_wrap=True)
         return 2
-    _show(found, arguments.json)
     return int(not all(v.good for v in verdicts(found)))
 
 
@@ -123,7 +124,7 @@ def _show(found: Sequence[Row], path: Path | None) -> None:
     for each in tables(found):
         console.print(each)
     if path is not None:
-        path.write_text(json.dumps(document(found), indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(document(found), indent=2) + "\n")
 
 
 def _known(name: str) -> str:

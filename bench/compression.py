@@ -37,6 +37,7 @@ from twinfer.converter.write import write
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
+from twinfer.runtime.outputs import write_text
 from twinfer.runtime.plan import make_plan
 
 #: Rises when a key of the JSON changes its meaning or goes; new ones may come.
@@ -172,10 +173,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with errors.status("training the networks") as status:
             found = rows(arguments.sets or list(DATASETS), arguments.cache, arguments.folds, status.update)
+        _show(found, arguments)
     except TwinferError as error:
         errors.print(f"compression: {error}", style="red", soft_wrap=True)
         return 2
-    _show(found, arguments)
     return 0
 
 
@@ -185,9 +186,9 @@ def _show(found: Sequence[Row], arguments: argparse.Namespace) -> None:
         console.print(each)
     if arguments.json is not None:
         document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": list(found)}
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        write_text(arguments.json, json.dumps(document, indent=2) + "\n")
     if arguments.html is not None:
-        arguments.html.write_text(compression_html(found, arguments.folds), encoding="utf-8")
+        write_text(arguments.html, compression_html(found, arguments.folds))
 
 
 def _parser() -> argparse.ArgumentParser:

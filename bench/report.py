@@ -17,6 +17,7 @@ from twinfer import kernels_c
 from twinfer.bench import peers
 from twinfer.bench.compare import Row
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.printable import printable
 
 #: Rises when a key of the JSON changes its meaning or goes; new ones may come.
 SCHEMA = 1
@@ -86,14 +87,30 @@ def models(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["model"] for row in rows))
 
 
+def harmless(cell: RenderableType, keep: str = "") -> RenderableType:
+    """The cell with names out of models escaped; nothing in it is markup."""
+    if not isinstance(cell, str | Text):
+        return cell
+    text = cell if isinstance(cell, Text) else Text(cell)
+    plain = printable(str(cell), keep)
+    return text if plain == text.plain else Text(plain, style=text.style)
+
+
+class Grid(Table):
+    """A table whose cells cannot harm a terminal."""
+
+    def add_row(self, *cells: RenderableType | None, **how: Any) -> None:
+        super().add_row(*(cell if cell is None else harmless(cell) for cell in cells), **how)
+
+
 def table(title: str, *columns: str, gap: int = 2) -> Table:
     """A table that fits narrow terminals; columns whose name begins with "<" are left-aligned and may be folded."""
     style = {"title_justify": "left", "title_style": "bold", "header_style": "bold", "pad_edge": False}
-    made = Table(title=title, box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
+    made = Grid(title=printable(title), box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
     for column in columns:
         left = column[:1] == "<"
         made.add_column(
-            column.removeprefix("<"), justify="left" if left else "right", no_wrap=not left, overflow="fold"
+            printable(column.removeprefix("<")), justify="left" if left else "right", no_wrap=not left, overflow="fold"
         )
     return made
 

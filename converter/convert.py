@@ -21,11 +21,11 @@ from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples, need_to_last, samples_of
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.converter.versions import with_versions
-from twinfer.converter.whole import write_whole
-from twinfer.converter.write import write
+from twinfer.converter.write import check_suffix, write_file
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
+from twinfer.runtime.outputs import check_places
 
 #: What ``quantize=`` may be.
 MODES = ("int8", "int16x8", "int4")
@@ -111,10 +111,14 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
 
 
 def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[How]) -> Conversion:
-    """``convert``, written to a .tflite file whole or not at all; returns how it came about."""
+    """``convert``, written to a .tflite file whole or not at all; returns how it came about.
+
+    InvalidArgumentError, before anything is done, for an output that cannot be written or is one of the inputs.
+    """
+    check_suffix(output)
+    check_places([output], inputs=[source, how.get("calibration"), how.get("recipe")])
     made = conversion(source, **how)
-    content = write(made.graph)
-    write_whole(output, lambda file: file.write(content))
+    write_file(made.graph, output)
     return made
 
 

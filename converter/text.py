@@ -8,6 +8,7 @@ import numpy as np
 
 from twinfer.runtime import schema
 from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.printable import printable
 
 #: Constants of up to so many elements show their values.
 SHOWN = 4
@@ -21,7 +22,8 @@ def text(graph: Graph) -> str:
     """
     lines = [f"input {_made(t)}" for t in graph.inputs]
     lines += [_node(node) for node in graph.nodes]
-    return "\n".join([*lines, *(f"output {t.name}" for t in graph.outputs)]) + "\n"
+    lines += [f"output {t.name}" for t in graph.outputs]
+    return "".join(f"{printable(line, keep='')}\n" for line in lines)
 
 
 def _node(node: Node) -> str:

@@ -12,9 +12,10 @@ import numpy as np
 
 from twinfer.converter.encode import encode
 from twinfer.runtime import schema
-from twinfer.runtime.errors import ModelError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.flatbuffer import Damage, Values, at
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, walk
+from twinfer.runtime.outputs import is_stream, write_whole
 
 #: The format's offsets have 32 bits, flatbuffers stops at 31.
 MAX_BYTES = (1 << 31) - (1 << 20)
@@ -35,8 +36,20 @@ def write(graph: Graph) -> bytes:
 
 
 def write_file(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Writes the graph's .tflite file; ModelError as ``write``, OSError if the path cannot be written."""
-    Path(path).write_bytes(write(graph))
+    """Writes the graph's .tflite file whole or not at all (``runtime.outputs.write_whole``).
+
+    ModelError as ``write``; InvalidArgumentError if the path cannot be written, or ends in another suffix.
+    """
+    check_suffix(path)
+    content = write(graph)
+    write_whole(path, lambda file: file.write(content))
+
+
+def check_suffix(path: str | os.PathLike[str]) -> None:
+    """InvalidArgumentError for the name of another kind of file; one without a suffix will do."""
+    file = Path(path)
+    if file.suffix.lower() not in ("", ".tflite") and not is_stream(path):
+        raise InvalidArgumentError(f"{file}: a .tflite file is written: call it {file.with_suffix('.tflite')}")
 
 
 class _Writer:

@@ -1,7 +1,16 @@
 """The errors that twinfer raises on purpose; everything else that escapes is a bug."""
 
+from twinfer.runtime.printable import printable
 
-class TwinferError(Exception):
+
+class _Printable(Exception):
+    """Its text holds names out of models, and ends on terminals."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class TwinferError(_Printable):
     """Base of every error about the user's input: it names what is wrong, where, and what to do."""
 
 
@@ -32,5 +41,5 @@ class GuardError(TwinferError, RuntimeError):
     """Guard mode saw a step use memory that is not its own; the message names operator, tensor, offset and bytes."""
 
 
-class ModelWarning(UserWarning):
+class ModelWarning(_Printable, UserWarning):
     """A model is out of the ordinary but can be run; the message names the tensor and what was assumed."""

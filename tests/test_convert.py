@@ -217,7 +217,7 @@ def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*command, "--passes", "magic"]) == 2
     assert "there is no 'magic'; there are: batch_norm" in capsys.readouterr().err
     assert main([*command[:-1], str(tmp_path / "x.tflite")]) == 2
-    assert "x.tflite: is no folder" in capsys.readouterr().err
+    assert "x.tflite: cannot be written: it is not a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shape", ["x", "=", "x=1,a", "1,2"])

@@ -107,6 +107,9 @@ def test_refuses_a_file_and_follows_a_link(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="not a folder"):
         write_project(tiny.dense(), "m", tmp_path / "file")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidArgumentError, match="not a folder"):
+        write_project(tiny.dense(), "m", tmp_path / "link")
+    (tmp_path / "elsewhere").mkdir()
     write_project(tiny.dense(), "m", tmp_path / "link")
     assert (tmp_path / "elsewhere" / "m.c").exists()
 
@@ -125,7 +128,7 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         project_module.Path, "write_bytes", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full"))
     )
     for folder in ("made", "fresh"):
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(InvalidArgumentError, match="cannot be written: disk full"):
             write_project(tiny.passing(), "m", tmp_path / folder)
     assert {p: p.read_text() for p in (tmp_path / "made").rglob("*.*")} == before
     assert [p.name for p in tmp_path.iterdir()] == ["made"]

@@ -290,9 +290,9 @@ def test_arguments_that_there_are_not(digits: Graph, plain: dict[str, Any]) -> N
 def test_a_cost_of_another_machine_is_another_search(digits: Graph, plain: dict[str, Any]) -> None:
     how = {**ERROR, "trials": 1, "cost": "constants"}
     targets = DSP, DSP.storing("huffman"), DSP.optimized("size")
-    assert len({twinfer.search(digits, plain, 1.0, target=t, **how).search["target"] for t in targets}) == 3
+    assert len({twinfer.search(digits, plain, 0.5, target=t, **how).search["target"] for t in targets}) == 3
     with pytest.raises(InvalidArgumentError, match=r"a model cannot cost 0\.5: give a whole number"):
-        twinfer.search(digits, plain, 1.0, **{**how, "cost": lambda graph, content, target: 0.5})
+        twinfer.search(digits, plain, 0.5, **{**how, "cost": lambda graph, content, target: 0.5})
 
 
 @pytest.mark.parametrize("cost", ["arena", "constants"])
@@ -356,7 +356,12 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
     [
         (-0.1, {}, "no budget"),
         (float("nan"), {}, "no budget"),
+        (1, {}, "a loss of at most 1 is no budget"),
+        ("1%", {}, "a loss of at most 1% is no budget"),
+        (None, {}, "no budget"),
         (0.1, {"trials": 0}, "0 trials"),
+        (0.1, {"trials": "5"}, "5 trials"),
+        (0.1, {"seed": 0.5}, "0.5 is no seed"),
         (0.1, {"seed": -1}, "no seed"),
         (0.1, {"jobs": 0}, "0 processes"),
         (0.1, {"cost": "time"}, "'time' is no cost; there are: flash, constants, arena"),
@@ -364,7 +369,7 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
         (0.001, {}, r"336 judged answers are too few samples for a budget of 0.001.*judge 1000 or more"),
     ],
 )
-def test_nonsense(loss: float, how: dict[str, Any], message: str, digits: Graph, data: dict[str, Any]) -> None:
+def test_nonsense(loss: Any, how: dict[str, Any], message: str, digits: Graph, data: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         twinfer.search(digits, data, loss, **{**FEW, **how})
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from twinfer.bench.train_digits import load
-from twinfer.cli import main
+from twinfer.cli import main, parser
 from twinfer.converter.search import trial as trial_module
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.tflite import read_file
@@ -99,7 +99,7 @@ def test_images_of_onnx_as_channels_last(tmp_path: Path) -> None:
     )
     np.savez(tmp_path / "data.npz", x=tools.floats(rng, 12, 4, 5, 2))
     how = ("--methods", "minmax", "--precisions", "int8", "--trials", "1", "--jobs", "1", "--metric", "error")
-    data = ("--data", str(tmp_path / "data.npz"), "--max-loss", "1", "-o", str(made))
+    data = ("--data", str(tmp_path / "data.npz"), "--max-loss", "50%", "-o", str(made))
     assert main(["search", name, *data, *how, "--channels-last"]) == 0
     assert read_file(made).inputs[0].shape == (1, 4, 5, 2)
     assert main(["search", name, *data, *how]) == 2
@@ -113,6 +113,29 @@ def test_wrong_arguments(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("-o", "--html", "--json"):  # before the search, which takes long
         assert main([*COMMAND, "--data", "none.npz", "--max-loss", "0.1", option, "no/folder/file"]) == 2
         assert "there is no folder no/folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("loss", "share"),
+    [("1", "1.0"), ("0.51", "0.51"), ("100%", "1.0"), ("-1%", "-0.01"), ("nan", "nan")],
+)
+def test_per_cent_are_no_shares(loss: str, share: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, "--data", "none.npz", f"--max-loss={loss}"]) == 2
+    error = capsys.readouterr().err
+    assert f"a loss of at most {share} is no budget" in error
+    assert "--max-loss 1%" in error
+
+
+@pytest.mark.parametrize(("text", "share"), [("1%", 0.01), ("0.7 %", 0.007), ("0.01", 0.01), ("50%", 0.5), ("0", 0.0)])
+def test_a_loss_may_be_in_per_cent(text: str, share: float) -> None:
+    assert parser().parse_args([*COMMAND, "--data", "x", "--max-loss", text]).max_loss == share
+
+
+@pytest.mark.parametrize("text", ["%", "one", "1%%x", ""])
+def test_a_loss_is_a_number(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*COMMAND, "--data", "x", "--max-loss", text])
+    assert f"--max-loss: {text!r} is no share: write 1% or 0.01" in capsys.readouterr().err
 
 
 def test_instructions_on_a_microcontroller(

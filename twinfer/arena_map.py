@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from twinfer.bench.report import Grid
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Call
 from twinfer.runtime.plan import Plan
@@ -86,7 +86,7 @@ class ArenaMap:
         yield Text("  ".join(f"{glyph} {kind}" for kind, glyph in KINDS.items()), style="bright_black")
         names = max((len(node.op) for node in nodes), default=0) + len(f"{plan.arena_bytes:,}")
         bar = max(16, min(64, width - names - 16))
-        table = Table.grid(padding=(0, 1))
+        table = Grid.grid(padding=(0, 1))
         for justify in ("right", "left", "right", "left", "left"):
             table.add_column(justify=justify, no_wrap=True)
         for i, node in enumerate(nodes):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.report import table
-from twinfer.converter.whole import write_whole
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
+from twinfer.runtime.outputs import check_places, write_whole
 from twinfer.runtime.plan import random_inputs
 
 
@@ -62,7 +62,7 @@ def _arrays(argument: str) -> list[tuple[str, Array]]:
 def _split(argument: str) -> tuple[str, str]:
     """name=file, where there is no file of the whole name."""
     name, equals, path = argument.rpartition("=")
-    return (name, path) if equals and not Path(argument).exists() else ("", argument)
+    return (name, path) if equals and not os.path.exists(argument) else ("", argument)
 
 
 def _pick(all_of: Sequence[Tensor], waiting: list[Tensor], name: str, argument: str) -> Tensor:
@@ -74,6 +74,11 @@ def _pick(all_of: Sequence[Tensor], waiting: list[Tensor], name: str, argument: 
         raise InvalidArgumentError(f"{argument}: {what}; the model has: {names}")
     waiting.remove(fits[0])
     return fits[0]
+
+
+def check_outputs(wanted: Sequence[str], inputs: Sequence[str]) -> None:
+    """InvalidArgumentError for "[name=]file"s that cannot be written, or are among the inputs: before the run."""
+    check_places([_split(argument)[1] for argument in wanted], [_split(argument)[1] for argument in inputs])
 
 
 def write_outputs(graph: Graph, wanted: Sequence[str], values: Sequence[Array]) -> None:

@@ -10,10 +10,11 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from twinfer.cli_storage import add_storage, add_storages
 from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.printable import printable
 
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
@@ -46,17 +47,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f"twinfer: {message}\n")
+    _note(message)
     return EXIT_USAGE
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"twinfer: warning: {message}\n")
+    _note(f"warning: {message}")
+
+
+def _note(message: str) -> None:
+    from twinfer.terminal import say
+
+    say(f"twinfer: {message}", error=True)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="twinfer",
         description="Neural networks for small machines: a .tflite model, interpreted and compiled, the same bits.",
         epilog="twinfer COMMAND --help says more, with examples.",
@@ -142,12 +154,13 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
-    from twinfer.converter.whole import write_text
+    from twinfer.runtime.outputs import check_places, write_text
     from twinfer.targets import benches, judged
     from twinfer.terminal import console, progress, show
 
     runs = benches(arguments)
     names = arguments.models or builtin_names()
+    check_places((arguments.json, arguments.html), inputs=names)
     rows: list[dict[str, Any]] = []
     failed = 0
     with progress(len(names) * len(runs)) as told:
@@ -186,7 +199,7 @@ def _write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        from twinfer.converter.whole import write_text
+        from twinfer.runtime.outputs import write_text
 
         write_text(path, text)
 
@@ -242,12 +255,13 @@ def _add_run(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.arrays import read_inputs, summary, write_outputs
+    from twinfer.arrays import check_outputs, read_inputs, summary, write_outputs
     from twinfer.bench.source import load
     from twinfer.runtime.plan import make_plan
     from twinfer.targets import card, run_on
     from twinfer.terminal import show
 
+    check_outputs(arguments.output, inputs=(arguments.model, *arguments.input))
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
@@ -364,10 +378,13 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.aot.literals import identifier
     from twinfer.aot.project import write_project
     from twinfer.bench.source import load
+    from twinfer.runtime.outputs import check_folder
     from twinfer.runtime.plan import make_plan
     from twinfer.runtime.target import GENERIC, HOST
     from twinfer.targets import card
+    from twinfer.terminal import say
 
+    check_folder(arguments.output, inputs=(arguments.model, arguments.target))
     source = load(arguments.model)
     board = None if arguments.target == "generic" else card(arguments.target)
     target = board.target if board else GENERIC if arguments.target == "generic" else HOST
@@ -379,7 +396,7 @@ def compile(arguments: argparse.Namespace) -> int:
     arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     stack = "" if project.stack_bytes is None else f", stack {project.stack_bytes:,} bytes at most"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"
-    sys.stdout.write(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test\n")
+    say(f"{arguments.output}: {sizes}; try: make -C {arguments.output} test")
     return 0
 
 

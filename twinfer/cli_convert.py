@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -91,11 +90,12 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
-    from twinfer.converter.whole import check_places
     from twinfer.runtime.errors import InvalidArgumentError
-    from twinfer.terminal import progress
+    from twinfer.runtime.outputs import check_places
+    from twinfer.terminal import progress, say
 
-    check_places(arguments.output, arguments.report)
+    read = arguments.model, arguments.calibration, arguments.recipe
+    check_places([arguments.output, arguments.report], inputs=read)
     if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
         raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
     with progress(1) as told:
@@ -110,7 +110,7 @@ def convert(arguments: argparse.Namespace) -> int:
             after=_dump(arguments.dump),
             progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
         )
-    sys.stdout.write(f"{arguments.output}: {_summary(made.graph)}\n")
+    say(f"{arguments.output}: {_summary(made.graph)}")
     if arguments.report is not None:
         _report(made, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0
@@ -142,15 +142,12 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
     if folder is None:
         return None
     from twinfer.converter.text import text
-    from twinfer.converter.whole import write_text
-    from twinfer.runtime.errors import InvalidArgumentError
+    from twinfer.runtime.outputs import check_folder, write_text, writing
 
-    numbers = count(1)
-    place = Path(folder)
-    try:
+    numbers, place = count(1), Path(folder)
+    check_folder(place)
+    with writing(place):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgumentError(f"{place}: is no folder and cannot be made one: {error.strerror}") from None
 
     def write(name: str, graph: Graph) -> None:
         write_text(place / f"{next(numbers):02}-{name}.txt", text(graph))
@@ -186,7 +183,7 @@ def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
     from twinfer.converter.compress.footprint import footprints
     from twinfer.converter.report import Report, compare, sensitivity
-    from twinfer.converter.whole import write_text
+    from twinfer.runtime.outputs import write_text
     from twinfer.terminal import progress, show
 
     if not made.seen:

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     about = "a .npz file: an array for every input by its name, samples along the first axis; and, if there are any, "
     about += "one called labels: whole numbers are classes, floats targets (without: what the float model says)"
     command.add_argument("--data", required=True, metavar="DATA", help=about)
-    about = "the most that may be lost: of the share of right answers, or in relative squared error (0.01: 1 %%)"
-    command.add_argument("--max-loss", required=True, type=float, metavar="LOSS", help=about)
+    about = "the most that may be lost: of the share of right answers, or in relative squared error; 1%% or 0.01"
+    command.add_argument("--max-loss", required=True, type=_share, metavar="LOSS", help=about)
     command.add_argument("-o", "--output", metavar="OUT", help="the .tflite file to write the chosen model to")
     about = "samples that ranges are calibrated on (default: some of --data, which then do not judge)"
     command.add_argument("--calibration", metavar="DATA", help=about)
@@ -81,20 +82,29 @@ def _add_workers(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dask", metavar="ADDRESS", help=about)
 
 
+def _share(text: str) -> float:
+    """1% or 0.01, both as the same number."""
+    try:
+        return float(Decimal(text.rstrip("% ")) / (100 if "%" in text else 1))
+    except ArithmeticError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: write 1% or 0.01") from None
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.converter.whole import check_places, write_text
+    from twinfer.converter.write import write_file
+    from twinfer.runtime.outputs import write_text
     from twinfer.search_html import search_html
-    from twinfer.terminal import show
+    from twinfer.terminal import say, show
 
-    check_places(arguments.output, arguments.html, arguments.json)
+    _check_places(arguments)
     found = _found(arguments)
     if arguments.output and found.chosen:
-        _write(found, arguments.output)
+        write_file(found.graph(), arguments.output)
     if arguments.html:
         write_text(arguments.html, search_html(found, arguments.model))
     if arguments.json:
@@ -103,9 +113,18 @@ def search(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         show(tables(found, arguments.all))
     if found.chosen is None:
-        sys.stderr.write(f"twinfer: {unmet(found)}\n")
+        say(f"twinfer: {unmet(found)}", error=True)
         return EXIT_DIFFERS
     return 0
+
+
+def _check_places(arguments: argparse.Namespace) -> None:
+    from twinfer.converter.write import check_suffix
+    from twinfer.runtime.outputs import check_places
+
+    check_suffix(arguments.output or "")
+    written = arguments.output, arguments.html, arguments.json, arguments.resume
+    check_places(written, inputs=(arguments.model, arguments.data, arguments.calibration, *arguments.recipe))
 
 
 def _found(arguments: argparse.Namespace) -> Found:
@@ -163,14 +182,6 @@ def _cost(cost: str, target: str) -> tuple[Any, Target]:
     from twinfer.bench.embedded import Instructions
 
     return Instructions(target), machine
-
-
-def _write(found: Found, output: str) -> None:
-    from twinfer.converter.whole import write_whole
-    from twinfer.converter.write import write
-
-    content = write(found.graph())
-    write_whole(output, lambda file: file.write(content))
 
 
 def unmet(found: Found) -> str:

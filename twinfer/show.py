@@ -16,6 +16,7 @@ from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import Call
 from twinfer.runtime.plan import Plan, make_plan
+from twinfer.runtime.printable import printable
 from twinfer.runtime.registry import missing
 from twinfer.runtime.target import GENERIC, HOST
 
@@ -211,7 +212,8 @@ def _sizes(graph: Graph) -> Table:
 def _facts(graph: Graph) -> Iterator[RenderableType]:
     for s in graph.signatures:
         where = f" of subgraph {s.subgraph}" if s.subgraph else ""
-        yield Text(f"signature {s.key!r}{where}: {', '.join(s.inputs) or '-'} → {', '.join(s.outputs) or '-'}")
+        ends = " → ".join(printable(", ".join(names) or "-", keep="") for names in (s.inputs, s.outputs))
+        yield Text(f"signature {s.key!r}{where}: {ends}")
     for name, value in graph.metadata.items():
         yield Text(f"metadata {name!r}: {len(value):,} bytes")
     if names := [node.op for one in walk(graph) for node in missing(one)]:

@@ -15,6 +15,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from twinfer.bench.report import harmless
+from twinfer.runtime.printable import printable
+
 #: Characters a line has where nobody says how wide the output is.
 PIPE_WIDTH = 160
 
@@ -22,6 +25,11 @@ PIPE_WIDTH = 160
 REFRESH_S = 0.1
 
 _ASCII = str.maketrans("µ×≈≠→█▓▒░·◀…━─", "ux~!>#=s-.<.--")
+
+
+def say(line: str, *, error: bool = False) -> None:
+    """Write a line (or several) to standard output, or to standard error."""
+    (sys.stderr if error else sys.stdout).write(f"{printable(line)}\n")
 
 
 class _Console(Console):
@@ -32,7 +40,7 @@ class _Console(Console):
 def console() -> Console:
     """Standard output: colours on a terminal only (and not under NO_COLOR), wide lines in a pipe."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return _Console(width=PIPE_WIDTH if piped else None, highlight=False, emoji=False, soft_wrap=False)
+    return _Console(width=PIPE_WIDTH if piped else None, highlight=False, emoji=False, soft_wrap=False, markup=False)
 
 
 def show(parts: Iterable[RenderableType]) -> None:
@@ -41,7 +49,7 @@ def show(parts: Iterable[RenderableType]) -> None:
     for i, part in enumerate(parts):
         if i and isinstance(part, Table) and part.title:
             out.print()
-        out.print(part, soft_wrap=isinstance(part, Text))
+        out.print(harmless(part, keep="\n") if isinstance(part, Text) else part, soft_wrap=isinstance(part, Text))
 
 
 def plain_where_needed() -> None:
@@ -69,7 +77,7 @@ def progress(total: int) -> Iterator[Callable[[int, str, float], None]]:
     if not err.is_terminal:
         yield lambda done, what, share: None
         return
-    columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:<24}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, auto_refresh=False) as bar:
         task, drawn = bar.add_task("", total=total), 0.0
 
@@ -77,6 +85,6 @@ def progress(total: int) -> Iterator[Callable[[int, str, float], None]]:
             nonlocal drawn
             if time.monotonic() - drawn > REFRESH_S or not share:
                 drawn = time.monotonic()
-                bar.update(task, completed=done + share, description=what, refresh=True)
+                bar.update(task, completed=done + share, description=printable(what, keep=""), refresh=True)
 
         yield told

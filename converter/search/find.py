@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -31,6 +32,9 @@ from twinfer.runtime.tflite import read
 
 #: Trials at most, if nothing else is said.
 TRIALS = 64
+
+#: Who allows a larger loss means per cent, or would take any model.
+MOST_LOSS = 0.5
 
 #: The arguments that say what a trial is judged by.
 _JUDGED = ("metric", "cost", "target", "inference_type")
@@ -100,7 +104,7 @@ class Found:
 def search(
     source: Source, data: str | os.PathLike[str] | Mapping[str, Any], max_loss: float, **how: Unpack[How]
 ) -> Found:
-    """The cheapest quantisation of ``source`` that loses at most ``max_loss`` on ``data``.
+    """The cheapest quantisation of ``source`` that loses at most ``max_loss`` (a share, at most 0.5) on ``data``.
 
     ``source``: a float model, as ``convert`` takes it. ``data``: a .npz file or arrays by the names of the inputs,
     samples along the first axis, and, if wanted, "labels": whole numbers are classes, floats targets; without them
@@ -143,11 +147,14 @@ def search(
 def _check(max_loss: float, how: How) -> None:
     only_known(how, How)
     limit, seed = how.get("trials", TRIALS), how.get("seed", 0)
-    if not (math.isfinite(max_loss) and max_loss >= 0):
-        raise InvalidArgumentError(f"a loss of at most {max_loss} is no budget: give 0 or more")
-    if limit < 1:
+    if not isinstance(max_loss, Real) or not 0 <= max_loss <= MOST_LOSS:
+        raise InvalidArgumentError(
+            f"a loss of at most {max_loss} is no budget: give a share from 0 to {MOST_LOSS}; one per cent is 0.01, or "
+            "--max-loss 1%"
+        )
+    if not isinstance(limit, Integral) or limit < 1:
         raise InvalidArgumentError(f"{limit} trials find nothing: give 1 or more")
-    if seed < 0:
+    if not isinstance(seed, Integral) or seed < 0:
         raise InvalidArgumentError(f"{seed} is no seed: give 0 or more")
 
 

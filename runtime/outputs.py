@@ -1,0 +1,151 @@
+"""Where results go: files that are there whole or not at all; what is no regular file is written to, never replaced."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from twinfer.runtime.errors import InvalidArgumentError
+
+#: What can be neither replaced by a file nor written to as one.
+_REFUSED = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket"}
+
+
+def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file beside its place and move it there, so that nobody ever reads half of it.
+
+    A link stays, its target is replaced. Pipes and character devices (terminals, /dev/null) are written to.
+    InvalidArgumentError for folders, block devices, sockets and links to nothing, and if writing fails.
+    """
+    content = io.BytesIO()
+    write(content)
+    with writing(path):
+        if is_stream(path):
+            with _stream(path) as stream:
+                stream.write(content.getbuffer())
+        else:
+            _replace(os.path.realpath(path), content.getbuffer())
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """The same for a text."""
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Makes an InvalidArgumentError of what goes wrong in writing to ``path``."""
+    try:
+        yield
+    except InvalidArgumentError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
+        why = error.strerror if isinstance(error, OSError) else None
+        raise InvalidArgumentError(f"{os.fspath(path)}: cannot be written: {why or error}") from None
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether a file there is written to as it is, not replaced; InvalidArgumentError if it can be neither."""
+    with writing(path):
+        if _own(path) is not None:
+            return True
+        try:
+            kind = stat.S_IFMT(os.stat(path).st_mode)
+        except FileNotFoundError:
+            if os.path.islink(path):
+                raise _refusal(path, f"it is a link to {os.readlink(path)}, which is not there") from None
+            return False
+        if kind in _REFUSED:
+            raise _refusal(path, f"it is {_REFUSED[kind]}")
+        return kind != stat.S_IFREG
+
+
+def check_places(outputs: Iterable[str | os.PathLike[str] | None], inputs: Iterable[Any] = ()) -> None:
+    """Told before the work, not after: InvalidArgumentError for an output that cannot be written.
+
+    That is one without a folder, one of the ``inputs`` by whatever name, or the same as another output. Outputs that
+    are not wanted may be None or "", "-" is standard output; inputs that are no paths are passed over.
+    """
+    taken = {_identity(path): f"it is {os.fspath(path)}, which is read" for path in inputs if _is_there(path)}
+    for path in outputs:
+        if not path or path == "-" or is_stream(path):
+            continue
+        if not os.path.isdir(Path(path).absolute().parent):
+            raise _refusal(path, f"there is no folder {Path(path).parent}")
+        if why := taken.get(_identity(path)):
+            raise _refusal(path, why)
+        taken[_identity(path)] = "it is named for two results"
+
+
+def check_folder(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> None:
+    """InvalidArgumentError unless ``path`` is a folder, or absent below one; a link to nothing is neither.
+
+    Nor for one that an input lies in.
+    """
+    place = Path(path).absolute()
+    there = next(above for above in (place, *place.parents) if os.path.lexists(above))
+    if not os.path.isdir(there):
+        raise _refusal(path, f"{'it' if there == place else there} is not a folder")
+    for one in filter(_is_there, inputs):
+        if Path(os.path.realpath(one)).is_relative_to(os.path.realpath(path)):
+            raise _refusal(path, f"{os.fspath(one)}, which is read, lies in it")
+
+
+def _is_there(path: Any) -> bool:
+    return isinstance(path, str | os.PathLike) and os.path.exists(path)
+
+
+def _identity(path: str | os.PathLike[str]) -> object:
+    """The same for all names of a file: links of both kinds, other spellings."""
+    if not os.path.exists(path):
+        return os.path.realpath(path)
+    about = os.stat(path)
+    return about.st_dev, about.st_ino
+
+
+def _refusal(path: str | os.PathLike[str], why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{os.fspath(path)}: cannot be written: {why}")
+
+
+def _own(path: str | os.PathLike[str]) -> int | None:
+    """Standard output or error if ``path`` is a name of it: /dev/stdout may be a file that the shell goes on with."""
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                return descriptor
+    return None
+
+
+def _stream(path: str | os.PathLike[str]) -> IO[bytes]:
+    """What is there, opened to be written to; behind what was printed, if it is where that went."""
+    own = _own(path)
+    if own is None:
+        return open(path, "wb")
+    (sys.stdout, sys.stderr)[own - 1].flush()
+    return open(own, "wb", closefd=False)
+
+
+def _replace(path: str, content: memoryview) -> None:
+    """Put a regular file in place."""
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), prefix=".twinfer-", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.chmod(file.name, 0o666 & ~_umask())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
