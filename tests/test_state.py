@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def test_a_row_costs_no_byte(others: list[Block], lasting: list[int], alignment:
     assert arena.check(blocks, after, alignment) == []
     assert arena.height(blocks, after) <= arena.height(blocks, before)
     if spans := sorted((after[i], arena.aligned(after[i] + blocks[i].size, alignment)) for i in row):
-        assert all(end == begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+        assert all(end == begin for (_, end), (begin, _) in pairwise(spans))
 
 
 def test_without_state_there_is_none() -> None:
