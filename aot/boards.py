@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 
 from twinfer.aot.emit import Project
 from twinfer.aot.firmware import COMPILER, LEVELS, flags_for, linker_script
+from twinfer.aot.literals import comment, in_cmake, in_makefile, in_recipe
 from twinfer.aot.qemu import QEMU, SILENT
 from twinfer.aot.stack import stack_bound
 from twinfer.aot.targets import BOARD, Card
@@ -43,7 +43,7 @@ def _machine(card: Card | None, target: Target) -> Mapping[str, str]:
     if card is None:
         return {
             "tools": "CC ?= cc\nAR ?= ar",
-            "arch": "-march=native" if target.wide else "",
+            **_arch(("-march=native",) if target.wide else ()),
             "portable": "ARCH= for a portable build.",
             "board": "",
             "link": "",
@@ -55,12 +55,17 @@ def _machine(card: Card | None, target: Target) -> Mapping[str, str]:
     quiet = (word for word in SILENT if word != "-nodefaults")  # or QEMU warns of a network that is not there
     return {
         "tools": f"CC = {COMPILER}\nAR = {COMPILER.removesuffix('gcc')}ar",
-        "arch": shlex.join([*card.flags, "-ffunction-sections", "-fdata-sections"]),
+        **_arch((*card.flags, "-ffunction-sections", "-fdata-sections")),
         "portable": "ARCH chooses the core.",
         "board": "".join(f" build/board/{name.removesuffix('.c')}.o" for name in _SOURCES),
         "link": " -nostartfiles -Wl,--gc-sections -T board/link.ld",
-        "run": f"{shlex.join([QEMU, '-machine', card.machine, *quiet])} -kernel ",
-        "where": f" in QEMU's {card.machine}",
+        "run": f"{in_recipe([QEMU, '-machine', card.machine, *quiet])} -kernel ",
+        "where": f" in QEMU's {comment(card.machine)}",
         "also": "",
         "cmake": f"cmake -B build {_CROSS} . && cmake --build build",
     }
+
+
+def _arch(flags: tuple[str, ...]) -> Mapping[str, str]:
+    """The flags that choose the machine, for either build system."""
+    return {"arch": in_makefile(flags), "cmake_arch": in_cmake(flags)}

@@ -23,7 +23,7 @@ from twinfer.aot.decoding import with_rest
 from twinfer.aot.headers import closure, headers_of
 from twinfer.aot.interface import header, sizes, static_source
 from twinfer.aot.layers import Layers, kernel_counts
-from twinfer.aot.literals import check_name
+from twinfer.aot.literals import check_name, comment
 from twinfer.aot.table import Table
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
@@ -100,7 +100,7 @@ def emit(
     shared = (policy or default_policy(plan.target) if mode == "compiled" else share_all)(plan) | with_rest(plan)
     steps = _compiled(plan, name, constants, shared) if mode == "compiled" else _interpreted(plan, name, constants)
     steps = _guarded(plan, name, steps) if guard and plan.steps else steps
-    banner = f"/* {name}: made by twinfer {version()} for target {_wanted(plan, mode)}. Do not edit. */"
+    banner = f"/* {name}: made by twinfer {version()} for target {comment(_wanted(plan, mode), 300)}. Do not edit. */"
     macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
     code = {
         f"{name}.h": header(plan, name, banner, macros),

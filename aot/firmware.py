@@ -9,6 +9,7 @@ from pathlib import Path
 
 from twinfer.aot.emit import Project
 from twinfer.aot.library import library_sources
+from twinfer.aot.literals import comment
 from twinfer.aot.targets import BOARD, Card
 from twinfer.aot.tools import built, compiler_version, need_tool
 from twinfer.runtime.errors import ToolError
@@ -123,7 +124,7 @@ def linker_script(card: Card) -> str:
         "ram_bytes": card.ram_bytes,
         "stack_bytes": card.stack_bytes,
     }
-    text = (BOARD / "link.ld").read_text(encoding="utf-8").replace("@name@", card.name)
+    text = (BOARD / "link.ld").read_text(encoding="utf-8").replace("@name@", comment(card.name))
     for key, value in numbers.items():
         text = text.replace(f"@{key}@", hex(value))
     return text

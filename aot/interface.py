@@ -35,6 +35,9 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
     yield "ARENA_BYTES", plan.arena_bytes
     yield "ARENA_ALIGN", plan.target.alignment
     yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
+    offset, size = plan.state
+    yield "STATE_OFFSET", offset
+    yield "STATE_BYTES", f"{size} /* of the arena that have to last from run to run */"
     if stack_bytes is not None:
         yield "STACK_BYTES", f"{stack_bytes} /* the most that a run needs */"
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
@@ -63,7 +66,8 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
  * arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's.
  * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * there until the next. inputs or outputs as a whole may be NULL: all in place.
+{_sharing(plan, up)} */
 int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
 """
     if plan.start:
@@ -82,6 +86,16 @@ void *{name}_arena(void);
     yield f"""/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
 extern const char {name}_model_sha256[65];
 """
+
+
+def _sharing(plan: Plan, up: str) -> str:
+    """Whether other models may use the arena between two runs."""
+    if not plan.lasting:
+        return " * Nothing in the arena has to last from one run to the next: models may take turns in one arena."
+    return f""" * The {up}_STATE_BYTES bytes of the arena from {up}_STATE_OFFSET on are the model's state: variables, and
+ * weights that the reset decoded. They have to last from run to run. While they matter, no other model may use the
+ * arena, unless the caller copies them away after every run and back before the next, before inputs are written
+ * in place."""
 
 
 def static_source(plan: Plan, name: str, banner: str) -> str:

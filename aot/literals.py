@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,16 @@ _TARGETS = frozenset(
         r"\w+",
         """all clean depend edit_cache help install list_install_components package package_source preinstall
         rebuild_cache test""",
+    )
+)
+
+#: Files that lie beside a model's: C's headers, which a model's of the same name would hide, and what programs add.
+_FILES = frozenset(
+    re.findall(
+        r"\w+",
+        """assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
+        stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
+        constants harness library semihost start""",
     )
 )
 
@@ -114,6 +125,26 @@ def comment(text: str, limit: int = 100) -> str:
     return plain.replace("*/", "*\\/").replace("/*", "/\\*").replace("??", "?\\?")
 
 
+def in_recipe(words: Sequence[str]) -> str:
+    """A command line as make hands it to the shell."""
+    return _line(words).replace("$", "$$")
+
+
+def in_makefile(words: Sequence[str]) -> str:
+    """The same as the value of a variable of make."""
+    return in_recipe(words).replace("#", "\\#")
+
+
+def in_cmake(words: Sequence[str]) -> str:
+    """A command line between the quotes of a string of CMake."""
+    return re.sub(r'(["$\\])', r"\\\1", _line(words))
+
+
+def _line(words: Sequence[str]) -> str:
+    """Words that the shell splits again, on one line."""
+    return shlex.join(" ".join(word.splitlines()) for word in words)
+
+
 def block_comment(lines: Sequence[str]) -> str:
     """A C comment of several lines."""
     return "/* " + "\n * ".join(lines) + " */"
@@ -126,7 +157,7 @@ def identifier(text: str) -> str:
 
 
 def _taken(name: str) -> bool:
-    return name in _KEYWORDS or name in _TARGETS or name.startswith("tw_")
+    return name in _KEYWORDS | _TARGETS | _FILES or name.startswith("tw_")
 
 
 def check_name(name: str) -> str:

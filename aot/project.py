@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -137,9 +138,8 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
 
 def _filled(template: str, project: Project, card: Card | None) -> str:
     text = (_TEMPLATES / template).read_text(encoding="utf-8")
-    for key, value in {**_facts(project), **boards.building(card, project.plan.target)}.items():
-        text = text.replace(f"@{key}@", value)
-    return text
+    values = {**_facts(project), **boards.building(card, project.plan.target)}
+    return re.sub(r"@(\w+)@", lambda key: values[key[1]], text)
 
 
 def _facts(project: Project) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -15,6 +16,13 @@ from twinfer.runtime.target import Target
 
 #: What stands beside the emitted code in a program for a board: start-up, harness, linker script, QEMU's plugin.
 BOARD = Path(__file__).resolve().parent / "board"
+
+#: What a word of a card may be, for it is printed into makefiles, scripts and comments and given to programs; in words.
+_PLAIN = (re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*"), "letters, digits and . _ + -")
+_FLAG = (
+    re.compile(r"-([mfDUOgW]|-?specs=|-param=)[A-Za-z0-9._+=-]*"),
+    "an option of the compiler that begins with -m, -f, -D, -U, -O, -g or -W, of letters, digits and . _ + = -",
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,7 @@ def _card(name: str, tables: Mapping[str, Any], where: str) -> Card:
         said = {**table, **said}
         base = table.get("base")
     said.pop("base", None)
+    _word(f"{where}: {name!r}", "name", name)
     return Card(name=name, **{field: _value(f"{where}: {name}", field, said) for field in _fields(where, name, said)})
 
 
@@ -107,11 +116,19 @@ def _value(where: str, field: str, said: Mapping[str, Any]) -> Any:
     value = said[field]
     if field in ("flags", "isa"):
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
-            return tuple(value)
+            return tuple(_word(where, field, word) for word in value)
         raise InvalidArgumentError(f"{where}: {field} should be a list of words, not {value!r}")
     kind = str if field == "machine" else int
     if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 32):
         raise InvalidArgumentError(
             f"{where}: {field} should be {'a name' if kind is str else 'a number'}, not {value!r}"
         )
-    return value
+    return _word(where, field, value) if isinstance(value, str) else value
+
+
+def _word(where: str, field: str, word: str) -> str:
+    """The word, if it is one that this field may hold."""
+    pattern, words = _FLAG if field == "flags" else _PLAIN
+    if not pattern.fullmatch(word):
+        raise InvalidArgumentError(f"{where}: {field} {word!r} should be {words}")
+    return word

@@ -41,7 +41,8 @@ class Plan:
     these blocks could need; ``scratch_bytes`` the largest scratch block. Sizes do not depend on the machine that
     planned. ``lives`` gives the first and last node over which a tensor keeps its value: -1 for an input, the number of
     nodes for an output. Inputs and outputs lie in the arena: inputs are written before the first step, outputs stay
-    until the next run. ``start`` are calls that decode weights once, before the first run.
+    until the next run. ``start`` are calls that decode weights once, before the first run. ``lasting`` are the tensors
+    that must keep their value from run to run: variables, and weights that were decoded at the start.
     """
 
     graph: Graph
@@ -54,6 +55,13 @@ class Plan:
     scratch_bytes: int
     variables: tuple[Tensor, ...]
     start: tuple[Step, ...] = ()
+    lasting: tuple[Tensor, ...] = ()
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """Offset and bytes of the part of the arena that holds all ``lasting`` tensors, and nothing else."""
+        begin = min((self.offsets[t] for t in self.lasting), default=0)
+        return begin, max((self.offsets[t] + t.nbytes for t in self.lasting), default=0) - begin
 
     @property
     def resets(self) -> bool:
@@ -112,7 +120,9 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     blocks, members = _blocks(lives, owner)
     scratch = [arena.Block(call.scratch, i, i) for i, call in enumerate(calls)]
     everything = [*blocks, *(block for block in scratch if block.size)]
-    places = _places(graph, everything, target.alignment)
+    lasting = (*variables, *_decoded(stored, lives))
+    row = [i for i, group in enumerate(members) if group[0] in lasting]
+    places = _places(graph, everything, row, target.alignment)
     offsets = {t: places[i] for i, group in enumerate(members) for t in group}
     rest = iter(places[len(blocks) :])
     steps = [Step(c, n, next(rest) if c.scratch else 0) for c, n in zip(calls, graph.nodes, strict=True)]
@@ -127,6 +137,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
         max((call.scratch for call in calls), default=0),
         variables,
         tuple(Step(call, graph.nodes[i]) for call, i in stored.start),
+        lasting,
     )
 
 
@@ -185,6 +196,12 @@ def _lives(
     return dict.fromkeys(lives, (-1, end)) if keep else lives
 
 
+def _decoded(stored: coding.Stored, lives: Mapping[Tensor, tuple[int, int]]) -> Iterator[Tensor]:
+    """The weights that are decoded once and read in every run; a decoder's table is not."""
+    for call, _ in stored.start:
+        yield from (tensor for tensor in call.outputs if lives[tensor] == (-1, len(stored.calls)))
+
+
 def _share(
     graph: Graph, calls: Sequence[Call], lives: dict[Tensor, tuple[int, int]], variables: Sequence[Tensor]
 ) -> dict[Tensor, Tensor]:
@@ -219,9 +236,9 @@ def _blocks(
     return blocks, list(groups.values())
 
 
-def _places(graph: Graph, blocks: Sequence[arena.Block], alignment: int) -> list[int]:
-    """Offsets of the blocks, proven; UnsupportedOperatorError if they reach too far."""
-    places = arena.place(blocks, alignment)
+def _places(graph: Graph, blocks: Sequence[arena.Block], lasting: Sequence[int], alignment: int) -> list[int]:
+    """Offsets of the blocks, proven, ``lasting`` in a row; UnsupportedOperatorError if they reach too far."""
+    places = arena.in_a_row(blocks, arena.place(blocks, alignment), lasting, alignment)
     if arena.height(blocks, places) >= MOST_BYTES:
         raise UnsupportedOperatorError(f"graph {graph.name!r}: its tensors need an arena of 2 GiB or more")
     if faults := arena.check(blocks, places, alignment):

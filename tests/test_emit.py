@@ -346,7 +346,7 @@ def test_policies_and_modes_give_the_same_bits() -> None:
     assert len(set(outputs)) == 1
 
 
-@pytest.mark.parametrize("name", ["", "1x", "a-b", "int", "test", "tw_x", "x" * 64, "a\nb", "é"])
+@pytest.mark.parametrize("name", ["", "1x", "a-b", "int", "test", "string", "library", "tw_x", "x" * 64, "a\nb", "é"])
 def test_bad_names_are_refused(name: str) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot name"):
         emit(tiny.state(), name)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiny
 
+from twinfer.aot.project import write_project
 from twinfer.aot.targets import find, names
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan import make_plan
 
 
 def test_those_that_come_along() -> None:
@@ -49,6 +55,18 @@ def test_own_card(tmp_path: Path) -> None:
         ('[a]\nbase = "cortex-m4"\nram_bytes = true', "ram_bytes should be a number"),
         ('[a]\nbase = "cortex-m4"\nmachine = 3', "machine should be a name"),
         ('[a]\nbase = "cortex-m4"\nflags = "-O3"', "flags should be a list"),
+        ('["$(shell touch x)"]\nbase = "cortex-m4"', r"name '\$\(shell touch x\)' should be"),
+        ('["a*/ int b; /*"]\nbase = "cortex-m4"', "name 'a"),
+        ('["a\\nb"]\nbase = "cortex-m4"', "name 'a"),
+        ('[a]\nbase = "cortex-m4"\nmachine = "an386; touch x"', "a: machine 'an386; touch x' should be"),
+        ('[a]\nbase = "cortex-m4"\nmachine = "an386,firmware=x"', "a: machine 'an386,firmware=x' should be"),
+        ('[a]\nbase = "cortex-m4"\nmachine = "-S"', "a: machine '-S' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb", "-D$(shell touch x)"]', r"a: flags '-D\$\(shell touch x\)'"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb\\nall:"]', "a: flags '-mthumb"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-wrapper", "-x"]', "a: flags '-wrapper' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=./x.so"]', "a: flags '-fplugin=./x.so' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["x.c"]', "a: flags 'x.c' should be"),
+        ('[a]\nbase = "cortex-m4"\nisa = ["armv7e-m", "*/"]', "a: isa "),
     ],
 )
 def test_bad_cards(text: str, message: str, tmp_path: Path) -> None:
@@ -62,3 +80,40 @@ def test_bad_cards(text: str, message: str, tmp_path: Path) -> None:
 def test_no_card(name: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         find(name)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-mcpu=cortex-m55+nomve.fp", "-mfloat-abi=hard", "-march=armv8.1-m.main+mve", "--specs=nano.specs"],
+        ["-DSTM32F446xx=1", "-O2", "-fno-common", "--param=max-inline-insns-auto=8", "-g3", "-Wno-psabi", "-UNDEBUG"],
+    ],
+)
+def test_flags_that_cards_may_have(flags: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(f'["My_board-4.2+x"]\nbase = "cortex-m55"\nflags = {flags}\n')
+    assert find(path).flags == tuple(flags)
+
+
+def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
+    """A card that was not read from a file: nothing of it runs, ends a comment, or begins a line of its own."""
+    if not shutil.which("make") or not shutil.which("gcc"):
+        pytest.skip("make and gcc are needed")
+    hostile = '$(shell touch ran)`touch ran`*/ #error \n#error @name@ "${x}; \\'
+    card = replace(find("cortex-m4"), name=hostile, machine=hostile, flags=(f"-DX={hostile}",))
+    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path / "made", card=card, stack_bytes=0)
+    said = [_said(tmp_path, "make", "-n", "-C", "made", "test")]
+    said.append(_said(tmp_path, "gcc", "-fsyntax-only", "-Imade", "made/m.c", "made/m_data.c", "made/m_test.c"))
+    if shutil.which("cmake"):
+        said.append(_said(tmp_path, "cmake", "-S", "made", "-B", "built"))
+    assert "error" not in "".join(said[1:]).lower()
+    assert hostile.replace("\n", " ") in said[0]
+    assert sorted(p.name for p in tmp_path.rglob("ran*")) == []
+    assert ": vectors and program" in (tmp_path / "made" / "board" / "link.ld").read_text().splitlines()[0]
+
+
+def _said(folder: Path, *command: str) -> str:
+    """What a command that has to succeed says."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
