@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from twinfer.converter.onnx.model import Model
+from twinfer.converter.passes._ends import CHANNELS_FIRST
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.tflite import read_bytes
@@ -37,7 +39,8 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     _check(model)
     if model.functions:  # PyTorch's exporter writes modules as functions
         model = onnx.inliner.inline_local_functions(model)
-    return Model(model, shapes or {}).graph()
+    graph = Model(model, shapes or {}).graph()
+    return replace(graph, extra={CHANNELS_FIRST: {t.name for t in (*graph.inputs, *graph.outputs)}})
 
 
 def _loaded(source: Source) -> onnx.ModelProto:
