@@ -21,8 +21,6 @@ from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples, need_to_last, samples_of
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.converter.versions import with_versions
-from twinfer.converter.whole import write_whole
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
@@ -72,7 +70,8 @@ class Conversion:
 
 
 def convert(source: Source, **how: Unpack[How]) -> Graph:
-    """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers.
+    """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers; ``graph.save(path)``
+    writes it.
 
     What comes in:
     ``source``: a .tflite, .onnx, .keras or .pt2 file, an ``onnx.ModelProto``, a Graph (``from_torch``…).
@@ -115,8 +114,7 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
 def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[How]) -> Conversion:
     """``convert``, written to a .tflite file whole or not at all; returns how it came about."""
     made = conversion(source, **how)
-    content = write(made.graph)
-    write_whole(output, lambda file: file.write(content))
+    made.graph.save(output)
     return made
 
 

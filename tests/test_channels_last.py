@@ -126,5 +126,5 @@ def test_an_output_that_the_model_turned_itself() -> None:
 
 def test_nothing_of_four_dimensions() -> None:
     source = model([helper.make_node("Relu", ["x"], ["y"])], {"x": floats(RNG, 1, 4, 8)}, {}, ["y"])
-    with pytest.warns(twinfer.ModelWarning, match=r"no input or output has four dimensions.*channels_last=\['x', 'y'\]"):
+    with pytest.warns(twinfer.ModelWarning, match=r"nothing: no input .* has four.*channels_last=\['x', 'y'\]"):
         twinfer.convert(source, channels_last=True)

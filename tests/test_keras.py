@@ -19,8 +19,8 @@ from onnx_tools import as_litert, compare, run  # noqa: E402
 
 import twinfer  # noqa: E402
 from twinfer.cli import main  # noqa: E402
-from twinfer.converter.write import write  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
+from twinfer.runtime.tflite_write import write  # noqa: E402
 
 Shape = tuple[int, ...]
 

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.report import table
-from twinfer.converter.whole import write_whole
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import random_inputs
+from twinfer.runtime.whole import write_whole
 
 
 def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:

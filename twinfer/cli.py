@@ -142,7 +142,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
-    from twinfer.converter.whole import write_text
+    from twinfer.runtime.whole import write_text
     from twinfer.targets import benches, judged
     from twinfer.terminal import console, progress, show
 
@@ -186,7 +186,7 @@ def _write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        from twinfer.converter.whole import write_text
+        from twinfer.runtime.whole import write_text
 
         write_text(path, text)
 

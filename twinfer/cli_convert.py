@@ -91,8 +91,8 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
-    from twinfer.converter.whole import check_places
     from twinfer.runtime.errors import InvalidArgumentError
+    from twinfer.runtime.whole import check_places
     from twinfer.terminal import progress
 
     check_places(arguments.output, arguments.report)
@@ -142,8 +142,8 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
     if folder is None:
         return None
     from twinfer.converter.text import text
-    from twinfer.converter.whole import write_text
     from twinfer.runtime.errors import InvalidArgumentError
+    from twinfer.runtime.whole import write_text
 
     numbers = count(1)
     place = Path(folder)
@@ -186,7 +186,7 @@ def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
     from twinfer.converter.compress.footprint import footprints
     from twinfer.converter.report import Report, compare, sensitivity
-    from twinfer.converter.whole import write_text
+    from twinfer.runtime.whole import write_text
     from twinfer.terminal import progress, show
 
     if not made.seen:

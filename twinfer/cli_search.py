@@ -87,7 +87,7 @@ def _names(text: str) -> list[str]:
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.converter.whole import check_places, write_text
+    from twinfer.runtime.whole import check_places, write_text
     from twinfer.search_html import search_html
     from twinfer.terminal import show
 
@@ -166,8 +166,8 @@ def _cost(cost: str, target: str) -> tuple[Any, Target]:
 
 
 def _write(found: Found, output: str) -> None:
-    from twinfer.converter.whole import write_whole
-    from twinfer.converter.write import write
+    from twinfer.runtime.tflite_write import write
+    from twinfer.runtime.whole import write_whole
 
     content = write(found.graph())
     write_whole(output, lambda file: file.write(content))

@@ -105,7 +105,7 @@ def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> t
     if None in shape:
         example = ",".join("1" if d is None else str(d) for d in shape)
         raise InvalidArgumentError(
-            f"input {name!r} {list(stated)} has open dimensions: say them with shapes (for instance --shape {name}={example})"
+            f"input {name!r} {list(stated)} has open dimensions: say them with shapes (--shape {name}={example})"
         )
     return tuple(int(d) for d in shape if d is not None)
 

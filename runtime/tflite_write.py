@@ -1,17 +1,15 @@
-"""Writes a .tflite file: ``Graph`` -> bytes, the inverse of ``runtime/tflite.py``."""
+"""Writes a .tflite file: ``Graph`` -> bytes, the inverse of ``tflite.py``."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twinfer.converter.encode import encode
 from twinfer.runtime import schema
+from twinfer.runtime.encode import encode
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.flatbuffer import Damage, Values, at
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, walk
@@ -32,11 +30,6 @@ def write(graph: Graph) -> bytes:
         return _Writer(graph).file()
     except Damage as damage:
         raise ModelError(f"{graph.name}: {damage}") from None
-
-
-def write_file(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Writes the graph's .tflite file; ModelError as ``write``, OSError if the path cannot be written."""
-    Path(path).write_bytes(write(graph))
 
 
 class _Writer:
