@@ -28,9 +28,9 @@ from twinfer.aot.qemu import QEMU, SILENT
 from twinfer.aot.selftest import test_source, vectors
 from twinfer.aot.targets import Card, find
 from twinfer.bench.movers import graph
-from twinfer.converter.write import write
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.tflite_write import write
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
 FLAGS = ("-std=c11", "-ffp-contract=off", "-fno-trapping-math", "-w")

@@ -33,12 +33,12 @@ from twinfer.bench.networks import NETWORKS, Maker, trained
 from twinfer.bench.quantisers import INPUT, run_twinfer
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
-from twinfer.converter.write import write
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.outputs import write_text
 from twinfer.runtime.plan import make_plan
+from twinfer.runtime.tflite_write import write
 
 #: Rises when a key of the JSON changes its meaning or goes; new ones may come.
 SCHEMA = 1

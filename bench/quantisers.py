@@ -24,12 +24,12 @@ from twinfer.converter.convert import conversion, convert
 from twinfer.converter.methods import METHODS
 from twinfer.converter.quantize import quantize
 from twinfer.converter.recipe import Choice, Recipe
-from twinfer.converter.write import write
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 from twinfer.runtime.tflite import read
+from twinfer.runtime.tflite_write import write
 
 #: Mean squared errors that differ by less count as equal: half a decibel.
 CLOSE = 10**0.05

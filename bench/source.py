@@ -26,7 +26,7 @@ class Source:
     @cached_property
     def content(self) -> bytes:
         """The .tflite file: as it is on disk, or written anew."""
-        from twinfer.converter.write import write
+        from twinfer.runtime.tflite_write import write
 
         return self.path.read_bytes() if self.path is not None else write(self.graph)
 

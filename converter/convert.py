@@ -21,11 +21,11 @@ from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples, need_to_last, samples_of
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.converter.versions import with_versions
-from twinfer.converter.write import check_suffix, write_file
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.outputs import check_places
+from twinfer.runtime.tflite_write import check_suffix
 
 #: What ``quantize=`` may be.
 MODES = ("int8", "int16x8", "int4")
@@ -72,21 +72,24 @@ class Conversion:
 
 
 def convert(source: Source, **how: Unpack[How]) -> Graph:
-    """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers.
+    """The model of ``source`` as a graph, optimised and, if ``quantize`` says so, in integers; ``graph.save(path)``
+    writes it.
 
     What comes in:
     ``source``: a .tflite, .onnx, .keras or .pt2 file, an ``onnx.ModelProto``, a Graph (``from_torch``…).
     ``shapes``: gives inputs a static shape by name.
     ``channels_last``: images that came in as NCHW (ONNX, PyTorch) go in and out as NHWC, which saves the transposes
     there: True for all inputs and outputs of four dimensions, or the names of those meant, [n, c, w], too; calibration
-    data then are channels last as well.
+    data then are channels last as well. Those that have them last already (Keras, TFLite) stay as they are, of which a
+    ModelWarning tells; where they are named it is an error.
     ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8
     weights; ``after`` is called with the name of every pass and the graph behind it.
 
     Quantisation:
     ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits
     where TFLite has them).
-    ``calibration``: ``samples.Samples``, by the names of the model's inputs; float models need it to be quantised.
+    ``calibration``: ``samples.Samples``, by the names of the model's inputs (a lone one's array will do); float models
+    need it to be quantised.
     ``progress(done, total)`` is called after every sample.
     ``method``: how ranges are chosen ("minmax", or another of ``methods.METHODS``).
     ``recipe``: rules that change precision and method for some nodes: a file's path, or a Recipe, whose default counts.
@@ -118,7 +121,7 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
     check_suffix(output)
     check_places([output], inputs=[source, how.get("calibration"), how.get("recipe")])
     made = conversion(source, **how)
-    write_file(made.graph, output)
+    made.graph.save(output)
     return made
 
 

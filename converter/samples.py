@@ -14,7 +14,8 @@ from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
 
 #: A .npz or .npy file, arrays by input name with the samples along the first axis, or samples as dicts by input name.
-Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+#: A lone input takes any name, or none: an array, or its samples.
+Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]
 
 #: The array beside those of the inputs that says what is right: a search judges by it, calibration passes it over.
 LABELS = "labels"
@@ -24,15 +25,16 @@ Sample = Mapping[Tensor, Array]
 
 FORMS = (
     "give a .npz or .npy file, a dict of arrays by input name with the samples along the first axis, or an iterable of "
-    "dicts by input name"
+    "dicts by input name; of a lone input its array will do"
 )
 
 
 def samples_of(graph: Graph, source: Samples) -> Iterator[Sample]:
     """The samples of ``source`` as arrays of the inputs' shapes and dtypes, one after the other.
 
-    A sample may lack the leading dimension of an input if that is 1. InvalidArgumentError names the input and the
-    sample for names, shapes, dtypes and values (NaN, infinities) that do not fit, and for no samples at all.
+    A sample may lack the leading dimension of an input if that is 1, and a lone input's name. InvalidArgumentError
+    names the input and the sample for names, shapes, dtypes and values (NaN, infinities) that do not fit, and for no
+    samples at all.
     """
     count = 0
     for i, sample in enumerate(_raw(graph, source)):
@@ -65,16 +67,31 @@ def _raw(graph: Graph, source: Samples) -> Iterator[Mapping[str, Any]]:
     if isinstance(source, Mapping):
         return _rows(graph, source)
     try:
-        return _checked(iter(source))
+        return _named(graph, iter(source))
     except TypeError:
         raise InvalidArgumentError(f"samples cannot be a {type(source).__name__}: {FORMS}") from None
 
 
-def _checked(source: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _named(graph: Graph, source: Iterator[Any]) -> Iterator[Mapping[str, Any]]:
     for i, sample in enumerate(source):
-        if not isinstance(sample, Mapping):
-            raise InvalidArgumentError(f"sample {i} is a {type(sample).__name__}, not a dict: {FORMS}")
-        yield sample
+        if isinstance(sample, Mapping):
+            yield _alone(graph, sample)
+        elif len(graph.inputs) == 1:
+            yield {graph.inputs[0].name: sample}
+        else:
+            what = f"sample {i} is a {type(sample).__name__}, not a dict of the inputs {_names(graph)}"
+            raise InvalidArgumentError(f"{what}: {FORMS}")
+
+
+def _alone(graph: Graph, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values by name; the only one of a lone input by that input's name, whatever it came with."""
+    if len(graph.inputs) == len(values) == 1:
+        return {graph.inputs[0].name: next(iter(values.values()))}
+    return values
+
+
+def _names(graph: Graph) -> str:
+    return ", ".join(sorted(repr(t.name) for t in graph.inputs))
 
 
 def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
@@ -88,15 +105,15 @@ def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
     except Exception as error:  # whatever NumPy, zipfile and zlib meet in a damaged file; too little memory for it
         raise InvalidArgumentError(f"{path}: cannot be read as a .npy or .npz file: {error}") from None
     if len(graph.inputs) != 1:
-        names = ", ".join(repr(t.name) for t in graph.inputs)
-        raise InvalidArgumentError(f"{path}: one array for {len(graph.inputs)} inputs; give a .npz file with {names}")
+        what = f"one array for {len(graph.inputs)} inputs; give a .npz file with {_names(graph)}"
+        raise InvalidArgumentError(f"{path}: {what}")
     return {graph.inputs[0].name: found}
 
 
 def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Arrays with the samples along their first axis, cut into samples."""
     inputs = {t.name for t in graph.inputs}
-    wanted = {name: value for name, value in arrays.items() if name in inputs or name != LABELS}
+    wanted = _alone(graph, {name: value for name, value in arrays.items() if name in inputs or name != LABELS})
     whole = {name: _array(value, f"input {name!r}") for name, value in wanted.items()}
     if set(whole) != inputs:
         raise _misnamed(graph, whole, "the data")
@@ -116,8 +133,8 @@ def _array(given: Any, where: str) -> Array:
 
 
 def _misnamed(graph: Graph, given: Iterable[str], what: str) -> InvalidArgumentError:
-    have, want = ", ".join(sorted(map(repr, given))), ", ".join(sorted(repr(t.name) for t in graph.inputs))
-    return InvalidArgumentError(f"{what} must hold the model's inputs {want}, not {have or 'none'}")
+    have = ", ".join(sorted(map(repr, given)))
+    return InvalidArgumentError(f"{what} must hold the model's inputs {_names(graph)}, not {have or 'none'}")
 
 
 def _value(tensor: Tensor, given: Any, i: int) -> Array:

@@ -78,7 +78,8 @@ def _closed(graph: Graph, shapes: Shapes) -> Graph:
     still = [t for name, t in named.items() if name not in shapes and _is_vague(t)]
     if still:
         what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
-        raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes (--shape NAME=1,2,3)")
+        example = " ".join(f"--shape {t.name}={','.join(str(max(d, 1)) for d in t.shape)}" for t in still)
+        raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes ({example})")
     graph = infer_shapes(graph, {named[name]: tuple(int(d) for d in shape) for name, shape in shapes.items()})
     return _static(graph)
 

@@ -7,6 +7,7 @@ identity, so that they can be keys. Constants are numpy arrays in ``Tensor.data`
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -210,6 +211,18 @@ class Graph:
     metadata: Mapping[str, bytes] = field(default_factory=_empty)
     description: str = ""
     extra: Mapping[str, Any] = field(default_factory=_empty)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the .tflite file, whole or not at all; ``twinfer.write(graph)`` gives its bytes.
+
+        Raises ModelError as that does, InvalidArgumentError if the path cannot be written or has another suffix.
+        """
+        from twinfer.runtime.outputs import write_whole
+        from twinfer.runtime.tflite_write import check_suffix, write
+
+        check_suffix(path)
+        content = write(self)
+        write_whole(path, lambda file: file.write(content))
 
 
 def consumers(graph: Graph) -> dict[Tensor, list[Node]]:

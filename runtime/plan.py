@@ -69,13 +69,6 @@ class Plan:
         return bool(self.variables or self.start)
 
     @property
-    def kept(self) -> tuple[Tensor, ...]:
-        """The tensors that keep their value from run to run: variables, and weights decoded at the start."""
-        decoded = [t for step in self.start for call in step.call.calls for t in call.outputs]
-        always = (-1, len(self.graph.nodes))
-        return (*self.variables, *(t for t in decoded if self.lives[t] == always))
-
-    @property
     def macs(self) -> int:
         return sum(step.call.macs for step in self.steps)
 

@@ -27,7 +27,7 @@ def span(plan: Plan, tensor: Tensor) -> Span:
 def perishable(plan: Plan) -> Iterator[Span]:
     """The arena without what keeps its value from run to run, in rising order."""
     at = 0
-    for begin, end in sorted(span(plan, tensor) for tensor in plan.kept):
+    for begin, end in sorted(span(plan, tensor) for tensor in plan.lasting):
         if at < begin:
             yield at, begin
         at = max(at, end)

@@ -13,11 +13,11 @@ from ai_edge_litert.interpreter import OpResolverType
 from numpy.typing import NDArray
 from onnx import helper
 
-from twinfer.converter.write import write
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.registry import missing
+from twinfer.runtime.tflite_write import write
 
 Array = NDArray[Any]
 

@@ -181,6 +181,7 @@ def test_every_form_of_data_is_the_same(tmp_path: Path) -> None:
         tmp_path / "x.npy", str(tmp_path / "x.npz"), tmp_path / "labelled.npz", {"x": data},
         {"x": data[:, None]}, {"x": data.astype(np.float64)},
         [{"x": d} for d in data], ({"x": d[None]} for d in data),
+        {"image": data}, data, list(data), [{"image": d} for d in data], {"image": data, "labels": np.arange(5)},
     ]  # fmt: skip
     ranges = [[(o.low, o.high, o.count) for o in calibrate(graph, form).values()] for form in forms]
     assert all(r == ranges[0] for r in ranges)
@@ -207,7 +208,8 @@ def test_progress_is_told() -> None:
         ({"a": np.full((2, 3), 1e300), "b": np.zeros((2, 2, 3))}, "is inf"),
         ({"a": np.zeros((0, 3)), "b": np.zeros((0, 2, 3))}, "empty"),
         ([], "empty"),
-        ([1], "sample 0 is a int, not a dict"),
+        ([1], "sample 0 is a int, not a dict of the inputs 'a', 'b'"),
+        (np.zeros((2, 3)), "sample 0 is a ndarray, not a dict of the inputs 'a', 'b'"),
         (1, "cannot be a int"),
         ("nothing.npz", "cannot be read"),
         ({"a": [[1, 2, 3], [4]], "b": np.zeros((2, 2, 3))}, "input 'a': is no array"),

@@ -22,9 +22,9 @@ from twinfer.bench import verify as proving
 from twinfer.bench.source import load
 from twinfer.cli import main
 from twinfer.converter.build import Builder
-from twinfer.converter.write import write
 from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.tflite_write import write
 
 QUICK = ("--runs", "3", "--against", "none")
 

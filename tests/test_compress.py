@@ -27,13 +27,13 @@ from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.compress.prune import prune
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.recipe import Choice, Recipe, Rule, recipe
-from twinfer.converter.write import write, write_file
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
 from twinfer.runtime.target import GENERIC
 from twinfer.runtime.tflite import read, read_file
+from twinfer.runtime.tflite_write import write
 
 seeds = st.integers(0, 2**32 - 1)
 shapes = st.tuples(st.integers(1, 9), st.integers(1, 4), st.integers(1, 9))
@@ -321,7 +321,7 @@ def test_recipes_that_do_not_fit(rule: Any, message: str) -> None:
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A float model in, pruned and clustered int8 out; that in, pruned further, out."""
-    write_file(float_model("digits"), tmp_path / "model.tflite")
+    float_model("digits").save(tmp_path / "model.tflite")
     np.savez(tmp_path / "data.npz", input=np.concatenate(samples("digits", 8)))
     first, second, report = tmp_path / "one.tflite", tmp_path / "two.tflite", tmp_path / "r.json"
     compress = ["--prune", "0.5", "--prune-block", "1x4", "--cluster", "4", "--compensate"]

@@ -22,12 +22,12 @@ from twinfer.converter.compress.refit import Fit, Moments, Watch
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.grams import inputs_of, windows
 from twinfer.converter.recipe import Choice, Recipe, Rule
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operator
 from twinfer.runtime.session import Session
+from twinfer.runtime.tflite_write import write
 
 seeds = st.integers(0, 2**32 - 1)
 

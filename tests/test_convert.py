@@ -17,10 +17,10 @@ from twinfer.bench.models import float_model, int8_model, samples
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
-from twinfer.converter.write import write, write_file
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.tflite import read_file
+from twinfer.runtime.tflite_write import write
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def data(tmp_path: Path) -> str:
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    write_file(float_model("digits"), tmp_path / "model.tflite")
+    float_model("digits").save(tmp_path / "model.tflite")
     return str(tmp_path / "model.tflite")
 
 

@@ -21,13 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinfer.converter.build import Builder
-from twinfer.converter.encode import encode
-from twinfer.converter.write import write
 from twinfer.runtime import op
+from twinfer.runtime.encode import encode
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError
 from twinfer.runtime.flatbuffer import Reader
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.tflite import read, read_file
+from twinfer.runtime.tflite_write import write
 
 SECONDS = 1.0
 REAL = (

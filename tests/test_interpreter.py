@@ -12,9 +12,9 @@ import pytest
 from twinfer.aot.compiled import CompiledModel
 from twinfer.bench.peers import installed
 from twinfer.converter.build import Builder
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError, UnsupportedOperatorError
 from twinfer.runtime.interpreter import Interpreter
+from twinfer.runtime.tflite_write import write
 
 Open = Callable[..., Any]
 

@@ -12,10 +12,10 @@ import pytest
 from twinfer.bench.models import DIGITS, NETS, builtin, int8_model, samples
 from twinfer.bench.peers import open_peer
 from twinfer.bench.train_digits import correct, load
-from twinfer.converter.write import write
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
+from twinfer.runtime.tflite_write import write
 
 #: Multiply-accumulates of MLPerf Tiny's own models of these names.
 MACS = {"kws": 2_656_768, "vww": 7_489_664, "ic": 12_501_632, "ad01": 264_192}

@@ -13,9 +13,9 @@ from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
 from twinfer.cli import main
 from twinfer.converter.onnx import read_onnx
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.tflite import read_file
+from twinfer.runtime.tflite_write import write
 
 
 def cnn(rng: np.random.Generator) -> onnx.ModelProto:

@@ -12,10 +12,10 @@ from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, 
 
 from twinfer import kernels_c
 from twinfer.bench.peers import open_peer
-from twinfer.converter.write import write
 from twinfer.runtime.op import Case
 from twinfer.runtime.registry import operators
 from twinfer.runtime.target import HOST, TARGETS
+from twinfer.runtime.tflite_write import write
 
 
 def all_cases() -> list[Any]:

@@ -20,12 +20,12 @@ from twinfer import convert_file
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.converter.search.journal import Journal
-from twinfer.converter.write import write, write_file
 from twinfer.runtime import outputs
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.outputs import check_folder, write_text
 from twinfer.runtime.tflite import read
+from twinfer.runtime.tflite_write import write
 
 
 def dense() -> Graph:
@@ -50,7 +50,7 @@ OPTIONS = {
 
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
-    write_file(dense(), tmp_path / "in.tflite")
+    dense().save(tmp_path / "in.tflite")
     np.savez(tmp_path / "data.npz", x=np.linspace(-1, 1, 80, dtype=np.float32).reshape(20, 1, 4))
     return tmp_path
 
@@ -212,7 +212,7 @@ def test_the_api_refuses_the_same(there: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="which is read"):
         convert_file(there / "in.tflite", samples, quantize="int8", calibration=samples)
     with pytest.raises(InvalidArgumentError, match="cannot be written: embedded null"):
-        write_file(dense(), there / "nul\0.tflite")
+        dense().save(there / "nul\0.tflite")
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -226,12 +226,12 @@ def test_other_suffixes_are_refused(option: str, there: Path, capsys: pytest.Cap
     assert main(command(option, there, there / "x.TFLITE")) == 0
     assert read((there / "x.TFLITE").read_bytes()).inputs[0].shape == (1, 4)
     with pytest.raises(InvalidArgumentError, match=r"call it x\.tflite"):
-        write_file(dense(), "x.onnx")
+        dense().save("x.onnx")
 
 
 def test_names_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
     name = "x" * 248 + ".tflite"
-    write_file(dense(), tmp_path / name)
+    dense().save(tmp_path / name)
     assert (tmp_path / name).read_bytes() == write(dense())
 
 

@@ -26,7 +26,7 @@ RUN = """
 import numpy as np
 from twinfer import Interpreter
 from twinfer.converter.build import Builder
-from twinfer.converter.write import write
+from twinfer.runtime.tflite_write import write
 
 b = Builder("tiny")
 x = b.input("x", "INT8", (1, 4), scale=0.5, zero=3)

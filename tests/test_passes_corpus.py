@@ -8,12 +8,12 @@ import pytest
 from passes_tools import assert_same
 
 from twinfer.converter.passes import run
-from twinfer.converter.write import write
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST
 from twinfer.runtime.tflite import read, read_file
+from twinfer.runtime.tflite_write import write
 
 pytestmark = pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 

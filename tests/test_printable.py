@@ -20,10 +20,10 @@ from twinfer.bench.report import harmless, table
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.converter.text import text
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.printable import printable
+from twinfer.runtime.tflite_write import write
 
 #: Clears the screen, rings, goes back, turns the direction of writing, looks like markup and like a closing tag of it.
 EVIL = "e\x1b[2Jv\x07\x08\r\u202ei\x9bl\u2066[red][/x]"

@@ -27,13 +27,13 @@ from twinfer.converter.quant_weights import Layer, integers, weight_quant, with_
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule
 from twinfer.converter.rounding import adaptive, grams
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Quant
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.registry import operator
 from twinfer.runtime.session import Session
 from twinfer.runtime.tflite import read
+from twinfer.runtime.tflite_write import write
 
 layer_lists = st.lists(st.sampled_from(list(LAYERS)), min_size=1, max_size=5)
 

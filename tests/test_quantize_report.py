@@ -19,9 +19,9 @@ from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule
 from twinfer.converter.report import compare, sensitivity
 from twinfer.converter.rounding import grams
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan import random_inputs
+from twinfer.runtime.tflite_write import write
 
 
 def test_what_overflows_is_named() -> None:

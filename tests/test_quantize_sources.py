@@ -16,10 +16,10 @@ from twinfer.converter.convert import conversion, convert
 from twinfer.converter.passes._rewrite import constant, rebuilt
 from twinfer.converter.report import compare
 from twinfer.converter.versions import version_of
-from twinfer.converter.write import write
 from twinfer.runtime.errors import ModelError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, walk
 from twinfer.runtime.tflite import read, read_file
+from twinfer.runtime.tflite_write import write
 
 DATA = {"input": np.concatenate(samples("digits", 4))}
 

@@ -14,12 +14,12 @@ from twinfer.converter.build import Builder
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.compress.refit import Watch
 from twinfer.converter.convert import convert
-from twinfer.converter.write import write
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.ops.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 from twinfer.runtime.tflite import read_file
+from twinfer.runtime.tflite_write import write
 
 
 def ours(graph: Graph, x: Any, *, stream: bool) -> list[Any]:

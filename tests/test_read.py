@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from twinfer.converter.build import Builder
-from twinfer.converter.encode import encode
-from twinfer.converter.write import write
 from twinfer.runtime import schema
+from twinfer.runtime.encode import encode
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning
 from twinfer.runtime.flatbuffer import Reader
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.tflite import read, read_file
+from twinfer.runtime.tflite_write import write
 
 
 def generated() -> Any:

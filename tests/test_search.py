@@ -24,12 +24,12 @@ from twinfer.converter.search import workers as workers_module
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Bench
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
 from twinfer.runtime.target import DSP
+from twinfer.runtime.tflite_write import write
 
 #: Quick: few methods, trials and samples.
 FEW: dict[str, Any] = {"methods": ("minmax", "percentile-99.9"), "trials": 24, "calibrate": 24, "jobs": 1}

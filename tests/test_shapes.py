@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor, check
 from twinfer.runtime.op import Shape, tensor
@@ -20,6 +19,7 @@ from twinfer.runtime.registry import missing
 from twinfer.runtime.session import Session
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.tflite import read_file
+from twinfer.runtime.tflite_write import write
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 

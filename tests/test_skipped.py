@@ -154,13 +154,13 @@ def test_what_is_kept_is_not_poisoned() -> None:
         assert np.count_nonzero(session.arena == value) >= filled > 0
         session.feed(random_inputs(plan.graph))
         session.run()
-    assert sum(t.nbytes for t in plan.kept) == sum(t.nbytes for t in plan.variables) > 0
+    assert sum(t.nbytes for t in plan.lasting) == sum(t.nbytes for t in plan.variables) > 0
 
 
 def test_decoded_weights_are_kept() -> None:
     graph = load("digits_int8").graph
     plan = make_plan(graph, HOST.storing("lut", "start"))
-    assert plan.kept
+    assert plan.lasting
     session, plain = Session(plan), Session(make_plan(graph))
     for engine in (session, plain):
         engine.feed(random_inputs(graph))

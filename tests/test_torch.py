@@ -22,9 +22,9 @@ from torch_nets import NETS, trained  # noqa: E402
 
 import twinfer  # noqa: E402
 from twinfer.cli import main  # noqa: E402
-from twinfer.converter.write import write  # noqa: E402
 from twinfer.runtime.errors import ModelError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
+from twinfer.runtime.tflite_write import write  # noqa: E402
 
 
 def by_torch(net: Any, inputs: tuple[Any, ...]) -> list[np.ndarray]:
@@ -77,6 +77,16 @@ def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
     made = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")
     assert not any(t.type == "FLOAT32" for node in made.nodes[1:-1] for t in node.outputs)
     assert np.abs(as_litert(made, fed(made, inputs), 4) - want).mean() < 0.1 * np.abs(want).max()
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    """``nn.Sequential``, whose input torch calls ``input``; the data come by any name, and in the layout asked for."""
+    module, example = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.zeros(1, 3, 8, 8)
+    samples = np.random.default_rng(1).normal(0, 1, (6, 8, 8, 3)).astype(np.float32)
+    graph = twinfer.from_torch(module, (example,))
+    graph = twinfer.convert(graph, quantize="int8", calibration={"x": samples}, channels_last=True)
+    graph.save(tmp_path / "model.tflite")
+    assert [(t.name, t.shape) for t in twinfer.read_file(tmp_path / "model.tflite").inputs] == [("input", (1, 8, 8, 3))]
 
 
 def test_programs_and_their_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from twinfer.converter import write as write_module
+import twinfer
 from twinfer.converter.build import Builder
-from twinfer.converter.write import write, write_file
-from twinfer.runtime import op
+from twinfer.runtime import op, tflite_write
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.flatbuffer import Reader
 from twinfer.runtime.graph import DTYPES, Graph, Tensor, walk
 from twinfer.runtime.packed import pack, unpack
 from twinfer.runtime.tflite import read, read_file
+from twinfer.runtime.tflite_write import write
 
 
 def plain(value: Any, names: Mapping[Tensor, str]) -> Any:
@@ -194,9 +196,18 @@ def test_equal_constants_are_stored_once() -> None:
     assert np.shares_memory(arrays[0], arrays[2])
 
 
-def test_writing_is_deterministic(tmp_path: Any) -> None:
-    write_file(rich(), tmp_path / "rich.tflite")
-    assert (tmp_path / "rich.tflite").read_bytes() == write(rich())
+def test_a_graph_saves_itself(tmp_path: Path) -> None:
+    """The same bytes as ``twinfer.write``, whole or not at all; that is a function wherever it is found."""
+    path = tmp_path / "rich.tflite"
+    rich().save(path)
+    assert path.read_bytes() == twinfer.write(rich())
+    with pytest.raises(InvalidArgumentError, match=r"none/rich.tflite: cannot be written"):
+        rich().save(tmp_path / "none" / "rich.tflite")
+    with pytest.raises(ModelError, match="FLOAT31"):
+        changed(type="FLOAT31").save(path)
+    assert path.read_bytes() == twinfer.write(rich())
+    assert [p.name for p in tmp_path.iterdir()] == ["rich.tflite"]
+    assert find_spec("twinfer.converter.write") is None
 
 
 def changed(**changes: Any) -> Graph:
@@ -241,7 +252,7 @@ def test_nodes_that_do_not_fit_the_format(changes: Any, message: str) -> None:
 
 
 def test_two_gibibytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_module, "MAX_BYTES", 10)
+    monkeypatch.setattr(tflite_write, "MAX_BYTES", 10)
     with pytest.raises(ModelError, match="the constants are larger than 2 GiB"):
         write(rich())
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from twinfer.converter.keras import from_keras
     from twinfer.converter.search.find import search
     from twinfer.converter.torch import from_torch
-    from twinfer.converter.write import write
     from twinfer.runtime.errors import (
         GuardError,
         InvalidArgumentError,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from twinfer.runtime.interpreter import Interpreter
     from twinfer.runtime.plan import Plan, make_plan
     from twinfer.runtime.tflite import read, read_file
+    from twinfer.runtime.tflite_write import write
 
     __version__: str
 
@@ -69,7 +69,7 @@ _HOME = {
     "twinfer.converter.keras": ("from_keras",),
     "twinfer.converter.search.find": ("search",),
     "twinfer.converter.torch": ("from_torch",),
-    "twinfer.converter.write": ("write",),
+    "twinfer.runtime.tflite_write": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),
     "twinfer.runtime.interpreter": ("Interpreter",),

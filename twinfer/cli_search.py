@@ -96,7 +96,6 @@ def _names(text: str) -> list[str]:
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.converter.write import write_file
     from twinfer.runtime.outputs import write_text
     from twinfer.search_html import search_html
     from twinfer.terminal import say, show
@@ -104,7 +103,7 @@ def search(arguments: argparse.Namespace) -> int:
     _check_places(arguments)
     found = _found(arguments)
     if arguments.output and found.chosen:
-        write_file(found.graph(), arguments.output)
+        found.graph().save(arguments.output)
     if arguments.html:
         write_text(arguments.html, search_html(found, arguments.model))
     if arguments.json:
@@ -119,8 +118,8 @@ def search(arguments: argparse.Namespace) -> int:
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
-    from twinfer.converter.write import check_suffix
     from twinfer.runtime.outputs import check_places
+    from twinfer.runtime.tflite_write import check_suffix
 
     check_suffix(arguments.output or "")
     written = arguments.output, arguments.html, arguments.json, arguments.resume

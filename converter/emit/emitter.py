@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.build import Builder
+from twinfer.converter.emit.budget import Budget
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Quant, Tensor
 
@@ -52,6 +53,7 @@ class Emitter:
         self.builder = Builder(name)
         self.place = ""
         self.made = 0  # tensors named so far
+        self.budget = Budget()
         self.quants: dict[Tensor, Quant] = {}  # of integer tensors, where only their readers tell
 
     def emit(self, op: str, inputs: Sequence[Operand], shape: Shape, type: str = "", **options: Any) -> Tensor:

@@ -21,8 +21,8 @@ def from_keras(model: Any, *, batch: int = 1, shapes: Mapping[str, Sequence[int]
     ``model``: a ``keras.Model`` of Keras 3, with any backend: sequential, functional or a subclass whose ``call`` is
     made of layers and ``keras.ops``; or the path of a .keras file, which is loaded in safe mode. The graph is made for
     ``batch`` samples; ``shapes`` gives inputs with other open dimensions a shape by name, batch included. Inputs and
-    outputs keep Keras's names and order; all float types are float32. The model is converted as it predicts (dropout
-    does nothing) and is left as it was.
+    outputs keep Keras's order and names (the keys of a dict that the model was made with, else the layers'); all float
+    types are float32. The model is converted as it predicts (dropout does nothing) and is left as it was.
 
     Raises ToolError without the extra ``keras`` or a backend, InvalidArgumentError for arguments that do not fit and
     models that are not built, UnsupportedOperatorError once for all layers that cannot be expressed, with names and

@@ -37,12 +37,12 @@ def _read(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
         what = f"{type(model).__module__}.{type(model).__qualname__}"
         raise InvalidArgumentError(f"from_keras takes a keras.Model or the path of a .keras file, no {what}")
     g = Emitter(model.name)
-    ends = _functional(model)
-    inputs = [g.builder.input(*described) for described in _inputs(ends[0], batch, shapes)]
-    walk = Walk(g, ends[0], inputs)
-    outputs = walk.run(ends[1])
+    sources, results = _functional(model)
+    inputs = [g.builder.input(*described) for described in _inputs(sources, batch, shapes)]
+    walk = Walk(g, list(sources.values()), inputs)
+    outputs = walk.run(list(results.values()))
     walk.problems.report()
-    return _finished(g, list(zip(ends[2], outputs, strict=True)), walk.names)
+    return _finished(g, list(zip(results, outputs, strict=True)), walk.names)
 
 
 def _loaded(path: str) -> keras.Model:
@@ -54,15 +54,22 @@ def _loaded(path: str) -> keras.Model:
         raise ModelError(f"{path} cannot be loaded by Keras {keras.__version__}: {error}") from error
 
 
-def _functional(model: keras.Model) -> tuple[list[Any], list[Any], list[str]]:
-    """Symbolic inputs, symbolic outputs, and what these are called."""
+def _functional(model: keras.Model) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Symbolic inputs and outputs, by what the model calls them."""
     try:
-        inputs, outputs = list(model.inputs), list(model.outputs)
+        inputs, outputs = _called(model.inputs, model.input), _called(model.outputs, model.output)
     except (AttributeError, TypeError, ValueError):
-        inputs, outputs = [], []
+        inputs, outputs = {}, {}
     if not inputs or not outputs:
         raise InvalidArgumentError(f"model {model.name!r} has no inputs yet: give it a keras.Input, or build it")
-    return inputs, outputs, _unique([name_of(tensor) for tensor in outputs])
+    return inputs, outputs
+
+
+def _called(tensors: Sequence[Any], given: Any) -> dict[str, Any]:
+    """The tensors by the keys of the dict that the model was given them in, else by the layers that they come from."""
+    keys = isinstance(given, dict) and len(given) == len(tensors)
+    names = keras.tree.flatten({key: key for key in given}) if keys else _unique([name_of(t) for t in tensors])
+    return dict(zip(map(str, names), tensors, strict=True))
 
 
 def name_of(tensor: Any) -> str:
@@ -76,20 +83,17 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 
 def _inputs(
-    tensors: Sequence[Any], batch: int, shapes: Mapping[str, Sequence[int]]
+    tensors: Mapping[str, Any], batch: int, shapes: Mapping[str, Sequence[int]]
 ) -> list[tuple[str, str, tuple[int, ...]]]:
     """Name, type and shape of every input."""
     if batch < 1:
         raise InvalidArgumentError(f"batch is {batch}; it must be at least 1")
-    names = [name_of(t) for t in tensors]
-    if unknown := set(shapes) - set(names):
-        raise InvalidArgumentError(f"there is no input {sorted(unknown)[0]!r}; there are: {', '.join(names)}")
-    for name, tensor in zip(names, tensors, strict=True):
+    if unknown := set(shapes) - set(tensors):
+        raise InvalidArgumentError(f"there is no input {sorted(unknown)[0]!r}; there are: {', '.join(tensors)}")
+    for name, tensor in tensors.items():
         if tensor.dtype not in TYPES:
             raise UnsupportedOperatorError(f"input {name!r} of type {tensor.dtype}; TFLite has no such type")
-    return [
-        (name, TYPES[t.dtype], _shape(name, t, batch, shapes.get(name))) for name, t in zip(names, tensors, strict=True)
-    ]
+    return [(name, TYPES[t.dtype], _shape(name, t, batch, shapes.get(name))) for name, t in tensors.items()]
 
 
 def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> tuple[int, ...]:
@@ -99,7 +103,7 @@ def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> t
     if not fits or any(d is not None and d < 1 for d in shape):
         raise InvalidArgumentError(f"input {name!r} {list(stated)} cannot have the shape {list(shape)}")
     if None in shape:
-        example = ",".join("?" if d is None else str(d) for d in shape)
+        example = ",".join("1" if d is None else str(d) for d in shape)
         raise InvalidArgumentError(
             f"input {name!r} {list(stated)} has open dimensions: say them with shapes (--shape {name}={example})"
         )

@@ -13,7 +13,7 @@ from twinfer.converter.onnx.finish import finished
 from twinfer.converter.onnx.fold import folded
 from twinfer.converter.onnx.node import OnnxNode, attributes_of
 from twinfer.converter.onnx.registry import HINTS, NO_IMPORTER, importers
-from twinfer.converter.onnx.shapes import inferred, static_shape, type_of
+from twinfer.converter.onnx.shapes import inferred, known, stated, static_shape, type_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 
@@ -28,10 +28,9 @@ class Model:
         self.problems = Problems()
         self.values: dict[str, Tensor] = {}
         self.lost: set[str] = set()  # values behind nodes that cannot be expressed
-        self._initializers()
+        self._initializers(proto.graph)
         self._inputs(shapes)
-        for node in proto.graph.node:
-            self._node(node)
+        self._nodes(proto.graph)
         self.problems.report()
 
     def graph(self) -> Graph:
@@ -41,8 +40,8 @@ class Model:
                 raise ModelError(f"output {name!r} is written by no node")
         return finished(self.emitter, self.values, outputs)
 
-    def _initializers(self) -> None:
-        for tensor in self.proto.graph.initializer:
+    def _initializers(self, graph: onnx.GraphProto) -> None:
+        for tensor in graph.initializer:
             try:
                 self.values[tensor.name] = constant(onnx.numpy_helper.to_array(tensor), tensor.name)
             except UnsupportedOperatorError as error:
@@ -63,6 +62,34 @@ class Model:
             except UnsupportedOperatorError as error:
                 self.problems.add("input", str(error), name)
                 self.lost.add(name)
+
+    def _nodes(self, graph: onnx.GraphProto) -> None:
+        for node in graph.node:
+            branch = self._branch(node)
+            if branch is None:
+                self._node(node)
+            else:
+                self._inline(branch, node)
+
+    def _branch(self, proto: onnx.NodeProto) -> onnx.GraphProto | None:
+        """What an If with a constant condition runs; None of other nodes."""
+        own = proto.op_type == "If" and proto.domain in ("", "ai.onnx")
+        condition = self.values.get(proto.input[0]) if own else None
+        if condition is None or condition.data is None or condition.size != 1:
+            return None
+        taken = "then_branch" if condition.data.item() else "else_branch"
+        branches: list[onnx.GraphProto] = [a.g for a in proto.attribute if a.name == taken]
+        return branches[0]
+
+    def _inline(self, branch: onnx.GraphProto, proto: onnx.NodeProto) -> None:
+        """Reads a branch in the place of the If: it sees the values around it, its outputs are the If's."""
+        self._initializers(branch)
+        self._nodes(branch)
+        names = [value.name for value in branch.output]
+        if self.lost.isdisjoint(names):
+            self._store(proto, [self._value(proto, name) for name in names])
+        else:
+            self.lost.update(proto.output)
 
     def _node(self, proto: onnx.NodeProto) -> None:
         """Reads one node; what cannot be expressed is noted, and its outputs are lost to the nodes behind."""
@@ -86,7 +113,7 @@ class Model:
     def _unknown(self, op: str, proto: onnx.NodeProto) -> None:
         """An operator without importer has no need of one where its inputs are constants."""
         inputs = [self.values.get(name) for name in proto.input]
-        results = None if self.lost.intersection(proto.input) else folded(proto, inputs, self.opsets)
+        results = None if self.lost.intersection(proto.input) else self._folded(proto, inputs)
         if results is None:
             raise UnsupportedOperatorError(HINTS.get(proto.op_type, NO_IMPORTER))
         self._store(proto, results)
@@ -95,8 +122,11 @@ class Model:
         inputs = tuple(self._value(proto, name) for name in proto.input)
         opset = self.opsets.get("" if proto.domain == "ai.onnx" else proto.domain, 1)
         node = OnnxNode(op, proto.name, opset, inputs, tuple(proto.output), attributes_of(proto))
-        results = folded(proto, inputs, self.opsets)
+        results = self._folded(proto, inputs)
         self._store(proto, self._run(node) if results is None else results)
+
+    def _folded(self, proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> list[Tensor | None] | None:
+        return folded(proto, inputs, self.opsets, self.emitter.budget)
 
     def _store(self, proto: onnx.NodeProto, results: Sequence[Tensor | None]) -> None:
         self.values.update((name, t) for name, t in zip(proto.output, results, strict=False) if name and t is not None)
@@ -120,14 +150,15 @@ class Model:
 
     def _lose(self, proto: onnx.NodeProto) -> None:
         """Puts something of their type and shape in for the node's outputs, so that the nodes behind are checked."""
+        given = {name: self.values[name] for name in proto.input if name in self.values}
+        outputs = inferred(proto, given, self.opsets)
         for name in filter(None, proto.output):
-            known = self._inferred.get(name)
-            if known is None:
+            tensor = self._stated.get(name) or known(outputs.get(name))
+            if tensor is None:
                 self.lost.add(name)
             else:
-                self.values[name] = self.emitter.builder.add(known)
+                self.values[name] = self.emitter.builder.add(tensor)
 
     @cached_property
-    def _inferred(self) -> Mapping[str, Tensor]:
-        """What ONNX's shape inference knows of the values."""
-        return inferred(self.proto, {t.name: t.shape for t in self.emitter.builder.inputs})
+    def _stated(self) -> Mapping[str, Tensor]:
+        return stated(self.proto)

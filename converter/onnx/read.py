@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from twinfer.converter.onnx.model import Model
+from twinfer.converter.passes._ends import CHANNELS_FIRST
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.tflite import read_bytes
@@ -35,9 +37,8 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     """
     model = _loaded(source)
     _check(model)
-    if model.functions:  # PyTorch's exporter writes modules as functions
-        model = onnx.inliner.inline_local_functions(model)
-    return Model(model, shapes or {}).graph()
+    graph = Model(_inlined(model), shapes or {}).graph()
+    return replace(graph, extra={CHANNELS_FIRST: {t.name for t in (*graph.inputs, *graph.outputs)}})
 
 
 def _loaded(source: Source) -> onnx.ModelProto:
@@ -53,6 +54,16 @@ def _loaded(source: Source) -> onnx.ModelProto:
         raise ModelError(f"{name} is not an ONNX file or damaged: {error}") from None
 
 
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without functions of its own: PyTorch's exporter writes modules as such."""
+    if not model.functions:
+        return model
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except Exception as error:  # of one that calls itself, above all; what else the inliner says is its own business
+        raise ModelError(f"the model's functions cannot be inlined: {error}") from None
+
+
 def _check(model: onnx.ModelProto) -> None:
     """ModelError unless the nodes are sound, by ONNX's own checker, and have an opset that is read."""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
@@ -61,21 +72,46 @@ def _check(model: onnx.ModelProto) -> None:
             f"the model has opset {opset}, {OPSETS.start} to {OPSETS.stop - 1} are read: "
             "export it with opset 17 or 21, or use onnx.version_converter"
         )
-    _check_nodes(model)
-    for tensor in model.graph.initializer:
-        _check_finite(tensor)
+    for graph in _graphs(model.graph):
+        _check_nodes(model, graph)
+        for tensor in graph.initializer:
+            _check_finite(tensor)
 
 
-def _check_nodes(model: onnx.ModelProto) -> None:
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph, and those that its nodes run."""
+    yield graph
+    for node in graph.node:
+        for inner in _inner(node):
+            yield from _graphs(inner)
+
+
+def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs that a node runs itself."""
+    return [graph for a in node.attribute for graph in (*([a.g] if a.HasField("g") else []), *a.graphs)]
+
+
+def _check_nodes(model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
     """Node by node: the checker of whole models refuses such as leave the shape of an output open."""
     context = onnx.checker.C.CheckerContext()
-    for node in model.graph.node:
+    for node in graph.node:
         try:
             context.ir_version = model.ir_version
             context.opset_imports = {o.domain: o.version for o in model.opset_import}
-            onnx.checker.check_node(node, context)
+            onnx.checker.check_node(_alone(node), context)
         except (onnx.checker.ValidationError, TypeError, ValueError) as error:
             raise ModelError(f"node {node.op_type} {node.name or list(node.output)} is damaged: {error}") from None
+
+
+def _alone(node: onnx.NodeProto) -> onnx.NodeProto:
+    """The node; graphs that it runs are empty: their nodes may read names around them, which the checker ignores."""
+    if not _inner(node):
+        return node
+    bare = onnx.NodeProto()
+    bare.CopyFrom(node)
+    for graph in _inner(bare):
+        del graph.node[:], graph.output[:]
+    return bare
 
 
 def _check_finite(tensor: onnx.TensorProto) -> None:

@@ -71,17 +71,17 @@ def _group(view: View, seed: Node, order: Order) -> frozenset[Node]:
     group, ahead = {seed}, [seed]
     while ahead:
         node = ahead.pop()
-        for tensor in (*_values(node), *node.outputs):
+        for tensor in (*values(node), *node.outputs):
             maker = view.producer(tensor)
             for near in (*([maker] if maker else []), *view.consumers.get(tensor, ())):
-                joins = tensor in near.outputs or tensor in _values(near)
+                joins = tensor in near.outputs or tensor in values(near)
                 if near not in group and joins and near.op != "TRANSPOSE" and flexible(near, order):
                     group.add(near)
                     ahead.append(near)
     return frozenset(group)
 
 
-def _values(node: Node) -> list[Tensor]:
+def values(node: Node) -> list[Tensor]:
     """What the operator computes with, but for constants and single numbers."""
     inputs = [node.inputs[i] for i in operands(node)]
     rank = len(node.output.shape)
@@ -105,7 +105,7 @@ class _Flip:
         return rebuilt(self.view.graph, needed(self.view.graph, self.nodes))
 
     def _inside(self, node: Node) -> None:
-        for tensor in _values(node):
+        for tensor in values(node):
             if tensor not in self.moved:
                 self._enter(tensor)
         kept = [t for t in node.outputs if self._wanted(t)]
@@ -127,7 +127,7 @@ class _Flip:
     def _wanted(self, tensor: Tensor) -> bool:
         """Whether anything outside of the group still needs the value in its old order; transposes adapt."""
         readers = self.view.consumers.get(tensor, ())
-        inside = (order_of(n) is not None or (n in self.group and tensor in _values(n)) for n in readers)
+        inside = (order_of(n) is not None or (n in self.group and tensor in values(n)) for n in readers)
         return tensor in self.view.public or not all(inside)
 
     def _behind(self, node: Node) -> Node:

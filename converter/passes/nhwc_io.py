@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from twinfer.converter.passes._ends import CHANNELS_FIRST, channels_first
 from twinfer.converter.passes._flip import cost
 from twinfer.converter.passes._layout import inverse, transpose, turned_tensor
 from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.passes.transposes import transposes
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.shapes import is_open
 
@@ -17,20 +19,41 @@ from twinfer.runtime.shapes import is_open
 def channels_last(graph: Graph, names: Collection[str] = ()) -> Graph:
     """Inputs and outputs with the channels in the last dimension that came with them in the second, under their names.
 
-    ``names`` says which, of any rank from three on; without it, all with four dimensions. A TRANSPOSE beside each keeps
-    the meaning; the pass ``transposes`` removes it. Raises InvalidArgumentError for names that are none.
+    ``names`` says which, of any rank from three on; without it, all with four dimensions that have them there (if none
+    has, a ModelWarning tells). A TRANSPOSE beside each keeps the meaning; the pass ``transposes`` removes it. Raises
+    InvalidArgumentError for names that are none, and for those whose channels are last already.
     """
-    ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
-    known = {t.name: t for t in ends if len(t.shape) > 2}
-    if unknown := [name for name in names if name not in known]:
-        there = ", ".join(map(repr, known)) or "none"
-        raise InvalidArgumentError(
-            f"no input or output with channels is called {unknown[0]!r}; those of three dimensions and more: {there}"
-        )
-    for tensor in ends:
-        if tensor.name in names or (not names and len(tensor.shape) == 4):
-            graph = _with_end(graph, tensor)
-    return graph
+    ends = [t for t in dict.fromkeys((*graph.inputs, *graph.outputs)) if len(t.shape) > 2]
+    first = channels_first(graph, ends)
+    wanted = [t for t in ends if t.name in names] if names else [t for t in first if len(t.shape) == 4]
+    _check(names, ends, first)
+    if not wanted:
+        warnings.warn(f"channels_last changes nothing: {_nothing(ends)}", ModelWarning, stacklevel=6)
+    for tensor in wanted:
+        graph = _with_end(graph, tensor)
+    stated = set(graph.extra.get(CHANNELS_FIRST, ())) - {t.name for t in wanted}
+    return replace(graph, extra={**graph.extra, CHANNELS_FIRST: stated})
+
+
+def _check(names: Collection[str], ends: Sequence[Tensor], first: Sequence[Tensor]) -> None:
+    known = {t.name: t for t in ends}
+    for name in names:
+        if name not in known:
+            there = ", ".join(map(repr, known)) or "none"
+            raise InvalidArgumentError(
+                f"no input or output with channels is called {name!r}; those of three dimensions and more: {there}"
+            )
+        if known[name] not in first:
+            raise InvalidArgumentError(f"{known[name]} has its channels last already: leave it out of channels_last")
+
+
+def _nothing(ends: Sequence[Tensor]) -> str:
+    """Why no image has to be turned."""
+    images = [str(t) for t in ends if len(t.shape) == 4]
+    if images:
+        return f"{', '.join(images)} {'have' if len(images) > 1 else 'has'} the channels last already"
+    names = f"; name what is meant: channels_last={[t.name for t in ends]}" if ends else ""
+    return f"no input or output has four dimensions{names}"
 
 
 def nhwc_io(graph: Graph) -> Graph:

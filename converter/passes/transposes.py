@@ -138,7 +138,9 @@ def _no_move(view: View, node: Node) -> Change | None:
 
 def _same_in_rows(shape: tuple[int, ...], order: Order, depth: int) -> NDArray[np.int64] | None:
     """Which element of a row of ``depth`` the transpose puts at each place; None if it mixes rows or treats them
-    differently."""
+    differently, or there are none."""
+    if 0 in shape:
+        return None
     places = np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1, depth)
     within = places - np.arange(len(places))[:, None] * depth
     return np.array(within[0]) if bool((within == within[0]).all() and within.min() >= 0) else None

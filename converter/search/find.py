@@ -24,11 +24,11 @@ from twinfer.converter.search.strategy import Ledger, Told, explore
 from twinfer.converter.search.trial import Bench, Cost, Job, Trial, make_job
 from twinfer.converter.search.workers import workers
 from twinfer.converter.source import Shapes, Source
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.tflite import read
+from twinfer.runtime.tflite_write import write
 
 #: Trials at most, if nothing else is said.
 TRIALS = 64

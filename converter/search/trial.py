@@ -24,7 +24,6 @@ from twinfer.converter.rounding import grams
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
-from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
@@ -32,6 +31,7 @@ from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.tflite import read
+from twinfer.runtime.tflite_write import write
 
 #: Calibration samples that the order of the layers is found with: it takes two runs a layer and sample.
 ORDER_SAMPLES = 32

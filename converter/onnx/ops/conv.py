@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -51,7 +52,7 @@ def bias_of(node: OnnxNode, channels: int) -> Tensor | np.ndarray:
 
 def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
     """TRANSPOSE_CONV; holes and groups become zeros."""
-    x, w = node.input(0), _dense(node)
+    x, w = node.input(0), _dense(g, node)
     rank = len(x.shape) - 2
     node.need(rank in (1, 2), f"{rank} spatial dimensions; TFLite has one and two")
     strides = tuple(node.attribute("strides", [1] * rank))
@@ -64,7 +65,7 @@ def conv_transpose(g: Emitter, node: OnnxNode) -> Tensor:
     return in_nhwc(g, x, lambda image: transpose_conv(g, image, constants, places))
 
 
-def _dense(node: OnnxNode) -> Tensor:
+def _dense(g: Emitter, node: OnnxNode) -> Tensor:
     """Weights [in, out, *kernel] with zeros between the taps of dilated kernels and between groups."""
     w, groups = node.input(1), int(node.attribute("group", 1))
     node.need(w.data is not None, "weights that are computed; export them as an initializer")
@@ -73,6 +74,7 @@ def _dense(node: OnnxNode) -> Tensor:
     dilations = node.attribute("dilations", [1] * (len(w.shape) - 2))
     kernel = ((k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True))
     shape = (w.shape[0], w.shape[1] * groups, *kernel)
+    g.budget.take((math.prod(shape) - w.size) * w.dtype.itemsize, "its weights with zeros between them")
     quant = None if groups > 1 and w.quant is not None and w.quant.per_channel else w.quant
     return moved(w, shape, quant, lambda data: _spread(data, shape, groups, dilations))
 

@@ -58,6 +58,7 @@ def cum_sum(g: Emitter, node: OnnxNode) -> Tensor:
     x, given = node.input(0), node.constant(1)
     node.need(x.type == "FLOAT32", f"sums of {x.type}; cast to float")
     axis = positive(node, int(np.asarray(given).reshape(-1)[0]), len(x.shape))
+    g.budget.take(4 * x.shape[axis] ** 2, "a triangle of ones")
     ones = np.triu(np.ones((x.shape[axis],) * 2, np.float32), 1 if node.attribute("exclusive", 0) else 0)
     ones = ones.T if node.attribute("reverse", 0) else ones
     order = [i for i in range(len(x.shape)) if i != axis] + [axis]

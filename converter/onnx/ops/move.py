@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter
@@ -112,6 +114,7 @@ def scatter_elements(g: Emitter, node: OnnxNode) -> Tensor:
     """Elements of input 2 in place of some of input 0: each element is picked from the one or the other."""
     node.need(node.attribute("reduction", "none") == "none", "reductions; add or compare the tensors instead")
     x, updates = node.input(0), node.input(2)
+    g.budget.afford(8 * x.size, "a table of its elements")
     table = np.arange(x.size)
     table[_places(node, node.axis(0)).reshape(-1)] = x.size + np.arange(updates.size)
     return _picked(g, [x, updates], table.reshape(x.shape))
@@ -131,6 +134,7 @@ def trilu(g: Emitter, node: OnnxNode) -> Tensor:
     """Zeros below or above a diagonal of the last two dimensions."""
     x, given = node.input(0), node.constant(1)
     k = 0 if given is None else int(given.reshape(-1)[0])
+    g.budget.afford(math.prod(x.shape[-2:]), "a triangle")
     ones = np.ones(x.shape[-2:], np.bool_)
     kept = np.triu(ones, k) if node.attribute("upper", 1) else np.tril(ones, k)
     return g.emit("SELECT_V2", [kept, x, np.array(0, x.dtype)], x.shape, x.type)

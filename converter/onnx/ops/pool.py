@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
@@ -74,6 +75,8 @@ def average_pool(g: Emitter, node: OnnxNode) -> Tensor:
     window = _window(node)
 
     def run(x: Tensor) -> Tensor:
+        padded = (extent + sum(pads) for extent, pads in zip(x.shape[1:3], window.pads, strict=True))
+        g.budget.afford(8 * math.prod(padded), "the count of elements in its windows")
         counted = _counts(node, window, x.shape[1:3])
         plain = window.dilations == (1, 1) and (window.unpadded or window.same(x.shape[1:3]))
         if plain and (counted == _inside(window, x.shape[1:3])).all():

@@ -35,6 +35,8 @@ class Axis:
 def resize(g: Emitter, node: OnnxNode) -> Tensor:
     x, mode = node.input(0), node.attribute("mode", "nearest")
     axes = [axis for axis in _axes(node) if axis.new != axis.size or axis.scale != 1]
+    for axis in axes:
+        g.budget.afford(8 * axis.new * (1 if mode == "nearest" else axis.size), "a table of its weights")
     if mode == "nearest":
         return _nearest(g, x, {axis: _indices(node, axis) for axis in axes})
     return _weighted(g, x, {axis: _weights(node, axis, mode) for axis in axes})

@@ -1,4 +1,4 @@
-"""Writes a .tflite file: ``Graph`` -> bytes, the inverse of ``runtime/tflite.py``."""
+"""Writes a .tflite file: ``Graph`` -> bytes, the inverse of ``tflite.py``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.encode import encode
 from twinfer.runtime import schema
+from twinfer.runtime.encode import encode
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.flatbuffer import Damage, Values, at
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, walk
-from twinfer.runtime.outputs import is_stream, write_whole
+from twinfer.runtime.outputs import is_stream
 
 #: The format's offsets have 32 bits, flatbuffers stops at 31.
 MAX_BYTES = (1 << 31) - (1 << 20)
@@ -33,16 +33,6 @@ def write(graph: Graph) -> bytes:
         return _Writer(graph).file()
     except Damage as damage:
         raise ModelError(f"{graph.name}: {damage}") from None
-
-
-def write_file(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Writes the graph's .tflite file whole or not at all (``runtime.outputs.write_whole``).
-
-    ModelError as ``write``; InvalidArgumentError if the path cannot be written, or ends in another suffix.
-    """
-    check_suffix(path)
-    content = write(graph)
-    write_whole(path, lambda file: file.write(content))
 
 
 def check_suffix(path: str | os.PathLike[str]) -> None:

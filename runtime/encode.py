@@ -1,4 +1,4 @@
-"""Plain values -> FlatBuffers bytes: the inverse of ``runtime/flatbuffer.py``, on the same rows of ``schema.py``."""
+"""Plain values -> FlatBuffers bytes: the inverse of ``flatbuffer.py``, on the same rows of ``schema.py``."""
 
 from __future__ import annotations
 

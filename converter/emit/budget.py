@@ -1,0 +1,28 @@
+"""What may be computed ahead of time: a file of some bytes must not ask for all memory."""
+
+from __future__ import annotations
+
+from twinfer.runtime.errors import UnsupportedOperatorError
+
+#: Bytes of constants that conversion may make beyond those that the model brings.
+MOST = 256 << 20
+
+
+class Budget:
+    """Bytes that are left of ``MOST``."""
+
+    def __init__(self) -> None:
+        self.left = MOST
+
+    def afford(self, size: int, what: str) -> None:
+        """UnsupportedOperatorError if so many bytes are too many to be computed ahead; the reader adds the node."""
+        if size > self.left:
+            raise UnsupportedOperatorError(
+                f"{what} takes {size / 1e6:,.0f} MB more than what it is made of, {self.left / 1e6:,.0f} MB are left "
+                "for constants that are computed ahead: export the model with smaller shapes, or make this an input"
+            )
+
+    def take(self, size: int, what: str) -> None:
+        """``afford``, and so many are gone; what takes less than it is made of costs nothing."""
+        self.afford(size, what)
+        self.left -= max(0, size)

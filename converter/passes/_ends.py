@@ -1,0 +1,86 @@
+"""Where an input or output has its channels: told by the operators that read or make its elements as images."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+
+from twinfer.converter.passes._flip import values
+from twinfer.converter.passes._layout import Order, after, flexible, inverse, order_of
+from twinfer.converter.passes._rewrite import View
+from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Operators whose images are NHWC, and the input that is one.
+IMAGE: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), 0),
+        **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), 0),
+        **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), 0),
+        "TRANSPOSE_CONV": 2,
+    }
+)
+
+#: In ``Graph.extra``: the names of inputs and outputs whose channels the source has second, whatever reads them.
+CHANNELS_FIRST = "channels_first"
+
+#: A dimension that a RESHAPE has put in.
+NEW = -1
+
+
+def channels_first(graph: Graph, ends: Collection[Tensor]) -> list[Tensor]:
+    """Those of the ends that have their channels second.
+
+    Where no operator tells, the source does (``CHANNELS_FIRST``), unless operators tell the contrary of other ends.
+    """
+    view = View(graph)
+    places = {t: _channels(view, t) for t in ends}
+    second, last = (any(place == at(t) for t, place in places.items()) for at in (_second, _last))
+    stated = graph.extra.get(CHANNELS_FIRST, ()) if second or not last else ()
+    return [t for t, place in places.items() if (t.name in stated if place is None else place == _second(t))]
+
+
+def _second(_: Tensor) -> int:
+    return 1
+
+
+def _last(tensor: Tensor) -> int:
+    return len(tensor.shape) - 1
+
+
+def _channels(view: View, end: Tensor) -> int | None:
+    """Which dimension of the end is the channels of the nearest operator on images; None if there is none."""
+    orders: dict[Tensor, Order] = {end: tuple(range(len(end.shape)))}
+    ahead = [end]
+    for tensor in ahead:
+        for node in filter(None, (view.producer(tensor), *view.consumers.get(tensor, ()))):
+            if node.op in IMAGE and tensor in (node.inputs[IMAGE[node.op]], node.output):
+                return orders[tensor][-1]
+            near = {t: order for t, order in _near(node, tensor, orders[tensor]) if t not in orders}
+            orders.update(near)
+            ahead.extend(near)
+    return None
+
+
+def _near(node: Node, tensor: Tensor, order: Order) -> Iterator[tuple[Tensor, Order]]:
+    """What a node makes of the same elements, or makes them of, and which dimensions of the end its dimensions are."""
+    turn = order_of(node)
+    if turn is not None:
+        yield node.output, after(order, turn)
+        yield node.input(0), after(order, inverse(turn))
+    elif node.op in ("RESHAPE", "EXPAND_DIMS", "SQUEEZE"):
+        other = node.output if tensor is node.input(0) else node.input(0)
+        reshaped = _with_row(tensor, other, order)
+        if reshaped is not None:
+            yield other, reshaped
+    elif flexible(node, tuple(range(len(node.output.shape)))) and tensor in (same := [*values(node), *node.outputs]):
+        yield from ((t, order) for t in same)
+
+
+def _with_row(x: Tensor, y: Tensor, order: Order) -> Order | None:
+    """Lines become images of one row, and back."""
+    for at in (1, 2):
+        if y.shape == (*x.shape[:at], 1, *x.shape[at:]):
+            return (*order[:at], NEW, *order[at:])
+        if x.shape == (*y.shape[:at], 1, *y.shape[at:]):
+            return (*order[:at], *order[at + 1 :])
+    return None

@@ -1,0 +1,130 @@
+"""``channels_last``: which inputs and outputs have their channels second, and what is said of those that have not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from needs import needs
+
+import twinfer
+from twinfer.converter.build import Builder
+from twinfer.runtime.graph import Graph
+
+onnx = needs("onnx")
+
+from onnx import helper  # noqa: E402
+from onnx_tools import compare, floats, model, run  # noqa: E402
+
+RNG = np.random.default_rng(4)
+KERNEL = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
+
+#: As many rows and columns as channels: no shape tells which is which.
+CUBE = (1, 16, 16, 16)
+
+
+def own_image() -> Graph:
+    """A convolution in TFLite's layout, as Keras has it."""
+    b = Builder("image")
+    x = b.input("x", "FLOAT32", CUBE)
+    y = b.op("CONV_2D", [b.op("RELU", [x]), floats(RNG, 16, 3, 3, 16), np.zeros(16, np.float32)], **KERNEL)
+    return b.graph([y])
+
+
+def own_line() -> Graph:
+    """A convolution over a line, as Keras has it: the image has one row."""
+    b = Builder("line")
+    row = b.op("EXPAND_DIMS", [b.input("x", "FLOAT32", (1, 8, 8)), np.array(1, np.int32)], shape=(1, 1, 8, 8))
+    y = b.op("CONV_2D", [row, floats(RNG, 8, 1, 3, 8), np.zeros(8, np.float32)], **KERNEL)
+    return b.graph([b.op("RESHAPE", [y, np.array([1, 8, 8], np.int32)], shape=(1, 8, 8))])
+
+
+def own_dense() -> Graph:
+    """No operator tells the layout, which is TFLite's all the same."""
+    b = Builder("dense")
+    x = b.op("RESHAPE", [b.input("x", "FLOAT32", (1, 4, 4, 4)), np.array([1, 64], np.int32)], shape=(1, 64))
+    return b.graph([b.op("FULLY_CONNECTED", [x, floats(RNG, 3, 64), np.zeros(3, np.float32)], shape=(1, 3))])
+
+
+def of_tensorflow() -> onnx.ModelProto:
+    """What tf2onnx writes: NHWC outside, transposes around ONNX's convolution."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["t", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("Transpose", ["c"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    return model(nodes, {"x": floats(RNG, *CUBE)}, {"w": floats(RNG, 16, 16, 3, 3)}, ["y"])
+
+
+def image(*tail: str) -> onnx.ModelProto:
+    """ONNX's convolution, and operators of one input behind it."""
+    names = ["x", *(f"v{i}" for i in range(len(tail))), "y"]
+    nodes = [helper.make_node("Conv", ["x", "w"], [names[1]], pads=[1] * 4)]
+    nodes += [helper.make_node(op, [a], [b]) for op, a, b in zip(tail, names[1:], names[2:], strict=False)]
+    return model(nodes, {"x": floats(RNG, *CUBE)}, {"w": floats(RNG, 16, 16, 3, 3)}, ["y"])
+
+
+def dense() -> onnx.ModelProto:
+    nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "w"], ["y"])]
+    return model(nodes, {"x": floats(RNG, 1, 4, 4, 4)}, {"w": floats(RNG, 64, 3)}, ["y"])
+
+
+def last(value: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.moveaxis(value, 1, -1)) if value.ndim == 4 else value
+
+
+@pytest.mark.parametrize("make", [own_image, own_dense, of_tensorflow])
+def test_channels_that_are_last_stay_there(make: Callable[[], Graph]) -> None:
+    source = make()
+    plain = twinfer.convert(source)
+    with pytest.warns(twinfer.ModelWarning, match=r"channels_last changes nothing.*'x' .* the channels last already"):
+        made = twinfer.convert(source, channels_last=True)
+    feeds = {"x": floats(RNG, *plain.inputs[0].shape)}
+    compare(run(made, feeds), run(plain, feeds), 0)
+
+
+@pytest.mark.parametrize("make", [own_image, own_line, own_dense, of_tensorflow])
+def test_channels_that_are_last_are_not_turned_by_name(make: Callable[[], Graph]) -> None:
+    with pytest.raises(twinfer.InvalidArgumentError, match=r"tensor 'x' .* has its channels last already"):
+        twinfer.convert(make(), channels_last="x")
+
+
+@pytest.mark.parametrize("make", [image, lambda: image("Relu", "Sigmoid"), dense])
+def test_channels_of_onnx_come_last(make: Callable[[], onnx.ModelProto]) -> None:
+    source = make()
+    plain, made = twinfer.convert(source), twinfer.convert(source, channels_last=True)
+    x = floats(RNG, *plain.inputs[0].shape)
+    compare(run(made, {"x": last(x)}), [last(y) for y in run(plain, {"x": x})], 1e-6)
+    assert "TRANSPOSE" not in {node.op for node in made.nodes}
+
+
+def test_channels_come_last_once() -> None:
+    """In the graph that was made so, and in its file; those of a file that has them second come last, too."""
+    for source in (image(), dense()):
+        made = twinfer.convert(source, channels_last=True)
+        for again in (made, twinfer.read(twinfer.write(made))):
+            with pytest.warns(twinfer.ModelWarning, match="changes nothing"):
+                assert twinfer.convert(again, channels_last=True).inputs[0].shape == made.inputs[0].shape
+    second = twinfer.read(twinfer.write(twinfer.convert(image())))
+    turned = twinfer.convert(second, channels_last=True)
+    x = floats(RNG, *CUBE)
+    compare(run(turned, {"x": last(x)}), [last(y) for y in run(second, {"x": x})], 1e-6)
+    assert "TRANSPOSE" not in {node.op for node in turned.nodes}
+
+
+def test_an_output_that_the_model_turned_itself() -> None:
+    """A detector's head: its image comes first in, and last out."""
+    source = image("Relu")
+    source.graph.node.append(helper.make_node("Transpose", ["y"], ["boxes"], perm=[0, 2, 3, 1]))
+    del source.graph.output[:]
+    source.graph.output.append(onnx.ValueInfoProto(name="boxes"))
+    plain, made = twinfer.convert(source), twinfer.convert(source, channels_last=True)
+    x = floats(RNG, *CUBE)
+    compare(run(made, {"x": last(x)}), run(plain, {"x": x}), 1e-6)
+
+
+def test_nothing_of_four_dimensions() -> None:
+    source = model([helper.make_node("Relu", ["x"], ["y"])], {"x": floats(RNG, 1, 4, 8)}, {}, ["y"])
+    with pytest.warns(twinfer.ModelWarning, match=r"nothing: no input .* has four.*channels_last=\['x', 'y'\]"):
+        twinfer.convert(source, channels_last=True)

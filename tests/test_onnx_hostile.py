@@ -1,0 +1,270 @@
+"""ONNX models that do not hold, ask for too much, or only look strange: an error that names the node, or none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_tools import by_onnxruntime, compare, floats, model, run
+
+import twinfer
+from twinfer.cli import main
+from twinfer.converter.build import Builder
+from twinfer.converter.emit import budget
+from twinfer.converter.onnx import read_onnx
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import Tensor
+
+Node = onnx.NodeProto
+FLOAT = np.zeros((1, 4), np.float32)
+IMAGE = np.ones((1, 1, 5, 5), np.float32)
+
+
+def value(name: str, shape: Sequence[int | str | None] | None, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def plain(nodes: Sequence[Node], shape: Sequence[Any] | None, constants: dict[str, np.ndarray]) -> onnx.ModelProto:
+    """From ``x`` to ``y``, with shapes that no array could have."""
+    stored = [onnx.numpy_helper.from_array(v, k) for k, v in constants.items()]
+    graph = helper.make_graph(nodes, "net", [value("x", shape)], [value("y", None)], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+# -- control flow ------------------------------------------------------------------------------------------------------
+
+
+def branch(name: str, *nodes: Node, constants: Sequence[TensorProto] = ()) -> onnx.GraphProto:
+    return helper.make_graph(nodes, name, [], [value(nodes[-1].output[0], [1, 4])], constants)
+
+
+def choice(condition: str, then: onnx.GraphProto, otherwise: onnx.GraphProto, out: str = "y") -> Node:
+    return helper.make_node("If", [condition], [out], then_branch=then, else_branch=otherwise)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_branch_of_a_constant_condition(taken: bool) -> None:
+    """Branches within branches read names around them, have constants of their own, and may use one another's names."""
+    two = onnx.numpy_helper.from_array(np.full((1, 4), 2, np.float32), "k")
+    three = onnx.numpy_helper.from_array(np.full((1, 4), 3, np.float32), "k")
+    add = branch("add", helper.make_node("Add", ["v", "k"], ["s"]), constants=[two])
+    sub = branch("sub", helper.make_node("Sub", ["v", "k"], ["s"]), constants=[three])
+    outer = branch("outer", helper.make_node("Neg", ["x"], ["v"]), choice("c", add, sub, "w"))
+    other = branch("other", helper.make_node("Identity", ["x"], ["w"]))
+    nodes = [
+        helper.make_node("Not", ["c"], ["d"]),
+        choice("always", outer, other, "first"),
+        choice("d", branch("a", helper.make_node("Exp", ["first"], ["s"])), other, "second"),
+        helper.make_node("Mul", ["first", "second"], ["y"]),
+    ]
+    feeds = {"x": floats(np.random.default_rng(1), 1, 4)}
+    proto = model(nodes, feeds, {"c": np.array(taken), "always": np.array(True)}, ["y"])
+    graph = read_onnx(proto)
+    assert "IF" not in {node.op for node in graph.nodes}
+    compare(run(graph, feeds), by_onnxruntime(proto, feeds))
+
+
+def test_a_branch_that_cannot_be_expressed() -> None:
+    inner = branch("a", helper.make_node("NonZero", ["x"], ["n"]))
+    proto = model([choice("c", inner, inner)], {"x": FLOAT}, {"c": np.array(True)}, ["y"])
+    with pytest.raises(UnsupportedOperatorError, match=r"NonZero \(1x\)"):
+        read_onnx(proto)
+
+
+def looped() -> Node:
+    ends = [value("i", [], TensorProto.INT64), value("on", [], TensorProto.BOOL), value("v", [1, 4])]
+    nodes = [helper.make_node("Add", ["v", "x"], ["w"]), helper.make_node("Identity", ["on"], ["still"])]
+    outputs = [value("still", [], TensorProto.BOOL), value("w", [1, 4])]
+    return helper.make_node("Loop", ["n", "", "x"], ["y"], body=helper.make_graph(nodes, "body", ends, outputs))
+
+
+def test_control_flow_of_a_run_is_refused_for_what_it_is() -> None:
+    """The names around its graphs are no damage."""
+    relu, neg = (branch(op, helper.make_node(op, ["x"], [op])) for op in ("Relu", "Neg"))
+    with pytest.raises(UnsupportedOperatorError, match=r"If \(1x\): export the model with the branch that is taken"):
+        read_onnx(model([choice("c", relu, neg)], {"x": FLOAT, "c": np.array(True)}, {}, ["y"]))
+    with pytest.raises(UnsupportedOperatorError, match=r"Loop \(1x\): export the model with the loop unrolled"):
+        read_onnx(model([looped()], {"x": FLOAT}, {"n": np.array(3)}, ["y"]))
+
+
+def test_damage_inside_of_control_flow() -> None:
+    bad = branch("bad", helper.make_node("Relu", ["x"], ["s"], nonsense=1))
+    weights = onnx.numpy_helper.from_array(np.array([np.nan, np.nan], np.float32), "k")
+    nan = branch("nan", helper.make_node("Add", ["x", "k"], ["s"]), constants=[weights])
+    for inner, message in ((bad, "node Relu .* is damaged: .*nonsense"), (nan, "initializer 'k' .* NaN")):
+        with pytest.raises(ModelError, match=message):
+            read_onnx(model([choice("c", inner, inner)], {"x": FLOAT}, {"c": np.array(True)}, ["y"]))
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [[-1, 3, 1, 1], ["n", 3, None, 1], [0, -1], [None, 3], None])
+def test_a_suggested_shape_is_taken(shape: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(plain([helper.make_node("Relu", ["x"], ["y"])], shape, {}), tmp_path / "m.onnx")
+    command = ["convert", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "m.tflite")]
+    assert main(command) == 2
+    suggested = re.findall(r"--shape \S+", capsys.readouterr().err)
+    assert len(suggested) == 1
+    assert main([*command, *suggested[0].split()]) == 0
+    stated = [d if isinstance(d, int) and d >= 0 else 1 for d in shape or (1, 3, 32, 32)]
+    assert list(twinfer.read_file(tmp_path / "m.tflite").inputs[0].shape) == stated
+
+
+def test_shapes_suggested_for_a_tflite_file_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = Builder("open")
+    x, z = (b.add(Tensor(name, "FLOAT32", (1, 1), shape_signature=(-1, -1))) for name in ("x", "z"))
+    b.inputs += [x, z]
+    y = b.op("ADD", [x, z], shape=(1, 1))
+    b.graph([y]).save(tmp_path / "open.tflite")
+    command = ["convert", str(tmp_path / "open.tflite"), "-o", str(tmp_path / "m.tflite")]
+    assert main(command) == 2
+    suggested = re.findall(r"--shape [^\s)]+", capsys.readouterr().err)
+    assert len(suggested) == 2
+    assert main([*command, *(part for text in suggested for part in text.split())]) == 0
+
+
+def test_shapes_that_do_not_fit() -> None:
+    proto = plain([helper.make_node("Relu", ["x"], ["y"])], ["n", 3], {})
+    for shape in ([0, 3], [-1, 3], [1, 4], [1]):
+        with pytest.raises(InvalidArgumentError, match=r"'x' cannot have the shape"):
+            read_onnx(proto, shapes={"x": shape})
+
+
+CHAINS: dict[str, tuple[list[Node], dict[str, np.ndarray]]] = {
+    "columns": (
+        [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]),
+            helper.make_node("Flatten", ["t"], ["f"]),
+            helper.make_node("Gemm", ["f", "w"], ["y"]),
+        ],
+        {"w": np.ones((16, 3), np.float32)},
+    ),
+    "rows": (
+        [
+            helper.make_node("Flatten", ["x"], ["f"]),
+            helper.make_node("Gemm", ["f", "w"], ["g"]),
+            helper.make_node("Reshape", ["g", "s"], ["r"]),
+            helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1]),
+        ],
+        {"w": np.ones((16, 6), np.float32), "s": np.array([0, 2, 3])},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_no_batches(name: str) -> None:
+    nodes, constants = CHAINS[name]
+    graph = twinfer.convert(plain(nodes, [0, 4, 4], constants))
+    assert graph.outputs[0].shape[0] == graph.outputs[0].size == 0
+
+
+# -- constants ---------------------------------------------------------------------------------------------------------
+
+CEILED = {"kernel_shape": [2, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER", "ceil_mode": 1}
+
+
+def test_a_constant_that_the_reference_does_not_pool() -> None:
+    """ONNX's reference implementation asserts; ours has the operator, or names it."""
+    for op in ("AveragePool", "LpPool"):
+        nodes = [helper.make_node(op, ["k"], ["p"], **CEILED), helper.make_node("Add", ["x", "p"], ["y"])]
+        proto = model(nodes, {"x": IMAGE[..., :3, :3]}, {"k": IMAGE}, ["y"], 19)
+        if op == "AveragePool":
+            compare(run(read_onnx(proto), {"x": IMAGE[..., :3, :3]}), [np.full((1, 1, 3, 3), 2, np.float32)])
+        else:
+            with pytest.raises(UnsupportedOperatorError, match=r"LpPool \(1x\)"):
+                read_onnx(proto)
+
+
+def test_a_constant_for_which_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
+    nodes = [helper.make_node("ImageDecoder", ["k"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=1)]
+    with pytest.raises(UnsupportedOperatorError, match=r"ImageDecoder \(1x\)"):
+        read_onnx(model(nodes, {"x": FLOAT}, {"k": np.frombuffer(b"abc", np.uint8)}, ["y"], 20))
+
+
+LONG = np.ones((50_000, 1), np.float32)
+
+#: Constants of gigabytes from a few bytes: operator, inputs, attributes.
+HUGE: dict[str, tuple[list[np.ndarray], dict[str, Any]]] = {
+    "ConstantOfShape": ([np.array([34_000, 34_000])], {}),
+    "Expand": ([np.ones((1, 1), np.float32), np.array([1 << 16, 1 << 16])], {}),
+    "Tile": ([np.ones((4, 4), np.float32), np.array([1 << 13, 1 << 13])], {}),
+    "Range": ([np.array(0), np.array(1 << 30), np.array(1)], {}),
+    "Pad": ([np.ones(4, np.float32), np.array([1 << 29, 1 << 29])], {}),
+    "OneHot": ([np.array([1, 2]), np.array([1 << 30]), np.array([0, 1], np.float32)], {}),
+    "Resize": ([IMAGE, np.array([], np.float32), np.array([1, 1, 1e4, 1e4], np.float32)], {}),
+    "Add": ([LONG, LONG.T], {}),
+    "MatMul": ([LONG, LONG.T], {}),
+    "Gather": ([LONG.T, np.zeros(50_000, np.int64)], {}),
+    "HannWindow": ([np.array(1 << 30)], {}),
+}
+
+
+@pytest.mark.parametrize("op", HUGE)
+def test_huge_constants_are_refused_before_they_are_made(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluated(*_: Any, **__: Any) -> None:
+        raise AssertionError(f"{op} was computed")
+
+    inputs, attributes = HUGE[op]
+    node = helper.make_node(op, [f"i{k}" for k in range(len(inputs))], ["c"], name="large", **attributes)
+    nodes = [node, helper.make_node("Cast", ["c"], ["d"], to=1), helper.make_node("ReduceSum", ["d"], ["s"])]
+    nodes.append(helper.make_node("Mul", ["x", "s"], ["y"]))
+    proto = plain(nodes, [1, 4], {f"i{k}": v for k, v in enumerate(inputs)})
+    monkeypatch.setattr("twinfer.converter.onnx.fold.ReferenceEvaluator", evaluated)
+    with pytest.raises(UnsupportedOperatorError, match=rf"{op} \(1x\): .*MB are left for const.*smaller.*node large"):
+        read_onnx(proto)
+
+
+def test_constants_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fits, all together do not; what only moves elements costs nothing."""
+    monkeypatch.setattr(budget, "MOST", 100_000)
+    weights = np.ones((400, 400), np.float32)
+    nodes = [helper.make_node("Transpose", ["w"], ["t0"])]
+    nodes += [helper.make_node("Transpose", [f"t{i}"], [f"t{i + 1}"]) for i in range(4)]
+    nodes += [helper.make_node("ConstantOfShape", ["s"], [f"c{i}"], name=f"n{i}") for i in range(3)]
+    nodes += [helper.make_node("Sum", ["x", "c0", "c1", "c2"], ["y"])]
+    proto = plain(
+        [*nodes[:-1], helper.make_node("MatMul", ["x", "t4"], ["y"])], [1, 400], {"w": weights, "s": np.array([9])}
+    )
+    assert read_onnx(proto).outputs[0].shape == (1, 400)
+    with pytest.raises(UnsupportedOperatorError, match=r"ConstantOfShape \(1x\): .*40 MB|.*node n2"):
+        read_onnx(plain(nodes, [1, 10_000], {"w": weights, "s": np.array([10_000])}))
+
+
+def test_tables_that_importers_make_are_in_the_budget() -> None:
+    """A triangle for CumSum, a kernel spread by its dilations, weights for every new pixel: all made of a few bytes."""
+    cum = plain([helper.make_node("CumSum", ["x", "a"], ["y"])], [1, 50_000], {"a": np.array(1)})
+    wide = helper.make_node("ConvTranspose", ["x", "w"], ["y"], dilations=[1 << 14, 1 << 14])
+    cubic = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="cubic")
+    protos = {
+        "CumSum": cum,
+        "ConvTranspose": plain([wide], [1, 1, 5, 5], {"w": np.ones((1, 1, 3, 3), np.float32)}),
+        "Resize": plain([cubic], [1, 1, 9000, 3], {"s": np.array([1, 1, 90_000, 3])}),
+    }
+    for op, proto in protos.items():
+        with pytest.raises(UnsupportedOperatorError, match=rf"{op} \(1x\): .*MB are left for constants"):
+            read_onnx(proto)
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calls", [{"F": "F"}, {"F": "G", "G": "F"}])
+def test_functions_that_call_themselves(calls: dict[str, str]) -> None:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = [
+        helper.make_function("own", name, ["a"], ["b"], [helper.make_node(to, ["a"], ["b"], domain="own")], opsets)
+        for name, to in calls.items()
+    ]
+    proto = plain([helper.make_node("F", ["x"], ["y"], domain="own")], [1, 4], {})
+    proto.opset_import.append(opsets[1])
+    proto.functions.extend(functions)
+    with pytest.raises(ModelError, match=r"functions cannot be inlined: .*own::F"):
+        read_onnx(proto)
