@@ -57,8 +57,8 @@ def _fixed_point(node: Node, q: Array) -> Array:
     return np.asarray(np.clip(_round_shift(truncated, -exponent) + node.output.zero, -128, 127), np.int8)
 
 
-def _real(x: float) -> float:
-    return x * min(max(x + 3, 0), 6) / 6
+def _real(x: Array) -> Array:
+    return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
 
 
 def _int8(node: Node, q: Array) -> Array:
@@ -70,7 +70,7 @@ def _int8(node: Node, q: Array) -> Array:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
-    return [_int8(node, x) if x.dtype == np.int8 else x * np.clip(x + np.float32(3), 0, 6) / np.float32(6)]
+    return [_int8(node, x) if x.dtype == np.int8 else _real(x)]
 
 
 def lower(node: Node, target: Target) -> Call:
