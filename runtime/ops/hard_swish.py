@@ -10,6 +10,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, round_shift
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op
+from twinfer.runtime.ops._activation import FLOAT_MAX
 from twinfer.runtime.ops._unary import elementwise, float_cases, infer, int8_case, lookup, through_float
 from twinfer.runtime.target import Target
 
@@ -26,7 +27,8 @@ def _scales(node: Node) -> tuple[float, float]:
     """From the input, shifted left by 7, to the output's steps and to 3 / 32768. Source: TFLM's HardSwishPrepare."""
     fine = np.float32(1 / 128) * np.float32(node.input(0).scale)
     with np.errstate(over="ignore"):
-        return float(fine / np.float32(node.output.scale)), float(fine / (np.float32(3) / np.float32(32768)))
+        to_output = float(fine / np.float32(node.output.scale))
+    return min(to_output, FLOAT_MAX), float(fine / (np.float32(3) / np.float32(32768)))
 
 
 def _high_mul(a: Array, b: int) -> Array:
@@ -93,7 +95,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         ((0.002, -128), (1.57, 0)),
     ):
         yield int8_case("HARD_SWISH", x, y)
-    yield int8_case("HARD_SWISH", (10.0, 3), (0.01, -20), "none", "both refuse an output step this much finer")
+    for in_scale, out_scale in ((10.0, 0.01), (2.0**90, 2.0**-90)):
+        x, y = (in_scale, 3), (out_scale, -20)
+        yield int8_case("HARD_SWISH", x, y, "none", "both refuse an output step this much finer")
 
 
 OP = Op("HARD_SWISH", infer, reference, lower, cases)
