@@ -28,7 +28,7 @@ def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
 
 
 def test_int16_softmax_ends_where_differences_leave_int32() -> None:
-    """10 * 2^15 / 65535 of scale * beta: from there on TFLM shifts differences left by 16 bits, and the far ones wrap."""
+    """From 10 * 2^15 / 65535 of scale * beta TFLM shifts differences left by 16 bits, and the far ones wrap."""
     bound = np.float32(10 * 2**15 / 65535)
     x = np.array([[32767, -32768, -1, 32766]], np.int16)
     for scale, beta in ((np.nextafter(bound, np.float32(0)), 1.0), (float(bound) / 4, 3.999)):
@@ -46,7 +46,7 @@ def test_int16_softmax_refuses_what_wraps(scale: float, beta: float) -> None:
 
 
 def test_tflm_wraps_beyond_that_bound() -> None:
-    """Else the bound would be a smaller one than need be: the least value of all has as great a share as the greatest."""
+    """Else the bound would be smaller than need be: the least value of all gets as great a share as the greatest."""
     node = softmax(5.0001)
     (got,) = open_peer("tflm", write(graph_of(node)), 1)([np.array([[32767, -32768, -32768, -32768]], np.int16)])
     assert got[0, 1] > 8000
