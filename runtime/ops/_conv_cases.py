@@ -19,7 +19,8 @@ X_SCALE = np.float32(0.05)
 class Layer:
     """What a case varies; ``kind``: INT8, INT16 (int8 w), INT4 (int8 x), FLOAT32 or HYBRID (float x, int8 w).
 
-    ``bound`` and ``bias_type`` are the bias's; the type of INT16's is INT64 unless it says otherwise.
+    ``bound`` and ``bias_type`` are the bias's; the type of INT16's is INT64 unless it says otherwise. ``halves``: small
+    sums times 1, 1/2 or 1/4, so that many lie right between two outputs.
     """
 
     kind: str = "INT8"
@@ -30,6 +31,7 @@ class Layer:
     per_tensor: bool = False
     bound: int = 900
     bias_type: str = ""
+    halves: bool = False
 
     def case(
         self,
@@ -43,7 +45,7 @@ class Layer:
         """A node over x and w of the given shapes; ``shape`` tells the output's, ``axis`` is w's output channel."""
         x_shape, w_shape = shapes
         channels = w_shape[axis]
-        scales = np.full(channels, 0.01) if self.per_tensor else rng.uniform(0.002, 0.02, channels)
+        scales = self._scales(rng, channels)
         type, zero, out_zero = self._activations()
         x = tensor(x_shape, type, float(X_SCALE), zero) if type != "FLOAT32" else tensor(x_shape)
         w = self._weights(rng, w_shape, scales, axis)
@@ -51,11 +53,16 @@ class Layer:
         y_shape = shape(Node(op, (x, w), (), options))
         y = tensor(y_shape, name="y")
         if type != "FLOAT32":
-            spread = 0.03 * (w.size / channels) ** 0.5
+            spread = float(X_SCALE) if self.halves else 0.03 * (w.size / channels) ** 0.5
             y = tensor(y_shape, type, self.out_scale or spread, out_zero, name="y")
         node = Node(op, (x, w, b) if self.bias else (x, w), (y,), options)
         # LiteRT's sums of hybrid operators are rounded once less: fused multiply-add, a few units in the last place.
         return Case(node, oracle="litert", tolerance=1e-5) if self.kind == "HYBRID" else Case(node)
+
+    def _scales(self, rng: np.random.Generator, channels: int) -> Any:
+        if self.halves:
+            return 0.5 ** rng.integers(0, 3, channels)
+        return np.full(channels, 0.01) if self.per_tensor else rng.uniform(0.002, 0.02, channels)
 
     def _activations(self) -> tuple[str, int, int]:
         """Type of x and y, and their zero points."""
@@ -70,7 +77,8 @@ class Layer:
         if self.kind == "INT4":
             packed = pack(rng.integers(-8, 8, shape), 4)
             return Tensor("w", "INT4", shape, tensor(shape, "INT8", quant.tolist(), axis=axis).quant, packed)
-        return tensor(shape, "INT8", quant.tolist(), axis=axis, data=rng.integers(-127, 128, shape), name="w")
+        most = 1 if self.halves else 127
+        return tensor(shape, "INT8", quant.tolist(), axis=axis, data=rng.integers(-most, most + 1, shape), name="w")
 
     def _bias(self, rng: np.random.Generator, scales: Any) -> Tensor:
         if self.kind in ("FLOAT32", "HYBRID"):

@@ -218,6 +218,9 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         ((1, 6, 6, 4), (6, 3, 1, 2)),
     ):
         yield _case(rng, x_shape, w_shape, Layer("INT4"))
+    for kind in ("INT8", "INT16"):
+        yield _case(rng, (1, 4, 5, 4), (17, 1, 1, 4), Layer(kind, bound=9, halves=True))
+        yield _case(rng, (1, 4, 5, 1), (6, 2, 2, 1), Layer(kind, bound=9, halves=True))
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)

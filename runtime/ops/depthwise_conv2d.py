@@ -203,6 +203,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=1000.0))
     yield from _cases_3x3(rng)
     yield from _wide_cases(rng)
+    yield from _end_cases(rng)
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -215,6 +216,15 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 6, 5, 9), (3, 3), 1, wide, fused_activation_function="RELU6")
     for x_shape, m in (((1, 5, 9, 16), 1), ((1, 6, 5, 3), 2), ((1, 6, 5, 1), 5)):
         yield _case(rng, x_shape, (3, 3), m, Layer("INT4"))
+
+
+def _end_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Sums that end in halves, and such that leave int16 before the zero point is added."""
+    for k in ((3, 3), (3, 2)):
+        for kind in ("INT8", "INT16"):
+            yield _case(rng, (1, 5, 6, 19), k, 1, Layer(kind, bound=9, halves=True))
+        for out_zero in (-100, 100):
+            yield _case(rng, (1, 5, 6, 19), k, 1, Layer(bound=1 << 20, out_scale=0.001, out_zero=out_zero))
 
 
 def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:

@@ -208,6 +208,8 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield replace(_case(rng, (rows, depth), out, Layer("INT4")), oracle="litert")  # TFLM: one scale only
         yield _case(rng, (rows, depth), out, Layer("INT4", per_tensor=True))
     yield _case(rng, (2, 3, 10), 4, replace(wide, bias=False), keep_num_dims=True)
+    for kind in ("INT8", "INT16"):
+        yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True))
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)

@@ -10,6 +10,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, round_shift
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op
+from twinfer.runtime.ops._activation import FLOAT_MAX
 from twinfer.runtime.ops._unary import elementwise, float_cases, infer, int8_case, lookup, through_float
 from twinfer.runtime.target import Target
 
@@ -26,7 +27,8 @@ def _scales(node: Node) -> tuple[float, float]:
     """From the input, shifted left by 7, to the output's steps and to 3 / 32768. Source: TFLM's HardSwishPrepare."""
     fine = np.float32(1 / 128) * np.float32(node.input(0).scale)
     with np.errstate(over="ignore"):
-        return float(fine / np.float32(node.output.scale)), float(fine / (np.float32(3) / np.float32(32768)))
+        to_output = float(fine / np.float32(node.output.scale))
+    return min(to_output, FLOAT_MAX), float(fine / (np.float32(3) / np.float32(32768)))
 
 
 def _high_mul(a: Array, b: int) -> Array:
@@ -57,8 +59,8 @@ def _fixed_point(node: Node, q: Array) -> Array:
     return np.asarray(np.clip(_round_shift(truncated, -exponent) + node.output.zero, -128, 127), np.int8)
 
 
-def _real(x: float) -> float:
-    return x * min(max(x + 3, 0), 6) / 6
+def _real(x: Array) -> Array:
+    return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
 
 
 def _int8(node: Node, q: Array) -> Array:
@@ -70,7 +72,7 @@ def _int8(node: Node, q: Array) -> Array:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
-    return [_int8(node, x) if x.dtype == np.int8 else x * np.clip(x + np.float32(3), 0, 6) / np.float32(6)]
+    return [_int8(node, x) if x.dtype == np.int8 else _real(x)]
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -93,7 +95,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         ((0.002, -128), (1.57, 0)),
     ):
         yield int8_case("HARD_SWISH", x, y)
-    yield int8_case("HARD_SWISH", (10.0, 3), (0.01, -20), "none", "both refuse an output step this much finer")
+    for in_scale, out_scale in ((10.0, 0.01), (2.0**90, 2.0**-90)):
+        x, y = (in_scale, 3), (out_scale, -20)
+        yield int8_case("HARD_SWISH", x, y, "none", "both refuse an output step this much finer")
 
 
 OP = Op("HARD_SWISH", infer, reference, lower, cases)

@@ -22,6 +22,11 @@ _OUTPUTS = {"INT8": (1 / 256, -128), "INT16": (1 / 32768, 0)}
 #: int16 values whose exponentials' sum is sure to fit int32.
 MOST_INT16 = (1 << 16) - 1
 
+#: Differences of int16 values become steps of this size; the scale * beta from which they need more than 15 bits more,
+#: for which int32 has no room.
+_STEP = 10.0 / 65535.0
+_STEEPEST = _STEP * (1 << 15)
+
 
 def _beta(node: Node) -> float:
     return float(node.options.get("beta", 1.0))
@@ -42,9 +47,22 @@ def infer(node: Node) -> list[Shape]:
                 node,
                 f"{y} must have scale 1/{1 / scale:.0f} and zero point {zero}, as TFLite defines it: requantise it",
             )
-    if x.type == "INT16" and x.shape[-1] > MOST_INT16:
-        raise unsupported(node, f"the sum over {x.shape[-1]} values of {x} may not fit int32: split it")
+    if x.type == "INT16":
+        _check_int16(node)
     return [x.shape]
+
+
+def _check_int16(node: Node) -> None:
+    """What keeps sums, and differences shifted left for their multiplier, within int32."""
+    x = node.input(0)
+    if x.shape[-1] > MOST_INT16:
+        raise unsupported(node, f"the sum over {x.shape[-1]} values of {x} may not fit int32: split it")
+    if _multiplier_int16(node)[1] > 15:
+        raise unsupported(
+            node,
+            f"{x} has scale {x.scale}, which times beta {_beta(node)} must be below {_STEEPEST:.6f} for differences to "
+            "fit int32: quantise it by a smaller range",
+        )
 
 
 def _exp(node: Node, steps: Array) -> Array:
@@ -100,7 +118,7 @@ def _tables() -> tuple[NDArray[np.int16], NDArray[np.int16]]:
 
 def _multiplier_int16(node: Node) -> tuple[int, int]:
     """What makes 65535 of a difference of 10. Source: TFLM's CalculateSoftmaxParams."""
-    return quantize_multiplier(node.input(0).scale * _beta(node) / (10.0 / 65535.0))
+    return quantize_multiplier(node.input(0).scale * _beta(node) / _STEP)
 
 
 def _lookup(table: NDArray[np.int16], x: NDArray[np.int64]) -> NDArray[np.int64]:

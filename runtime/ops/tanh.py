@@ -12,7 +12,7 @@ from twinfer.runtime.fixed_point import round_shift
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape
 from twinfer.runtime.ops import _gemmlowp, _sigmoid, _unary
-from twinfer.runtime.ops._unary import elementwise, float_cases, int8_case, int16_case, lookup, through_float
+from twinfer.runtime.ops._unary import elementwise, float_cases, in_double, int8_case, int16_case, lookup
 from twinfer.runtime.target import Target
 
 
@@ -27,7 +27,7 @@ def _int8(node: Node, q: Array) -> Array:
     """Fixed point for the one output quantisation that it knows (TFLM reference_integer_ops::Tanh), else float."""
     x, y = node.input(0), node.output
     if (y.scale, y.zero) != (1 / 128, 0):
-        return through_float(node, q, math.tanh)
+        return _unary.through_float(node, q, in_double(np.tanh))
     steps, saturated = _gemmlowp.to_q4(q.astype(np.int64) - x.zero, x.scale)
     inside = round_shift(_gemmlowp.tanh(steps, 4), 24)
     return np.where(saturated, saturated * 128, inside).clip(-128, 127).astype(np.int8)
