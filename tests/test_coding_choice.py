@@ -89,7 +89,7 @@ def test_auto_is_the_cheapest_of_all_ways(monkeypatch: pytest.MonkeyPatch) -> No
     """Of up to three layers with weights of all kinds; and slowness and calls both decide somewhere."""
     monkeypatch.setattr(coding, "SLICE_BYTES", 1 << 20)
     rng, codings, decided = np.random.default_rng(5), Counter[str](), Counter[str]()
-    for i in range(80):
+    for i in range(50):
         sizes = [8 * int(rng.integers(3, 16)) for _ in range(2 + i % 3)]
         found, every = chosen(
             [random_weights(rng, (out, depth)) for depth, out in pairwise(sizes)], (DSP, GENERIC)[i % 2]
