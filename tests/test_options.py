@@ -377,7 +377,13 @@ def test_what_is_refused_is_not_asked_for(
 @pytest.mark.parametrize(
     "line",
     [
-        *("bench --runs 0", "bench --seconds -1", "bench --seconds nan", "verify x --samples 0", "bench --engine all"),
+        *(
+            "bench x --runs 0",
+            "bench x --seconds -1",
+            "bench x --seconds nan",
+            "verify x --samples 0",
+            "bench x --engine all",
+        ),
         *("verify x --optimize all", "verify x --weights zip", "compile x", "compile x -o y --mode fast"),
         *("convert x", "convert x -o y --quantize int2", "search x --data d", "search x --max-loss 1", "inspect"),
         *("run x --seed a", "compile x -o y --decode noon", "run x --engine both"),
