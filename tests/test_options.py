@@ -15,16 +15,21 @@ import numpy as np
 import pytest
 
 from twinfer.aot import compiled, firmware, project, targets
+from twinfer.aot.emit import emit
+from twinfer.aot.layers import kernel_counts
+from twinfer.aot.sizes import Sizes, Symbol
 from twinfer.bench import compare, embedded, verify
-from twinfer.bench.source import load
+from twinfer.bench.price import Build, instances
+from twinfer.bench.source import Source, load
 from twinfer.cli import main, parser
 from twinfer.converter import convert
+from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES
 from twinfer.converter.search import find
 from twinfer.runtime import interpreter
-from twinfer.runtime.errors import ToolError
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, Target
 
 M4, M0 = targets.find("cortex-m4"), targets.find("cortex-m0")
 
@@ -78,7 +83,7 @@ def fed(self: Any, index: int, value: Any) -> Facts:
     return {"engine": "interpreted", "on": "host", **planned(self.plan)}
 
 
-def built(project: Any, card: Any) -> Facts:
+def linked(project: Any, card: Any) -> Facts:
     return {"engine": project.mode, "on": card.name, **planned(project.plan)}
 
 
@@ -93,7 +98,7 @@ DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (embedded, "verify_on", proven_on),
     (compiled, "compile_plans", compiled_plans),
     (interpreter.Interpreter, "set_tensor", fed),
-    (firmware, "build", built),
+    (firmware, "build", linked),
 ]
 
 Ask = Callable[[str], list[Facts]]
@@ -377,13 +382,8 @@ def test_what_is_refused_is_not_asked_for(
 @pytest.mark.parametrize(
     "line",
     [
-        *(
-            "bench x --runs 0",
-            "bench x --seconds -1",
-            "bench x --seconds nan",
-            "verify x --samples 0",
-            "bench x --engine all",
-        ),
+        *("bench x --runs 0", "bench x --seconds -1", "bench x --seconds nan", "bench x --engine all"),
+        *("verify x --samples 0", "verify x --guard y --seed"),
         *("verify x --optimize all", "verify x --weights zip", "compile x", "compile x -o y --mode fast"),
         *("convert x", "convert x -o y --quantize int2", "search x --data d", "search x --max-loss 1", "inspect"),
         *("run x --seed a", "compile x -o y --decode noon", "run x --engine both"),
@@ -394,3 +394,99 @@ def test_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
         main(line.split())
     assert exit.value.code == 2
     assert f"usage: twinfer {line.split()[0]}" in capsys.readouterr().err
+
+
+# -- what the bench makes of them --------------------------------------------------------------------------------------
+
+
+def small() -> Source:
+    b = Builder("small")
+    return Source("small", b.graph([b.op("RELU", [b.input("x", "FLOAT32", (1, 3))])]))
+
+
+@pytest.fixture
+def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds that random inputs are asked for."""
+    asked: list[int] = []
+
+    def noted(graph: Any, seed: int = 0) -> Any:
+        asked.append(seed)
+        return random_inputs(graph, seed)
+
+    for module in (compare, embedded, verify):
+        monkeypatch.setattr(module, "random_inputs", noted)
+    return asked
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The projects that are built for boards; none of them gets further."""
+    projects: list[Any] = []
+
+    def refuse(project: Any, card: Any) -> Any:
+        projects.append(project)
+        raise ToolError("not built")
+
+    monkeypatch.setattr(embedded, "build", refuse)
+    return projects
+
+
+def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
+    verify.verify(small(), samples=3, seed=5)
+    assert seeds == [5, 6, 7]
+    embedded.verify_on(small(), [M4], samples=2, seed=8)
+    assert seeds[3:] == [8, 9]
+    compare.compare(small(), compare.Options(rounds=1, seed=4))
+    embedded.measure_on(small(), M4, embedded.Options(seed=2))
+    assert seeds[5:] == [4, 2]
+
+
+def test_what_is_built_to_be_measured(built: list[Any]) -> None:
+    """Compiled code for every setting and storage, interpreted once a storage: its kernels are shared."""
+    storages = (("plain", "layer"), ("lut", "start"))
+    options = embedded.Options(optimize=("size", "speed"), storages=storages)
+    rows = embedded.measure_on(small(), M4, options)
+    wanted = [("interpreted", "size", *how) for how in storages]
+    wanted += [("compiled", optimize, *how) for optimize in ("size", "speed") for how in storages]
+    assert [(row["engine"], row["optimize"], row["weights"], row["decode"]) for row in rows] == wanted
+    targets = [project.plan.target for project in built]
+    assert [(p.mode, t.optimize, t.coding, t.decoding) for p, t in zip(built, targets, strict=True)] == wanted
+    assert all(row["error"] == "not built" and row["instructions"] is None for row in rows)
+
+
+def test_what_is_built_to_be_verified(built: list[Any]) -> None:
+    how: Any = {"guard": True, "optimize": "size", "weights": "lut", "decode": "start"}
+    proof = embedded.verify_on(small(), [M4, M0], **how)
+    assert [(p.plan.target.name, p.mode) for p in built] == [
+        (card.name, mode) for card in (M4, M0) for mode in ("interpreted", "compiled")
+    ]
+    assert {p.plan.target.optimize for p in built} == {"size"}
+    assert {(p.plan.target.coding, p.plan.target.decoding) for p in built} == {("lut", "start")}
+    assert all("GUARD_STATUS" in p.code["small.h"] for p in built), "watched"
+    assert proof.unrun == list(proof.notes) == list(proof.others)
+
+
+def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Target] = []
+
+    def refuse(plans: Mapping[str, Plan]) -> Any:
+        asked.append(plans["model"].target)
+        raise ToolError("not built")
+
+    monkeypatch.setattr(compiled, "compile_plans", refuse)
+    with pytest.raises(ToolError):
+        compiled.compile(small().graph, optimize="size", weights="lut", decode="start")
+    assert asked == [HOST.optimized("size").storing("lut", "start")]
+    with pytest.raises(InvalidArgumentError, match="'cortex-m4'"):
+        compiled.compile(small().graph, "cortex-m4")
+
+
+def test_price_of_a_layer_and_of_an_instance() -> None:
+    """A layer's is its code and its params; that of an instance includes what its alignment costs."""
+    symbols = [Symbol("small_0_relu", "code", 100, 4, 0), Symbol("small_0_params", "params", 24, 0, 0)]
+    symbols += [Symbol("small_0_in1", "weights", 512, 0, 0), Symbol("small_1_relu", "code", 60, 0, 1)]
+    project = emit(make_plan(small().graph, GENERIC), "small")
+    (kernel,) = kernel_counts(project.plan)
+    sizes = Sizes((*symbols, Symbol(f"small_{kernel}", "code", 200, 2)), 64)
+    assert [Build((7, 9), sizes).price(i) for i in range(2)] == [(7, 128), (9, 60)]
+    assert instances(project, sizes) == {kernel: 202}
