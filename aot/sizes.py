@@ -220,4 +220,4 @@ def _role(step: Step, i: int, array: Array) -> str:
     if source is not None and source.data is not None:
         return "weights" if len(source.shape) > 1 else "biases"
     channels = node.outputs[0].shape[-1] if node.outputs and node.outputs[0].shape else 1
-    return "multipliers" if array.size <= -(-channels // 16) * 16 else "tables"
+    return "multipliers" if step.call.macs and array.size <= -(-channels // 16) * 16 else "tables"

@@ -109,12 +109,12 @@ def same_bits(a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 def max_difference(a: Sequence[Array], b: Sequence[Array]) -> float | None:
     """The largest absolute difference of an element; None where shapes do not agree or a value is no number."""
-    largest = 0.0
-    for x, y in zip(a, b, strict=True):
-        if x.shape != y.shape or x.dtype.kind not in "fiub":
-            return None
-        if x.size:
-            largest = max(largest, float(np.max(np.abs(x.astype(np.float64) - y.astype(np.float64)))))
+    pairs = list(zip(a, b, strict=True))
+    if any(x.shape != y.shape or x.dtype.kind not in "fiub" for x, y in pairs):
+        return None
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        far = [np.max(np.abs(x.astype(np.float64) - y.astype(np.float64)), initial=0.0) for x, y in pairs]
+    largest = float(np.max(far, initial=0.0))
     return largest if np.isfinite(largest) else None
 
 

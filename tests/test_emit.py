@@ -318,6 +318,7 @@ def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> No
     assert cold(plan) == {0}
     assert cold(replace(plan, target=plan.target.optimized("size"))) == {0, 1}
     assert cold(replace(plan, target=HOST)) == set(), "flash is not dear"
+    assert cold(replace(plan, target=HOST.optimized("size"))) == {0, 1}, "unless it is asked for"
     text = emit(plan, "m").files["m.c"]
     assert text.count("TW_COLD") == text.count("TW_COLD void m_0_") == 1
     assert emit(plan, "m", policy=share_all).files["m.c"].count("TW_COLD") == 1, "the instance has more work"

@@ -5,20 +5,24 @@ from __future__ import annotations
 import builtins
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny
 
 from twinfer.aot.emit import Mode, Project, emit
 from twinfer.aot.firmware import COMPILER, flags_for
-from twinfer.aot.sizes import WEIGHTS, Sizes, image, sizes
+from twinfer.aot.sizes import WEIGHTS, Sizes, Symbol, _groups, image, sizes
 from twinfer.aot.targets import find
 from twinfer.aot.tools import run_tool
 from twinfer.bench.models import builtin
 from twinfer.bench.source import load
+from twinfer.converter.build import Builder
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.plan import make_plan
+from twinfer.runtime.target import TARGETS
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 
@@ -61,6 +65,59 @@ def test_every_byte_is_accounted_for(name: str, core: str, mode: Mode) -> None:
     assert found.code_bytes + found.weight_bytes == read_only
     assert found.ram_bytes == made.plan.arena_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
     assert found.flash_bytes == read_only + sections.get(".data", 0)
+
+
+def test_sums_are_of_groups_and_padding() -> None:
+    """Every group in a power of two of its own, so that no sum is right by chance."""
+    groups = ("code", "library", "params", "tables", "constants", "weights", "biases", "multipliers", "data", "bss")
+    made = Sizes(tuple(Symbol(g, g, 1 << (2 * i), 1 << (2 * i + 1), i % 2) for i, g in enumerate(groups)), 1 << 20)
+    of = {group: 3 << (2 * i) for i, group in enumerate(groups)}
+    assert dict(made.groups) == of
+    assert made.weight_bytes == of["weights"] + of["biases"] + of["multipliers"]
+    assert made.code_bytes == sum(of[g] for g in ("code", "library", "params", "tables", "constants"))
+    assert made.flash_bytes == made.code_bytes + made.weight_bytes + of["data"]
+    assert made.ram_bytes == (1 << 20) + of["data"] + of["bss"]
+    assert made.layer(0) == {group: of[group] for group in groups[::2]}
+
+
+def test_written_memory_of_the_image_is_ram() -> None:
+    """What starts as zero takes no flash, what starts as anything else takes both."""
+    plain = project("dense", "cortex-m4", "compiled")
+    more = "static volatile int dense_zero[5], dense_seven[2] = {7};\nint dense_run(void *arena, const"
+    text = plain.code["dense.c"].replace("int dense_run(void *arena, const", more)
+    text = text.replace("    return 0;\n}", "    dense_zero[1] += dense_seven[1];\n    return 0;\n}")
+    both = [
+        sizes(made, COMPILER, flags_of("cortex-m4"))
+        for made in (plain, replace(plain, code={**plain.code, "dense.c": text}))
+    ]
+    before, after = both
+    assert (before.groups.get("bss", 0), before.groups.get("data", 0)) == (0, 0)
+    assert (after.groups["bss"], after.groups["data"]) == (20, 8)
+    assert after.ram_bytes == before.ram_bytes + 28
+    assert after.flash_bytes - after.code_bytes == before.flash_bytes - before.code_bytes + 8
+
+
+@pytest.mark.parametrize("channels", [1, 15, 16, 17, 255, 256, 300])
+def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
+    """However many channels there are: a convolution's filled up to whole vectors, a look-up table's 256 values."""
+    b = Builder("both")
+    x = b.input("x", "INT8", (1, 2, 2, 1), scale=0.1)
+    weights, bias = np.ones((channels, 1, 1, 1), np.int8), np.ones(channels, np.int32)
+    scales = np.full(channels, 0.01)
+    kernel, ends = b.constant(weights, scale=scales, zero=np.zeros(channels, int)), b.constant(bias)
+    options = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
+    y = b.op("CONV_2D", [x, kernel, ends], shape=(1, 2, 2, channels), scale=0.2, **options)
+    graph = b.graph([b.op("TANH", [y], scale=1 / 128)])
+    rescaling = {"host": 3, "generic": 2, "dsp": 0, "mve": 0}  # on Cortex-M in one array with biases or weights
+    for target in TARGETS:
+        made = emit(make_plan(graph, target), "both")
+        conv, tanh = made.plan.steps
+        groups = _groups(made)
+        (table,) = (a for a in tanh.call.inputs if isinstance(a, np.ndarray))
+        assert groups[made.constants.symbol(table) or ""] == "tables"
+        roles = [groups[made.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, np.ndarray)]
+        assert roles == (["weights", "biases"] + ["multipliers"] * 3)[: len(roles)]
+        assert roles.count("multipliers") == rescaling[target.name]
 
 
 @MODES

@@ -14,8 +14,10 @@ from twinfer.aot.firmware import COMPILER, build, flags_for
 from twinfer.aot.qemu import Job, run_jobs
 from twinfer.aot.sizes import SECTIONS, image, image_sources
 from twinfer.aot.stack import (
+    Function,
     callgraph,
     compiler_frames,
+    deepest,
     firmware_bound,
     functions,
     read_bound,
@@ -139,6 +141,25 @@ def test_pointers_lead_to_all_whose_address_is_taken(tmp_path: Path) -> None:
     assert bound.bytes is not None
     assert 400 < bound.bytes < 900
     assert read_bound(path, "root", COMPILER, told, lambda name: name == "f100").chain[:2] == ("root", "f100")
+
+
+@pytest.mark.parametrize(
+    ("indirect", "pointed", "size", "unknown"),
+    [
+        (False, set(), 8 + 32, ()),
+        (False, {"far"}, 8 + 32, ()),
+        (True, set(), None, ("root calls what a pointer says",)),
+        (True, {"far"}, 8 + 100, ()),
+    ],
+)
+def test_a_pointer_needs_somewhere_to_lead(
+    indirect: bool, pointed: set[str], size: int | None, unknown: tuple[str, ...]
+) -> None:
+    """Where no function's address is taken, nobody knows what is called."""
+    near, far = (Function(name, frame, frozenset(), False) for name, frame in (("near", 32), ("far", 100)))
+    found = {"root": Function("root", 8, frozenset({"near"}), indirect), "near": near, "far": far}
+    bound = deepest(found, "root", frozenset(pointed))
+    assert (bound.bytes, bound.unknown) == (size, unknown)
 
 
 def test_a_function_that_is_not_there(tmp_path: Path) -> None:

@@ -149,6 +149,13 @@ def test_unsupported_models_raise() -> None:
 def test_comparison_of_values() -> None:
     one = np.array([[1.0, 2.0, np.nan, np.inf]], np.float32)
     assert compare(0, one, one.copy(), 0) is None
+    payload = one.copy()
+    payload.view(np.uint32)[0, 2] = 0xFFC12345
+    assert compare(0, one, payload, 0) is None, "a NaN of another sign and payload is a NaN"
+    for ours, other in ((np.nan, 0.0), (0.0, np.nan)):
+        found = compare(0, np.array([1, ours], np.float32), np.array([1, other], np.float32), 1e-5)
+        assert found is not None
+        assert (found.within, found.element, found.largest) == (False, (1,), np.inf), "a number is none"
     near = one.copy()
     near[0, 1] += 1e-5
     found = compare(7, one, near, 1e-5)
