@@ -11,7 +11,7 @@ from rich.text import Text
 from twinfer.bench import report
 from twinfer.bench.compare import Row
 from twinfer.bench.datasets import FOLDS
-from twinfer.bench.page import COLOURS, page, svg
+from twinfer.bench.page import COLOURS, page, wide
 from twinfer.converter.search.pareto import front
 
 _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "file\nB", "coded\nB", "convert\ns")
@@ -115,7 +115,7 @@ def picture(group: Sequence[Row]) -> str:
         shapes.append(
             f'<text x="{_LEFT + _WIDE + 20}" y="{20 + 20 * i}" style="fill: {colours[family]}">● {family}</text>'
         )
-    return svg(_LEFT + _WIDE + 170, _HIGH + _BELOW, shapes)
+    return wide(_LEFT + _WIDE + 170, _HIGH + _BELOW, shapes)
 
 
 class _Place:
