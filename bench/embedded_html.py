@@ -15,56 +15,58 @@ without stack against the least that any placement needs, and against TFLM's are
 project set itself.</p>
 """
 
-#: The picture in pixels: its height above the axis, what a ratio of 1 takes of it, a bar's width, the gap of groups.
-_HEIGHT, _ONE, _BAR, _GAP, _LEFT = 260, 180, 14, 30, 40
+#: The picture of a core in pixels: where its bars begin, what the longest one takes, a bar's height, room for a figure.
+_LEFT, _LONG, _BAR, _FIGURE = 104, 176, 18, 40
+
+#: Above the bars: the core's name and its mean. Below them: what a ratio of 1 is.
+_ABOVE, _BELOW = 44, 22
 
 
 def embedded_html(rows: Sequence[Row]) -> str:
     """The page of what ``twinfer bench`` has measured on microcontrollers; models TFLM did not run are not in it."""
     found = standings(rows)
     cores = [[s for s in found if s.target == target] for target in dict.fromkeys(s.target for s in found)]
-    parts = (
-        [picture(cores), *map(_table, cores)] if cores else ["<p>TFLM's figures are known of none of these models.</p>"]
-    )
+    parts = [*pictures(cores), *map(_table, cores)] or ["<p>TFLM's figures are known of none of these models.</p>"]
     return page("twinfer beside TFLM on Cortex-M", [_INTRODUCTION, *parts])
 
 
-def picture(cores: Sequence[Sequence[Standing]]) -> str:
-    """Bars of instructions by core, TFLM + CMSIS-NN being 1; a line across a core's bars is their geometric mean."""
-    models = list(dict.fromkeys(s.model for own in cores for s in own))
-    colours = {model: COLOURS[i % len(COLOURS)] for i, model in enumerate(models)}
-    shapes: list[str] = []
-    x = _LEFT + _GAP
-    for own in cores:
-        shapes += _group(own, x, colours)
-        x += len(own) * _BAR + _GAP
-    one = _HEIGHT - _ONE
-    shapes.append(f'<line x1="{_LEFT}" x2="{x}" y1="{one}" y2="{one}" stroke="#222" stroke-dasharray="6 4"/>')
-    shapes.append(f'<text x="{_LEFT}" y="{one - 6}">1: TFLM + CMSIS-NN</text>')
-    legend = "".join(f'<tspan fill="{colours[model]}" dx="14">■ {escape(model)}</tspan>' for model in models)
-    shapes.append(f'<text x="{_LEFT}" y="{_HEIGHT + 46}">{legend}</text>')
-    return svg(x + 20, _HEIGHT + 60, shapes)
+def pictures(cores: Sequence[Sequence[Standing]]) -> list[str]:
+    """Of every core the instructions as bars, all to one scale; as many beside one another as the window is wide."""
+    ratios = [v.value for own in cores for s in own if (v := s.instructions.get(shown(own)))]
+    return [_picture(own, _LONG / max([*ratios, 1.0])) for own in cores]
 
 
-def _group(own: Sequence[Standing], x: int, colours: dict[str, str]) -> Iterator[str]:
-    """One core's bars, its name and a line at its mean; above them what that is, and its limit."""
-    setting, top = shown(own), 0
+def _picture(own: Sequence[Standing], one: float) -> str:
+    """A bar a model, TFLM + CMSIS-NN being ``one`` pixels long; a line across the bars is their geometric mean."""
+    setting, end = shown(own), _ABOVE + len(own) * _BAR
+    shapes = [f'<text x="0" y="14" font-weight="bold">{escape(own[0].target)}</text>']
     for i, standing in enumerate(own):
-        verdict = standing.instructions.get(setting)
-        if verdict is None:
-            continue
-        high = min(_HEIGHT, round(verdict.value * _ONE))
-        top = max(top, high)
-        title = f"<title>{escape(standing.model)} on {escape(standing.target)}, {setting}: {verdict}</title>"
-        place = f'x="{x + i * _BAR}" y="{_HEIGHT - high}" width="{_BAR - 2}" height="{high}"'
-        yield f'<rect {place} fill="{colours[standing.model]}">{title}</rect>'
-    yield f'<text x="{x}" y="{_HEIGHT + 18}">{escape(own[0].target)}</text>'
+        shapes += _bar(standing, setting, _ABOVE + i * _BAR, one)
+    shapes.append(_upright(_LEFT + one, end + 4, 'stroke="#222" stroke-dasharray="6 4"'))
+    shapes.append(f'<text x="{_LEFT + one:.1f}" y="{end + 18}" text-anchor="end">1: TFLM + CMSIS-NN</text>')
     if average := mean(own, setting):
-        y, end = _HEIGHT - round(average[0].value * _ONE), x + len(own) * _BAR
         limit = INSTRUCTIONS.get(own[0].target)
-        asked = f" (≤ {limit[0]:.2f})" if limit else ""
-        yield f'<line x1="{x - 4}" x2="{end}" y1="{y}" y2="{y}" stroke="#c00000" stroke-width="2"/>'
-        yield f'<text x="{x}" y="{_HEIGHT - top - 6}" style="fill: #c00000">mean {average[0]}{asked}</text>'
+        asked = f" (≤ {limit[0]:.2f})" if limit and setting == "speed" else ""
+        shapes.append(_upright(_LEFT + average[0].value * one, end, 'stroke="#c00000" stroke-width="2"'))
+        shapes.append(f'<text x="{_LEFT}" y="{_ABOVE - 12}" style="fill: #c00000">mean {average[0]}{asked}</text>')
+    return svg(_LEFT + _LONG + _FIGURE, end + _BELOW, shapes)
+
+
+def _upright(x: float, end: int, style: str) -> str:
+    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_ABOVE - 4}" y2="{end}" {style}/>'
+
+
+def _bar(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
+    """A model's name, its bar and its ratio; no bar where this setting was not measured."""
+    model, verdict = escape(standing.model), standing.instructions.get(setting)
+    yield f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">{model}</text>'
+    if verdict is None:
+        return
+    long = verdict.value * one
+    title = f"<title>{model} on {escape(standing.target)}, {setting}: {verdict}</title>"
+    place = f'x="{_LEFT}" y="{y}" width="{long:.1f}" height="{_BAR - 4}"'
+    yield f'<rect {place} fill="{COLOURS[0]}">{title}</rect>'
+    yield f'<text x="{_LEFT + long + 4:.1f}" y="{y + 13}">{verdict}</text>'
 
 
 def shown(own: Sequence[Standing]) -> str:

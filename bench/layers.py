@@ -34,6 +34,10 @@ class Layer:
         self.values: list[Array] = []
         self.grads: list[Array] = []
 
+    def state(self) -> list[Array]:
+        """All that training leaves: ``values``, and what a layer has beside them."""
+        return self.values
+
     def forward(self, x: Array, *, training: bool) -> Array:
         raise NotImplementedError
 
@@ -152,6 +156,9 @@ class BatchNorm(Layer):
         super().__init__()
         self.values = [np.ones(channels, np.float32), np.zeros(channels, np.float32)]
         self.mean, self.variance = np.zeros(channels, np.float32), np.ones(channels, np.float32)
+
+    def state(self) -> list[Array]:
+        return [*self.values, self.mean, self.variance]
 
     def forward(self, x: Array, *, training: bool) -> Array:
         mean, variance = self.mean, self.variance

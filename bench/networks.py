@@ -1,22 +1,16 @@
-"""The networks that ``accuracy`` measures: what they are made of, their training in numpy, and their ONNX files.
-
-A trained network is kept as its ONNX file, named by a hash of this file, of layers.py and of what it was trained on.
-"""
+"""The networks that ``accuracy`` measures: what they are made of, their training in numpy, and their ONNX files."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from twinfer.bench import layers
 from twinfer.bench.layers import BatchNorm, Conv, Dense, Depthwise, Flatten, GlobalAverage, Layer, MaxPool, Relu
 from twinfer.runtime.op import Array, Shape
 
@@ -64,29 +58,6 @@ NETWORKS: Mapping[str, Mapping[str, tuple[Maker, int]]] = {
     "mnist": {"mlp": (partial(mlp, (128, 64)), 20), "cnn": (partial(cnn, 2), 10)},
     "motions": {"cnn1d": (cnn1d, 30)},
 }
-
-
-def trained(made_by: tuple[Maker, int], x: Array, y: Array, seed: int, cache: Path) -> bytes:
-    """The ONNX file of a network trained on x [n, channels, *space] float32, y [n]; from the cache if it is there.
-
-    The file takes one sample, input "x" [1, channels, *space], and gives "logits" [1, classes].
-    """
-    maker, epochs = made_by
-    key = hashlib.sha256(b"".join(Path(p).read_bytes() for p in (__file__, layers.__file__)))
-    for part in (repr(maker).partition(" at ")[0], repr((seed, epochs, getattr(maker, "args", ()), x.shape))):
-        key.update(part.encode())
-    key.update(x.tobytes() + y.tobytes())
-    path = cache / f"{key.hexdigest()[:24]}.onnx"
-    if not path.exists():
-        rng = np.random.default_rng(seed)
-        last = np.moveaxis(x, 1, -1)
-        made = maker(last.shape[1:], int(y.max()) + 1, rng)
-        fit(made, last, y, epochs, rng)
-        cache.mkdir(parents=True, exist_ok=True)
-        part_written = path.with_suffix(".part")
-        part_written.write_bytes(to_onnx(made, x.shape[1:]))
-        part_written.replace(path)
-    return path.read_bytes()
 
 
 def fit(made: Sequence[Layer], x: Array, y: Array, epochs: int, rng: np.random.Generator) -> None:

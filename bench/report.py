@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 from rich import box
@@ -155,6 +156,11 @@ def number(value: float) -> str:
     """Four significant digits, no exponent."""
     digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
     return f"{value:,.{digits}f}"
+
+
+def spread(value: float, folds: Sequence[float]) -> str:
+    """A mean and the standard deviation of what it is the mean of, if that is more than one figure."""
+    return f"{value:.2f} ±{stdev(folds):.2f}" if len(folds) > 1 else f"{value:.2f}"
 
 
 def _sizes(rows: Sequence[Row]) -> Table:

@@ -1,13 +1,17 @@
 """Trains the ``digits`` model of bench/models.py in plain numpy and writes bench/data/digits.npz.
 
-``python -m twinfer.bench.train_digits`` takes ten seconds. scikit-learn supplies the data: 1,797 pictures of 8x8
-pixels; every fifth is held out. The file holds the parameters (p0, p1, … in the order of the layers, TFLite's layouts),
-the range of every activation over the training set, and how many held-out pictures each kind of model names rightly.
+``python -m twinfer.bench.train_digits`` takes ten seconds; with ``--data FOLDER`` it writes the samples instead, as
+``twinfer search`` takes them: digits_train.npz and digits_held.npz. scikit-learn supplies the data: 1,797 pictures of
+8x8 pixels; every fifth is held out. The file holds the parameters (p0, p1, … in the order of the layers, TFLite's
+layouts), the range of every activation over the training set, and how many held-out pictures each kind of model names
+rightly.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,7 +142,20 @@ def correct(graph: Graph, x: Array, labels: Array) -> int:
     return found
 
 
+def write_data(folder: Path) -> None:
+    """The samples trained on and those held out, each as an array for the model's input and ``labels``."""
+    for name, (x, labels) in zip(("train", "held"), load(), strict=True):
+        np.savez_compressed(folder / f"digits_{name}.npz", input=x, labels=labels)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.train_digits")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="write the samples to this folder, train nothing")
+    folder = parser.parse_args().data
+    write_parameters() if folder is None else write_data(folder)
+
+
+def write_parameters() -> None:
     (x, labels), held = load()
     parameters = train(x, labels)
     graph = assemble("digits", given(parameters))

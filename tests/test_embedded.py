@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import json
+import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -33,6 +37,7 @@ from twinfer.runtime.plan import make_plan, random_inputs
 pytestmark = pytest.mark.usefixtures("board_tools")
 
 M4 = "cortex-m4"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def tiny() -> Graph:
@@ -152,6 +157,58 @@ def test_standing_against_the_limits() -> None:
     assert limits.standings([{**row, "instructions": 883}, *hello])[0].instructions["speed"].good
     assert not limits.standings([{**row, "instructions": 884}, *hello])[0].instructions["speed"].good
     assert "none of these models" in embedded_html([row])
+
+
+def test_the_limit_of_a_mean_is_that_of_the_fastest_code() -> None:
+    """cortex-m4: a mean of 0.55, and 0.70 for each; balanced and size have no limit, nor have other cores."""
+    verdicts = {setting: limits.Verdict(0.5) for setting in ("speed", "balanced", "size")}
+    fine = limits.Verdict(1.0)
+    on = {core: limits.Standing("kws", core, verdicts, verdicts, fine, fine, fine) for core in (M4, "cortex-m0")}
+    for setting, most in (("speed", limits.INSTRUCTIONS[M4][0]), ("balanced", None), ("size", None)):
+        assert limits.mean([on[M4]], setting) == (limits.Verdict(0.5, most), 1)
+        assert limits.mean([on["cortex-m0"]], setting) == (limits.Verdict(0.5), 1)
+    assert limits.mean([dataclasses.replace(on[M4], model="hello")], "speed") is None
+
+
+def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list[Any]:
+    """Rows of recorded models: TFLM's, and one of ours with ``ratio`` of its instructions."""
+    rows: list[Any] = []
+    for model, core in itertools.product(models, cores):
+        source = Source(f"{model}_int8", tiny())
+        peers = recorded(source, core)
+        own = {"engine": "compiled", "optimize": "speed", "lower_bound_bytes": 1, "weights": "file"}
+        fast = {k: v for k, v in peers[0].items() if k != "recorded"}
+        rows += [{**fast, **own, "instructions": int(ratio * fast["instructions"])}, *peers]
+    return rows
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.42, 1.0, 2.5])
+@pytest.mark.parametrize("models", [("kws",), ("kws", "vww"), ("kws", "vww", "ic", "ad01")])
+def test_in_the_picture_nothing_overlaps_and_nothing_is_clipped(models: Sequence[str], ratio: float) -> None:
+    cores = ("cortex-m4", "cortex-m55", "cortex-m0")
+    drawn = re.findall(r"<svg.*?</svg>", embedded_html(peers_and(models, cores, ratio)), re.DOTALL)
+    assert len(drawn) == len(cores)
+    for picture in map(ElementTree.fromstring, drawn):
+        wide, high = float(picture.attrib["width"]), float(picture.attrib["height"])
+        assert wide <= 390 - 2 * 15, "it fits on a telephone"
+        boxes = [box(text) for text in picture.iter(f"{SVG}text")]
+        for left, top, right, bottom in boxes:
+            assert left >= 0
+            assert right <= wide
+            assert top >= 0
+            assert bottom <= high
+        for a, b in itertools.combinations(boxes, 2):
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], "two texts overlap"
+        bars = list(picture.iter(f"{SVG}rect"))
+        assert len(bars) == len(models)
+        assert all(float(bar.attrib["x"]) + float(bar.attrib["width"]) <= wide for bar in bars)
+
+
+def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom of a text of 13 pixels, a character 7.4 wide, which is more than a browser's mean."""
+    x, y, wide = float(text.attrib["x"]), float(text.attrib["y"]), 7.4 * len("".join(text.itertext()))
+    left = x - wide if text.attrib.get("text-anchor") == "end" else x
+    return left, y - 11, left + wide, y + 3
 
 
 def test_floats_may_differ_within_the_tolerance() -> None:

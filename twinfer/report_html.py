@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from math import log
 
-from twinfer.bench.page import COLOURS, page, svg
+from twinfer.bench.page import COLOURS, page, svg, wide
 from twinfer.converter.compress.footprint import Footprint
 from twinfer.converter.report import Report, Sensitivity, TensorReport
 
@@ -64,7 +64,7 @@ def _along(tensors: Sequence[TensorReport]) -> str:
         colour = COLOURS[5] if t.snr_db == worst else COLOURS[0]
         place = f'x="{_LEFT + i * _BAR}" y="{_HIGH - high:.1f}" width="{_BAR - 2}" height="{high:.1f}"'
         shapes.append(f'<rect {place} fill="{colour}"><title>{escape(t.name)}: {t.snr_db:.1f} dB</title></rect>')
-    return svg(end + 8, _HIGH + 4, shapes)
+    return wide(end + 8, _HIGH + 4, shapes)
 
 
 def _high(db: float) -> float:
@@ -118,4 +118,4 @@ def _costly(layers: Sequence[Sensitivity]) -> list[str]:
         label = f"{layer.snr_db:.1f} dB  {layer.operator}  {layer.name}"
         shapes.append(f'<text x="{long + 8:.0f}" y="{y + 13}">{escape(label)}</text>')
     title = "<h2>One layer quantised alone: what is left of the outputs</h2>\n<p>Longer bars: more noise.</p>\n"
-    return [title, svg(2 * _LONG, len(layers) * (_BAR + 4), shapes)]
+    return [title, wide(2 * _LONG, len(layers) * (_BAR + 4), shapes)]

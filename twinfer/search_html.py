@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
-from twinfer.bench.page import COLOURS, page, svg
+from twinfer.bench.page import COLOURS, page, wide
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.trial import Trial
 
@@ -43,7 +43,7 @@ def _picture(found: Found, good: Sequence[Trial]) -> str:
     shapes += [_point(found, trial, x(trial.cost), y(trial.loss)) for trial in good]
     legend = "".join(f'<tspan fill="{colour}" dx="14">● {kind}</tspan>' for kind, colour in _KINDS.items())
     shapes.append(f'<text x="{_LEFT}" y="{_ABOVE + _HEIGHT + 44}">{legend}</text>')
-    return svg(_LEFT + _WIDTH + 20, _ABOVE + _HEIGHT + _BELOW, shapes)
+    return wide(_LEFT + _WIDTH + 20, _ABOVE + _HEIGHT + _BELOW, shapes)
 
 
 Scale = Callable[[float], float]
