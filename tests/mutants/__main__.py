@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,8 @@ def run(args: argparse.Namespace) -> bool:
 
 def main() -> int:
     """0: every area has its goal; 1: one has not; 2: the mutants or the tests are no good; 130: interrupted."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what runs behind with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     try:
         return 0 if run(arguments()) else 1
     except MutantError as error:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.kernels import OVERRIDE, build
-from mutants.table import MutantError, Mutant
+from mutants.table import Mutant, MutantError
 
 #: Where the programs for boards are kept that tests build, between runs.
 CACHE = Path("build", "cache")
