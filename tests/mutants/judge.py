@@ -32,7 +32,6 @@ class Judge:
     def __init__(self, root: Path, journal: Journal, jobs: int) -> None:
         self._root, self._journal, self._jobs = root, journal, jobs
         self._free: queue.Queue[Sandbox] = queue.Queue()
-        self._plain = dict[str, float]()
         self._locks, self._guard = dict[str, threading.Lock](), threading.Lock()
 
     def judge(self, mutants: Sequence[Mutant], told: Callable[[Mutant, Verdict], None]) -> None:
@@ -61,40 +60,44 @@ class Judge:
             yield copies
 
     def _of(self, mutant: Mutant) -> Verdict:
+        """The verdict of the first tests that notice the mutant, else that it survived."""
         if mutant.equivalent:
             return {"verdict": EQUIVALENT}
-        key = mutant.key(self._root)
-        verdict = self._journal.get(key)
-        if verdict is None:
-            copy = self._free.get()
-            try:
-                verdict = self._asked(mutant, copy)
-                self._journal.add(key, verdict)
-            finally:
-                self._free.put(copy)
-        return verdict
-
-    def _asked(self, mutant: Mutant, copy: Sandbox) -> Verdict:
         for tests in (*mutant.tests, *mutant.wide):
+            key = mutant.key(tests, self._root)
+            verdict = self._journal.get(key)
+            if verdict is None:
+                verdict = self._asked(mutant, tests)
+                self._journal.add(key, verdict)
+            if verdict["verdict"] != SURVIVED:
+                return {**verdict, "by": tests}
+        return {"verdict": SURVIVED}
+
+    def _asked(self, mutant: Mutant, tests: str) -> Verdict:
+        copy = self._free.get()
+        try:
             limit = TIMES * self._without(tests, copy) + SECONDS
             with copy.planted(mutant):
                 run = copy.pytest(tests, limit)
-            if run.code != PASSED:
-                verdict = HUNG if run.code is None else KILLED
-                return {"verdict": verdict, "by": tests, "seconds": round(run.seconds, 1), "said": _last(run.said)}
-        return {"verdict": SURVIVED}
+        finally:
+            self._free.put(copy)
+        word = HUNG if run.code is None else SURVIVED if run.code == PASSED else KILLED
+        return {"verdict": word, "seconds": round(run.seconds, 1), "said": _last(run.said)}
 
     def _without(self, tests: str, copy: Sandbox) -> float:
         """Seconds that the tests take without a mutant; MutantError if they do not pass."""
         with self._guard:
             lock = self._locks.setdefault(tests, threading.Lock())
         with lock:
-            if tests not in self._plain:
+            key = f"{tests} of {copy.digest}"
+            known = self._journal.get(key)
+            if known is None:
                 run = copy.pytest(tests, PATIENCE)
                 if run.code != PASSED:
                     raise MutantError(f"pytest {tests}: fails without a mutant\n{run.said}")
-                self._plain[tests] = run.seconds
-            return self._plain[tests]
+                known = {"seconds": run.seconds}
+                self._journal.add(key, known)
+            return float(known["seconds"])
 
 
 def _last(said: str) -> str:

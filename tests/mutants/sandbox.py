@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shlex
@@ -48,6 +49,7 @@ class Sandbox:
         for path in files(root):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / path, folder / path, follow_symlinks=False)
+        self.digest = digest(folder)
         (root / CACHE).mkdir(parents=True, exist_ok=True)
         (folder / CACHE).parent.mkdir(exist_ok=True)
         (folder / CACHE).symlink_to(root / CACHE)
@@ -118,6 +120,15 @@ def files(root: Path) -> list[str]:
     listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
     built = [str(path.relative_to(root)) for path in (root / "kernels_c").glob("_ffi*.so")]
     return [path for path in (*listed, *built) if path and os.path.lexists(root / path)]
+
+
+def digest(folder: Path) -> str:
+    """What tells this tree from another, the mutants aside."""
+    found = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()):
+        if "mutants" not in path.parts[len(folder.parts) :]:
+            found.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def forget_compiled(paths: dict[Path, bytes]) -> None:
