@@ -22,12 +22,12 @@ from mutants.table import Mutant, MutantError
 #: Where the programs for boards are kept that tests build, between runs.
 CACHE = Path("build", "cache")
 
-#: pytest's exit codes for tests that passed, and for tests that failed or could not be imported.
-PASSED, FAILED = 0, (1, 2)
+#: pytest's exit codes: all tests passed; those that say nothing of a mutant. All others, and crashes, notice it.
+PASSED, INTERNAL, USAGE, EMPTY = 0, 3, 4, 5
 
 #: The sample of corpus models and the examples of hypothesis are the same for every mutant.
 FIXED = {"TWINFER_ROTATION": "2026-11-21"}
-OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", "not slow")
+OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "mutants.unshrunk", "-m", "not slow")
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,18 @@ class Sandbox:
         (folder / CACHE).parent.mkdir(exist_ok=True)
         (folder / CACHE).symlink_to(root / CACHE)
         shared = os.environ.get("TWINFER_SHARED") or root.parent / "shared"
-        self._environment = {**os.environ, **FIXED, "PYTHONPATH": str(folder), "TWINFER_SHARED": str(shared)}
+        self._environment = {
+            **os.environ,
+            **FIXED,
+            "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parents[1]}",
+            "TWINFER_SHARED": str(shared),
+        }
 
     @contextmanager
     def planted(self, mutant: Mutant) -> Iterator[None]:
         """The copy with the mutant in it; MutantError if it does not apply or, in a header, does not compile."""
         path, front = self.folder / mutant.file, self.folder / "kernels_c" / "__init__.py"
-        kept = {file: file.read_bytes() for file in {path, front}}
+        kept = {file: file.read_bytes() for file in ((path, front) if path.suffix == ".h" else (path,))}
         try:
             path.write_text(mutant.applied(path.read_text("utf-8")), "utf-8")
             if path.suffix == ".h":
@@ -95,7 +100,7 @@ class Sandbox:
             code = self._running.returncode
         except subprocess.TimeoutExpired:
             said = self._end()
-        if code not in (None, PASSED, *FAILED):
+        if self._stopped or code in (INTERNAL, USAGE, EMPTY):
             raise MutantError(f"pytest {arguments}: ended with {code}\n{said[-2000:]}")
         return Run(code, time.monotonic() - start, said[-2000:])
 

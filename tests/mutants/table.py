@@ -81,13 +81,15 @@ def by_convention(file: str, root: Path) -> list[str]:
     stem = _VARIANT.sub("", Path(file).stem)
     if file.startswith(("runtime/ops/", "kernels_c/")) and (root / "runtime" / "ops" / f"{stem}.py").exists():
         module = importlib.import_module(f"twinfer.runtime.ops.{stem}")
-        return [of_operators(*(op.name for op in getattr(module, "OPS", None) or (module.OP,)))]
+        names = [op.name for op in getattr(module, "OPS", None) or (module.OP,)]
+        kinds = ("reference_and_interpreter", "oracle") if file.endswith(".py") else ("reference_and_interpreter",)
+        return [of_operators(kind, *names) for kind in kinds]
     if (root / f"tests/test_{stem}.py").exists():
         return [f"tests/test_{stem}.py"]
     raise MutantError(f"{file}: no tests by convention; name them in the table's [tests]")
 
 
-def of_operators(*names: str) -> str:
-    """pytest's arguments for the cases of these operators."""
+def of_operators(kind: str, *names: str) -> str:
+    """pytest's arguments for a test over the cases of these operators."""
     wanted = " or ".join(f"[{name.lower()}-" for name in names)
-    return f"tests/test_ops.py::test_reference_and_interpreter -k '{wanted}'"
+    return f"tests/test_ops.py::test_{kind} -k '{wanted}'"
