@@ -18,7 +18,7 @@ CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
 
-.PHONY: help demo prices setup build test test-all lint format bench bench-embedded accuracy compression clean
+.PHONY: help demo prices setup build test test-all mutants lint format bench bench-embedded accuracy compression clean
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -40,6 +40,9 @@ test: setup lint  ## what CI runs
 
 test-all: setup lint  ## the same over every model of the corpus
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models
+
+mutants: setup  ## which small faults, planted one by one, the tests notice (takes hours; MUTANTS="--area aot --quick")
+	PYTHONPATH=tests nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,8 +40,9 @@ class Judge:
         MutantError for a mutant that cannot be planted, and for tests that fail without one. Whatever ends this,
         nothing is left but the journal.
         """
+        keys = {(m, tests): m.key(tests, self._root) for m in mutants for tests in (*m.tests, *m.wide)}
         with self._copies() as copies, ThreadPoolExecutor(self._jobs) as pool:
-            waiting: dict[Future[Verdict], Mutant] = {pool.submit(self._of, mutant): mutant for mutant in mutants}
+            waiting: dict[Future[Verdict], Mutant] = {pool.submit(self._of, mutant, keys): mutant for mutant in mutants}
             try:
                 for done in as_completed(waiting):
                     told(waiting[done], done.result())
@@ -59,16 +60,15 @@ class Judge:
                 self._free.put(copy)
             yield copies
 
-    def _of(self, mutant: Mutant) -> Verdict:
+    def _of(self, mutant: Mutant, keys: Mapping[tuple[Mutant, str], str]) -> Verdict:
         """The verdict of the first tests that notice the mutant, else that it survived."""
         if mutant.equivalent:
             return {"verdict": EQUIVALENT}
         for tests in (*mutant.tests, *mutant.wide):
-            key = mutant.key(tests, self._root)
-            verdict = self._journal.get(key)
+            verdict = self._journal.get(keys[mutant, tests])
             if verdict is None:
                 verdict = self._asked(mutant, tests)
-                self._journal.add(key, verdict)
+                self._journal.add(keys[mutant, tests], verdict)
             if verdict["verdict"] != SURVIVED:
                 return {**verdict, "by": tests}
         return {"verdict": SURVIVED}
