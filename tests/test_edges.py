@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, interpreted, numpy_outputs
+from cases import graph_of, interpreted, numpy_outputs, with_common_instances
 
 from twinfer import kernels_c
+from twinfer.aot.emit import emit
+from twinfer.aot.firmware import build
+from twinfer.aot.qemu import Job, run_jobs
+from twinfer.aot.targets import find
 from twinfer.bench.peers import open_peer
 from twinfer.converter.write import write
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.ops._plane import plane
 from twinfer.runtime.ops._requantize import Channels
+from twinfer.runtime.ops.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS
 
@@ -61,17 +67,81 @@ def test_ends_of_sums() -> None:
     assert [end.tolist() for end in c.ends()] == [sums.min(0).tolist(), sums.max(0).tolist()]
 
 
-@pytest.mark.parametrize("zero", [-128, 127])
-@pytest.mark.parametrize("shift", range(-31, 9))
-def test_every_shift(shift: int, zero: int) -> None:
-    """A multiplier of 0.75 * 2^shift over a bias that makes outputs of all sizes."""
+SHIFTED = np.array([[-128] * 4, [127] * 4, [3, -4, 5, 0]], np.int8)
+
+
+def shifted(shift: int, zero: int) -> Node:
+    """A layer with a multiplier of 0.75 * 2^shift over a bias that makes outputs of all sizes."""
     w = tensor((8, 4), "INT8", 1.0, data=np.tile([1, -1, 127, -128], (8, 1)))
     reach = min(2.0**30, 128 / 0.75 * 2.0**-shift)
     bias = tensor((8,), "INT32", 1.0, data=np.linspace(-reach, reach, 8))
     y = tensor((3, 8), "INT8", 2.0**-shift / 0.75, zero)
-    node = Node("FULLY_CONNECTED", (tensor((3, 4), "INT8", 1.0, 5), w, bias), (y,), {})
-    x = np.array([[-128] * 4, [127] * 4, [3, -4, 5, 0]], np.int8)
-    assert_exact(node, [x])
+    return Node("FULLY_CONNECTED", (tensor((3, 4), "INT8", 1.0, 5), w, bias), (y,), {})
+
+
+@pytest.mark.parametrize("zero", [-128, 127])
+@pytest.mark.parametrize("shift", range(-31, 9))
+def test_every_shift(shift: int, zero: int) -> None:
+    assert_exact(shifted(shift, zero), [SHIFTED])
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_shifts_on_a_core(core: str) -> None:
+    """As test_every_shift, by the core's own instructions."""
+    nodes = [shifted(shift, zero) for shift in range(-24, 1, 3) for zero in (-128, 127)]
+    graphs = [graph_of(node) for node in nodes]
+    projects = [
+        emit(make_plan(graph, find(core).target), f"s{i}", mode="interpreted") for i, graph in enumerate(graphs)
+    ]
+    jobs = [Job([SHIFTED], i) for i in range(len(projects))]
+    results = run_jobs(build(with_common_instances(projects), find(core)), jobs, count=False)
+    for node, graph, result in zip(nodes, graphs, results, strict=True):
+        (want,) = numpy_outputs(Case(node), graph, [SHIFTED])
+        np.testing.assert_array_equal(result.outputs[0], want, err_msg=str(node))
+
+
+def test_multipliers_beside_a_bias_of_run_time() -> None:
+    """The kernel that folds nothing takes each channel's own multiplier."""
+    w = tensor((4, 3), "INT8", [0.01, 0.1, 1.0, 5.0], data=np.arange(-6, 6))
+    node = Node(
+        "FULLY_CONNECTED",
+        (tensor((2, 3), "INT8", 0.1, 3), w, tensor((4,), "INT32", 1.0)),
+        (tensor((2, 4), "INT8", 0.7, -5),),
+        {},
+    )
+    assert_exact(node, [np.array([[1, -128, 127], [9, 8, 7]], np.int8), np.array([5, -60, 700, 1], np.int32)])
+
+
+def test_what_a_softmax_leaves_out() -> None:
+    """Thousands of shares, each of less than a step of the sum, are taken where they round up to one."""
+    x = np.full((3, 5000), -35, np.int8)
+    x[:, 0] = (100, 97, 120)
+    y = tensor(x.shape, "INT8", 1 / 256, -128)
+    node = Node("SOFTMAX", (tensor(x.shape, "INT8", 0.1),), (y,), {"beta": 1.0})
+    want = assert_exact(node, [x])
+    (peer,) = open_peer("tflm", write(graph_of(node)), 1)([x])
+    np.testing.assert_array_equal(want, peer)
+
+
+def test_halves_of_an_output_gate() -> None:
+    """An LSTM whose cells are full shows its output gates: sigmoids that lie between two steps, to one of 15 bits."""
+    units, sums = 20, -512 * np.arange(45, 65)
+    inputs: list[Any] = [None] * 24
+    inputs[0] = tensor((1, 12, 1), "INT8", 2.0**-6)
+    for (w, r, b), bias in zip(GATES, (32767, 32767, 32767, sums), strict=True):
+        inputs[w], inputs[r] = (tensor((units, n), "INT8", 2.0**-6, data=np.zeros((units, n))) for n in (1, units))
+        inputs[b] = tensor((units,), "INT32", 2.0**-12, data=np.broadcast_to(bias, units))
+    inputs[HIDDEN] = replace(tensor((1, units), "INT8", 2.0**-15, name="h"), variable=True)
+    inputs[CELL] = replace(tensor((1, units), "INT16", 2.0**-12, name="c"), variable=True)
+    options = {"fused_activation_function": "TANH", "cell_clip": 0.0, "proj_clip": 0.0}
+    y = tensor((1, 12, units), "INT8", 2.0**-15)
+    want = assert_exact(
+        Node("UNIDIRECTIONAL_SEQUENCE_LSTM", tuple(inputs), (y,), options), [np.zeros((1, 12, 1), np.int8)]
+    )
+    last = want[0, -1]
+    assert last.min() > 0
+    assert last.max() < 127
 
 
 def wide_sum(w: Sequence[int], bias: int, scale: float) -> tuple[Node, Array]:
