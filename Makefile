@@ -26,7 +26,7 @@ REPORT ?= build/bench-embedded
 FIGURES ?= build
 KEPT := bench/data/figures
 
-.PHONY: help demo prices setup build test test-all lint format bench clean
+.PHONY: help demo prices setup build test test-all mutants lint format bench clean
 .PHONY: bench-host bench-embedded bench-coded accuracy compression search networks figures
 .DELETE_ON_ERROR:
 
@@ -49,6 +49,9 @@ test: setup lint  ## what CI runs
 
 test-all: setup lint  ## the same over every model of the corpus
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models
+
+mutants: setup  ## which small faults, planted one by one, the tests notice (takes hours; MUTANTS="--area aot --quick")
+	PYTHONPATH=tests nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .

@@ -48,6 +48,28 @@ def test_small_problems_are_solved_as_well_as_by_trying_every_order() -> None:
         assert arena.height(found, arena.place(found)) == best
 
 
+@pytest.mark.parametrize("alignment", [4, 16, 64])
+def test_sizes_that_are_no_multiples(alignment: int) -> None:
+    """As good as the best order, and the bound for an alignment is never above what can be had."""
+    lives = ((0, 1), (1, 2), (0, 2), (2, 3))
+    for chosen in itertools.product((1, alignment, alignment + 1, 2 * alignment - 1), repeat=len(lives)):
+        found = [Block(size, *life) for size, life in zip(chosen, lives, strict=True)]
+        orders = itertools.permutations(range(len(found)))
+        best = min(arena.height(found, arena._lowest_fit(found, order, alignment)) for order in orders)
+        assert arena.height(found, arena.place(found, alignment)) == best
+        assert naive_bound(found) <= best
+        assert arena.lower_bound(found, alignment) <= best
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bound"), [((17, 17), 49), ((17, 32), 49), ((1, 1, 1), 33), ((16, 16), 32), ((5, 0), 5)]
+)
+def test_the_bound_of_blocks_that_live_together(sizes: tuple[int, ...], bound: int) -> None:
+    """All but the highest take whole multiples of 16; the highest is the one that gains most by it."""
+    together = [Block(size, 0, 0) for size in sizes]
+    assert arena.lower_bound(together, 16) == bound == arena.height(together, arena.place(together))
+
+
 @pytest.mark.parametrize(
     ("offsets", "fault"),
     [((0, 0), "blocks 0 [0, 32) and 1 [0, 16) overlap"), ((0, 31), "not a multiple"), ((-16, 32), "not a multiple")],

@@ -41,10 +41,21 @@ def decoded(code: Code, slices: int, rows: int, body: int, ends: Array | None = 
     tail = 0 if ends is None else ends.shape[1] - head
     params = {"rows": rows, "head": head, "body": body, "tail": tail, **code.params}
     inputs = [table if array is None else array for array in code.inputs]
-    made = np.zeros((slices, rows, head + body + tail), np.int8)
+    made = np.full((slices, rows, head + body + tail), 85, np.int8)  # memory as it is found
     for part in range(slices):
         call(code.kernel, params, [*inputs, ends, made[part]], code.strides, part)
     return made
+
+
+@pytest.mark.parametrize("bits", range(1, MOST_BITS + 1))
+def test_decoders_read_what_is_there(bits: int) -> None:
+    """The last eight numbers are read as words that begin at byte 0 and, of more than 4 bits, at byte bits / 2."""
+    blocks = np.resize(np.arange(1 << bits, dtype=np.uint8), (1, 1, 128)).view(np.int8)
+    code = CODINGS["lut"](blocks, False)
+    assert code is not None
+    assert code.inputs[0] is not None
+    last = 128 // 8 * bits - bits
+    assert code.inputs[0].size >= last + (4 if bits <= 4 else bits // 2 + 4)
 
 
 def blocks_of(rng: np.random.Generator, values: int, skew: float) -> Blocks:

@@ -165,6 +165,22 @@ def test_memory_that_libraries_write_is_counted() -> None:
     assert any(s.name == "impure_data" and s.group == "data" for s in found.symbols)
 
 
+@pytest.mark.parametrize(("value", "group"), [("", "bss"), (" = {1}", "data")])
+def test_memory_that_is_written_is_ram(value: str, group: str) -> None:
+    """A buffer planted in the model's code, used by its run: with first values it takes flash as well."""
+    made, flags = project("dense", "cortex-m4", "compiled"), flags_of("cortex-m4")
+    text = made.code["dense.c"].replace("return 0;", "planted[0] ^= 1;\n    return 0;")
+    code = {
+        **made.code,
+        "dense.c": text.replace("#include <stddef.h>", f"static volatile int planted[25]{value};\n#include <stddef.h>"),
+    }
+    plain, larger = sizes(made, COMPILER, flags), sizes(replace(made, code=code), COMPILER, flags)
+    assert larger.groups[group] - plain.groups.get(group, 0) == 100
+    assert larger.ram_bytes - plain.ram_bytes == 100
+    constant = larger.code_bytes + larger.weight_bytes
+    assert larger.flash_bytes - constant == larger.groups.get("data", 0) == (100 if group == "data" else 0)
+
+
 def test_variables_keep_reset() -> None:
     found = sizes(project("state", "cortex-m4", "compiled"), COMPILER, flags_of("cortex-m4"))
     assert "state_reset" in {s.name for s in found.symbols}

@@ -1,0 +1,58 @@
+"""Mutated kernels for the interpreter, without the minute that the whole extension takes.
+
+The kernels that a header reaches are compiled unoptimised, for every instruction-set level, into a library of their own
+that takes the place of the extension's; compiled C takes the headers as they lie there anyway.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from mutants.table import MutantError
+from twinfer.kernels_c.ffi_build import KERNEL, LEVELS
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_FLAGS = ["-std=c11", "-O0", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC"]
+
+#: Appended to kernels_c/__init__.py: a kernel is the mutant's where there is one.
+OVERRIDE = '''
+
+import ctypes as _ctypes
+
+_mutant, _plain = _ctypes.CDLL(str(FOLDER / "mutant.so")), kernel
+
+
+def kernel(name: str, isa_level: int) -> Any:
+    """The mutated kernel, else the extension's."""
+    symbol = getattr(_mutant, f"{name}_{LEVELS[isa_level]}", None)
+    if symbol is None:
+        return _plain(name, isa_level)
+    return ffi.cast("tw_fn *", _ctypes.cast(symbol, _ctypes.c_void_p).value)
+'''
+
+
+def reached(folder: Path, header: str) -> list[Path]:
+    """The headers with kernels that are ``header``, or include it directly or not, in name order."""
+    texts = {path.name: path.read_text("utf-8") for path in sorted(folder.glob("*.h"))}
+    includes = {name: set(_INCLUDE.findall(text)) for name, text in texts.items()}
+    found = {header}
+    while more := {name for name, those in includes.items() if those & found} - found:
+        found |= more
+    return [folder / name for name in texts if name in found and KERNEL.search(texts[name])]
+
+
+def build(folder: Path, header: str) -> None:
+    """``mutant.so`` in ``folder``: all kernels that ``header`` reaches. MutantError if they do not compile."""
+    headers, sources = reached(folder, header), []
+    for level, target in LEVELS.items():
+        lines = [f'#pragma GCC target("{target}")'] if target else []
+        lines += [f'#include "{path.name}"' for path in headers]
+        lines += [f"TW_SHARED({name}, {name}_{level})" for path in headers for name in KERNEL.findall(path.read_text())]
+        sources.append(folder / f"mutant_{level}.c")
+        sources[-1].write_text("\n".join(lines) + "\n", "utf-8")
+    command = ["gcc", *_FLAGS, "-I", str(folder), *map(str, sources), "-o", str(folder / "mutant.so"), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MutantError(f"{header}, mutated, does not compile:\n{done.stderr[:2000]}")

@@ -1,0 +1,95 @@
+"""The mutants: what is changed where, read from the tables beside this file, one an area."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = sorted(Path(__file__).parent.glob("*.toml"))
+
+#: What the headers of an operator for one instruction set or type have behind its name.
+_VARIANT = re.compile(r"(_dsp|_mve|_words|_s16)+$")
+
+
+class MutantError(Exception):
+    """A table or a mutant that is no good: says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``find``, there exactly once in ``file``, becomes ``replace``, which ``breaks`` something.
+
+    ``tests`` are the arguments of pytest for the tests that should notice, ``wide`` those that are tried after them.
+    ``equivalent`` says why nothing can notice; "" where something can.
+    """
+
+    area: str
+    file: str
+    find: str
+    replace: str
+    breaks: str
+    tests: tuple[str, ...]
+    wide: tuple[str, ...]
+    equivalent: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {_line(self.find)} -> {_line(self.replace)}"
+
+    def applied(self, source: str) -> str:
+        """The mutated text of the file; MutantError unless ``find`` is there exactly once."""
+        count = source.count(self.find)
+        if count != 1:
+            raise MutantError(f"{self}: found {count} times, not once; take a longer snippet or read it off anew")
+        return source.replace(self.find, self.replace)
+
+    def key(self, tests: str, root: Path) -> str:
+        """What the verdict of some tests is about: the change, the file that it is made in, and the tests."""
+        digest = hashlib.sha256(repr((self.find, self.replace, tests)).encode())
+        for path in (self.file, *sorted(set(re.findall(r"tests/\w+\.py", tests)))):
+            digest.update((root / path).read_bytes())
+        return digest.hexdigest()
+
+
+def _line(snippet: str) -> str:
+    return " ".join(snippet.split()) or "nothing"
+
+
+def read(tables: Sequence[Path] = TABLES, root: Path = ROOT) -> list[Mutant]:
+    """Every mutant of the tables, in order. MutantError names a field that is missing or not known."""
+    return [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
+
+
+def _area(path: Path, table: Mapping[str, Any], root: Path) -> Iterator[Mutant]:
+    for fields in table["mutant"]:
+        file = fields.get("file", "")
+        tests = fields.pop("tests", None) or table["tests"].get(file) or by_convention(file, root)
+        try:
+            yield Mutant(table["area"], tests=tuple(tests), wide=tuple(table["wide"]), **fields)
+        except TypeError as error:
+            raise MutantError(f"{path.name}: {fields.get('find', fields)!r}: {error}") from None
+
+
+def by_convention(file: str, root: Path) -> list[str]:
+    """The tests of a file: an operator's cases, or the test file of its name. MutantError where there are neither."""
+    stem = _VARIANT.sub("", Path(file).stem)
+    if file.startswith(("runtime/ops/", "kernels_c/")) and (root / "runtime" / "ops" / f"{stem}.py").exists():
+        module = importlib.import_module(f"twinfer.runtime.ops.{stem}")
+        names = [op.name for op in getattr(module, "OPS", None) or (module.OP,)]
+        kinds = ("reference_and_interpreter", "oracle") if file.endswith(".py") else ("reference_and_interpreter",)
+        return [of_operators(kind, *names) for kind in kinds]
+    if (root / f"tests/test_{stem}.py").exists():
+        return [f"tests/test_{stem}.py"]
+    raise MutantError(f"{file}: no tests by convention; name them in the table's [tests]")
+
+
+def of_operators(kind: str, *names: str) -> str:
+    """pytest's arguments for a test over the cases of these operators."""
+    wanted = " or ".join(f"[{name.lower()}-" for name in names)
+    return f"tests/test_ops.py::test_{kind} -k '{wanted}'"

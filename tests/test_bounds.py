@@ -1,0 +1,172 @@
+"""What operators refuse, beside the nearest node that they take: one step over each bound, and no step before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import tensor
+from twinfer.runtime.registry import operators
+from twinfer.runtime.shapes import infer_node
+from twinfer.runtime.target import GENERIC
+
+#: Name, a node that is taken, one that is not, its error, and what the message says.
+Refusal = tuple[str, Node, Node, type[TwinferError], str]
+
+
+def q(*shape: int, type: str = "INT8", scale: float = 0.05, zero: int = 0) -> Tensor:
+    return tensor(shape, type, scale, zero)
+
+
+def constant(values: Any, type: str = "INT32") -> Tensor:
+    array = np.asarray(values)
+    return tensor(array.shape, type, data=array)
+
+
+def node(op: str, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor, ...] | Tensor, **options: Any) -> Node:
+    return Node(op, inputs, outputs if isinstance(outputs, tuple) else (outputs,), options)
+
+
+def layer(
+    op: str = "FULLY_CONNECTED",
+    scales: int = 1,
+    zeros: int = 0,
+    bias: int = 3,
+    bias_type: str = "INT32",
+    x: str = "INT8",
+) -> Node:
+    """A layer of three output channels: a matrix, or a window of one pixel for each channel."""
+    shape = (3, 4) if op == "FULLY_CONNECTED" else (1, 1, 1, 3)
+    axis = 0 if op == "FULLY_CONNECTED" else 3
+    w = tensor(shape, "INT8", [0.1] * scales, [zeros] * scales, axis, np.ones(shape))
+    b = tensor((bias,), bias_type, [0.005], data=np.ones(bias))
+    if op == "FULLY_CONNECTED":
+        return node(op, (q(2, 4, type=x), w, b), q(2, 3, type=x))
+    window = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "depth_multiplier": 1}
+    return node(op, (q(1, 2, 2, 3, type=x), w, b), q(1, 2, 2, 3, type=x), **window)
+
+
+def wide_layer(channels: int) -> Node:
+    w = tensor((channels, 1), "INT8", 0.1, data=np.ones(channels))
+    return node("FULLY_CONNECTED", (q(1, 1), w, None), q(1, channels))
+
+
+def grouped(outputs: int) -> Node:
+    w = tensor((outputs, 1, 1, 2), "INT8", 0.1, data=np.ones(2 * outputs))
+    window = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+    return node("CONV_2D", (q(1, 2, 2, 4), w, None), q(1, 2, 2, outputs), **window)
+
+
+def pooled(h: int, w: int, zero: int = 0) -> Node:
+    options = {"padding": "VALID", "filter_height": 1, "filter_width": 1, "stride_h": 1, "stride_w": 1}
+    return node("AVERAGE_POOL_2D", (q(1, h, w, 1),), q(1, h, w, 1, zero=zero), **options)
+
+
+def sliced(begin: int, ellipsis: int = 0, shrink: int = 1) -> Node:
+    x, one = tensor((4, 5)), [1, 1]
+    at = (constant([begin, 0]), constant([begin + 1, 1]), constant(one))
+    kept = (1, 1) if not shrink else (1,)
+    y = tensor((4, 1) if ellipsis == 1 else (4, 5) if ellipsis else kept)
+    masks = {"begin_mask": 0, "end_mask": 0, "new_axis_mask": 0}
+    return node("STRIDED_SLICE", (x, *at), y, ellipsis_mask=ellipsis, shrink_axis_mask=shrink, **masks)
+
+
+def svdf(state: int) -> Node:
+    memory = Tensor("state", "FLOAT32", (1, state), None, None, variable=True)
+    parts = (tensor((1, 3)), tensor((4, 3), data=np.ones(12)), tensor((4, 5), data=np.ones(20)), None, memory)
+    return node("SVDF", parts, tensor((1, 2)), rank=2)
+
+
+def resized(**options: bool) -> Node:
+    return node("RESIZE_BILINEAR", (tensor((1, 2, 2, 1)), constant([4, 4])), tensor((1, 4, 4, 1)), **options)
+
+
+def split(count: int) -> Node:
+    return node("SPLIT", (constant(0), tensor((6,))), (tensor((6 // count,)),) * count, num_splits=count)
+
+
+def ending(op: str, scale: float, zero: int, depth: int = 4, x_scale: float = 0.1) -> Node:
+    """An operator with an output of one quantisation only."""
+    return node(op, (q(2, depth, scale=x_scale),), q(2, depth, scale=scale, zero=zero))
+
+
+def layers() -> Iterator[Refusal]:
+    good, deep = layer(), layer("DEPTHWISE_CONV_2D", bias_type="INT64", x="INT16")
+    yield "zero points of weights", layer("DEPTHWISE_CONV_2D"), layer("DEPTHWISE_CONV_2D", zeros=1), ModelError, "zero"
+    yield "scales of channels", layer(scales=3), layer(scales=2), ModelError, "2 scales for 3 output channels"
+    yield "long bias", good, layer(bias=4), ModelError, "must have 3 elements"
+    yield "short bias", good, layer(bias=2), ModelError, "must have 3 elements"
+    narrow = layer("DEPTHWISE_CONV_2D", bias_type="INT32", x="INT16")
+    yield "16x8 bias", deep, narrow, UnsupportedOperatorError, "INT64"
+    yield "channels", wide_layer(1 << 10), wide_layer((1 << 20) + 1), UnsupportedOperatorError, "split it"
+    yield "groups", grouped(4), grouped(3), ModelError, "do not divide into 2 groups"
+
+
+def pictures() -> Iterator[Refusal]:
+    yield "pooling's zero point", pooled(2, 2), pooled(2, 2, zero=1), UnsupportedOperatorError, "same quantisation"
+    large = pooled(1 << 12, (1 << 11) + 1)
+    yield "pooling's window", pooled(1 << 12, 1 << 11), large, UnsupportedOperatorError, "may not fit int32"
+    both = resized(align_corners=True, half_pixel_centers=True)
+    yield "resize", resized(align_corners=True), both, ModelError, "exclude each other"
+
+
+def moved() -> Iterator[Refusal]:
+    pair = (tensor((2, 3)), tensor((2, 4))), (tensor((2, 3)), tensor((3, 3)))
+    join = [node("CONCATENATION", xs, tensor((2, 7)), axis=1) for xs in pair]
+    yield "concatenation", *join, ModelError, "does not fit"
+    picked = [node("GATHER", (tensor((3, 2)), constant([i])), tensor((1, 2)), axis=0) for i in (2, 3)]
+    yield "gather", *picked, ModelError, "numbers outside 0..2"
+    mirrored = [
+        node("MIRROR_PAD", (tensor((3,)), constant([[n, 0]])), tensor((3 + n,)), mode="REFLECT") for n in (2, 3)
+    ]
+    yield "mirror_pad", *mirrored, ModelError, "to mirror"
+    padded = [node("PAD", (tensor((3,)), constant([[n, 2]])), tensor((5 + n,))) for n in (0, -1)]
+    yield "pad", *padded, ModelError, "negative padding"
+    shaped = [node("RESHAPE", (tensor((2, 3)), constant([n])), tensor((n,))) for n in (6, 5)]
+    yield "reshape", *shaped, ModelError, "6 elements"
+    cut = [node("SLICE", (tensor((4,)), constant([at]), constant([2])), tensor((2,))) for at in (2, 3)]
+    yield "slice", *cut, ModelError, "not inside"
+    yield "split", split(3), split(4), ModelError, "4 equal parts"
+    yield "strided_slice", sliced(3), sliced(4), ModelError, "outside an axis of extent 4"
+    yield "ellipses", sliced(0, 1, 0), sliced(0, 3, 0), ModelError, "more than one ellipsis"
+
+
+def ends() -> Iterator[Refusal]:
+    softmax = ending("SOFTMAX", 1 / 256, -128), ending("SOFTMAX", 1 / 256, -127)
+    yield "softmax", *softmax, UnsupportedOperatorError, "zero point -128"
+    rows = [ending("LOG_SOFTMAX", 16 / 256, 127, depth) for depth in (4095, 4096)]
+    yield "log_softmax", *rows, UnsupportedOperatorError, "last dimension"
+    most = (2**31 - 1) // 255**2
+    squares = [ending("L2_NORMALIZATION", 1 / 128, 0, depth) for depth in (most, most + 1)]
+    yield "l2_normalization", *squares, UnsupportedOperatorError, "squares"
+    divided = [node("DIV", (q(4), q(4, scale=s)), q(4, scale=s)) for s in (1e-3, 1e-5)]
+    yield "div", *divided, UnsupportedOperatorError, "too small"
+    yield "svdf", svdf(20), svdf(21), ModelError, "must have 20 elements"
+
+
+REFUSALS = [*layers(), *pictures(), *moved(), *ends()]
+
+
+@pytest.mark.parametrize(("good", "bad", "error", "said"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])
+def test_refused(good: Node, bad: Node, error: type[TwinferError], said: str) -> None:
+    assert infer_node(good) == [t.shape for t in good.outputs]
+    with pytest.raises(error, match=said):
+        infer_node(bad)
+
+
+def test_zero_points_that_differ_in_weights_of_run_time() -> None:
+    """One zero point serves; the kernel has no more."""
+
+    def given(zeros: list[int]) -> Any:
+        w = tensor((3, 4), "INT8", [0.1] * 3, zeros)
+        made = node("FULLY_CONNECTED", (q(2, 4), w, None), q(2, 3))
+        return operators()[made.op].lower(made, GENERIC)
+
+    assert given([5, 5, 5]).params["w_zero"] == 5
+    with pytest.raises(ModelError, match="different zero points"):
+        given([5, 5, 6])

@@ -1,0 +1,197 @@
+"""The edges of integer arithmetic that the operators' cases do not reach: all pairs, all shifts, sums of 2^31."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import graph_of, interpreted, numpy_outputs, with_common_instances
+
+from twinfer import kernels_c
+from twinfer.aot.emit import emit
+from twinfer.aot.firmware import build
+from twinfer.aot.qemu import Job, run_jobs
+from twinfer.aot.targets import find
+from twinfer.bench.peers import open_peer
+from twinfer.converter.write import write
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.ops._plane import plane
+from twinfer.runtime.ops._requantize import Channels
+from twinfer.runtime.ops.lstm import CELL, GATES, HIDDEN
+from twinfer.runtime.plan import make_plan
+from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS
+
+EVERY = np.arange(-128, 128, dtype=np.int8)
+
+
+def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = TARGETS) -> Array:
+    """The node gives numpy's integers on every target, and on the host at every level; these."""
+    graph = graph_of(node)
+    (want,) = numpy_outputs(Case(node), graph, values)
+    for target in targets:
+        for level in range(kernels_c.lib.tw_level() + 1) if target is HOST else [0]:
+            (got,) = interpreted(graph, values, target, level)
+            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, level {level}")
+    return want
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB"])
+@pytest.mark.parametrize(
+    ("a", "b", "y"),
+    [((0.05, 3), (0.05, -7), (0.1, 1)), ((0.031, -128), (0.77, 127), (0.4, 0)), ((1.9, 5), (0.0007, 4), (1.1, -9))],
+)
+def test_every_pair_of_a_sum(op: str, a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -> None:
+    first, second = (tensor((256, 256), "INT8", *quant) for quant in (a, b))
+    node = Node(op, (first, second), (tensor((256, 256), "INT8", *y),), {"fused_activation_function": "NONE"})
+    assert_exact(node, [np.repeat(EVERY, 256).reshape(256, 256), np.tile(EVERY, (256, 1))])
+
+
+def test_a_step_that_no_plane_has() -> None:
+    """One pair in the middle lies a step above all others."""
+    exact = np.zeros((256, 256), np.int64)
+    assert plane(exact, 0.0, 0.0) is not None
+    exact[128, 128] = 1
+    assert plane(exact, 0.0, 0.0) is None
+
+
+def test_ends_of_sums() -> None:
+    w = np.array([[127, -128, 0], [5, 6, -7]], np.int8)
+    ones = np.ones(2, np.int32)
+    c = Channels(w, np.array([9, -1000], np.int32), ones, ones.astype(np.int8), 0, -128, 127)
+    corners = np.stack(np.meshgrid(*[[-128, 127]] * 3), -1).reshape(-1, 3)
+    sums = corners @ w.astype(np.int64).T + [9, -1000]
+    assert [end.tolist() for end in c.ends()] == [sums.min(0).tolist(), sums.max(0).tolist()]
+
+
+SHIFTED = np.array([[-128] * 4, [127] * 4, [3, -4, 5, 0]], np.int8)
+
+
+def shifted(shift: int, zero: int) -> Node:
+    """A layer with a multiplier of 0.75 * 2^shift over a bias that makes outputs of all sizes."""
+    w = tensor((8, 4), "INT8", 1.0, data=np.tile([1, -1, 127, -128], (8, 1)))
+    reach = min(2.0**30, 128 / 0.75 * 2.0**-shift)
+    bias = tensor((8,), "INT32", 1.0, data=np.linspace(-reach, reach, 8))
+    y = tensor((3, 8), "INT8", 2.0**-shift / 0.75, zero)
+    return Node("FULLY_CONNECTED", (tensor((3, 4), "INT8", 1.0, 5), w, bias), (y,), {})
+
+
+@pytest.mark.parametrize("zero", [-128, 127])
+@pytest.mark.parametrize("shift", range(-31, 9))
+def test_every_shift(shift: int, zero: int) -> None:
+    assert_exact(shifted(shift, zero), [SHIFTED])
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_shifts_on_a_core(core: str) -> None:
+    """As test_every_shift, by the core's own instructions."""
+    nodes = [shifted(shift, zero) for shift in range(-24, 1, 3) for zero in (-128, 127)]
+    graphs = [graph_of(node) for node in nodes]
+    projects = [
+        emit(make_plan(graph, find(core).target), f"s{i}", mode="interpreted") for i, graph in enumerate(graphs)
+    ]
+    jobs = [Job([SHIFTED], i) for i in range(len(projects))]
+    results = run_jobs(build(with_common_instances(projects), find(core)), jobs, count=False)
+    for node, graph, result in zip(nodes, graphs, results, strict=True):
+        (want,) = numpy_outputs(Case(node), graph, [SHIFTED])
+        np.testing.assert_array_equal(result.outputs[0], want, err_msg=str(node))
+
+
+def test_multipliers_beside_a_bias_of_run_time() -> None:
+    """The kernel that folds nothing takes each channel's own multiplier."""
+    w = tensor((4, 3), "INT8", [0.01, 0.1, 1.0, 5.0], data=np.arange(-6, 6))
+    node = Node(
+        "FULLY_CONNECTED",
+        (tensor((2, 3), "INT8", 0.1, 3), w, tensor((4,), "INT32", 1.0)),
+        (tensor((2, 4), "INT8", 0.7, -5),),
+        {},
+    )
+    assert_exact(node, [np.array([[1, -128, 127], [9, 8, 7]], np.int8), np.array([5, -60, 700, 1], np.int32)])
+
+
+def test_what_a_softmax_leaves_out() -> None:
+    """Thousands of shares, each of less than a step of the sum, are taken where they round up to one."""
+    x = np.full((3, 5000), -35, np.int8)
+    x[:, 0] = (100, 97, 120)
+    y = tensor(x.shape, "INT8", 1 / 256, -128)
+    node = Node("SOFTMAX", (tensor(x.shape, "INT8", 0.1),), (y,), {"beta": 1.0})
+    want = assert_exact(node, [x])
+    (peer,) = open_peer("tflm", write(graph_of(node)), 1)([x])
+    np.testing.assert_array_equal(want, peer)
+
+
+def test_halves_of_an_output_gate() -> None:
+    """An LSTM whose cells are full shows its output gates: sigmoids that lie between two steps, to one of 15 bits."""
+    units, sums = 20, -512 * np.arange(45, 65)
+    inputs: list[Any] = [None] * 24
+    inputs[0] = tensor((1, 12, 1), "INT8", 2.0**-6)
+    for (w, r, b), bias in zip(GATES, (32767, 32767, 32767, sums), strict=True):
+        inputs[w], inputs[r] = (tensor((units, n), "INT8", 2.0**-6, data=np.zeros((units, n))) for n in (1, units))
+        inputs[b] = tensor((units,), "INT32", 2.0**-12, data=np.broadcast_to(bias, units))
+    inputs[HIDDEN] = replace(tensor((1, units), "INT8", 2.0**-15, name="h"), variable=True)
+    inputs[CELL] = replace(tensor((1, units), "INT16", 2.0**-12, name="c"), variable=True)
+    options = {"fused_activation_function": "TANH", "cell_clip": 0.0, "proj_clip": 0.0}
+    y = tensor((1, 12, units), "INT8", 2.0**-15)
+    want = assert_exact(
+        Node("UNIDIRECTIONAL_SEQUENCE_LSTM", tuple(inputs), (y,), options), [np.zeros((1, 12, 1), np.int8)]
+    )
+    last = want[0, -1]
+    assert last.min() > 0
+    assert last.max() < 127
+
+
+def wide_sum(w: Sequence[int], bias: int, scale: float) -> tuple[Node, Array]:
+    """One output of int16 over inputs that are all -32768."""
+    weights = tensor((1, len(w)), "INT8", 1.0, data=np.array([w]))
+    b = tensor((1,), "INT64", 1.0, data=np.array([bias]))
+    y = tensor((1, 1), "INT16", scale)
+    node = Node("FULLY_CONNECTED", (tensor((1, len(w)), "INT16", 1.0), weights, b), (y,), {})
+    return node, np.full((1, len(w)), -32768, np.int16)
+
+
+@pytest.mark.parametrize(
+    ("w", "bias", "want"),
+    [
+        ([-127] * 516 + [-3], 1 << 15, 32767),
+        ([-127] * 516 + [-3], 0, 32767),
+        ([127] * 516 + [3], -(1 << 15), -32768),
+        ([-127] * 3000, 0, 32767),
+        ([-127] * 1000 + [127] * 1000, 0, 0),
+        ([-127] * 1000 + [127] * 999, 0, 508),
+    ],
+)
+def test_int16_sums_at_the_end_of_int32(w: list[int], bias: int, want: int) -> None:
+    """|bias| + 2^15 * |w| is 2^31, less, or more, for some of the sum or for all of it."""
+    node, x = wide_sum(w, bias, 2.0**13)
+    assert assert_exact(node, [x]).item() == want
+
+
+@pytest.mark.parametrize("op", ["LOGISTIC", "TANH"])
+@pytest.mark.parametrize("scale", [14.9, 15.1, 100.0])
+def test_scales_that_leave_nothing_inside(op: str, scale: float) -> None:
+    """Above 15 not even 0 lies inside of what TFLM computes."""
+    y = tensor((256,), "INT8", *((1 / 256, -128) if op == "LOGISTIC" else (1 / 128, 0)))
+    node = Node(op, (tensor((256,), "INT8", scale, 7),), (y,), {})
+    want = assert_exact(node, [EVERY])
+    (peer,) = open_peer("tflm", write(graph_of(node)), 1)([EVERY])
+    np.testing.assert_array_equal(want, peer)
+
+
+@pytest.mark.parametrize("target", [DSP, GENERIC], ids=lambda target: target.name)
+def test_decoders_tables_have_room(target: Any) -> None:
+    """Two layers of 4 and of 16 values, decoded at the start: one room serves both tables of pairs."""
+    x, graphs = tensor((1, 64), "INT8", 0.1), []
+    for values in (4, 16):
+        w = tensor((32, 64), "INT8", 0.1, data=np.resize(np.arange(values), (32, 64)))
+        graphs.append(Node("FULLY_CONNECTED", (x, w, None), (tensor((1, 32), "INT8", 1.0),), {}))
+    outputs = tuple(node.output for node in graphs)
+    tensors = (x, *(node.input(1) for node in graphs), *outputs)
+    plan = make_plan(Graph("g", tensors, tuple(graphs), (x,), outputs), target.storing("lut", "start"))
+    tables = [step.call for step in plan.start if step.call.kernel == "tw_decode_lut_pairs"]
+    assert [int(call.params["count"]) for call in tables] == [4, 16]  # type: ignore[arg-type]
+    for call in tables:
+        assert call.outputs[0].nbytes >= 2 * int(call.params["count"]) ** 2  # type: ignore[arg-type]
