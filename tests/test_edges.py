@@ -16,7 +16,6 @@ from twinfer.aot.firmware import build
 from twinfer.aot.qemu import Job, run_jobs
 from twinfer.aot.targets import find
 from twinfer.bench.peers import open_peer
-from twinfer.converter.write import write
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.ops._plane import plane
@@ -24,6 +23,7 @@ from twinfer.runtime.ops._requantize import Channels
 from twinfer.runtime.ops.lstm import CELL, GATES, HIDDEN
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS
+from twinfer.runtime.tflite_write import write
 
 EVERY = np.arange(-128, 128, dtype=np.int8)
 

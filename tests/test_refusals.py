@@ -7,12 +7,12 @@ import pytest
 from cases import graph_of, interpreted
 
 from twinfer.bench.peers import open_peer
-from twinfer.converter.write import write
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.shapes import infer_node
 from twinfer.runtime.target import HOST
+from twinfer.runtime.tflite_write import write
 
 
 def softmax(scale: float, beta: float = 1.0, type: str = "INT16") -> Node:

@@ -20,8 +20,8 @@ from twinfer.converter.build import Builder
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Trial
-from twinfer.converter.write import write
 from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.tflite_write import write
 from twinfer.search_html import search_html
 from twinfer.targets import judged
 
