@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from twinfer import arrays, show
+from twinfer.aot.compiled import CompiledModel
 from twinfer.aot.emit import emit
 from twinfer.arena_map import ArenaMap
 from twinfer.bench import compare as comparing
@@ -29,6 +30,7 @@ from twinfer.bench.verify import Difference, Line, Proof
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.matrix import findings, matrix
+from twinfer.runtime import session as sessions
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.session import Session
@@ -162,6 +164,33 @@ def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:
     assert "dispatch_us" not in compiled
     assert [[layer["min_us"] for layer in row["layers"]] for row in rows] == [[1.0, 0.2]] * 2, "the shortest"
     assert [layer["macs"] for layer in compiled["layers"]] == [32, 0]
+
+
+class SecondWrong(CompiledModel):
+    """Right the first time it runs, and never again."""
+
+    runs = 0
+
+    def invoke(self) -> None:
+        super().invoke()
+        self.runs += 1
+        if self.runs > 1:
+            self.session.view(self.plan.graph.outputs[0])[...] += 1
+
+
+def test_a_second_inference_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "CompiledModel", SecondWrong)
+    compiled = compare(Source("dense", dense()), Options(rounds=1))[1]
+    assert compiled["same_bits"] is False
+    assert compiled["max_difference"] == pytest.approx(1)
+
+
+def test_what_the_clock_costs_is_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(make_plan(dense()))
+    monkeypatch.setattr(sessions, "_clock_ns", lambda: 10**12)
+    assert session.profile(2) == [0, 0], "never less than nothing"
+    monkeypatch.setattr(sessions, "_clock_ns", lambda: -(10**12))
+    assert all(ns > 10**12 for ns in session.profile(2))
 
 
 def test_tables_of_bench(rows: list[dict[str, Any]]) -> None:
@@ -333,6 +362,20 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
     assert f"compiled differs first in {first.outputs[0]} made by {first}, element [0, 3] of sample 2" in lines[3]
     assert lines[3].endswith("interpreted 1, compiled 2; largest difference 1.5")
     assert len(lines) == 4
+    del close.lines[0].found["compiled"]
+    close.lines[1].found["compiled"] = None
+    assert cells(next(matrix([close, wrong], engines)))[0][3] == "=", "what one tensor lacks, another may have"
+
+
+@pytest.mark.parametrize(("within", "told"), [(True, 0), (False, 1)])
+def test_what_does_not_count_is_told_where_it_is_far(within: bool, told: int) -> None:
+    """LiteRT's reference kernels, where TFLM agrees."""
+    graph = dense()
+    found = {"tflm": None, "litert-ref": Difference(0, (0, 1), 1.0, 2.0, 1.0, within)}
+    alone = Proof("m", graph, [Line(graph.outputs[0], graph.nodes[1], found)], 1)
+    lines = [str(text) for text in findings([alone])]
+    assert lines[0] == "m: proven on one sample"
+    assert [line.startswith("m: not counted, since tflite-micro agrees: LiteRT") for line in lines[1:]] == [True] * told
 
 
 # -- compile, convert --------------------------------------------------------------------------------------------------
