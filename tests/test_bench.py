@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from twinfer.aot.compiled import CompiledModel
 from twinfer.bench import compare as comparing
 from twinfer.bench import peers
 from twinfer.bench.compare import Options, compare, max_difference, same_bits
@@ -19,6 +20,7 @@ from twinfer.bench.peers import installed, isolated, open_peer
 from twinfer.bench.report import document, number, tables, variant
 from twinfer.bench.source import Source, load
 from twinfer.converter.build import Builder
+from twinfer.runtime import session as sessions
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan
@@ -206,11 +208,46 @@ def test_sources(tmp_path: Any) -> None:
             load(wrong)
 
 
+def heavy_and_light() -> Graph:
+    """float [1, 512] -> dense [1, 512], 262,144 MACs -> relu."""
+    b = Builder("heavy")
+    x = b.input("x", "FLOAT32", (1, 512))
+    return b.graph(
+        [b.op("RELU", [b.op("FULLY_CONNECTED", [x, np.ones((512, 512), np.float32), None], shape=(1, 512))])]
+    )
+
+
 def test_profile_times_every_step() -> None:
+    heavy, light = Session(make_plan(heavy_and_light())).profile(50)
+    assert 10 * light < heavy < 10**8
+    assert heavy > 5_000, "262,144 multiply-accumulates in 5 us would be 52 a nanosecond"
+
+
+def test_profile_takes_off_what_the_clock_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(make_plan(tiny()))
-    ns = session.profile(20)
-    assert len(ns) == 2
-    assert all(0 <= t < 10**6 for t in ns)
+    monkeypatch.setattr(sessions, "_clock_ns", lambda: 10**12)
+    assert session.profile(2) == [0, 0], "never less than nothing"
+    monkeypatch.setattr(sessions, "_clock_ns", lambda: -(10**12))
+    assert all(ns > 10**12 for ns in session.profile(2))
+
+
+class SecondWrong(CompiledModel):
+    """Right the first time it runs, and never again."""
+
+    runs = 0
+
+    def invoke(self) -> None:
+        super().invoke()
+        self.runs += 1
+        if self.runs > 1:
+            self.session.view(self.plan.graph.outputs[0])[...] += 1
+
+
+def test_a_second_inference_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "CompiledModel", SecondWrong)
+    compiled = compare(Source("tiny", tiny()), Options(rounds=1))[1]
+    assert compiled["same_bits"] is False
+    assert compiled["max_difference"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("peer", ["tflm", "litert", "litert-ref"])

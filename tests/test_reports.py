@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 
 from twinfer import arrays, show
-from twinfer.aot.compiled import CompiledModel
 from twinfer.aot.emit import emit
 from twinfer.arena_map import ArenaMap
 from twinfer.bench import compare as comparing
@@ -30,7 +29,6 @@ from twinfer.bench.verify import Difference, Line, Proof
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.matrix import findings, matrix
-from twinfer.runtime import session as sessions
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.session import Session
@@ -164,33 +162,6 @@ def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:
     assert "dispatch_us" not in compiled
     assert [[layer["min_us"] for layer in row["layers"]] for row in rows] == [[1.0, 0.2]] * 2, "the shortest"
     assert [layer["macs"] for layer in compiled["layers"]] == [32, 0]
-
-
-class SecondWrong(CompiledModel):
-    """Right the first time it runs, and never again."""
-
-    runs = 0
-
-    def invoke(self) -> None:
-        super().invoke()
-        self.runs += 1
-        if self.runs > 1:
-            self.session.view(self.plan.graph.outputs[0])[...] += 1
-
-
-def test_a_second_inference_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "CompiledModel", SecondWrong)
-    compiled = compare(Source("dense", dense()), Options(rounds=1))[1]
-    assert compiled["same_bits"] is False
-    assert compiled["max_difference"] == pytest.approx(1)
-
-
-def test_what_the_clock_costs_is_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Session(make_plan(dense()))
-    monkeypatch.setattr(sessions, "_clock_ns", lambda: 10**12)
-    assert session.profile(2) == [0, 0], "never less than nothing"
-    monkeypatch.setattr(sessions, "_clock_ns", lambda: -(10**12))
-    assert all(ns > 10**12 for ns in session.profile(2))
 
 
 def test_tables_of_bench(rows: list[dict[str, Any]]) -> None:
