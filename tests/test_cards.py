@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ import tiny
 
 from twinfer.aot import firmware
 from twinfer.aot.emit import emit
+from twinfer.aot.qemu import LOOP, Job, _counts
+from twinfer.aot.quantization import quantized
 from twinfer.aot.targets import find, names
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.op import tensor
 
 M4 = find("cortex-m4")
 
@@ -57,3 +61,32 @@ def test_numbers_of_32_bits(value: int, good: bool, tmp_path: Path) -> None:
     else:
         with pytest.raises(InvalidArgumentError, match="ram_bytes should be a number"):
             find(path)
+
+
+def test_counts_are_beyond_an_empty_call_which_is_one_instruction() -> None:
+    """The first intervals are an empty run, an empty step and the loop; what is painted is not counted."""
+    project = SimpleNamespace(layers=("a", "b"))
+    machine: Any = SimpleNamespace(projects=[project])
+    jobs = [Job([]), Job([], paint=True), Job([], by_step=True)]
+    for scale in (1, 2):
+        gauges = [5 * scale, 7 * scale, (5 + LOOP - 1) * scale]
+        intervals = [*gauges, 105 * scale, 57 * scale, 7 * scale]
+        assert _counts(machine, jobs, intervals) == [(101,), (), (51, 1)]
+    with pytest.raises(ToolError, match="for a loop of 2,000,002"):
+        _counts(machine, [], [5, 7, LOOP + 5])
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "zero", "good"),
+    [
+        ("INT8", 0.5, -128, True),
+        ("UINT8", 0.5, 255, True),
+        ("INT16", 0.5, 0, True),
+        ("INT32", 0.5, 0, False),
+        ("INT8", 0.5, 128, False),
+        ("UINT8", 0.5, -1, False),
+        ("FLOAT32", None, 0, False),
+    ],
+)
+def test_which_values_the_header_converts(kind: str, scale: float | None, zero: int, good: bool) -> None:
+    assert quantized(tensor((1, 4), kind, scale, zero)) is good
