@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from cases import (
     ALLOWED_SYMBOLS,
@@ -33,7 +32,6 @@ from twinfer.aot.host import (
 )
 from twinfer.aot.library import library_sources
 from twinfer.aot.tools import run_tool, write_files
-from twinfer.converter.build import Builder
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
@@ -48,21 +46,6 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Libraries are kept in build/, found again by content: unchanged operators are not built twice."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path(__file__).resolve().parents[1] / "build" / "cache"))
-
-
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_without_outputs_or_without_inputs(compiler: str) -> None:
-    """What copies is there if there is anything to copy, and only then: an unused function is a warning."""
-    plans = {}
-    for name in ("both", "input", "output", "neither"):
-        b = Builder(name)
-        x = b.input("x", "FLOAT32", (1, 3)) if name in ("both", "input") else b.constant(np.ones((1, 3), np.float32))
-        y = b.op("RELU", [x])
-        plans[name] = make_plan(b.graph([y] if name in ("both", "output") else []))
-    engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
-    for name, engine in engines.items():
-        engine.run()
-        assert ("_copy(void" in emit(plans[name], name).code[f"{name}.c"]) == (name != "neither")
 
 
 def models(op: str, *targets: Target) -> Iterator[tuple[str, Graph, list[Any], Plan]]:

@@ -7,16 +7,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny
+from test_compiled import WARNINGS
 
 from twinfer.aot import host, tools
 from twinfer.aot.compiled import compile
+from twinfer.aot.emit import emit
 from twinfer.aot.host import FLAGS, build, compile_plans, find_compiler
 from twinfer.aot.tools import cache_folder
+from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.interpreter import Interpreter
-from twinfer.runtime.plan import random_inputs
+from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.session import Session
 
 BUILD_TINY = "import tiny; from twinfer.aot.host import compile_plans; compile_plans({'m': tiny.dense()})['m'].run()"
@@ -120,3 +124,18 @@ def test_compile_is_the_interpreter() -> None:
     assert outputs[0] == outputs[1]
     with pytest.raises(InvalidArgumentError, match="cortex-m4"):
         compile(graph, target="cortex-m4")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_without_outputs_or_without_inputs(compiler: str) -> None:
+    """What copies is there if there is anything to copy, and only then: an unused function is a warning."""
+    plans = {}
+    for name in ("both", "input", "output", "neither"):
+        b = Builder(name)
+        x = b.input("x", "FLOAT32", (1, 3)) if name in ("both", "input") else b.constant(np.ones((1, 3), np.float32))
+        y = b.op("RELU", [x])
+        plans[name] = make_plan(b.graph([y] if name in ("both", "output") else []))
+    engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
+    for name, engine in engines.items():
+        engine.run()
+        assert ("_copy(void" in emit(plans[name], name).code[f"{name}.c"]) == (name != "neither")

@@ -365,7 +365,7 @@ def test_seeds_of_run(tmp_path: Path) -> None:
         ("search net.onnx --data d --max-loss 0.1 --shape x", "NAME=1,28,28,1"),
         ("convert net.onnx -o o.tflite --shape =x,1", "NAME=1,28,28,1"),
         ("convert net.onnx -o o.tflite --passes none,x", "there is no 'none'"),
-        ("convert net.onnx -o o.tflite --dump net.onnx", "is no folder"),
+        ("convert net.onnx -o o.tflite --dump net.onnx", "folder"),
         ("convert net.onnx -o o.tflite --report", "give one of them"),
         ("bench digits_int8 --against tflm,litert", "litert is not installed"),
         ("bench digits_int8 --target cortex-m4 --optimize speed,fast", "cannot optimize for 'fast'"),
