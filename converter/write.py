@@ -13,9 +13,9 @@ import numpy as np
 from twinfer.converter.encode import encode
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
+from twinfer.runtime.files import is_stream, need_path, write_whole
 from twinfer.runtime.flatbuffer import Damage, Values, at
-from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, walk
-from twinfer.runtime.outputs import is_stream, write_whole
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, need_graph, walk
 
 #: The format's offsets have 32 bits, flatbuffers stops at 31.
 MAX_BYTES = (1 << 31) - (1 << 20)
@@ -27,6 +27,7 @@ def write(graph: Graph) -> bytes:
     Raises ModelError, with the place, if the graph contradicts itself, a value or option does not fit its type, or the
     constants pass 2 GiB.
     """
+    need_graph(graph)
     for subgraph in walk(graph):
         check(subgraph)
     try:
@@ -36,7 +37,7 @@ def write(graph: Graph) -> bytes:
 
 
 def write_file(graph: Graph, path: str | os.PathLike[str]) -> None:
-    """Writes the graph's .tflite file whole or not at all (``runtime.outputs.write_whole``).
+    """Writes the graph's .tflite file whole or not at all (``runtime.files.write_whole``).
 
     ModelError as ``write``; InvalidArgumentError if the path cannot be written, or ends in another suffix.
     """
@@ -47,6 +48,7 @@ def write_file(graph: Graph, path: str | os.PathLike[str]) -> None:
 
 def check_suffix(path: str | os.PathLike[str]) -> None:
     """InvalidArgumentError for the name of another kind of file; one without a suffix will do."""
+    need_path(path)
     file = Path(path)
     if file.suffix.lower() not in ("", ".tflite") and not is_stream(path):
         raise InvalidArgumentError(f"{file}: a .tflite file is written: call it {file.with_suffix('.tflite')}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.errors import ModelError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError
 
 #: TFLite tensor type -> numpy dtype that holds one element. Types without one (STRING, RESOURCE, VARIANT) are absent;
 #: the types of ``PACKED_BITS`` are kept as their raw bytes in ``Tensor.data``.
@@ -226,6 +226,12 @@ def walk(graph: Graph) -> Iterator[Graph]:
     """The main subgraph, then the others, in index order."""
     yield graph
     yield from graph.subgraphs
+
+
+def need_graph(given: object) -> None:
+    """InvalidArgumentError for anything but a Graph, with how to come by one."""
+    if not isinstance(given, Graph):
+        raise InvalidArgumentError(f"a Graph is needed, no {type(given).__name__}: twinfer.read_file(path) gives one")
 
 
 def check(graph: Graph) -> None:

@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -356,13 +358,26 @@ def test_nobody_reads_on() -> None:
         assert process.stderr.read() == b""
 
 
+def heed_ctrl_c() -> None:
+    """For a child's start: under nohup it is ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture
+def ctrl_c_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_ignored")
 def test_interrupted() -> None:
     command = [sys.executable, "-m", "twinfer", "bench", "digits_int8", "--against", "none", "--seconds", "100"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        try:
-            process.wait(4)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c) as process:
+        until = time.monotonic() + 120
+        while "_ffi" not in Path(f"/proc/{process.pid}/maps").read_text() and time.monotonic() < until:
+            time.sleep(0.1)  # the command is at work as soon as it has loaded the kernels
+        process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()

@@ -19,17 +19,17 @@ from twinfer.runtime.printable import printable
 EXIT_DIFFERS, EXIT_USAGE, EXIT_INTERRUPT, EXIT_PIPE = 1, 2, 130, 141
 
 _GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
-_TARGET = "host, cortex-m4, … or a .toml file that describes a board"
+_TARGET = "host, cortex-m4 (or m4), … or a .toml file that describes a board"
 _OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
 _MODEL = "a .tflite file, or the name of a built-in model"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    from twinfer.terminal import plain_where_needed
-
-    plain_where_needed()
     try:
+        from twinfer.terminal import plain_where_needed
+
+        plain_where_needed()
         arguments = parser().parse_args(argv)
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -47,18 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    _note(message)
+    from twinfer.terminal import note
+
+    note(message)
     return EXIT_USAGE
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    _note(f"warning: {message}")
+    from twinfer.terminal import note
 
-
-def _note(message: str) -> None:
-    from twinfer.terminal import say
-
-    say(f"twinfer: {message}", error=True)
+    note(f"warning: {message}")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -106,6 +104,13 @@ def _command(
     return made
 
 
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is below 0")
+    return value
+
+
 def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     def check(text: str) -> Any:
         value = kind(text)
@@ -143,7 +148,7 @@ def _add_bench(commands: Any) -> None:
     command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
     command.add_argument("--seconds", type=_positive(float), default=1.0, help="time for each model (default: 1)")
     command.add_argument("--runs", type=_positive(int), metavar="N", help="rounds for each model, instead of --seconds")
-    command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+    command.add_argument("--seed", type=_natural, default=0, help="seed of the inputs (default: 0)")
     command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
     about = "write a page to FILE that shows microcontrollers beside TFLM, where its figures are known"
     command.add_argument("--html", metavar="FILE", help=about)
@@ -154,7 +159,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.embedded_report import embedded_tables
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
-    from twinfer.runtime.outputs import check_places, write_text
+    from twinfer.runtime.files import check_places, write_text
     from twinfer.targets import benches, judged
     from twinfer.terminal import console, progress, show
 
@@ -199,7 +204,7 @@ def _write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        from twinfer.runtime.outputs import write_text
+        from twinfer.runtime.files import write_text
 
         write_text(path, text)
 
@@ -209,18 +214,22 @@ def _write_json(path: str, value: Any) -> None:
 
 def _add_inspect(commands: Any) -> None:
     about = "show a model: operators, shapes, quantisation, sizes, and a map of its arena"
-    command = _command(commands, inspect, about, "kws_int8", "model.tflite --json")
+    command = _command(commands, inspect, about, "kws_int8", "model.tflite --target cortex-m4 --json")
     command.add_argument("model", metavar="MODEL", help=_MODEL)
+    about = f"what to plan for: generic (any 32-bit machine), {_TARGET} (default: host)"
+    command.add_argument("--target", default="host", help=about)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def inspect(arguments: argparse.Namespace) -> int:
     from twinfer.bench.source import load
     from twinfer.show import describe, planned, render
+    from twinfer.targets import machine
     from twinfer.terminal import console, show
 
+    target, _ = machine(arguments.target)
     source = load(arguments.model)
-    plan, reason = planned(source)
+    plan, reason = planned(source, target)
     if arguments.json:
         _write_json("-", describe(source.name, source.graph, plan, reason))
         return 0
@@ -245,7 +254,7 @@ def _add_run(commands: Any) -> None:
     command.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=about)
     about = "where to write: a .npy file for one output, in their order or by name; or a .npz file for all"
     command.add_argument("--output", action="append", default=[], metavar="[NAME=]FILE", help=about)
-    command.add_argument("--seed", type=int, default=0, help="seed for inputs that are not given (default: 0)")
+    command.add_argument("--seed", type=_natural, default=0, help="seed for inputs that are not given (default: 0)")
     command.add_argument(
         "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
     )
@@ -304,7 +313,7 @@ def _add_verify(commands: Any) -> None:
         "kws_int8 --target cortex-m4,cortex-m55",
     )
     command.add_argument("models", nargs="+", metavar="MODEL", help=_MODEL)
-    command.add_argument("--seed", type=int, default=0, help="seed of the first input (default: 0)")
+    command.add_argument("--seed", type=_natural, default=0, help="seed of the first input (default: 0)")
     command.add_argument(
         "--samples", type=_positive(int), default=1, metavar="K", help="inputs to compare on (default: 1)"
     )
@@ -378,21 +387,22 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.aot.literals import identifier
     from twinfer.aot.project import write_project
     from twinfer.bench.source import load
-    from twinfer.runtime.outputs import check_folder
+    from twinfer.cli_storage import unused_storage
+    from twinfer.runtime.files import check_folder
     from twinfer.runtime.plan import make_plan
-    from twinfer.runtime.target import GENERIC, HOST
-    from twinfer.targets import card
-    from twinfer.terminal import say
+    from twinfer.targets import machine
+    from twinfer.terminal import note, say
 
     check_folder(arguments.output, inputs=(arguments.model, arguments.target))
     source = load(arguments.model)
-    board = None if arguments.target == "generic" else card(arguments.target)
-    target = board.target if board else GENERIC if arguments.target == "generic" else HOST
+    target, board = machine(arguments.target)
     target = target.optimized(arguments.optimize).storing(arguments.weights, arguments.decode)
     plan = make_plan(source.graph, target)
     name = arguments.name or identifier(source.name)
     how = {"mode": arguments.mode, "guard": arguments.guard, "card": board}
     project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
+    for line in unused_storage(plan):
+        note(line)
     arena = f"arena {project.plan.arena_bytes:,} bytes (lower bound {plan.lower_bound_bytes:,})"
     stack = "" if project.stack_bytes is None else f", stack {project.stack_bytes:,} bytes at most"
     sizes = f"{len(project.layers)} layers, {project.constants.nbytes:,} constant bytes, {arena}{stack}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.outputs import is_stream
+from twinfer.runtime.files import is_stream
 
 #: What a line holds: the files it is about, how the search was set up, what was asked, and what came of it.
 _KEYS = ("model", "data", "search", "key", "value")
