@@ -28,7 +28,7 @@ def read(data: bytes | bytearray | memoryview, name: str = "model") -> Graph:
     kernel for are no damage: planning rejects them. Warns with ModelWarning about what it repairs.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise InvalidArgumentError(f"a model's content is the bytes of a file, no {type(data).__name__}")
+        raise InvalidArgumentError(f"a model's content is the bytes of a file, not {type(data).__name__}")
     try:
         view = memoryview(data).cast("B")
     except (TypeError, ValueError) as error:

@@ -105,7 +105,7 @@ def test_nothing_foreign_escapes(call: str, tmp_path: Path, monkeypatch: pytest.
         ("set_tensor, value", [[1], [1, 2]], "cannot set tensor 'input' .*: the value is no array"),
         ("set_tensor, value", Refuses(), "no array today"),
         ("signature runner", [[1], [1, 2]], "cannot set input 'input': the value is no array"),
-        ("model_content", np.zeros(3, np.uint8), "the bytes of a file, no ndarray"),
+        ("model_content", np.zeros(3, np.uint8), "the bytes of a file, not ndarray"),
         ("model_path", 1, "a path is a string, no int"),
         ("from_graph", "model.tflite", "a Graph is needed, no str: twinfer.read_file"),
         ("convert, cluster", "4", r"cluster cannot be of type str; it may be: int \| None"),
