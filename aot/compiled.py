@@ -50,7 +50,7 @@ def compile(
     UnsupportedOperatorError, ToolError as ``CompiledModel`` does, and InvalidArgumentError for a target other than
     "host": what this computer cannot run has to be written out.
     """
-    if target != "host":
+    if not isinstance(target, str) or target != "host":
         raise InvalidArgumentError(f"only target 'host' runs in this process, not {target!r}: write a C project")
     if isinstance(model, Graph):
         compiled = CompiledModel.from_graph(model)

@@ -19,9 +19,9 @@ from twinfer.aot.selftest import test_source, vectors
 from twinfer.aot.targets import Card
 from twinfer.aot.tools import write_files
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.files import check_folder, writing
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.outputs import check_folder, writing
 from twinfer.runtime.plan import Plan, random_inputs
 
 #: Lists what this tool wrote, so that a folder of somebody else's is never overwritten.

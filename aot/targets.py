@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.files import reading
 from twinfer.runtime.target import Target
 
 #: What stands beside the emitted code in a program for a board: start-up, harness, linker script, QEMU's plugin.
@@ -51,21 +53,34 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_builtin()))
 
 
-def find(target: str | os.PathLike[str]) -> Card:
+def find(target: str | os.PathLike[str], also: Sequence[str] = ()) -> Card:
     """The card of that name, or the one in that TOML file.
 
-    InvalidArgumentError if there is neither, or if the file says anything that a card does not know.
+    InvalidArgumentError if there is neither, or if the file says anything that a card does not know; ``also`` are
+    other names that the caller would have taken.
     """
-    if isinstance(target, str) and target in _builtin():
-        return _builtin()[target]
+    if isinstance(target, str) and spelled(target) in _builtin():
+        return _builtin()[spelled(target)]
     path = Path(target)
     if path.suffix != ".toml":
-        raise InvalidArgumentError(f"no target {str(target)!r}: name one of {', '.join(names())}, or a .toml file")
+        raise _unknown(str(target), (*also, *names()))
     own = _read(path)
     if len(own) != 1:
         raise InvalidArgumentError(f"{path} describes {len(own)} targets, it should be one")
     (name,) = own
     return _card(name, {**_tables(), **own}, str(path))
+
+
+def spelled(name: str) -> str:
+    """The usual name of a core: cortex-m4 for m4, cortex_m4, CortexM4; others as they are, in lower case."""
+    short = re.sub("[-_ ]", "", name.lower()).replace("+", "plus").removeprefix("cortex")
+    return f"cortex-{short}" if f"cortex-{short}" in _builtin() else name.lower()
+
+
+def _unknown(name: str, known: Sequence[str]) -> InvalidArgumentError:
+    near = get_close_matches(spelled(name), known, 1)
+    hint = f" Do you mean {near[0]}?" if near else ""
+    return InvalidArgumentError(f"no target {name!r}: name one of {', '.join(known)}, or a .toml file.{hint}")
 
 
 @cache
@@ -79,10 +94,8 @@ def _tables() -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
+    with reading(path, "a description of a board"):
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"{path}: {error}") from error
 
 
 def _card(name: str, tables: Mapping[str, Any], where: str) -> Card:

@@ -25,8 +25,8 @@ from twinfer.bench.kept import SEED, network
 from twinfer.bench.networks import NETWORKS
 from twinfer.bench.quantisers import BASELINE, ENGINES, Engine
 from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.files import write_text
 from twinfer.runtime.op import Array
-from twinfer.runtime.outputs import write_text
 
 #: Training samples that ranges are calibrated on.
 CALIBRATION = 200

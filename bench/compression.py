@@ -35,9 +35,9 @@ from twinfer.bench.quantisers import INPUT, run_twinfer
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
 from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.files import write_text
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.runtime.outputs import write_text
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.tflite_write import write
 

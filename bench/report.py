@@ -17,6 +17,8 @@ from rich.text import Text
 from twinfer import kernels_c
 from twinfer.bench import peers
 from twinfer.bench.compare import Row
+from twinfer.bench.grid import Grid
+from twinfer.runtime import isa
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import printable
 
@@ -44,7 +46,7 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
-        "isa": kernels_c.LEVELS[kernels_c.level()],
+        "isa": kernels_c.LEVELS[isa.level()],
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "compiler": _compiler(),
@@ -86,22 +88,6 @@ def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
 
 def models(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row["model"] for row in rows))
-
-
-def harmless(cell: RenderableType, keep: str = "") -> RenderableType:
-    """The cell with names out of models escaped; nothing in it is markup."""
-    if not isinstance(cell, str | Text):
-        return cell
-    text = cell if isinstance(cell, Text) else Text(cell)
-    plain = printable(str(cell), keep)
-    return text if plain == text.plain else Text(plain, style=text.style)
-
-
-class Grid(Table):
-    """A table whose cells cannot harm a terminal."""
-
-    def add_row(self, *cells: RenderableType | None, **how: Any) -> None:
-        super().add_row(*(cell if cell is None else harmless(cell) for cell in cells), **how)
 
 
 def table(title: str, *columns: str, gap: int = 2) -> Table:

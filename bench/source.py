@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,9 +48,13 @@ def load(model: str) -> Source:
     InvalidArgumentError if it is neither, ModelError if the file is damaged.
     """
     path = Path(model)
-    if path.suffix.lower() in TO_CONVERT and path.exists():
+    if path.suffix.lower() in TO_CONVERT and os.path.exists(path):
         raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")
-    if path.exists() or path.suffix or len(path.parts) > 1:
+    if os.path.exists(path) and path.suffix.lower() != ".tflite":
+        from twinfer.converter.source import check_kind
+
+        check_kind(path)
+    if os.path.exists(path) or path.suffix or len(path.parts) > 1:
         return Source(path.stem, read_file(path), path)
     from twinfer.bench.models import builtin
 

@@ -6,7 +6,9 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, Unpack
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
 
 from twinfer.converter.affine import fed
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
@@ -22,9 +24,9 @@ from twinfer.converter.samples import Samples, need_to_last, samples_of
 from twinfer.converter.source import Shapes, Source, read_source
 from twinfer.converter.versions import with_versions
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
+from twinfer.runtime.files import check_places
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.runtime.outputs import check_places
 from twinfer.runtime.tflite_write import check_suffix
 
 #: What ``quantize=`` may be.
@@ -148,12 +150,25 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
 
 
 def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:
-    """InvalidArgumentError for an argument that the TypedDict ``arguments`` does not have: type checkers see it, Python
-    does not."""
+    """InvalidArgumentError for an argument that the TypedDict ``arguments`` does not have, or not of this type: type
+    checkers see it, Python does not."""
     if unknown := sorted(set(given) - set(arguments.__annotations__)):
         raise InvalidArgumentError(
             f"there is no argument {unknown[0]!r}; there are: {', '.join(arguments.__annotations__)}"
         )
+
+    for name, hint in get_type_hints(arguments).items():
+        if name in given and not _fits(given[name], hint):
+            what = type(given[name]).__name__
+            raise InvalidArgumentError(f"{name} cannot be of type {what}; it may be: {getattr(hint, '__name__', hint)}")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of the type, as far as the outermost one goes; numbers may be NumPy's."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    numbers = {int: Integral, float: Real}
+    kinds = [numbers.get(kind, get_origin(kind) or kind) for kind in members]
+    return Any in kinds or isinstance(value, tuple(kinds))
 
 
 def _quantized(made: Conversion, samples: Samples, how: How) -> Conversion:

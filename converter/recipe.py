@@ -34,6 +34,7 @@ from twinfer.converter.compress.blocks import block
 from twinfer.converter.methods import method
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.files import reading
 from twinfer.runtime.graph import Node, Tensor
 
 #: int4: weights of 4 bits where the operator has them, everything else as int8.
@@ -170,11 +171,9 @@ def recipe(tables: Mapping[str, Any], default: Choice = Choice()) -> Recipe:
 
 def read_recipe(path: str | os.PathLike[str], default: Choice = Choice()) -> Recipe:
     """The recipe of a .toml or .json file; InvalidArgumentError for one that cannot be read or is wrong."""
-    try:
+    with reading(path, "a recipe"):
         text = Path(path).read_text(encoding="utf-8")
         tables = json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path}: cannot be read as a recipe: {error}") from None
     if not isinstance(tables, dict):
         raise InvalidArgumentError(f"{path}: a recipe is a table with a list 'rule', not a {type(tables).__name__}")
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.files import reading
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
 
@@ -55,7 +55,7 @@ def need_to_last(source: Samples) -> None:
 def count_of(graph: Graph, source: Samples) -> int | None:
     """How many samples there are; None if only reading them all would tell."""
     if isinstance(source, str | os.PathLike):
-        source = loaded(graph, Path(source))
+        source = loaded(graph, source)
     if isinstance(source, Mapping):
         return max((len(np.atleast_1d(v)) for v in source.values()), default=0)
     return len(source) if isinstance(source, Sized) else None
@@ -63,7 +63,7 @@ def count_of(graph: Graph, source: Samples) -> int | None:
 
 def _raw(graph: Graph, source: Samples) -> Iterator[Mapping[str, Any]]:
     if isinstance(source, str | os.PathLike):
-        source = loaded(graph, Path(source))
+        source = loaded(graph, source)
     if isinstance(source, Mapping):
         return _rows(graph, source)
     try:
@@ -94,19 +94,24 @@ def _names(graph: Graph) -> str:
     return ", ".join(sorted(repr(t.name) for t in graph.inputs))
 
 
-def loaded(graph: Graph, path: Path) -> Mapping[str, Array]:
+def read_arrays(path: str | os.PathLike[str]) -> Array | dict[str, Array]:
+    """The array of a .npy file, or those of a .npz file by name; InvalidArgumentError if it is neither."""
+    with reading(path, "a .npy or .npz file"), open(path, "rb") as file:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return {name: found[name] for name in found.files}
+
+
+def loaded(graph: Graph, path: str | os.PathLike[str]) -> Mapping[str, Array]:
     """The arrays of a .npz or .npy file; the latter is the value of a graph's only input."""
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if not isinstance(found, np.ndarray):
-                with found:
-                    return {name: found[name] for name in found.files}
-    except Exception as error:  # whatever NumPy, zipfile and zlib meet in a damaged file; too little memory for it
-        raise InvalidArgumentError(f"{path}: cannot be read as a .npy or .npz file: {error}") from None
+    found = read_arrays(path)
+    if not isinstance(found, np.ndarray):
+        return found
     if len(graph.inputs) != 1:
         what = f"one array for {len(graph.inputs)} inputs; give a .npz file with {_names(graph)}"
-        raise InvalidArgumentError(f"{path}: {what}")
+        raise InvalidArgumentError(f"{os.fspath(path)}: {what}")
     return {graph.inputs[0].name: found}
 
 

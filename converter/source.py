@@ -11,7 +11,7 @@ from typing import Any
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.shapes import infer_shapes, is_open
+from twinfer.runtime.shapes import infer_shapes, is_open, shape_of
 from twinfer.runtime.tflite import read_file
 
 #: A Graph, a path of a .tflite, .onnx, .keras or .pt2 file, or an onnx.ModelProto.
@@ -28,19 +28,32 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     return infer_shapes(made)
 
 
-#: Files that are no whole model, or an old form of one, and what to do with them.
-ELSEWHERE = {
-    ".pt": "weights or pickled code: load it in PyTorch and give the module to twinfer.from_torch, or save it by "
-    "torch.export.save as .pt2",
-    ".h5": "Keras's old format: load it in Keras and save it as .keras, or give the model to twinfer.from_keras",
-}
-ELSEWHERE |= {".pth": ELSEWHERE[".pt"]}
+_TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
+_PICKLED = f"weights or pickled code of PyTorch: {_TORCH}"
+_SCRIPT = f"TorchScript, which PyTorch exports to nothing else: {_TORCH}"
+_KERAS = "Keras's old format: load it in Keras and save it as .keras, or give the model to twinfer.from_keras"
+_TENSORFLOW = (
+    "TensorFlow's: make a .tflite file of it by tf.lite.TFLiteConverter.from_saved_model(folder).convert(), or "
+)
+_TENSORFLOW += "an .onnx file by python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
+
+#: Files that are no whole model, or a form of one that is not read here, and what to do with them.
+ELSEWHERE = {".pt": _PICKLED, ".pth": _PICKLED, ".ckpt": _PICKLED, ".jit": _SCRIPT, ".torchscript": _SCRIPT}
+ELSEWHERE |= {".h5": _KERAS, ".hdf5": _KERAS, ".pb": _TENSORFLOW}
 
 
-def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
+def check_kind(path: str | os.PathLike[str]) -> None:
+    """InvalidArgumentError for a model in a form that is not read here, with the way to one that is."""
     suffix = Path(path).suffix.lower()
     if suffix in ELSEWHERE:
         raise InvalidArgumentError(f"{os.fspath(path)}: {suffix} is {ELSEWHERE[suffix]}")
+    if os.path.exists(os.path.join(path, "saved_model.pb")):
+        raise InvalidArgumentError(f"{os.fspath(path)}: a SavedModel is {_TENSORFLOW}")
+
+
+def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
+    check_kind(path)
+    suffix = Path(path).suffix.lower()
     if suffix == ".onnx":
         from twinfer.converter.onnx import read_onnx
 
@@ -80,7 +93,7 @@ def _closed(graph: Graph, shapes: Shapes) -> Graph:
         what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
         example = " ".join(f"--shape {t.name}={','.join(str(max(d, 1)) for d in t.shape)}" for t in still)
         raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes ({example})")
-    graph = infer_shapes(graph, {named[name]: tuple(int(d) for d in shape) for name, shape in shapes.items()})
+    graph = infer_shapes(graph, {named[name]: shape_of(shape) for name, shape in shapes.items()})
     return _static(graph)
 
 

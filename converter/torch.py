@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.files import check_file
 from twinfer.runtime.graph import Graph
 
 if TYPE_CHECKING:
@@ -74,8 +75,7 @@ def _need_packages() -> None:
 def _loaded(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     import torch
 
-    if not os.path.isfile(path):
-        raise InvalidArgumentError(f"{os.fspath(path)}: there is no such file")
+    check_file(path)
     try:
         _refuse_objects(path)
         with _quiet(), _weights_only():

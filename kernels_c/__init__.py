@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from twinfer.kernels_c._ffi import ffi, lib
 
 FOLDER = Path(__file__).resolve().parent
+#: Instruction-set levels that the kernels are compiled for, each above the one before.
 LEVELS = ("base", "v3", "v4")
 
-__all__ = ["FOLDER", "LEVELS", "ffi", "kernel", "level", "lib"]
+__all__ = ["FOLDER", "LEVELS", "ffi", "kernel", "lib"]
 
 _INDEX = {ffi.string(lib.tw_names[i]).decode(): i for i in range(lib.tw_count)}
-
-
-def level() -> int:
-    """Instruction-set level in use: the CPU's best, or a lower one named by the environment's TWINFER_ISA."""
-    best: int = lib.tw_level()
-    wanted = os.environ.get("TWINFER_ISA", "")
-    return min(best, LEVELS.index(wanted)) if wanted in LEVELS else best
 
 
 def kernel(name: str, isa_level: int) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.errors import ModelError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError
 
 #: TFLite tensor type -> numpy dtype that holds one element. Types without one (STRING, RESOURCE, VARIANT) are absent;
 #: the types of ``PACKED_BITS`` are kept as their raw bytes in ``Tensor.data``.
@@ -217,7 +217,7 @@ class Graph:
 
         Raises ModelError as that does, InvalidArgumentError if the path cannot be written or has another suffix.
         """
-        from twinfer.runtime.outputs import write_whole
+        from twinfer.runtime.files import write_whole
         from twinfer.runtime.tflite_write import check_suffix, write
 
         check_suffix(path)
@@ -239,6 +239,12 @@ def walk(graph: Graph) -> Iterator[Graph]:
     """The main subgraph, then the others, in index order."""
     yield graph
     yield from graph.subgraphs
+
+
+def need_graph(given: object) -> None:
+    """InvalidArgumentError for anything but a Graph, with how to come by one."""
+    if not isinstance(given, Graph):
+        raise InvalidArgumentError(f"a Graph is needed, no {type(given).__name__}: twinfer.read_file(path) gives one")
 
 
 def check(graph: Graph) -> None:

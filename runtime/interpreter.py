@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
-from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, walk
+from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, need_graph, walk
 from twinfer.runtime.guard import Guard, spread
 from twinfer.runtime.op import Array, Shape
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.session import Hook, Session
-from twinfer.runtime.shapes import infer_shapes
+from twinfer.runtime.shapes import infer_shapes, shape_of
 from twinfer.runtime.target import HOST, Target
 from twinfer.runtime.tflite import read, read_file
 
@@ -68,8 +68,10 @@ class _Program:
 
     def view(self, index: int) -> Array:
         """The memory of a tensor that has some of its own; a constant's is read-only."""
-        view = self._views.get(index)
-        return self._open_view(index) if view is None else view
+        try:
+            return self._views[index]
+        except (KeyError, TypeError):  # TypeError: no index at all
+            return self._open_view(index)
 
     def _open_view(self, index: int) -> Array:
         tensor, session = self.tensor(index), self.ready()
@@ -86,7 +88,7 @@ class _Program:
         return view
 
     def set(self, index: int, value: Any) -> None:
-        view, array = self.view(index), np.asarray(value)
+        view, array = self.view(index), _array(value, self.tensor(index))
         if array.dtype != view.dtype or array.shape != view.shape or not view.flags.writeable:
             raise _misfit(self.tensor(index), array)
         view[...] = array
@@ -94,6 +96,14 @@ class _Program:
     def details(self, index: int) -> dict[str, Any]:
         tensor = self.tensor(index)
         return details(tensor, index, self.wanted.get(index, tensor.shape))
+
+
+def _array(value: Any, what: object) -> Array:
+    """The value as an array; InvalidArgumentError if it is none."""
+    try:
+        return np.asarray(value)
+    except Exception as error:  # lists of several lengths, and what arrays of other libraries raise
+        raise InvalidArgumentError(f"cannot set {what}: the value is no array: {error}") from None
 
 
 def _misfit(tensor: Tensor, value: Array) -> InvalidArgumentError:
@@ -137,13 +147,15 @@ class Interpreter:
         on_call: Hook | None = None,
         guard: bool = False,
     ) -> None:
-        if experimental_delegates:
+        if experimental_delegates is not None and not (
+            isinstance(experimental_delegates, list | tuple) and not experimental_delegates
+        ):
             raise InvalidArgumentError("delegates are not supported: twinfer runs its own kernels")
         if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
             raise InvalidArgumentError(f"num_threads must be a positive integer, not {num_threads!r}")
         if (model_path is None) == (model_content is None):
             raise InvalidArgumentError("give one of model_path and model_content")
-        graph = read_file(model_path) if model_path is not None else read(model_content or b"")
+        graph = read_file(model_path) if model_content is None else read(model_content)  # type: ignore[arg-type]
         self._setup(graph, experimental_preserve_all_tensors, on_call, guard)
 
     @classmethod
@@ -156,6 +168,7 @@ class Interpreter:
         return self
 
     def _setup(self, graph: Graph, preserve_all: bool, on_call: Hook | None, guard: bool) -> None:
+        need_graph(graph)
         self._programs = [_Program(g, preserve_all) for g in walk(graph)]
         self._signatures = {s.key: s for s in graph.signatures}
         self.on_call = on_call
@@ -210,7 +223,7 @@ class Interpreter:
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input another shape; the next allocate_tensors() does it. ``strict``: only open dimensions."""
-        self._programs[0].resize(input_index, tuple(int(d) for d in tensor_size), strict)
+        self._programs[0].resize(input_index, shape_of(tensor_size), strict)
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
@@ -263,7 +276,7 @@ class Interpreter:
             if len(self._signatures) != 1:
                 raise InvalidArgumentError(f"this model has {len(self._signatures)} signatures, name one of them")
             signature_key = next(iter(self._signatures))
-        if signature_key not in self._signatures:
+        if not isinstance(signature_key, str) or signature_key not in self._signatures:
             known = ", ".join(self._signatures) or "none"
             raise InvalidArgumentError(f"signature {signature_key!r} is not in this model; it has: {known}")
         return SignatureRunner(self, self._signatures[signature_key])
@@ -282,7 +295,7 @@ class SignatureRunner:
     def __call__(self, **inputs: Any) -> dict[str, Array]:
         if set(inputs) != set(self._inputs):
             raise InvalidArgumentError(f"this signature takes {sorted(self._inputs)}, not {sorted(inputs)}")
-        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        arrays = {name: _array(value, f"input {name!r}") for name, value in inputs.items()}
         for name, array in arrays.items():
             self._program.resize(self._inputs[name], array.shape, strict=False)
         self._program.allocate(self._interpreter._make)

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime import arena, coding
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Graph, Node, Tensor, need_graph
 from twinfer.runtime.graph import check as check_graph
 from twinfer.runtime.op import Array, Call, need
 from twinfer.runtime.registry import missing, operator
@@ -102,6 +102,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
 
     Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned.
     """
+    need_graph(graph)
     graph = infer_shapes(graph)
     check_graph(graph)
     _refuse_unsupported(graph)

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
+from twinfer.runtime import isa
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array, Call
@@ -69,7 +70,7 @@ class Session:
     def __init__(self, plan: Plan, level: int | None = None) -> None:
         self.plan = plan
         self._keep: list[Any] = []
-        self._level = kernels_c.level() if level is None else level
+        self._level = isa.level() if level is None else level
         self.arena = aligned_bytes(plan.arena_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.arena.data))
         self._constants: dict[int, Any] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from operator import index
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,14 @@ SHAPE_OPS = frozenset({"SHAPE", "RANK"})
 #: Types that shapes are computed in, and the most elements of a result that is folded.
 SHAPE_TYPES = frozenset({"INT32", "INT64", "BOOL"})
 MAX_FOLDED = 1024
+
+
+def shape_of(size: Any) -> Shape:
+    """A shape as somebody wrote it; InvalidArgumentError if it is none."""
+    try:
+        return tuple(index(d) for d in size)
+    except TypeError:
+        raise InvalidArgumentError(f"a shape is a sequence of whole numbers, not {size!r}") from None
 
 
 def is_open(tensor: Tensor) -> bool:

@@ -53,9 +53,9 @@ class Target:
 
     def storing(self, coding: str, decoding: str = "layer") -> Target:
         """The same with weights stored otherwise; InvalidArgumentError for what there is not."""
-        if coding not in get_args(Coding):
+        if not isinstance(coding, str) or coding not in get_args(Coding):
             raise InvalidArgumentError(f"cannot store weights as {coding!r}, only as {', '.join(get_args(Coding))}")
-        if decoding not in get_args(Decoding):
+        if not isinstance(decoding, str) or decoding not in get_args(Decoding):
             raise InvalidArgumentError(
                 f"cannot decode weights at {decoding!r}, only at {', '.join(get_args(Decoding))}"
             )
@@ -64,7 +64,7 @@ class Target:
 
 def checked_optimize(name: str) -> Optimize:
     """``name`` if it is one of ``Optimize``, else InvalidArgumentError."""
-    if name not in get_args(Optimize):
+    if not isinstance(name, str) or name not in get_args(Optimize):
         raise InvalidArgumentError(f"cannot optimize for {name!r}, only for {', '.join(get_args(Optimize))}")
     return name  # type: ignore[return-value]
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from twinfer.runtime import schema
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning
+from twinfer.runtime.files import read_bytes
 from twinfer.runtime.flatbuffer import Damage, Reader, Values, at, label
 from twinfer.runtime.graph import EMPTY, Graph, Node, Signature, Tensor, check, walk
 from twinfer.runtime.tflite_tensor import pick, pick_buffer, pick_optional, read_tensors
@@ -26,10 +27,12 @@ def read(data: bytes | bytearray | memoryview, name: str = "model") -> Graph:
     Raises ModelError, with the place and the reason, if anything in the file is damaged. Operators that twinfer has no
     kernel for are no damage: planning rejects them. Warns with ModelWarning about what it repairs.
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise InvalidArgumentError(f"a model's content is the bytes of a file, not {type(data).__name__}")
     try:
         view = memoryview(data).cast("B")
-    except TypeError as error:
-        raise InvalidArgumentError(f"read() takes the bytes of a file, not {type(data).__name__}: {error}") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"a model's content is the bytes of a file: {error}") from None
     try:
         return _Model(view, name).graph()
     except Damage as damage:
@@ -42,17 +45,6 @@ def read_file(path: str | os.PathLike[str]) -> Graph:
     Raises InvalidArgumentError if there is no such file or it cannot be read, ModelError if it is damaged.
     """
     return read(read_bytes(path), Path(path).stem)
-
-
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """A file's content; InvalidArgumentError if there is no such file or it cannot be read."""
-    file = Path(path)
-    if not file.is_file():
-        raise InvalidArgumentError(f"{file}: " + ("it is not a file" if file.exists() else "there is no such file"))
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InvalidArgumentError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 class _Model:

@@ -13,9 +13,9 @@ import numpy as np
 from twinfer.runtime import schema
 from twinfer.runtime.encode import encode
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
+from twinfer.runtime.files import is_stream, need_path
 from twinfer.runtime.flatbuffer import Damage, Values, at
-from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, walk
-from twinfer.runtime.outputs import is_stream
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, need_graph, walk
 
 #: The format's offsets have 32 bits, flatbuffers stops at 31.
 MAX_BYTES = (1 << 31) - (1 << 20)
@@ -27,6 +27,7 @@ def write(graph: Graph) -> bytes:
     Raises ModelError, with the place, if the graph contradicts itself, a value or option does not fit its type, or the
     constants pass 2 GiB.
     """
+    need_graph(graph)
     for subgraph in walk(graph):
         check(subgraph)
     try:
@@ -37,6 +38,7 @@ def write(graph: Graph) -> bytes:
 
 def check_suffix(path: str | os.PathLike[str]) -> None:
     """InvalidArgumentError for the name of another kind of file; one without a suffix will do."""
+    need_path(path)
     file = Path(path)
     if file.suffix.lower() not in ("", ".tflite") and not is_stream(path):
         raise InvalidArgumentError(f"{file}: a .tflite file is written: call it {file.with_suffix('.tflite')}")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi
+from twinfer.runtime import isa
 from twinfer.runtime.codes import CODINGS, LONGEST, MOST_BITS, Blocks, Code, code_lengths, huffman
 from twinfer.runtime.op import Array
 
@@ -24,7 +25,7 @@ def call(
         ffi.NULL if a is None else ffi.cast("char *", ffi.from_buffer(a.data)) + part * stride
         for a, stride in zip(inputs, [*strides, *[0] * len(inputs)], strict=False)
     ]
-    function = kernels_c.kernel(kernel, kernels_c.level())
+    function = kernels_c.kernel(kernel, isa.level())
     function(
         ffi.new(f"{kernel}_params *", params),
         ffi.new("void *[]", pointers[:-1]),

@@ -19,7 +19,6 @@ from cases import (
     with_common_instances,
 )
 
-from twinfer import kernels_c
 from twinfer.aot.choice import share_all
 from twinfer.aot.compiled import CompiledModel
 from twinfer.aot.emit import Mode, emit
@@ -32,6 +31,7 @@ from twinfer.aot.host import (
 )
 from twinfer.aot.library import library_sources
 from twinfer.aot.tools import run_tool, write_files
+from twinfer.runtime import isa
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.interpreter import Interpreter
@@ -83,7 +83,7 @@ def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
     wrong = []
     for name, graph, values, _ in found:
-        want = interpreted(graph, values, HOST, kernels_c.level())
+        want = interpreted(graph, values, HOST, isa.level())
         got = outputs_of(engines[name], values)
         if [g.tobytes() for g in got] != [w.tobytes() for w in want]:
             wrong.append(name)

@@ -12,6 +12,7 @@ from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, 
 
 from twinfer import kernels_c
 from twinfer.bench.peers import open_peer
+from twinfer.runtime import isa
 from twinfer.runtime.op import Case
 from twinfer.runtime.registry import operators
 from twinfer.runtime.target import HOST, TARGETS
@@ -44,5 +45,5 @@ def test_oracle(case: Case) -> None:
     graph = graph_of(case.node)
     values = values_of(case, graph)
     want = open_peer(peer, write(graph), len(graph.outputs))(values)
-    got = interpreted(graph, values, HOST, kernels_c.level())
+    got = interpreted(graph, values, HOST, isa.level())
     assert_equal(got, want, graph.outputs, case.tolerance, f"interpreter against {peer}")

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from twinfer import show as showing
 from twinfer import terminal
-from twinfer.bench.report import harmless, table
+from twinfer.bench.grid import harmless
+from twinfer.bench.report import table
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.converter.text import text

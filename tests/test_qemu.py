@@ -14,7 +14,6 @@ import pytest
 import tiny
 from cases import cases_of, graph_of, interpreted, values_of, with_common_instances
 
-from twinfer import kernels_c
 from twinfer.aot import qemu, tools
 from twinfer.aot.choice import Policy, share_all, specialise
 from twinfer.aot.emit import Mode, Project, emit
@@ -23,6 +22,7 @@ from twinfer.aot.hotspots import hot_spots
 from twinfer.aot.qemu import QEMU, Job, counter, measure, run, run_jobs
 from twinfer.aot.targets import Card, find, names
 from twinfer.bench.models import builtin
+from twinfer.runtime import isa
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import make_plan, random_inputs
@@ -71,7 +71,7 @@ def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int
         graph = graph_of(case.node)
         values = values_of(case, graph)
         project = emit(make_plan(graph, card.target), name.replace("-", "_"), mode=mode, policy=policy)
-        want = interpreted(graph, values, HOST, kernels_c.level())
+        want = interpreted(graph, values, HOST, isa.level())
         yield Trial(project, values, want, LIBM if op in WITH_LIBM else 0)
 
 
@@ -130,7 +130,7 @@ def test_models(core: str, mode: Mode) -> None:
     for name in ("kws_int8", "vww_int8", "ic_int8", "ad01_int8", "digits_int8", "digits_float32"):
         graph = builtin()[name]()
         values = random_inputs(graph)
-        want = interpreted(graph, values, HOST, kernels_c.level())
+        want = interpreted(graph, values, HOST, isa.level())
         bound = LIBM if name.endswith("float32") else 0
         trials.append(Trial(emit(make_plan(graph, card.target), name, mode=mode), values, want, bound))
     assert not differing(card, trials)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_cli import heed_ctrl_c
 
 from twinfer.bench.train_digits import load
 from twinfer.cli import main, parser
@@ -157,7 +158,9 @@ def test_ctrl_c_ends_all_processes_and_leaves_the_journal(file: str, tmp_path: P
     command = [sys.executable, "-m", "twinfer", "search", "digits_float32", "--data", file, "--max-loss", "0"]
     command += ["--jobs", "2", "--trials", "2000", "--resume", str(journal)]
     out = subprocess.PIPE
-    process = subprocess.Popen(command, stdout=out, stderr=out, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdout=out, stderr=out, text=True, start_new_session=True, preexec_fn=heed_ctrl_c
+    )
     until = time.monotonic() + 120
     while time.monotonic() < until and not (journal.exists() and journal.read_bytes().count(b"\n") > 2):
         time.sleep(0.1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinfer.bench.report import Grid
+from twinfer.bench.grid import Grid
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Call
 from twinfer.runtime.plan import Plan

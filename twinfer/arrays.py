@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.report import table
+from twinfer.converter.samples import read_arrays
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.files import check_places, write_whole
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.outputs import check_places, write_whole
 from twinfer.runtime.plan import random_inputs
 
 
@@ -49,14 +50,8 @@ def _fitting(tensor: Tensor, array: Array, argument: str) -> Array:
 def _arrays(argument: str) -> list[tuple[str, Array]]:
     """(name, array) of every array of a file; the name is empty where the order says which it is."""
     name, path = _split(argument)
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return [(name, loaded)]
-        with loaded:
-            return [(key, loaded[key]) for key in loaded.files]
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidArgumentError(f"{path}: cannot be read as a .npy or .npz file: {error}") from None
+    loaded = read_arrays(path)
+    return [(name, loaded)] if isinstance(loaded, np.ndarray) else list(loaded.items())
 
 
 def _split(argument: str) -> tuple[str, str]:

@@ -91,7 +91,7 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
     from twinfer.runtime.errors import InvalidArgumentError
-    from twinfer.runtime.outputs import check_places
+    from twinfer.runtime.files import check_places
     from twinfer.terminal import progress, say
 
     read = arguments.model, arguments.calibration, arguments.recipe
@@ -119,9 +119,8 @@ def convert(arguments: argparse.Namespace) -> int:
 def source_of(model: str) -> Any:
     """What ``convert`` reads: the path of a framework's file, else the graph of a file or built-in model."""
     from twinfer.bench.source import TO_CONVERT, load
-    from twinfer.converter.source import ELSEWHERE
 
-    return model if model.lower().endswith((*TO_CONVERT, *ELSEWHERE)) else load(model).graph
+    return model if model.lower().endswith(TO_CONVERT) else load(model).graph
 
 
 def _passes(names: str | None) -> list[Pass] | None:
@@ -142,7 +141,7 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
     if folder is None:
         return None
     from twinfer.converter.text import text
-    from twinfer.runtime.outputs import check_folder, write_text, writing
+    from twinfer.runtime.files import check_folder, write_text, writing
 
     numbers, place = count(1), Path(folder)
     check_folder(place)
@@ -183,7 +182,7 @@ def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
     from twinfer.converter.compress.footprint import footprints
     from twinfer.converter.report import Report, compare, sensitivity
-    from twinfer.runtime.outputs import write_text
+    from twinfer.runtime.files import write_text
     from twinfer.terminal import progress, show
 
     if not made.seen:

@@ -96,9 +96,9 @@ def _names(text: str) -> list[str]:
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.runtime.outputs import write_text
+    from twinfer.runtime.files import write_text
     from twinfer.search_html import search_html
-    from twinfer.terminal import say, show
+    from twinfer.terminal import note, show
 
     _check_places(arguments)
     found = _found(arguments)
@@ -112,13 +112,13 @@ def search(arguments: argparse.Namespace) -> int:
     if arguments.json != "-":
         show(tables(found, arguments.all))
     if found.chosen is None:
-        say(f"twinfer: {unmet(found)}", error=True)
+        note(unmet(found))
         return EXIT_DIFFERS
     return 0
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
-    from twinfer.runtime.outputs import check_places
+    from twinfer.runtime.files import check_places
     from twinfer.runtime.tflite_write import check_suffix
 
     check_suffix(arguments.output or "")
@@ -169,18 +169,16 @@ def _how(arguments: argparse.Namespace) -> How:
 def _cost(cost: str, target: str) -> tuple[Any, Target]:
     """``cost`` and ``target`` of ``How``."""
     from twinfer.runtime.errors import InvalidArgumentError
-    from twinfer.runtime.target import GENERIC, HOST
-    from twinfer.targets import card
+    from twinfer.targets import machine
 
-    board = None if target == "generic" else card(target)
-    machine = board.target if board else GENERIC if target == "generic" else HOST
+    planned_for, board = machine(target)
     if cost != "instructions":
-        return cost, machine
+        return cost, planned_for
     if board is None:
         raise InvalidArgumentError("--cost instructions needs a microcontroller to count on: --target cortex-m4, …")
     from twinfer.bench.embedded import Instructions
 
-    return Instructions(target), machine
+    return Instructions(target), planned_for
 
 
 def unmet(found: Found) -> str:

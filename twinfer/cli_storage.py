@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from itertools import product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twinfer.runtime.plan import Plan
 
 WEIGHTS = {
     "file": "as in the model's file: INT4 in 4 bits on microcontrollers, all others plain (the default)",
@@ -36,7 +41,26 @@ def add_storages(command: argparse.ArgumentParser) -> None:
     command.add_argument("--decode", metavar="WHEN", default="layer", help=about)
 
 
+def unused_storage(plan: Plan) -> Iterator[str]:
+    """What to say where a plan was to store weights coded, and there are none that it can."""
+    how = plan.target
+    if plan.decoding_bytes:
+        return
+    if how.coding not in ("file", "plain"):
+        fewer = "that are smaller so" if how.coding == "auto" else "that can be stored so"
+        yield f"--weights {how.coding} changes nothing: no layer has weights {fewer}"
+    elif how.decoding != "layer":
+        yield f"--decode {how.decoding} changes nothing: no weights are stored coded (--weights)"
+
+
 def storages(weights: str, decode: str) -> tuple[tuple[str, str], ...]:
-    """How to store weights and when to decode them, every pair once; plain ones are not decoded at all."""
-    pairs = product(*([name.strip() for name in names.split(",")] for names in (weights, decode)))
+    """How to store weights and when to decode them, every pair once; plain ones are not decoded at all.
+
+    InvalidArgumentError for what there is not.
+    """
+    from twinfer.runtime.target import GENERIC
+
+    pairs = [*product(*([name.strip() for name in names.split(",")] for names in (weights, decode)))]
+    for pair in pairs:
+        GENERIC.storing(*pair)
     return tuple(dict.fromkeys((how, "layer" if how == "plain" else when) for how, when in pairs))

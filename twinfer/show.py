@@ -18,16 +18,16 @@ from twinfer.runtime.op import Call
 from twinfer.runtime.plan import Plan, make_plan
 from twinfer.runtime.printable import printable
 from twinfer.runtime.registry import missing
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, Target
 
 #: Rises when a key of the JSON changes its meaning or goes.
 SCHEMA = 1
 
 
-def planned(source: Source) -> tuple[Plan | None, str]:
-    """The plan, or the reason why there is none."""
+def planned(source: Source, target: Target = HOST) -> tuple[Plan | None, str]:
+    """The plan for a target, or the reason why there is none."""
     try:
-        return make_plan(source.graph), ""
+        return make_plan(source.graph, target), ""
     except (UnsupportedOperatorError, ModelError) as error:
         return None, str(error)
 
@@ -52,7 +52,7 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
         "unsupported": {op: unsupported.count(op) for op in dict.fromkeys(unsupported)},
         "problem": reason or None,
         "plan": _plan(plan) if plan else None,
-        "targets": targets(graph) if plan else [],
+        "targets": targets(plan) if plan else [],
     }
 
 
@@ -122,7 +122,7 @@ def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) 
     if plan is None:
         yield Text(f"No plan: {reason}", style="red")
         return
-    yield _sizes(graph)
+    yield _sizes(plan)
     if plan.arena_bytes:
         yield from ArenaMap(plan).render(width)
 
@@ -186,8 +186,8 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
     return made
 
 
-def targets(graph: Graph) -> list[dict[str, Any]]:
-    """What a model that can be planned takes, in bytes, on a SIMD host and on a 32-bit microcontroller in plain C."""
+def targets(plan: Plan) -> list[dict[str, Any]]:
+    """What a planned model takes, in bytes, on a SIMD host, on a 32-bit microcontroller in plain C, and as planned."""
     return [
         {
             "target": plan.target.name,
@@ -196,16 +196,19 @@ def targets(graph: Graph) -> list[dict[str, Any]]:
             "scratch_bytes": plan.scratch_bytes,
             "constant_bytes": plan.constant_bytes,
         }
-        for plan in (make_plan(graph, target) for target in (HOST, GENERIC))
+        for plan in (
+            plan if target == plan.target else make_plan(plan.graph, target)
+            for target in dict.fromkeys((HOST, GENERIC, plan.target))
+        )
     ]
 
 
-def _sizes(graph: Graph) -> Table:
+def _sizes(plan: Plan) -> Table:
     made = table("Bytes by target", "<target", "arena", "lower bound", "scratch", "constants")
     names = {HOST.name: "host, 16 lanes", GENERIC.name: "32-bit microcontroller, plain C"}
-    for row in targets(graph):
+    for row in targets(plan):
         target, *sizes = row.values()
-        made.add_row(names[target], *(f"{size:,}" for size in sizes))
+        made.add_row(names.get(target, target), *(f"{size:,}" for size in sizes))
     return made
 
 

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinfer.runtime.target import Target
 
 
 def cards(targets: str) -> list[Any]:
-    """The cards of the targets, None for the host; InvalidArgumentError with the names there are."""
+    """The cards of the targets, each once, None for the host; InvalidArgumentError with the names there are."""
     names = [name.strip() for name in targets.split(",") if name.strip()]
-    return [card(name) for name in dict.fromkeys(names or ["host"])]
+    return list(dict.fromkeys(card(name) for name in names or ["host"]))
 
 
 def card(target: str) -> Any:
+    """The card of a target that programs run on, None for the host."""
     from twinfer.aot.targets import find
+    from twinfer.runtime.errors import InvalidArgumentError
 
-    return None if target == "host" else find(target)
+    if target.lower() == "generic":
+        raise InvalidArgumentError("generic is no machine that runs anything: compile and inspect take it")
+    return None if target.lower() == "host" else find(target, also=["host"])
+
+
+def machine(target: str) -> tuple[Target, Any]:
+    """What to plan for, and the card if that is a microcontroller; InvalidArgumentError with the names there are."""
+    from twinfer.aot.targets import find
+    from twinfer.runtime.target import GENERIC, HOST
+
+    plain = {"generic": GENERIC, "host": HOST}
+    if target.lower() in plain:
+        return plain[target.lower()], None
+    board = find(target, also=[*plain])
+    return board.target, board
 
 
 def settings(optimize: str) -> tuple[Any, ...]:
@@ -46,20 +65,39 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
     from twinfer.bench import compare as on_host
     from twinfer.bench import embedded
     from twinfer.cli_storage import storages
+    from twinfer.terminal import note
 
     runs: list[Callable[[Any, Any], list[dict[str, Any]]]] = []
-    for board in cards(arguments.target):
+    chosen = cards(arguments.target)
+    stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
+    for line in unused(arguments, chosen):
+        note(line)
+    for board in chosen:
         if board is None:
             against = peers(arguments.against, ("litert", "tflm"))
-            chosen = on_host.Options(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
-            runs.append(lambda source, told, chosen=chosen: on_host.compare(source, chosen, told))  # type: ignore[misc]
+            timed = on_host.Options(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+            runs.append(lambda source, told, timed=timed: on_host.compare(source, timed, told))  # type: ignore[misc]
         else:
             embedded.need_tools()
             modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
-            stored = storages(arguments.weights, arguments.decode)
-            how = embedded.Options(arguments.layers, arguments.seed, settings(arguments.optimize), modes, stored)
+            how = embedded.Options(arguments.layers, arguments.seed, goals, modes, stored)
             runs.append(lambda source, told, board=board, how=how: embedded.measure_on(source, board, how, told))  # type: ignore[misc]
     return runs
+
+
+#: Options of bench that mean something on this computer alone, and on microcontrollers alone; their defaults.
+HOST_ALONE = {"against": None, "seconds": 1.0, "runs": None}
+BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "engine": "both"}
+
+
+def unused(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str]:
+    """What to say of options that none of the targets (None: the host) heeds."""
+    host = "this computer (--target host)", HOST_ALONE, None in boards
+    cores = "microcontrollers (--target cortex-m4, …)", BOARDS_ALONE, any(boards)
+    for where, options, there in (host, cores):
+        for name, usual in options.items():
+            if not there and getattr(arguments, name) != usual:
+                yield f"--{name} {getattr(arguments, name)} changes nothing: it is for {where}"
 
 
 def judged(rows: Sequence[Any]) -> int:

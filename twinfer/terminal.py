@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from twinfer.bench.report import harmless
+from twinfer.bench.grid import harmless
 from twinfer.runtime.printable import printable
 
 #: Characters a line has where nobody says how wide the output is.
@@ -30,6 +30,11 @@ _ASCII = str.maketrans("µ×≈≠→█▓▒░·◀…━─", "ux~!>#=s-.<.-
 def say(line: str, *, error: bool = False) -> None:
     """Write a line (or several) to standard output, or to standard error."""
     (sys.stderr if error else sys.stdout).write(f"{printable(line)}\n")
+
+
+def note(line: str) -> None:
+    """A line about the run itself, on standard error."""
+    say(f"twinfer: {line}", error=True)
 
 
 class _Console(Console):

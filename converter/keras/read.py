@@ -14,6 +14,7 @@ from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.finish import rebuilt, renamer, signed, with_outputs
 from twinfer.converter.keras.walk import Walk
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
+from twinfer.runtime.files import check_file
 from twinfer.runtime.graph import Graph, Tensor
 
 #: What inputs of Keras's types become; halves are computed in floats here.
@@ -46,8 +47,7 @@ def _read(model: Any, batch: int, shapes: Mapping[str, Sequence[int]]) -> Graph:
 
 
 def _loaded(path: str) -> keras.Model:
-    if not os.path.isfile(path):
-        raise InvalidArgumentError(f"{path}: there is no such file")
+    check_file(path)
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # whatever Keras and its archive readers meet in a damaged file

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def gather(
     judged are all others: those that equal a calibration sample are left out. InvalidArgumentError for data that do not
     fit the model or are too few.
     """
-    arrays = dict(data) if isinstance(data, Mapping) else dict(loaded(graph, Path(data)))
+    arrays = dict(data) if isinstance(data, Mapping) else dict(loaded(graph, data))
     labels = None
     if LABELS in arrays and LABELS not in {t.name for t in graph.inputs}:
         labels = np.asarray(arrays.pop(LABELS))

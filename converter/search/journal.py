@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.outputs import is_stream
 
 #: What a line holds: the files it is about, how the search was set up, what was asked, and what came of it.
 _KEYS = ("model", "data", "search", "key", "value")
@@ -37,7 +36,7 @@ class Journal:
                 raise InvalidArgumentError(f"{path}: cannot be used as a journal: {error.strerror or error}") from None
 
     def _read(self, path: Path) -> None:
-        if is_stream(path):
+        if os.path.lexists(path) and not os.path.isfile(path):
             raise InvalidArgumentError(f"{path}: cannot be used as a journal: it is no regular file")
         path.open("ab").close()  # there, and to be written to
         content = path.read_bytes()

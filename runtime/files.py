@@ -1,4 +1,4 @@
-"""Where results go: files that are there whole or not at all; what is no regular file is written to, never replaced."""
+"""Files of the user's: read, written whole or not at all; what is no regular file is never replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 
 #: What can be neither replaced by a file nor written to as one.
 _REFUSED = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket"}
@@ -39,12 +39,47 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """A file's content; InvalidArgumentError if there is no such file or it cannot be read."""
+    check_file(path)
+    with reading(path):
+        return Path(path).read_bytes()
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """InvalidArgumentError if there is no such file."""
+    need_path(path)
+    if not os.path.isfile(path):
+        there = os.path.exists(path)
+        raise InvalidArgumentError(f"{os.fspath(path)}: {'it is not a file' if there else 'there is no such file'}")
+
+
+def need_path(given: object) -> None:
+    """InvalidArgumentError for what is no path: a number would be taken for an open file."""
+    if not isinstance(given, str | os.PathLike):
+        raise InvalidArgumentError(f"a path is a string, no {type(given).__name__}")
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], what: str = "a file") -> Iterator[None]:
+    """Makes an InvalidArgumentError of whatever goes wrong in reading ``path`` as ``what``."""
+    need_path(path)
+    try:
+        yield
+    except TwinferError:
+        raise
+    except OSError as error:
+        raise InvalidArgumentError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # whatever NumPy, zipfile and zlib meet in a damaged file; too little memory for it
+        raise InvalidArgumentError(f"{os.fspath(path)}: cannot be read as {what}: {error}") from None
+
+
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
     """Makes an InvalidArgumentError of what goes wrong in writing to ``path``."""
     try:
         yield
-    except InvalidArgumentError:
+    except TwinferError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
         why = error.strerror if isinstance(error, OSError) else None
@@ -53,6 +88,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
     """Whether a file there is written to as it is, not replaced; InvalidArgumentError if it can be neither."""
+    need_path(path)
     with writing(path):
         if _own(path) is not None:
             return True
