@@ -13,6 +13,7 @@ from typing import Any
 from twinfer.aot import boards
 from twinfer.aot.choice import Policy
 from twinfer.aot.emit import Mode, Project, emit, version
+from twinfer.aot.firmware import check_fits
 from twinfer.aot.layers import kernel_counts
 from twinfer.aot.literals import comment, grouped
 from twinfer.aot.selftest import test_source, vectors
@@ -52,14 +53,17 @@ def write_project(
 
     ``card`` adds what the self-test needs to run on that board under QEMU, and the stack that a run takes there.
     ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
-    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write.
+    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the model
+    cannot fit the card's memory.
     """
     target = Path(folder).resolve()
     check_replaceable(target)
     how: dict[str, Any] = {"sha256": sha256, "mode": mode, "policy": policy, "guard": guard}
-    if card is not None and stack_bytes is None:
-        stack_bytes = boards.worst_stack(emit(plan, name, **how), card)
     project = emit(plan, name, stack_bytes=stack_bytes, **how)
+    if card is not None:
+        check_fits(project, card)
+        if stack_bytes is None:
+            project = emit(plan, name, stack_bytes=boards.worst_stack(project, card), **how)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import tiny
 
 from twinfer.aot import project as project_module
-from twinfer.aot.emit import Mode
+from twinfer.aot.emit import Mode, emit
 from twinfer.aot.project import write_project
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.aot.selftest import vectors
+from twinfer.aot.targets import find
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import TOLERANCE, tensor
+from twinfer.runtime.plan import make_plan, random_inputs
 
 
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
@@ -61,14 +69,63 @@ def test_changed_golden_byte_fails(name: str, tmp_path: Path) -> None:
     write_project(tiny.MODELS[name](), name, tmp_path)
     path = tmp_path / f"{name}_test.c"
     before = path.read_text()
-    first = r"(_test_want_0\[\d+\]\[\d+\] = \{\s*\{\s*)(-?\d+)"
-    changed = re.sub(first, lambda m: f"{m[1]}{(int(m[2]) + 1) % 100}", before)
-    assert changed != before
+    changed = _with_first_wanted(before, lambda old: str((int(float(old.rstrip("f"))) + 1) % 100))
     path.write_text(changed)
     done = make(tmp_path, "test")
     assert done.returncode != 0
-    assert f"{name}: output 0: run 0, element 0, byte " in done.stdout
+    assert re.search(rf"{name}: output 0: run 0, element 0(, byte 0)?: got ", done.stdout)
     assert f"{name}: FAILED" in done.stdout
+
+
+def _with_first_wanted(text: str, change: Callable[[str], str]) -> str:
+    """A self-test that wants another value of the first output's first element."""
+    first = r"(_test_want_0\[\d+\]\[\d+\] = \{\s*\{\s*)([^,]+)"
+    changed = re.sub(first, lambda m: m[1] + change(m[2]), text)
+    assert changed != text
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        (f"want + {0.9 * TOLERANCE}f * largest", "ok"),
+        (f"want - {0.9 * TOLERANCE}f * largest", "ok"),
+        (f"want + {1.2 * TOLERANCE}f * largest", "FAILED"),
+        (f"want - {1.2 * TOLERANCE}f * largest", "FAILED"),
+        ('__builtin_nanf("")', "FAILED"),
+        ("__builtin_inff()", "FAILED"),
+    ],
+)
+def test_floats_are_compared_within_the_bound(value: str, verdict: str, tmp_path: Path) -> None:
+    """Of the tensor's largest magnitude, as verify does; a NaN or an infinity is no neighbour of any number."""
+    plan = tiny.conv()
+    write_project(plan, "conv", tmp_path)
+    (output,) = vectors(plan, random_inputs(plan.graph))[0].outputs
+    path, largest = tmp_path / "conv_test.c", f"{float(np.abs(output).max()):.9g}f"
+    numbers = lambda old: value.replace("want", old).replace("largest", largest)  # noqa: E731
+    path.write_text(_with_first_wanted(path.read_text(), numbers))
+    assert f"conv: {verdict}" in make(tmp_path, "test").stdout
+
+
+@pytest.mark.parametrize("op", ["EXP", "TANH", "LOGISTIC", "SQRT"])
+def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_tools: None) -> None:
+    """newlib's exp and tanh are not glibc's, and a NaN's sign is the machine's."""
+    card, shape = find("cortex-m4"), (1, 500)
+    x, y = tensor(shape, name="x"), tensor(shape, name="y")
+    values = np.linspace(-9, 9, 500, dtype=np.float32).reshape(shape)
+    values[0, ::50] = np.resize(np.array([-np.inf, np.inf, np.nan, -0.0], np.float32), 10)
+    plan = make_plan(Graph("one", (x, y), (Node(op, (x,), (y,)),), (x,), (y,)), card.target)
+    write_project(plan, "m", tmp_path, inputs=[values], card=card, stack_bytes=0)
+    done = make(tmp_path, "test")
+    assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_model_without_outputs(tmp_path: Path) -> None:
+    """Nothing is compared, and no function is left over that compilers complain of."""
+    x = tensor((1, 4), "INT8", 0.5, 3, name="x")
+    write_project(make_plan(Graph("none", (x,), (), (x,), ())), "m", tmp_path)
+    done = make(tmp_path, "all", "test")
+    assert "m: ok" in done.stdout, done.stdout + done.stderr
 
 
 def test_only_the_kernels_used(tmp_path: Path) -> None:
@@ -116,6 +173,26 @@ def test_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(2):
         write_project(tiny.dense(), "m", ".")
         assert Path("m.c").exists()
+
+
+@pytest.mark.parametrize("field", ["ram_bytes", "flash_bytes"])
+def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
+    """To the byte of arena and constants, and before anything is written."""
+    card = replace(find("cortex-m4"), name="tiny", stack_bytes=100)
+    plan = make_plan(tiny.dense().graph, card.target)
+    arena, constants = plan.arena_bytes, emit(plan, "dense").constants.nbytes
+    least, message = {
+        "ram_bytes": (
+            arena + 100,
+            f"dense needs {arena} B of arena, tiny has {arena + 99} B of RAM, of them 100 B for",
+        ),
+        "flash_bytes": (constants + 64, f"dense needs at least {constants} B of flash .*, tiny has {constants + 63} B"),
+    }[field]
+    with pytest.raises(ToolError, match=message):
+        write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least - 1}))
+    assert [*tmp_path.iterdir()] == []
+    write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least}), stack_bytes=0)
+    assert (tmp_path / "made" / "dense.c").exists()
 
 
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
