@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -24,6 +27,8 @@ from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import TOLERANCE, tensor
 from twinfer.runtime.plan import make_plan, random_inputs
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
     if not shutil.which("make") or not shutil.which("cc"):
@@ -41,10 +46,49 @@ def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
     assert (tmp_path / "made" / "build" / f"lib{name}.a").exists()
 
 
-@pytest.mark.parametrize("name", tiny.MODELS)
-def test_cmake_builds_and_passes(name: str, tmp_path: Path) -> None:
-    if not shutil.which("cmake"):
+@pytest.fixture
+def cmake() -> None:
+    """Skips where CMake is not installed, but in CI."""
+    if not shutil.which("cmake") and not os.environ.get("CI"):
         pytest.skip("cmake is needed")
+
+
+def compiled_with(folder: Path, source: str) -> list[str]:
+    """The words of the command that compiles ``source`` in CMake's project ``folder``."""
+    command = ["cmake", "-S", folder, "-B", folder / "out", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    subprocess.run(command, capture_output=True, timeout=300, check=True)
+    (entry,) = (e for e in json.loads((folder / "out" / "compile_commands.json").read_text())
+                if e["file"].endswith(f"/{source}"))  # fmt: skip
+    return shlex.split(entry["command"])
+
+
+def test_cmake_subproject_takes_the_callers_flags(tmp_path: Path, cmake: None) -> None:
+    """Level, machine and ABI are the caller's; exactness alone is the folder's, and its caller's sources are spared."""
+    card = find("cortex-m4")
+    slim = make_plan(tiny.dense().graph, card.target.optimized("size"))
+    write_project(slim, "dense", tmp_path / "made", card=card, stack_bytes=0)
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.13)
+project(caller C)
+set(CMAKE_C_FLAGS "-O1 -DCALLER")
+add_subdirectory(made)
+add_executable(caller main.c)
+target_link_libraries(caller dense)
+""")
+    ours = [word for word in compiled_with(tmp_path, "dense.c") if word.startswith("-")]
+    assert [word for word in ours if not word.startswith(("-o", "-c", "-I"))] == [
+        "-O1",
+        "-DCALLER",
+        "-ffp-contract=off",
+        "-std=c11",
+    ]
+    assert "-ffp-contract=off" not in compiled_with(tmp_path, "main.c")
+    alone = compiled_with(tmp_path / "made", "dense.c")
+    assert {"-mcpu=cortex-m4", "-Os", "-Wconversion", "-ffp-contract=off", "-std=c11"} <= set(alone)
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_cmake_builds_and_passes(name: str, tmp_path: Path, cmake: None) -> None:
     write_project(tiny.MODELS[name](), name, tmp_path / "made")
     (tmp_path / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.13)
 project(caller CXX)
@@ -133,6 +177,46 @@ def test_only_the_kernels_used(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["copy.h", "tw.h"]
     write_project(tiny.passing(), "m", tmp_path, mode="interpreted")
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["copy.h", "run.h", "tw.h"]
+
+
+def test_every_file_says_its_licence(tmp_path: Path) -> None:
+    """All is twinfer's but the model's values; twinfer.json is the only file without comments."""
+    card = find("cortex-m4")
+    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
+    text = (tmp_path / "LICENSE").read_text()
+    assert text == (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    terms = {}
+    for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "LICENSE"):
+        said = re.search(
+            r"SPDX-License-Identifier: ([\w. -]+?)(?: \*/| -->)?$|\"license\": \"(.*)\"", path.read_text(), re.M
+        )
+        assert said, path
+        terms.setdefault(said[1] or said[2], set()).add(str(path.relative_to(tmp_path)))
+    assert terms["LicenseRef-model"] == {"m_data.c"}
+    assert terms["Apache-2.0 AND LicenseRef-model"] == {"m_test.c"}
+    assert {"m.c", "m.h", "kernels/tw.h", "board/link.ld", "Makefile", "README.md", "twinfer.json"} < terms[
+        "Apache-2.0"
+    ]
+    assert "your model's" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "kernels_c").glob("*.h")), *sorted((ROOT / "aot/board").glob("*.[chl]*"))]
+)
+def test_every_source_that_is_copied_says_its_licence(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("/* SPDX-License-Identifier: Apache-2.0 */\n")
+
+
+def test_readme_tells_the_flags_that_a_project_may_need(tmp_path: Path) -> None:
+    write_project(tiny.state(), "m", tmp_path)
+    told = (tmp_path / "README.md").read_text()
+    for words in (
+        "-DTW_NO_ASM` where you build with `-fno-omit-frame-pointer",
+        "-mno-unaligned-access` where",
+        "M_STATE_BYTES",
+    ):
+        assert words in told
 
 
 def test_replaces_its_own_folder(tmp_path: Path) -> None:
