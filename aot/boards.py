@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 from twinfer.aot.emit import Project
-from twinfer.aot.firmware import COMPILER, LEVELS, flags_for, linker_script
+from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, LEVELS, flags_for, linker_script
 from twinfer.aot.literals import comment, in_cmake, in_makefile, in_recipe
 from twinfer.aot.qemu import QEMU, SILENT
 from twinfer.aot.stack import stack_bound
 from twinfer.aot.targets import BOARD, Card
-from twinfer.runtime.errors import ToolError
+from twinfer.aot.tools import need_tool
+from twinfer.runtime.errors import ToolError, ToolWarning
 from twinfer.runtime.target import Target
 
 _SOURCES = ("start.c", "semihost.c", "stdio.c")
@@ -26,11 +28,19 @@ def sources(card: Card) -> dict[str, str]:
 
 
 def worst_stack(project: Project, card: Card) -> int | None:
-    """Bytes of stack that a run needs at most there; None without the tools to tell."""
+    """Bytes of stack that a run needs at most there; None, with a ToolWarning that says why, if that cannot be told."""
     try:
-        return stack_bound(project, COMPILER, flags_for(card, project)).bytes
-    except ToolError:
-        return None
+        need_tool(COMPILER, COMPILER_PACKAGES)
+        bound = stack_bound(project, COMPILER, flags_for(card, project))
+    except ToolError as error:
+        why = str(error)
+    else:
+        why = "; ".join(bound.unknown)
+        if bound.bytes is not None:
+            return bound.bytes
+    left_out = f"the stack is not measured, {project.name.upper()}_STACK_BYTES is left out"
+    warnings.warn(f"{left_out}: {why}", ToolWarning, stacklevel=3)
+    return None
 
 
 def building(card: Card | None, target: Target) -> Mapping[str, str]:

@@ -56,7 +56,7 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
     """
     models = (projects,) if isinstance(projects, Project) else tuple(projects)
     for project in models:
-        _check_arena(project, card)
+        check_fits(project, card)
     compiler = need_tool(COMPILER, COMPILER_PACKAGES)
     sources = firmware_sources(models, card)
     code = ("library.c", "library_data.c", *_BOARD_SOURCES)
@@ -114,7 +114,7 @@ def _members(project: Project) -> list[str]:
 
 def linker_script(card: Card) -> str:
     """The vector table stands before the program or, if the core wants that, elsewhere."""
-    before = _VECTORS_BYTES if card.vectors is None else 0
+    before = _vectors_in_flash(card)
     numbers = {
         "vectors": card.flash_origin if card.vectors is None else card.vectors,
         "vectors_bytes": _VECTORS_BYTES,
@@ -130,15 +130,24 @@ def linker_script(card: Card) -> str:
     return text
 
 
-def _check_arena(project: Project, card: Card) -> None:
-    """A message that helps, before the linker's."""
-    plan = project.plan
-    if plan.arena_bytes + card.stack_bytes <= card.ram_bytes:
-        return
-    raise ToolError(
-        f"{project.name} needs {plan.arena_bytes:,} B of arena, {card.name} has {card.ram_bytes:,} B of RAM, of them "
-        f"{card.stack_bytes:,} B for the stack; {largest_step(plan)}"
-    )
+def check_fits(project: Project, card: Card) -> None:
+    """ToolError if the arena and the stack need more RAM, or the constants alone more flash, than the machine has."""
+    name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, _vectors_in_flash(card)
+    if plan.arena_bytes + card.stack_bytes > card.ram_bytes:
+        raise ToolError(
+            f"{name} needs {plan.arena_bytes:,} B of arena, {card.name} has {card.ram_bytes:,} B of RAM, of them "
+            f"{card.stack_bytes:,} B for the stack; {largest_step(plan)}"
+        )
+    if constants + vectors > card.flash_bytes:
+        raise ToolError(
+            f"{name} needs at least {constants:,} B of flash for weights and other constants, {card.name} has "
+            f"{card.flash_bytes:,} B, of them {vectors} B for the vectors"
+        )
+
+
+def _vectors_in_flash(card: Card) -> int:
+    """Bytes that stand before the program."""
+    return _VECTORS_BYTES if card.vectors is None else 0
 
 
 def largest_step(plan: Plan) -> str:

@@ -92,9 +92,9 @@ def _sharing(plan: Plan, up: str) -> str:
     """Whether other models may use the arena between two runs."""
     if not plan.lasting:
         return " * Nothing in the arena has to last from one run to the next: models may take turns in one arena."
-    return f""" * The {up}_STATE_BYTES bytes of the arena from {up}_STATE_OFFSET on are the model's state: variables,
- * and weights that the reset decoded. They have to last from run to run. While they matter, no other model may use
- * the arena, unless the caller copies them away after every run and back before the next, before inputs are written
+    return f""" * The {up}_STATE_BYTES bytes of the arena from {up}_STATE_OFFSET on are the model's state: variables
+ * and weights that the reset decoded. They have to last from run to run. While they matter, no other model may use the
+ * arena, unless the caller copies them away after every run and back before the next, before inputs are written
  * in place."""
 
 

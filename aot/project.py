@@ -13,6 +13,7 @@ from typing import Any
 from twinfer.aot import boards
 from twinfer.aot.choice import Policy
 from twinfer.aot.emit import Mode, Project, emit, version
+from twinfer.aot.firmware import check_fits
 from twinfer.aot.layers import kernel_counts
 from twinfer.aot.literals import comment, grouped
 from twinfer.aot.selftest import test_source, vectors
@@ -33,6 +34,18 @@ BUILD = "build"
 #: What NAME_reset does, without and with weights that are decoded at the start.
 RESETS = ("variables to their first values", "variables to their first values, coded weights decoded")
 
+#: Whether models may share an arena, of one without and of one with state.
+SHARING = (
+    "Nothing in it lasts from one run to the next: models may take turns in one arena.",
+    "`{NAME}_STATE_BYTES` bytes of it from `{NAME}_STATE_OFFSET` on are the model's state, which has to last from run\n"
+    "to run: do not share the arena with another model, or copy the state away after every run and back before the next.",
+)
+
+#: The licence of all that this tool wrote; what a model's values are under, only the user knows.
+_OURS, _USERS = "Apache-2.0", "LicenseRef-model"
+_TERMS = {"_data.c": _USERS, "_test.c": f"{_OURS} AND {_USERS}"}
+
+_FILLED = ("Makefile", "CMakeLists.txt", "README.md")
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
@@ -53,14 +66,17 @@ def write_project(
 
     ``card`` adds what the self-test needs to run on that board under QEMU, and the stack that a run takes there.
     ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
-    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write.
+    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the model
+    cannot fit the card's memory.
     """
     target = Path(os.path.realpath(folder))
     check_replaceable(Path(folder))
     how: dict[str, Any] = {"sha256": sha256, "mode": mode, "policy": policy, "guard": guard}
-    if card is not None and stack_bytes is None:
-        stack_bytes = boards.worst_stack(emit(plan, name, **how), card)
     project = emit(plan, name, stack_bytes=stack_bytes, **how)
+    if card is not None:
+        check_fits(project, card)
+        if stack_bytes is None:
+            project = emit(plan, name, stack_bytes=boards.worst_stack(project, card), **how)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
     with writing(folder):
         _put(target, files)
@@ -117,14 +133,16 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
     """Everything that goes into the folder, by path."""
     target = project.plan.target
     test = test_source(project, vectors(project.plan, inputs))
+    generated = {**project.files, f"{project.name}_test.c": test}
     files = {
-        **project.files,
-        f"{project.name}_test.c": test,
-        **{template: _filled(template, project, card) for template in ("Makefile", "CMakeLists.txt", "README.md")},
+        **{path: _licensed(path, text) for path, text in generated.items()},
+        **{template: _filled(template, project, card) for template in _FILLED},
         **(boards.sources(card) if card else {}),
+        "LICENSE": (_TEMPLATES / "LICENSE").read_text(encoding="utf-8"),
     }
     described = {
         "tool": version(),
+        "license": _OURS,
         "target": target.name,
         "optimize": target.optimize,
         **({} if target.coding == "file" else {"weights": target.coding, "decode": target.decoding}),
@@ -134,6 +152,12 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
     }
     files[MANIFEST] = json.dumps(described, indent=1) + "\n"
     return files
+
+
+def _licensed(path: str, text: str) -> str:
+    """A generated source with its licence in the first line; kernels bring theirs."""
+    terms = next((terms for end, terms in _TERMS.items() if path.endswith(end)), _OURS)
+    return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
 
 
 def _filled(template: str, project: Project, card: Card | None) -> str:
@@ -159,6 +183,7 @@ def _facts(project: Project) -> Mapping[str, str]:
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
         "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
+        "sharing": SHARING[bool(plan.lasting)].format(NAME=project.name.upper()),
         "reset": f"    {project.name}_reset(arena); /* {RESETS[bool(plan.start)]} */\n" if plan.resets else "",
     }
 

@@ -1,4 +1,8 @@
-"""``<name>_test.c``: a program that runs a model on golden inputs and compares every byte of the outputs."""
+"""``<name>_test.c``: a program that runs a model on golden inputs and compares the outputs.
+
+Floats are compared within ``TOLERANCE``, for libraries differ in the last bits of exp or tanh and in a NaN's sign; all
+else byte by byte.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ from dataclasses import dataclass
 from twinfer.aot.emit import Project
 from twinfer.aot.literals import c_type, elements, wrapped
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.op import TOLERANCE, Array
 from twinfer.runtime.plan import Plan, random_inputs
 from twinfer.runtime.poison import POISONS, perishable, poison
 from twinfer.runtime.session import Session
 
 #: How many runs the self-test of a model with variables takes, one after another without a reset.
 SEQUENCE = 3
-_COMPARE = """
+_EXACT = """
 /* Compares bytes and says where the first difference is: 1 if there is one, else 0. */
 static int NAME_test_differs(const char *what, int run, const void *got, const void *want, size_t bytes,
                              size_t item) {
@@ -27,6 +31,27 @@ static int NAME_test_differs(const char *what, int run, const void *got, const v
                    (unsigned long)(i / item), (unsigned long)(i % item), g, w);
             return 1;
         }
+    }
+    return 0;
+}
+"""
+_CLOSE = """
+/* Compares floats, each within TOLERANCE of the largest magnitude there is, and says where the first is that differs by
+ * more: 1 if there is one, else 0. One NaN is as good as another. */
+static int NAME_test_far(const char *what, int run, const void *got, const float *want, size_t bytes) {
+    float most = 0.0f;
+    for (size_t i = 0; i < bytes / sizeof *want; ++i) {
+        const float size = want[i] < 0.0f ? -want[i] : want[i];
+        if (size > most && size <= FLT_MAX) most = size;
+    }
+    for (size_t i = 0; i < bytes / sizeof *want; ++i) {
+        const float w = want[i];
+        float g;
+        memcpy(&g, (const unsigned char *)got + i * sizeof g, sizeof g);
+        if (g == w || (g != g && w != w) || (g > w ? g - w : w - g) <= TOLERANCEf * most) continue;
+        printf("NAME: %s: run %d, element %lu: got %.9g, want %.9g\\n", what, run, (unsigned long)i, (double)g,
+               (double)w);
+        return 1;
     }
     return 0;
 }
@@ -64,11 +89,11 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
     fed = [i for i, tensor in enumerate(graph.inputs) if tensor.data is None]
     parts = [
         project.banner,
-        f'#include "{name}.h"\n\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
+        f'#include "{name}.h"\n\n#include <float.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
         *(_array(f"{name}_test_input_{i}", graph.inputs[i], [v.inputs[i] for v in vectors]) for i in fed),
         *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
         *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
-        _COMPARE.replace("NAME", name),
+        *_comparisons(graph.outputs, name),
         *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
         *_function(project, "in_place", POISONS[1], _in_place(project, fed), len(vectors)),
         "int main(void) {",
@@ -88,6 +113,19 @@ def _array(symbol: str, tensor: Tensor, values: Sequence[Array]) -> str:
 
 def _buffer(symbol: str, tensor: Tensor) -> str:
     return f"static {c_type(tensor.dtype)} {symbol}[{tensor.size or 1}];"
+
+
+def _comparisons(outputs: Sequence[Tensor], name: str) -> Iterator[str]:
+    """The functions that compare: those which the outputs need, or compilers complain."""
+    types = {_is_float(tensor) for tensor in outputs}
+    if False in types:
+        yield _EXACT.replace("NAME", name)
+    if True in types:
+        yield _CLOSE.replace("NAME", name).replace("TOLERANCE", str(TOLERANCE))
+
+
+def _is_float(tensor: Tensor) -> bool:
+    return c_type(tensor.dtype) == "float"
 
 
 def _function(project: Project, what: str, rubbish: int, run: Iterable[str], runs: int) -> Iterator[str]:
@@ -129,10 +167,12 @@ def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
 
 
 def _compare(project: Project, i: int, got: str, where: str) -> str:
-    want = f"{project.name}_test_want_{i}"
-    sizes = f"{project.name.upper()}_OUTPUT_{i}_BYTES, sizeof **{want}"
-    call = f'bad |= {project.name}_test_differs("output {i}{where}", run, {got}, {want}[run],'
-    return f"{call}\n                {sizes});"
+    name, want, size = project.name, f"{project.name}_test_want_{i}", f"{project.name.upper()}_OUTPUT_{i}_BYTES"
+    if _is_float(project.plan.graph.outputs[i]):
+        check, sizes = f"{name}_test_far", size
+    else:
+        check, sizes = f"{name}_test_differs", f"{size}, sizeof **{want}"
+    return f'bad |= {check}("output {i}{where}", run, {got}, {want}[run],\n                {sizes});'
 
 
 def _main(project: Project) -> Iterator[str]:

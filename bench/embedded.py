@@ -25,10 +25,10 @@ from twinfer.bench.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.price import priced_layers
 from twinfer.bench.recorded import recorded
 from twinfer.bench.source import Source
-from twinfer.bench.verify import TOLERANCE, Line, Proof, compare
+from twinfer.bench.verify import Line, Proof, compare
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import Array
+from twinfer.runtime.op import TOLERANCE, Array
 from twinfer.runtime.plan import make_plan, random_inputs
 from twinfer.runtime.poison import POISONS, poison
 from twinfer.runtime.session import Session

@@ -13,13 +13,10 @@ from twinfer.bench.source import Source
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.interpreter import Interpreter
-from twinfer.runtime.op import Array
+from twinfer.runtime.op import TOLERANCE, Array
 from twinfer.runtime.plan import Step, make_plan, random_inputs
 from twinfer.runtime.poison import POISONS, poison
 from twinfer.runtime.registry import operator
-
-#: Float tensors of numpy and the peers may differ from ours by this share of the tensor's largest magnitude.
-TOLERANCE = 1e-5
 
 #: What the interpreter is compared with, in the order of the columns.
 OTHERS = ("numpy", "compiled", "tflm", "litert-ref")

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ADD and SUB (the second operand with sign -1), with broadcasting and a fused clamp. */
 #ifndef TW_ADD_H
 #define TW_ADD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ARG_MAX and ARG_MIN: where the greatest (least) value along one dimension is, the first of equals. */
 #ifndef TW_ARG_MAX_H
 #define TW_ARG_MAX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* BATCH_MATMUL: y = a b, matrix by matrix. */
 #ifndef TW_BATCH_MATMUL_H
 #define TW_BATCH_MATMUL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two operands of different shapes, one output: the walk over rows that element-wise kernels share.
  *
  * runtime/ops/_broadcast.py collapses the dimensions and fills these params, which every such kernel has:

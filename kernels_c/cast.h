@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CAST between numbers and bool. */
 #ifndef TW_CAST_H
 #define TW_CAST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons with broadcasting: EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL. */
 #ifndef TW_COMPARE_H
 #define TW_COMPARE_H

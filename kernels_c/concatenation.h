@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Joins tensors: CONCATENATION and PACK. */
 #ifndef TW_CONCATENATION_H
 #define TW_CONCATENATION_H

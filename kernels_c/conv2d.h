@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CONV_2D, NHWC, weights [out_c][k_h][k_w][in_c / groups]. pad_h, pad_w: rows and columns of padding before the first. */
 #ifndef TW_CONV2D_H
 #define TW_CONV2D_H

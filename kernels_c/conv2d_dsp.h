@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CONV_2D, NHWC, on the DSP extension: columns of three pixels at a time, never an image of them. */
 #ifndef TW_CONV2D_DSP_H
 #define TW_CONV2D_DSP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CONV_2D, NHWC, int16 activations and int8 weights on the DSP extension: columns of three pixels at a time. */
 #ifndef TW_CONV2D_DSP_S16_H
 #define TW_CONV2D_DSP_S16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CONV_2D, NHWC, on Helium: two pixels at a time, from the image itself or from two columns. */
 #ifndef TW_CONV2D_MVE_H
 #define TW_CONV2D_MVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CONV_2D, NHWC, int16 activations and int8 weights on Helium: two pixels at a time. */
 #ifndef TW_CONV2D_MVE_S16_H
 #define TW_CONV2D_MVE_S16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CONV_2D, NHWC, int16 activations and int8 weights [out_c][k_h][k_w][in_c / groups]. */
 #ifndef TW_CONV2D_S16_H
 #define TW_CONV2D_S16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the decoders of weights share.
  *
  * Weights that are stored coded are decoded right before the layer that reads them, or once at the start. Decoded they

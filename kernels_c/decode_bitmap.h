@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights as a bit an element, 1 where it is not zero, and the values that are not. */
 #ifndef TW_DECODE_BITMAP_H
 #define TW_DECODE_BITMAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights in a canonical Huffman code of their bytes, codes up to 12 bits. */
 #ifndef TW_DECODE_HUFFMAN_H
 #define TW_DECODE_HUFFMAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights as numbers of 1..7 bits in a table of their values; a kernel a width, so that fields lie at known bits. */
 #ifndef TW_DECODE_LUT_H
 #define TW_DECODE_LUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weights as numbers of 4 bits in a table of their values, on Helium: 32 elements at a time. */
 #ifndef TW_DECODE_LUT_MVE_H
 #define TW_DECODE_LUT_MVE_H

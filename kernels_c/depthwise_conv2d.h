@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DEPTHWISE_CONV_2D, NHWC, weights [k_h][k_w][out_c], out_c = in_c * multiplier. pad_h, pad_w: padding before the first. */
 #ifndef TW_DEPTHWISE_CONV2D_H
 #define TW_DEPTHWISE_CONV2D_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DEPTHWISE_CONV_2D, NHWC, 3x3 windows, on the DSP extension: one channel at a time. */
 #ifndef TW_DEPTHWISE_CONV2D_DSP_H
 #define TW_DEPTHWISE_CONV2D_DSP_H

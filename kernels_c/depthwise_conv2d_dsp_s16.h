@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DEPTHWISE_CONV_2D, NHWC, 3x3 windows, int16 activations and int8 weights on the DSP extension. */
 #ifndef TW_DEPTHWISE_CONV2D_DSP_S16_H
 #define TW_DEPTHWISE_CONV2D_DSP_S16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DEPTHWISE_CONV_2D over Helium, int8, multiplier 1, dilation 1: 16 channels of a pixel at a time, or 8 of two
  * neighbours. Rows of the image go to scratch with their padding, so that no window has a border. */
 #ifndef TW_DEPTHWISE_CONV2D_MVE_H

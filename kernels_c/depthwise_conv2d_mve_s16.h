@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DEPTHWISE_CONV_2D, NHWC, int16 activations and int8 weights on Helium: eight channels at a time. */
 #ifndef TW_DEPTHWISE_CONV2D_MVE_S16_H
 #define TW_DEPTHWISE_CONV2D_MVE_S16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DEQUANTIZE to float32: scale * (x - zero), per tensor and per channel, and float16. */
 #ifndef TW_DEQUANTIZE_H
 #define TW_DEQUANTIZE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DIV, POW and SQUARED_DIFFERENCE, with broadcasting. */
 #ifndef TW_DIV_H
 #define TW_DIV_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The DSP extension of Armv7E-M and Armv8-M (Cortex-M4, M7, M33), one instruction a helper, and the same in plain C where
  * it is absent: the kernels on top give the same bits everywhere.
  *

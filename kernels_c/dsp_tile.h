@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Int8 matrix products on the DSP extension: what CONV_2D and FULLY_CONNECTED share.
  *
  * One SMLAD for two channels: a half holds both channels' weights as 256 * b + a. Its products sum up to 256 * B + A;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products of int16 activations and int8 weights on the DSP extension: what CONV_2D and FULLY_CONNECTED share.
  *
  * Activations are halves as they lie in memory; SXTB16 makes halves of weights. Sums are taken in 32 bits and, where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of one float (of one int32: ABS and NEG); int8 goes through a table (lut.h). */
 #ifndef TW_ELEMENTWISE_H
 #define TW_ELEMENTWISE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FULLY_CONNECTED: y = x . w^T + bias. */
 #ifndef TW_FULLY_CONNECTED_H
 #define TW_FULLY_CONNECTED_H

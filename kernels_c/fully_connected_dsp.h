@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FULLY_CONNECTED on the DSP extension: four channels at a time, so that they share the unpacking of x. */
 #ifndef TW_FULLY_CONNECTED_DSP_H
 #define TW_FULLY_CONNECTED_DSP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FULLY_CONNECTED, int16 activations and int8 weights, on the DSP extension: four channels at a time. */
 #ifndef TW_FULLY_CONNECTED_DSP_S16_H
 #define TW_FULLY_CONNECTED_DSP_S16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FULLY_CONNECTED on Helium. */
 #ifndef TW_FULLY_CONNECTED_MVE_H
 #define TW_FULLY_CONNECTED_MVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GATHER: slices along one dimension, picked by number. */
 #ifndef TW_GATHER_H
 #define TW_GATHER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Guard mode of emitted C: before a step, what holds no value is poisoned; after it, what is not its own is as before. */
 #ifndef TW_GUARD_H
 #define TW_GUARD_H

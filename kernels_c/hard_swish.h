@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HARD_SWISH, float: x * min(max(x + 3, 0), 6) / 6; int8 goes through a table (lut.h). */
 #ifndef TW_HARD_SWISH_H
 #define TW_HARD_SWISH_H

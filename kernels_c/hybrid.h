@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dynamic-range ("hybrid") operators: float activations are quantised as they come, weights are int8. */
 #ifndef TW_HYBRID_H
 #define TW_HYBRID_H

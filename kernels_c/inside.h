@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of a window that lies inside the image. */
 #ifndef TW_INSIDE_H
 #define TW_INSIDE_H

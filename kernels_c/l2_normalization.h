@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* L2_NORMALIZATION: x over the root of the sum of its squares, along the last dimension. */
 #ifndef TW_L2_NORMALIZATION_H
 #define TW_L2_NORMALIZATION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LEAKY_RELU; int8 goes through lut.h. */
 #ifndef TW_LEAKY_RELU_H
 #define TW_LEAKY_RELU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LOG_SOFTMAX over the last dimension. */
 #ifndef TW_LOG_SOFTMAX_H
 #define TW_LOG_SOFTMAX_H

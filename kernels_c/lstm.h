@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UNIDIRECTIONAL_SEQUENCE_LSTM with four gates and nothing else; the int8 form over int16 cells. */
 #ifndef TW_LSTM_H
 #define TW_LSTM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = table[x]: any function of one byte, computed when planning. */
 #ifndef TW_LUT_H
 #define TW_LUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MAXIMUM and MINIMUM of the stored values, with broadcasting. The greater is a > b ? a : b as in TFLM, which shows
  * where a float is NaN or a zero has a sign. */
 #ifndef TW_MAXIMUM_H

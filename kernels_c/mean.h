@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MEAN over any dimensions. lower has merged neighbours, so that kept and reduced dimensions alternate. */
 #ifndef TW_MEAN_H
 #define TW_MEAN_H

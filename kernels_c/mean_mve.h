@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MEAN over Helium, int8, four channels at a time: the reduced dimensions are neighbours, and the last one is kept. */
 #ifndef TW_MEAN_MVE_H
 #define TW_MEAN_MVE_H

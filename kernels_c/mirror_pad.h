@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MIRROR_PAD: a tensor surrounded with its own image. */
 #ifndef TW_MIRROR_PAD_H
 #define TW_MIRROR_PAD_H

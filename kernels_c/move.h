@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How data movers move: rows of equally spaced elements, without a call per element where it is a machine word. */
 #ifndef TW_MOVE_H
 #define TW_MOVE_H

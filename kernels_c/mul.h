@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MUL, with broadcasting and a fused clamp. It is commutative: the operand with one value a row comes second. */
 #ifndef TW_MUL_H
 #define TW_MUL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MUL over Helium, int8, four lanes at a time; rows of both operands run along with the output's. */
 #ifndef TW_MUL_MVE_H
 #define TW_MUL_MVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helium, the vector extension of Armv8.1-M (Cortex-M55): four int32 lanes, one output channel or pixel each, and the
  * same in plain C where it is absent: the kernels on top give the same bits everywhere.
  *

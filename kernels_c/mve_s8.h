@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helium, sixteen int8 lanes and their sums in int32, beside mve.h's four lanes; the same in plain C where it is absent.
  *
  * Products of even or of odd bytes fill a vector of int16, whose even or odd halves fill one of int32; narrowing undoes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Int8 matrix products on Helium: tiles of four channels that CONV_2D and FULLY_CONNECTED take their sums from.
  *
  * VMLADAVA sums 16 products into an even-numbered register; a tile holds as many sums as there are of these: four

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products of int16 activations and int8 weights on Helium: tiles of four channels that CONV_2D and
  * FULLY_CONNECTED take their sums from.
  *

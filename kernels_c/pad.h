@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Surrounds a tensor with one value: PAD and PADV2. */
 #ifndef TW_PAD_H
 #define TW_PAD_H

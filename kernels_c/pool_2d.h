@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AVERAGE_POOL_2D and MAX_POOL_2D. Windows are cut to the input first, so padding costs nothing and is never counted;
  * the inner loops run over channels. */
 #ifndef TW_POOL_2D_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AVERAGE_POOL_2D over Helium, int8, four channels at a time. */
 #ifndef TW_POOL_2D_MVE_H
 #define TW_POOL_2D_MVE_H

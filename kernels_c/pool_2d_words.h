@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AVERAGE_POOL_2D and MAX_POOL_2D by words of four channels, on any 32-bit core: channels is a multiple of 4. Bytes are
  * made unsigned (x + 128) first, for their sums and differences not to borrow from a neighbour. */
 #ifndef TW_POOL_2D_WORDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PRELU: negative values times alpha, which broadcasts. */
 #ifndef TW_PRELU_H
 #define TW_PRELU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* QUANTIZE: float32 to integers, and integers of one scale to integers of another. 8 bits to 8: lut.h. */
 #ifndef TW_QUANTIZE_H
 #define TW_QUANTIZE_H

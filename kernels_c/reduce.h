@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SUM of float and int32, REDUCE_MAX and REDUCE_MIN (of bytes 0 and 1: REDUCE_ANY and REDUCE_ALL); int8 sums are
  * means that are divided by 1 (mean.h). */
 #ifndef TW_REDUCE_H

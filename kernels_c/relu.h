@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RELU and its bounded kin: clamping. */
 #ifndef TW_RELU_H
 #define TW_RELU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR over height and width. */
 #ifndef TW_RESIZE_H
 #define TW_RESIZE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of weights taken several at once. */
 #ifndef TW_ROWS_H
 #define TW_ROWS_H

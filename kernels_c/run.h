@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a plan's steps from a table of constants: the interpreted mode of emitted C. Nothing is written but the arena. */
 #ifndef TW_RUN_H
 #define TW_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a plan's steps from a table where weights are coded: what decodes them is in the table, too. */
 #ifndef TW_RUN_CODED_H
 #define TW_RUN_CODED_H

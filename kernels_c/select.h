@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SELECT and SELECT_V2: element by element one of two tensors, with broadcasting. */
 #ifndef TW_SELECT_H
 #define TW_SELECT_H

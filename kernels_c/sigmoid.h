@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The logistic function of int16 by a table, for LOGISTIC and TANH: TFLM's integers. */
 #ifndef TW_SIGMOID_H
 #define TW_SIGMOID_H

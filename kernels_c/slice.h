@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Picks equally spaced elements: SLICE, STRIDED_SLICE and any TRANSPOSE. */
 #ifndef TW_SLICE_H
 #define TW_SLICE_H

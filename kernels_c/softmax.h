@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SOFTMAX over the last dimension. */
 #ifndef TW_SOFTMAX_H
 #define TW_SOFTMAX_H

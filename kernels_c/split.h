@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Takes a tensor apart: SPLIT, SPLIT_V and UNPACK. */
 #ifndef TW_SPLIT_H
 #define TW_SPLIT_H

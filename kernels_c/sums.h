@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products of int8 for cores without vectors: a tile of rows of weights by pixels shares what it loads, as large
  * as the registers hold. Sums wrap as two's complement does. n: length of a row, at least 1; size: from one row of
  * weights to the next. */

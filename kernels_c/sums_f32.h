@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products of float32, four rows of weights at once. Every sum adds its products one by one in their order, and
  * rounds each: the bits are the reference's. */
 #ifndef TW_SUMS_F32_H

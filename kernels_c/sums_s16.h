@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of products of int16 and int8, and how they become int16. All zero points are 0. */
 #ifndef TW_SUMS_S16_H
 #define TW_SUMS_S16_H

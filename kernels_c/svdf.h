@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SVDF: a singular-value-decomposed filter: features of the new input, then a filter over the last few of them. */
 #ifndef TW_SVDF_H
 #define TW_SVDF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TANH, float and int16; int8 goes through a table (lut.h). */
 #ifndef TW_TANH_H
 #define TW_TANH_H

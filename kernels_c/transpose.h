@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TRANSPOSE on wide machines: square tiles through registers. Elsewhere tw_slice does it. */
 #ifndef TW_TRANSPOSE_H
 #define TW_TRANSPOSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TRANSPOSE_CONV, NHWC with weights [out_c, k_h, k_w, in_c]: every output gathers what reaches it. */
 #ifndef TW_TRANSPOSE_CONV_H
 #define TW_TRANSPOSE_CONV_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every kernel uses: the calling convention, clamping and gemmlowp's fixed-point arithmetic. */
 #ifndef TW_H
 #define TW_H

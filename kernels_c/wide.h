@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sixteen int32 or float lanes, one output channel each: what the host's convolution kernels are written in.
  *
  * An int8 matrix product runs over panels: rows of x as uint8 (x + 128), k padded to a multiple of 4 with anything, and

@@ -43,3 +43,7 @@ class GuardError(TwinferError, RuntimeError):
 
 class ModelWarning(_Printable, UserWarning):
     """A model is out of the ordinary but can be run; the message names the tensor and what was assumed."""
+
+
+class ToolWarning(UserWarning):
+    """A program or package that a part of the job needs is missing; the message says what was left out and why."""

@@ -14,6 +14,9 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.target import Target
 
 Array = NDArray[Any]
+
+#: Floats of another machine or library may differ by this share of the tensor's largest magnitude.
+TOLERANCE = 1e-5
 Shape = tuple[int, ...]
 Param = int | float | Sequence[int] | Sequence[float]
 

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -376,10 +377,23 @@ def test_cmake(tmp_path: Path) -> None:
     assert (folder / "build" / "libdigits_int8.a").exists()
 
 
-def test_without_the_compiler_the_stack_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinfer.aot.boards.COMPILER", "no-such-compiler")
+@pytest.mark.parametrize(
+    ("missing", "advice"),
+    [("compiler", "apt-get install gcc-arm-none-eabi"), ("elftools", "pip install 'twinfer[embedded]'")],
+)
+def test_a_stack_that_is_not_measured_is_said(
+    missing: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A header without the macro comes with a word on what to install, for the same command may give it elsewhere."""
+    if missing == "compiler":
+        monkeypatch.setattr("twinfer.aot.boards.COMPILER", "no-such-compiler")
+    else:
+        monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
     assert main(["compile", "digits_int8", "--target", M4, "-o", str(tmp_path / "c")]) == 0
     assert "STACK_BYTES" not in (tmp_path / "c" / "digits_int8.h").read_text()
+    said = capsys.readouterr().err
+    assert "warning: the stack is not measured, DIGITS_INT8_STACK_BYTES is left out: " in said
+    assert advice in said
 
 
 def test_cards_of_ones_own_are_named(tmp_path: Path) -> None:

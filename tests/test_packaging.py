@@ -107,6 +107,8 @@ def assert_works(python: Path, folder: Path, **environment: str) -> None:
     away.mkdir()
     assert run(python, "-c", RUN, cwd=away) == "[[1, -2], [3, 127]]\n"
     assert "bench" in run(python.with_name("twinfer"), "--help", cwd=away)
+    run(python.with_name("twinfer"), "compile", "digits_int8", "-o", "made", cwd=away)
+    assert (away / "made" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
     (away / "user.py").write_text(TYPED)
     mypy = (sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", os.devnull)
     said = run(*mypy, "--python-executable", python, "user.py", cwd=away, **environment)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 import tiny
 
 from twinfer.aot import project as project_module
-from twinfer.aot.emit import Mode
+from twinfer.aot.emit import Mode, emit
 from twinfer.aot.project import write_project
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.aot.selftest import vectors
+from twinfer.aot.targets import find
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import TOLERANCE, tensor
+from twinfer.runtime.plan import make_plan, random_inputs
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
@@ -33,10 +46,49 @@ def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
     assert (tmp_path / "made" / "build" / f"lib{name}.a").exists()
 
 
-@pytest.mark.parametrize("name", tiny.MODELS)
-def test_cmake_builds_and_passes(name: str, tmp_path: Path) -> None:
-    if not shutil.which("cmake"):
+@pytest.fixture
+def cmake() -> None:
+    """Skips where CMake is not installed, but in CI."""
+    if not shutil.which("cmake") and not os.environ.get("CI"):
         pytest.skip("cmake is needed")
+
+
+def compiled_with(folder: Path, source: str) -> list[str]:
+    """The words of the command that compiles ``source`` in CMake's project ``folder``."""
+    command = ["cmake", "-S", folder, "-B", folder / "out", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    subprocess.run(command, capture_output=True, timeout=300, check=True)
+    (entry,) = (e for e in json.loads((folder / "out" / "compile_commands.json").read_text())
+                if e["file"].endswith(f"/{source}"))  # fmt: skip
+    return shlex.split(entry["command"])
+
+
+def test_cmake_subproject_takes_the_callers_flags(tmp_path: Path, cmake: None) -> None:
+    """Level, machine and ABI are the caller's; exactness alone is the folder's, and its caller's sources are spared."""
+    card = find("cortex-m4")
+    slim = make_plan(tiny.dense().graph, card.target.optimized("size"))
+    write_project(slim, "dense", tmp_path / "made", card=card, stack_bytes=0)
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.13)
+project(caller C)
+set(CMAKE_C_FLAGS "-O1 -DCALLER")
+add_subdirectory(made)
+add_executable(caller main.c)
+target_link_libraries(caller dense)
+""")
+    ours = [word for word in compiled_with(tmp_path, "dense.c") if word.startswith("-")]
+    assert [word for word in ours if not word.startswith(("-o", "-c", "-I"))] == [
+        "-O1",
+        "-DCALLER",
+        "-ffp-contract=off",
+        "-std=c11",
+    ]
+    assert "-ffp-contract=off" not in compiled_with(tmp_path, "main.c")
+    alone = compiled_with(tmp_path / "made", "dense.c")
+    assert {"-mcpu=cortex-m4", "-Os", "-Wconversion", "-ffp-contract=off", "-std=c11"} <= set(alone)
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_cmake_builds_and_passes(name: str, tmp_path: Path, cmake: None) -> None:
     write_project(tiny.MODELS[name](), name, tmp_path / "made")
     (tmp_path / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.13)
 project(caller CXX)
@@ -61,14 +113,63 @@ def test_changed_golden_byte_fails(name: str, tmp_path: Path) -> None:
     write_project(tiny.MODELS[name](), name, tmp_path)
     path = tmp_path / f"{name}_test.c"
     before = path.read_text()
-    first = r"(_test_want_0\[\d+\]\[\d+\] = \{\s*\{\s*)(-?\d+)"
-    changed = re.sub(first, lambda m: f"{m[1]}{(int(m[2]) + 1) % 100}", before)
-    assert changed != before
+    changed = _with_first_wanted(before, lambda old: str((int(float(old.rstrip("f"))) + 1) % 100))
     path.write_text(changed)
     done = make(tmp_path, "test")
     assert done.returncode != 0
-    assert f"{name}: output 0: run 0, element 0, byte " in done.stdout
+    assert re.search(rf"{name}: output 0: run 0, element 0(, byte 0)?: got ", done.stdout)
     assert f"{name}: FAILED" in done.stdout
+
+
+def _with_first_wanted(text: str, change: Callable[[str], str]) -> str:
+    """A self-test that wants another value of the first output's first element."""
+    first = r"(_test_want_0\[\d+\]\[\d+\] = \{\s*\{\s*)([^,]+)"
+    changed = re.sub(first, lambda m: m[1] + change(m[2]), text)
+    assert changed != text
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        (f"want + {0.9 * TOLERANCE}f * largest", "ok"),
+        (f"want - {0.9 * TOLERANCE}f * largest", "ok"),
+        (f"want + {1.2 * TOLERANCE}f * largest", "FAILED"),
+        (f"want - {1.2 * TOLERANCE}f * largest", "FAILED"),
+        ('__builtin_nanf("")', "FAILED"),
+        ("__builtin_inff()", "FAILED"),
+    ],
+)
+def test_floats_are_compared_within_the_bound(value: str, verdict: str, tmp_path: Path) -> None:
+    """Of the tensor's largest magnitude, as verify does; a NaN or an infinity is no neighbour of any number."""
+    plan = tiny.conv()
+    write_project(plan, "conv", tmp_path)
+    (output,) = vectors(plan, random_inputs(plan.graph))[0].outputs
+    path, largest = tmp_path / "conv_test.c", f"{float(np.abs(output).max()):.9g}f"
+    numbers = lambda old: value.replace("want", old).replace("largest", largest)  # noqa: E731
+    path.write_text(_with_first_wanted(path.read_text(), numbers))
+    assert f"conv: {verdict}" in make(tmp_path, "test").stdout
+
+
+@pytest.mark.parametrize("op", ["EXP", "TANH", "LOGISTIC", "SQRT"])
+def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_tools: None) -> None:
+    """newlib's exp and tanh are not glibc's, and a NaN's sign is the machine's."""
+    card, shape = find("cortex-m4"), (1, 500)
+    x, y = tensor(shape, name="x"), tensor(shape, name="y")
+    values = np.linspace(-9, 9, 500, dtype=np.float32).reshape(shape)
+    values[0, ::50] = np.resize(np.array([-np.inf, np.inf, np.nan, -0.0], np.float32), 10)
+    plan = make_plan(Graph("one", (x, y), (Node(op, (x,), (y,)),), (x,), (y,)), card.target)
+    write_project(plan, "m", tmp_path, inputs=[values], card=card, stack_bytes=0)
+    done = make(tmp_path, "test")
+    assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_model_without_outputs(tmp_path: Path) -> None:
+    """Nothing is compared, and no function is left over that compilers complain of."""
+    x = tensor((1, 4), "INT8", 0.5, 3, name="x")
+    write_project(make_plan(Graph("none", (x,), (), (x,), ())), "m", tmp_path)
+    done = make(tmp_path, "all", "test")
+    assert "m: ok" in done.stdout, done.stdout + done.stderr
 
 
 def test_only_the_kernels_used(tmp_path: Path) -> None:
@@ -76,6 +177,46 @@ def test_only_the_kernels_used(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["copy.h", "tw.h"]
     write_project(tiny.passing(), "m", tmp_path, mode="interpreted")
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["copy.h", "run.h", "tw.h"]
+
+
+def test_every_file_says_its_licence(tmp_path: Path) -> None:
+    """All is twinfer's but the model's values; twinfer.json is the only file without comments."""
+    card = find("cortex-m4")
+    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
+    text = (tmp_path / "LICENSE").read_text()
+    assert text == (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    terms = {}
+    for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "LICENSE"):
+        said = re.search(
+            r"SPDX-License-Identifier: ([\w. -]+?)(?: \*/| -->)?$|\"license\": \"(.*)\"", path.read_text(), re.M
+        )
+        assert said, path
+        terms.setdefault(said[1] or said[2], set()).add(str(path.relative_to(tmp_path)))
+    assert terms["LicenseRef-model"] == {"m_data.c"}
+    assert terms["Apache-2.0 AND LicenseRef-model"] == {"m_test.c"}
+    assert {"m.c", "m.h", "kernels/tw.h", "board/link.ld", "Makefile", "README.md", "twinfer.json"} < terms[
+        "Apache-2.0"
+    ]
+    assert "your model's" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "kernels_c").glob("*.h")), *sorted((ROOT / "aot/board").glob("*.[chl]*"))]
+)
+def test_every_source_that_is_copied_says_its_licence(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("/* SPDX-License-Identifier: Apache-2.0 */\n")
+
+
+def test_readme_tells_the_flags_that_a_project_may_need(tmp_path: Path) -> None:
+    write_project(tiny.state(), "m", tmp_path)
+    told = (tmp_path / "README.md").read_text()
+    for words in (
+        "-DTW_NO_ASM` where you build with `-fno-omit-frame-pointer",
+        "-mno-unaligned-access` where",
+        "M_STATE_BYTES",
+    ):
+        assert words in told
 
 
 def test_replaces_its_own_folder(tmp_path: Path) -> None:
@@ -119,6 +260,26 @@ def test_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(2):
         write_project(tiny.dense(), "m", ".")
         assert Path("m.c").exists()
+
+
+@pytest.mark.parametrize("field", ["ram_bytes", "flash_bytes"])
+def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
+    """To the byte of arena and constants, and before anything is written."""
+    card = replace(find("cortex-m4"), name="tiny", stack_bytes=100)
+    plan = make_plan(tiny.dense().graph, card.target)
+    arena, constants = plan.arena_bytes, emit(plan, "dense").constants.nbytes
+    least, message = {
+        "ram_bytes": (
+            arena + 100,
+            f"dense needs {arena} B of arena, tiny has {arena + 99} B of RAM, of them 100 B for",
+        ),
+        "flash_bytes": (constants + 64, f"dense needs at least {constants} B of flash .*, tiny has {constants + 63} B"),
+    }[field]
+    with pytest.raises(ToolError, match=message):
+        write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least - 1}))
+    assert [*tmp_path.iterdir()] == []
+    write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least}), stack_bytes=0)
+    assert (tmp_path / "made" / "dense.c").exists()
 
 
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

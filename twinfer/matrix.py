@@ -8,7 +8,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinfer.bench.report import NAMES, table
-from twinfer.bench.verify import TOLERANCE, Difference, Line, Proof
+from twinfer.bench.verify import Difference, Line, Proof
+from twinfer.runtime.op import TOLERANCE
 
 #: Signs of the matrix: the same bits, within the tolerance, different, not computed.
 SAME, CLOSE, DIFFERENT, ABSENT = "=", "≈", "≠", "·"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A QEMU plugin that counts executed instructions between marks: calls of the guest function at address "mark".
  *
  *     -plugin file=count.so,mark=0x1a4[,out=FILE][,pcs=FILE[,first=N]]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Does the jobs in inputs.bin one after the other and writes what they give to outputs.bin.
  *
  * inputs.bin: uint32 clock, then jobs to the end of the file: uint32 model, uint32 how, the bytes of every input.

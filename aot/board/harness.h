@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs models on the board as the host asks: what a model is made of, and how intervals are marked. */
 #ifndef TW_HARNESS_H
 #define TW_HARNESS_H

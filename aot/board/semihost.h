@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Semihosting: the debugger's, here QEMU's, services. ARM IHI 0095, "Semihosting for AArch32 and AArch64". */
 #ifndef TW_SEMIHOST_H
 #define TW_SEMIHOST_H

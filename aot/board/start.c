@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From reset to main: vector table, floating point and Helium, .data and .bss. Nothing of newlib's start-up. */
 #include <stddef.h>
 #include <stdint.h>

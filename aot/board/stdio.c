@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What newlib's printf asks for: a console, which is QEMU's, a little memory for its buffer, and a way out. */
 #include <stddef.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conv: made by twinfer VERSION for target host. Do not edit. */
 #include "conv.h"
 #include "conv_data.h"

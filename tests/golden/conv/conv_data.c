@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: LicenseRef-model */
 /* conv: made by twinfer VERSION for target host. Do not edit. */
 #include "conv_data.h"
 #include "conv.h"

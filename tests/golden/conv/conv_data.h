@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conv: made by twinfer VERSION for target host. Do not edit. */
 #ifndef CONV_DATA_H
 #define CONV_DATA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dense: made by twinfer VERSION for target generic. Do not edit. */
 #include "dense.h"
 

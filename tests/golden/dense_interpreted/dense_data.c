@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: LicenseRef-model */
 /* dense: made by twinfer VERSION for target generic, interpreted. Do not edit. */
 #include "dense_data.h"
 #include "dense.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dense: made by twinfer VERSION for target generic, interpreted. Do not edit. */
 #ifndef DENSE_DATA_H
 #define DENSE_DATA_H

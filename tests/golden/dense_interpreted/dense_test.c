@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 AND LicenseRef-model */
 /* dense: made by twinfer VERSION for target generic, interpreted. Do not edit. */
 #include "dense.h"
 
+#include <float.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

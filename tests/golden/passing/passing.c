@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* passing: made by twinfer VERSION for target host. Do not edit. */
 #include "passing.h"
 #include "passing_data.h"

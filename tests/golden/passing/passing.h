@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* passing: made by twinfer VERSION for target host. Do not edit. */
 #ifndef PASSING_H
 #define PASSING_H
@@ -8,6 +9,8 @@
 #define PASSING_ARENA_BYTES 100
 #define PASSING_ARENA_ALIGN 16
 #define PASSING_LOWER_BOUND_BYTES 96 /* no placement of these tensors needs less */
+#define PASSING_STATE_OFFSET 0
+#define PASSING_STATE_BYTES 0 /* of the arena that have to last from run to run */
 #define PASSING_CONSTANT_BYTES 36 /* weights and everything else in the constants' file, read only */
 #define PASSING_MACS 0 /* multiply-accumulates of a run */
 #define PASSING_INPUT_COUNT 1
@@ -66,7 +69,8 @@ extern "C" {
  * arena: PASSING_ARENA_BYTES bytes at a multiple of PASSING_ARENA_ALIGN, the caller's.
  * inputs, outputs: pointers to PASSING_INPUT_COUNT and PASSING_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * there until the next. inputs or outputs as a whole may be NULL: all in place.
+ * Nothing in the arena has to last from one run to the next: models may take turns in one arena. */
 int passing_run(void *arena, const void *const *inputs, void *const *outputs);
 
 /* The same over an arena of passing_static.c; only a program that uses them pays for it. Not reentrant. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: LicenseRef-model */
 /* passing: made by twinfer VERSION for target host. Do not edit. */
 #include "passing_data.h"
 #include "passing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* passing: made by twinfer VERSION for target host. Do not edit. */
 #ifndef PASSING_DATA_H
 #define PASSING_DATA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state: made by twinfer VERSION for target generic. Do not edit. */
 #include "state.h"
 #include "state_data.h"
@@ -8,25 +9,25 @@
 #include <string.h>
 
 /* Layer 0: RESHAPE, operator 0 of the model; tw_copy
- *   in  "state" INT8[2, 3]: arena [32, 38)
+ *   in  "state" INT8[2, 3]: arena [0, 6)
  *   out "y" INT8[6]: arena [48, 54) */
 static const tw_copy_params state_0_params = {
     .size = 6,
 };
 static TW_NOINLINE void state_0_reshape(unsigned char *arena) {
-    const void *const in[] = {arena + 32};
+    const void *const in[] = {arena + 0};
     void *const out[] = {arena + 48};
     tw_copy_body(&state_0_params, in, out, NULL);
 }
 
 /* Layer 1: RESHAPE, operator 1 of the model; tw_copy
- *   in  "more" FLOAT32[5]: arena [0, 20)
+ *   in  "more" FLOAT32[5]: arena [16, 36)
  *   out "z" FLOAT32[5]: arena [64, 84) */
 static const tw_copy_params state_1_params = {
     .size = 20,
 };
 static TW_NOINLINE void state_1_reshape(unsigned char *arena) {
-    const void *const in[] = {arena + 0};
+    const void *const in[] = {arena + 16};
     void *const out[] = {arena + 64};
     tw_copy_body(&state_1_params, in, out, NULL);
 }
@@ -52,6 +53,6 @@ int state_run(void *arena, const void *const *inputs, void *const *outputs) {
 
 void state_reset(void *arena) {
     unsigned char *const base = (unsigned char *)arena;
-    memset(base + 32, -7, 6);
-    memset(base + 0, 0, 20);
+    memset(base + 0, -7, 6);
+    memset(base + 16, 0, 20);
 }

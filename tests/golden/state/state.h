@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state: made by twinfer VERSION for target generic. Do not edit. */
 #ifndef STATE_H
 #define STATE_H
@@ -8,6 +9,8 @@
 #define STATE_ARENA_BYTES 84
 #define STATE_ARENA_ALIGN 16
 #define STATE_LOWER_BOUND_BYTES 52 /* no placement of these tensors needs less */
+#define STATE_STATE_OFFSET 0
+#define STATE_STATE_BYTES 36 /* of the arena that have to last from run to run */
 #define STATE_CONSTANT_BYTES 0 /* weights and everything else in the constants' file, read only */
 #define STATE_MACS 0 /* multiply-accumulates of a run */
 #define STATE_INPUT_COUNT 0
@@ -39,7 +42,11 @@ extern "C" {
  * arena: STATE_ARENA_BYTES bytes at a multiple of STATE_ARENA_ALIGN, the caller's.
  * inputs, outputs: pointers to STATE_INPUT_COUNT and STATE_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * there until the next. inputs or outputs as a whole may be NULL: all in place.
+ * The STATE_STATE_BYTES bytes of the arena from STATE_STATE_OFFSET on are the model's state: variables
+ * and weights that the reset decoded. They have to last from run to run. While they matter, no other model may use the
+ * arena, unless the caller copies them away after every run and back before the next, before inputs are written
+ * in place. */
 int state_run(void *arena, const void *const *inputs, void *const *outputs);
 
 /* Sets the variables in the arena to their first values: before the first run, and to start anew. */

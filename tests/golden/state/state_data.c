@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: LicenseRef-model */
 /* state: made by twinfer VERSION for target generic. Do not edit. */
 #include "state_data.h"
 #include "state.h"
