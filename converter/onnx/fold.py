@@ -59,4 +59,4 @@ def _bytes(kind: onnx.TypeProto.Tensor) -> int:
     """Of one result; an extent that is not known counts as one element."""
     extents = (dim.dim_value if dim.HasField("dim_value") else 1 for dim in kind.shape.dim)
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or onnx.TensorProto.FLOAT))
-    return math.prod(extents) * dtype.itemsize
+    return int(math.prod(extents)) * int(dtype.itemsize)
