@@ -55,7 +55,11 @@ class Line:
 
 @dataclass
 class Proof:
-    """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs."""
+    """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs.
+
+    ``by_zero``: of what an integer DIV made, how many elements were divided by 0. No engine's word counts for these:
+    LiteRT aborts, TFLM forbids it.
+    """
 
     model: str
     graph: Graph
@@ -63,6 +67,7 @@ class Proof:
     samples: int
     notes: dict[str, str] = field(default_factory=dict)
     others: Sequence[str] = OTHERS
+    by_zero: dict[Tensor, int] = field(default_factory=dict)
 
     @property
     def judges(self) -> list[str]:
@@ -87,7 +92,7 @@ class Proof:
 
     @property
     def proven(self) -> bool:
-        return next(self.faults(), None) is None
+        return next(self.faults(), None) is None and not self.by_zero
 
 
 def verify(
@@ -124,6 +129,7 @@ def verify(
         state = _state(interpreted)
         want, values = _observed(interpreted, sample), _observed(compiled, sample)
         wanted.append(want)
+        _count_divisions(proof, want)
         for tensor, line in lines.items():
             line.add("compiled", compare(i, want[tensor], values[tensor], 0.0))
         for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
@@ -209,6 +215,17 @@ def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tenso
         with np.errstate(all="ignore"):
             outputs = operator(node).reference(node, inputs)
         yield from zip(node.outputs, outputs, strict=True)
+
+
+def _count_divisions(proof: Proof, values: Mapping[Tensor, Array]) -> None:
+    """Adds a run's divisions by 0 of integers."""
+    for node in proof.graph.nodes:
+        if node.op == "DIV" and node.output.type != "FLOAT32":
+            b = node.input(1)
+            by = np.broadcast_to(values[b] if b.data is None else b.data, node.output.shape)
+            count = int((by == (0 if b.quant is None else b.zero)).sum())
+            if count:
+                proof.by_zero[node.output] = proof.by_zero.get(node.output, 0) + count
 
 
 def _add_peer(

@@ -57,6 +57,6 @@ def _growth(proto: onnx.NodeProto, given: Mapping[str, Tensor], opsets: Mapping[
 
 def _bytes(kind: onnx.TypeProto.Tensor) -> int:
     """Of one result; an extent that is not known counts as one element."""
-    extents = (dim.dim_value if dim.HasField("dim_value") else 1 for dim in kind.shape.dim)
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or onnx.TensorProto.FLOAT))
-    return int(math.prod(extents)) * int(dtype.itemsize)
+    extents = [dim.dim_value if dim.HasField("dim_value") else 1 for dim in kind.shape.dim]
+    size: int = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or onnx.TensorProto.FLOAT)).itemsize
+    return size * math.prod(extents)
