@@ -197,6 +197,16 @@ def test_a_constant_for_which_a_package_is_missing(monkeypatch: pytest.MonkeyPat
         read_onnx(model(nodes, {"x": FLOAT}, {"k": np.frombuffer(b"abc", np.uint8)}, ["y"], 20))
 
 
+def test_a_constant_index_far_out_of_range() -> None:
+    """ONNX's reference implementation walks there step by step, for days."""
+    node = helper.make_node("GatherElements", ["k", "i"], ["y"], axis=1)
+    with pytest.raises(ModelError, match=r"GatherElements 'y': .*do not fit together"):
+        read_onnx(model([node], {"x": FLOAT}, {"k": FLOAT, "i": np.array([[1 << 50]])}, ["y"]))
+    twice = helper.make_node("GatherElements", ["k", "i"], ["y"], axis=1)
+    graph = read_onnx(model([twice], {"x": FLOAT}, {"k": FLOAT + 3, "i": np.array([[-1, 0]])}, ["y"]))
+    compare(run(graph, {"x": FLOAT}), [np.full((1, 2), 3, np.float32)])
+
+
 LONG = np.ones((50_000, 1), np.float32)
 
 #: Constants of gigabytes from a few bytes: operator, inputs, attributes.

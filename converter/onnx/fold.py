@@ -14,10 +14,11 @@ from twinfer.converter.onnx.growth import elements
 from twinfer.converter.onnx.node import attributes_of
 from twinfer.runtime.graph import Tensor
 
-#: Not computed ahead: random results, control flow, and what keeps its integers and scales.
+#: Not computed ahead: random results, control flow, what keeps its integers and scales, and what the reference
+#: implementation hangs in for an index far out of range (numpy.choose walks there), which its importer refuses.
 NOT_FOLDED = frozenset(
     {
-        "Bernoulli", "DequantizeLinear", "If", "Loop", "Multinomial", "RandomNormal", "RandomNormalLike",
+        "Bernoulli", "DequantizeLinear", "GatherElements", "If", "Loop", "Multinomial", "RandomNormal", "RandomNormalLike",
         "RandomUniform", "RandomUniformLike", "Scan",
     }
 )  # fmt: skip
