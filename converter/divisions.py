@@ -17,9 +17,9 @@ _ZERO_STAYS = frozenset(
 
 def warn_of_divisions(graph: Graph, seen: Calibration) -> None:
     """A ModelWarning for every DIV of a quantised graph whose divisor came within a step of 0 in calibration."""
-    lows = {t.name: max(o.low, -o.high) for t, o in seen.items() if o.count}
+    lows = {t.name: max(o.low, -o.high, 0.0) for t, o in seen.items() if o.count}
     for node, tensor in _rounded(graph, lows):
-        where = f"{tensor} rounds to 0, as it does below {tensor.scale:.3g} (calibration: {lows[tensor.name]:.3g})"
+        where = f"{tensor} rounds to 0, as it does below {tensor.scale:.3g} (calibration saw {lows[tensor.name]:.3g})"
         advice = "quantise to int16x8, keep both layers float by a recipe, or export LayerNormalization as one operator"
         what = f"{node} divides by 0 where {where}; LiteRT aborts then, elsewhere it gives what nobody defines"
         warnings.warn(f"{what}: {advice}", ModelWarning, stacklevel=5)

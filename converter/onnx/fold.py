@@ -15,11 +15,11 @@ from twinfer.converter.onnx.node import attributes_of
 from twinfer.runtime.graph import Tensor
 
 #: Not computed ahead: random results, control flow, what keeps its integers and scales, and what the reference
-#: implementation hangs in for an index far out of range (numpy.choose walks there), which its importer refuses.
+#: implementation may hang in: pooling loops in Python, GatherElements walks to an index far out of range.
 NOT_FOLDED = frozenset(
     {
-        "Bernoulli", "DequantizeLinear", "GatherElements", "If", "Loop", "Multinomial", "RandomNormal", "RandomNormalLike",
-        "RandomUniform", "RandomUniformLike", "Scan",
+        "AveragePool", "Bernoulli", "DequantizeLinear", "GatherElements", "If", "Loop", "LpPool", "MaxPool",
+        "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
     }
 )  # fmt: skip
 

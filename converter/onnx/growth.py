@@ -75,7 +75,7 @@ def _gather_nd(inputs: Values, _: Attributes) -> int:
 
 
 def _windows(inputs: Values, attributes: Attributes) -> int:
-    """Pooling and convolution, also transposed: padding, strides and kernels as if all made the result larger."""
+    """Convolution, also transposed: padding, strides and kernels as if all made the result larger."""
     x, channels = inputs[0], max(inputs[0].shape[1], *(value.shape[0] for value in inputs[1:] if value.ndim), 1)
     pads, strides = attributes.get("pads", ()), attributes.get("strides", ())
     kernel = [*attributes.get("kernel_shape", ()), *(d for value in inputs[1:2] for d in value.shape[2:])]
@@ -123,7 +123,7 @@ GROWING: Mapping[str, Callable[[Values, Attributes], int]] = {
         * abs(attributes.get("output_width", 1))
     ),
     "GridSample": lambda inputs, _: inputs[0].size * inputs[1].size,
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool", "Conv", "ConvInteger", "ConvTranspose"), _windows),
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), _windows),
     "TfIdfVectorizer": lambda inputs, attributes: (
         inputs[0].size * (max(map(abs, attributes.get("ngram_indexes", ())), default=0) + 1)
     ),
