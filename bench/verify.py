@@ -52,7 +52,11 @@ class Line:
 
 @dataclass
 class Proof:
-    """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs."""
+    """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs.
+
+    ``by_zero``: of what an integer DIV made, how many elements were divided by 0. No engine's word counts for these:
+    LiteRT aborts, TFLM forbids it.
+    """
 
     model: str
     graph: Graph
@@ -60,6 +64,7 @@ class Proof:
     samples: int
     notes: dict[str, str] = field(default_factory=dict)
     others: Sequence[str] = OTHERS
+    by_zero: dict[Tensor, int] = field(default_factory=dict)
 
     @property
     def judges(self) -> list[str]:
@@ -84,7 +89,7 @@ class Proof:
 
     @property
     def proven(self) -> bool:
-        return next(self.faults(), None) is None
+        return next(self.faults(), None) is None and not self.by_zero
 
 
 def verify(
@@ -122,6 +127,7 @@ def verify(
         state = _state(interpreted)
         want = {**_observed(interpreted, sample), **_whole(interpreted, sample, POISONS[0])}
         wanted.append(want)
+        _count_divisions(proof, want)
         for values in (_observed(compiled, sample), *(_whole(compiled, sample, byte) for byte in POISONS)):
             for tensor in lines.keys() & values.keys():
                 lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
@@ -218,6 +224,17 @@ def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tenso
         with np.errstate(all="ignore"):
             outputs = operator(node).reference(node, inputs)
         yield from zip(node.outputs, outputs, strict=True)
+
+
+def _count_divisions(proof: Proof, values: Mapping[Tensor, Array]) -> None:
+    """Adds a run's divisions by 0 of integers."""
+    for node in proof.graph.nodes:
+        if node.op == "DIV" and node.output.type != "FLOAT32":
+            b = node.input(1)
+            by = np.broadcast_to(values[b] if b.data is None else b.data, node.output.shape)
+            count = int((by == (0 if b.quant is None else b.zero)).sum())
+            if count:
+                proof.by_zero[node.output] = proof.by_zero.get(node.output, 0) + count
 
 
 def _add_peer(

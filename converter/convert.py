@@ -14,6 +14,7 @@ from twinfer.converter.affine import fed
 from twinfer.converter.calibrate import Calibration, Progress, calibrate
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
+from twinfer.converter.divisions import warn_of_divisions
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
@@ -107,7 +108,8 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``compensate``: what is left makes good for both, by the calibration data.
 
     Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
-    tells; models with control flow are not quantised, they end in UnsupportedOperatorError.
+    tells; models with control flow are not quantised, they end in UnsupportedOperatorError. A ModelWarning names the
+    integer divisions by what rounds to 0.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -176,7 +178,9 @@ def _quantized(made: Conversion, samples: Samples, how: How) -> Conversion:
     seen = calibrate(made.pruned, samples, how.get("progress"))
     found = grams(made.pruned, samples) if how.get("adaptive_rounding") else {}
     options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
-    return replace(made, graph=quantize(made.pruned, seen, made.recipe, options), seen=seen)
+    graph = quantize(made.pruned, seen, made.recipe, options)
+    warn_of_divisions(graph, seen)
+    return replace(made, graph=graph, seen=seen)
 
 
 def _fed(made: Conversion, samples: Samples) -> list[dict[str, Array]]:

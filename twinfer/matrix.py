@@ -68,10 +68,13 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
         for peer, reason in proof.notes.items():
             yield Text(f"{proof.model}: no {NAMES.get(peer, peer)}: {reason}", style="yellow")
         fault = next(proof.faults(), None)
-        if fault is None:
-            yield Text(f"{proof.model}: proven on {_count(proof.samples)}", style="green")
-        else:
+        if fault is not None:
             yield Text(f"{proof.model}: {describe(*fault)}", style="bold red")
+        for tensor, count in proof.by_zero.items():
+            what = f"{tensor} is divided by 0 in {count} of its elements on {_count(proof.samples)}"
+            yield Text(f"{proof.model}: not proven: {what}: no engine defines that, LiteRT aborts", style="bold red")
+        if proof.proven:
+            yield Text(f"{proof.model}: proven on {_count(proof.samples)}", style="green")
         for fault in _tolerated(proof):
             yield Text(f"{proof.model}: not counted, since tflite-micro agrees: {describe(*fault)}", style="yellow")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,14 +10,16 @@ from onnx.reference import ReferenceEvaluator
 
 from twinfer.converter.emit.budget import Budget
 from twinfer.converter.emit.emitter import constant
-from twinfer.converter.onnx.shapes import inferred
+from twinfer.converter.onnx.growth import elements
+from twinfer.converter.onnx.node import attributes_of
 from twinfer.runtime.graph import Tensor
 
-#: Not computed ahead: random results, control flow, and what keeps its integers and scales.
+#: Not computed ahead: random results, control flow, what keeps its integers and scales, and what the reference
+#: implementation may hang in: pooling loops in Python, GatherElements walks to an index far out of range.
 NOT_FOLDED = frozenset(
     {
-        "Bernoulli", "DequantizeLinear", "If", "Loop", "Multinomial", "RandomNormal", "RandomNormalLike",
-        "RandomUniform", "RandomUniformLike", "Scan",
+        "AveragePool", "Bernoulli", "DequantizeLinear", "GatherElements", "If", "Loop", "LpPool", "MaxPool",
+        "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
     }
 )  # fmt: skip
 
@@ -38,7 +39,7 @@ def folded(
             return None
         if tensor is not None:
             given[name] = tensor
-    budget.take(_growth(proto, given, opsets), "its result, which is constant,")
+    budget.take(_growth(proto, inputs), "its result, which is constant,")
     try:
         with np.errstate(all="ignore"):
             feeds = {name: tensor.data for name, tensor in given.items()}
@@ -49,15 +50,13 @@ def folded(
     return [None if value is None else constant(np.asarray(value), name) for name, value in named]
 
 
-def _growth(proto: onnx.NodeProto, given: Mapping[str, Tensor], opsets: Mapping[str, int]) -> int:
-    """Bytes of the results beyond those of inputs and attributes, as far as ONNX's shape inference tells ahead."""
-    before = proto.ByteSize() + sum(tensor.nbytes for tensor in given.values())
-    after = sum(_bytes(value.type.tensor_type) for value in inferred(proto, given, opsets).values())
-    return int(after - before)
-
-
-def _bytes(kind: onnx.TypeProto.Tensor) -> int:
-    """Of one result; an extent that is not known counts as one element."""
-    extents = (dim.dim_value if dim.HasField("dim_value") else 1 for dim in kind.shape.dim)
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type or onnx.TensorProto.FLOAT))
-    return math.prod(extents) * dtype.itemsize
+def _growth(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> int:
+    """Bytes of the results beyond those of inputs and attributes; none of a node that does not hold, which is said
+    when it is computed."""
+    given = [np.empty(0, np.int8) if tensor is None else np.asarray(tensor.data) for tensor in inputs]
+    try:
+        count = elements(proto.op_type, given, attributes_of(proto))
+    except Exception:  # attributes of the wrong type, inputs that are missing, infinite scales, …
+        return 0
+    widest = max((value.dtype.itemsize for value in given), default=1)
+    return count * widest - int(proto.ByteSize()) - sum(value.nbytes for value in given)

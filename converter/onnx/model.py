@@ -13,7 +13,7 @@ from twinfer.converter.onnx.finish import finished
 from twinfer.converter.onnx.fold import folded
 from twinfer.converter.onnx.node import OnnxNode, attributes_of
 from twinfer.converter.onnx.registry import HINTS, NO_IMPORTER, importers
-from twinfer.converter.onnx.shapes import inferred, known, stated, static_shape, type_of
+from twinfer.converter.onnx.shapes import stated, static_shape, type_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 
@@ -150,10 +150,8 @@ class Model:
 
     def _lose(self, proto: onnx.NodeProto) -> None:
         """Puts something of their type and shape in for the node's outputs, so that the nodes behind are checked."""
-        given = {name: self.values[name] for name in proto.input if name in self.values}
-        outputs = inferred(proto, given, self.opsets)
         for name in filter(None, proto.output):
-            tensor = self._stated.get(name) or known(outputs.get(name))
+            tensor = self._stated.get(name)
             if tensor is None:
                 self.lost.add(name)
             else:

@@ -1,8 +1,8 @@
-"""Types and shapes that an ONNX model states, and those that ONNX infers."""
+"""Types and shapes that an ONNX model states."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import onnx
 
@@ -10,9 +10,6 @@ from twinfer.converter.onnx.node import Shape
 from twinfer.converter.onnx.ops.layout import tensor_type
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
-
-#: Elements of an input whose values shape inference is told: shapes, pads, a range's ends.
-FEW = 1024
 
 
 def type_of(value: onnx.ValueInfoProto) -> str:
@@ -53,40 +50,12 @@ def _open(name: str, dims: Sequence[onnx.TensorShapeProto.Dimension] | None) -> 
 
 def stated(proto: onnx.ModelProto) -> dict[str, Tensor]:
     """By name, the values whose type and whole shape the model states."""
-    tensors = (known(value) for value in (*proto.graph.value_info, *proto.graph.output))
+    tensors = (_known(value) for value in (*proto.graph.value_info, *proto.graph.output))
     return {tensor.name: tensor for tensor in tensors if tensor is not None}
 
 
-def inferred(
-    proto: onnx.NodeProto, inputs: Mapping[str, Tensor], opsets: Mapping[str, int]
-) -> dict[str, onnx.ValueInfoProto]:
-    """By name, what ONNX's shape inference says of a node's outputs for these inputs: as much as it knows.
-
-    Node by node: over whole models it computes values, too, whatever memory they take.
-    """
+def _known(value: onnx.ValueInfoProto) -> Tensor | None:
     try:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
-        schema = onnx.defs.get_schema(proto.op_type, opsets[domain], domain)
-        types = {name: _type(tensor) for name, tensor in inputs.items()}
-        few = {
-            name: onnx.numpy_helper.from_array(tensor.data)
-            for name, tensor in inputs.items()
-            if tensor.data is not None and tensor.size <= FEW
-        }
-        ids = [onnx.helper.make_opsetid(*opset) for opset in opsets.items()]
-        outputs = onnx.shape_inference.infer_node_outputs(schema, proto, types, few, opset_imports=ids)
-    except Exception:  # whatever the checker, the inference and protobuf say of a node that does not hold
-        return {}
-    return {name: onnx.ValueInfoProto(name=name, type=kind) for name, kind in outputs.items()}
-
-
-def _type(tensor: Tensor) -> onnx.TypeProto:
-    return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(tensor.dtype), tensor.shape)
-
-
-def known(value: onnx.ValueInfoProto | None) -> Tensor | None:
-    """The value as a tensor if its type and whole shape are known, and TFLite has the type."""
-    try:
-        return None if value is None else Tensor(value.name, type_of(value), static_shape(value, None))
+        return Tensor(value.name, type_of(value), static_shape(value, None))
     except (InvalidArgumentError, UnsupportedOperatorError):
         return None

@@ -130,9 +130,11 @@ def _absorbed(node: Node, layer: Layer, weights: Tensor, form: Affine) -> Node |
 
 
 def _seen(values: Floats, x: Tensor, depth: int) -> Floats | None:
-    """The constant along the last ``depth`` elements of x; None if it differs from row to row."""
+    """The constant along the last ``depth`` elements of x; None if it differs from row to row, or there is none."""
     if values.size == 1:
         return np.broadcast_to(values.reshape(-1), (depth,))
+    if not x.size:
+        return None
     rows = np.broadcast_to(values, x.shape).reshape(-1, depth)
     return np.array(rows[0]) if bool((rows == rows[0]).all()) else None
 

@@ -1,0 +1,38 @@
+"""Divisors that integers round to 0, though the floats were none: what DIV makes of them is defined nowhere."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+from twinfer.converter.calibrate import Calibration
+from twinfer.runtime.errors import ModelWarning
+from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Operators that make 0 of 0 in input 0, and so of what was rounded to it.
+_ZERO_STAYS = frozenset(
+    "ABS DEQUANTIZE EXPAND_DIMS QUANTIZE RELU RELU6 RESHAPE SQRT SQUARE SQUEEZE TRANSPOSE".split()  # noqa: SIM905
+)
+
+
+def warn_of_divisions(graph: Graph, seen: Calibration) -> None:
+    """A ModelWarning for every DIV of a quantised graph whose divisor came within a step of 0 in calibration."""
+    lows = {t.name: max(o.low, -o.high, 0.0) for t, o in seen.items() if o.count}
+    for node, tensor in _rounded(graph, lows):
+        where = f"{tensor} rounds to 0, as it does below {tensor.scale:.3g} (calibration saw {lows[tensor.name]:.3g})"
+        advice = "quantise to int16x8, keep both layers float by a recipe, or export LayerNormalization as one operator"
+        what = f"{node} divides by 0 where {where}; LiteRT aborts then, elsewhere it gives what nobody defines"
+        warnings.warn(f"{what}: {advice}", ModelWarning, stacklevel=5)
+
+
+def _rounded(graph: Graph, lows: dict[str, float]) -> Iterator[tuple[Node, Tensor]]:
+    """Divisions, and the tensor of the divisor's that may round to 0: the nearest one."""
+    makers = {t: node for node in graph.nodes for t in node.outputs}
+    for node in graph.nodes:
+        tensor: Tensor | None = node.input(1) if node.op == "DIV" else None
+        while tensor is not None:
+            if tensor.quant is not None and tensor.name in lows and lows[tensor.name] < tensor.scale:
+                yield node, tensor
+                break
+            maker = makers.get(tensor)
+            tensor = maker.input(0) if maker is not None and maker.op in _ZERO_STAYS else None
