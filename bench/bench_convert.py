@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 
 from twinfer.converter.build import Builder
-from twinfer.converter.calibrate import calibrate
-from twinfer.converter.convert import conversion, convert
-from twinfer.converter.report import report
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.plan import make_plan
 
 SIZES = (250, 500, 1000, 2000)
 

@@ -72,9 +72,9 @@ class Draft:
     def unlink(self, node: Node) -> None:
         """Forgets it again."""
         del self._place[node]
-        for tensor in node.outputs:
-            if self.producers.get(tensor) is node:
-                del self.producers[tensor]
+        for output in node.outputs:
+            if self.producers.get(output) is node:
+                del self.producers[output]
         for tensor in node.inputs:
             if tensor is not None:
                 self.consumers[tensor].pop(node, None)
