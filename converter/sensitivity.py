@@ -19,18 +19,18 @@ MOST_RUNS = 10_000
 
 
 def sensitivity(
-    graph: Graph, quantized: Graph, samples: Samples, progress: Progress | None = None
+    graph: Graph, quantized: Graph, samples: Samples, progress: Progress | None = None, runs: int | None = None
 ) -> tuple[Sensitivity, ...]:
     """The outputs' signal-to-noise ratio where one node alone is as in ``quantized``; the costliest node comes first.
 
     Nodes that are float there are not among them. The float graph runs once a sample; for every node the quantised one
     takes the values that it sees there, and what comes behind is run again. Of many nodes and samples the first samples
-    count (``MOST_RUNS``). Errors as those of ``calibrate``; InvalidArgumentError for an iterator, which calibration has
-    used up.
+    count, so that no more than ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError for
+    an iterator, which calibration has used up.
     """
     need_to_last(samples)
     bench = _Bench(graph, quantized)
-    most = max(1, MOST_RUNS // max(1, len(bench.twins)))
+    most = max(1, (runs or MOST_RUNS) // max(1, len(bench.twins)))
     total = min(most, count_of(graph, samples) or most)
     for i, sample in enumerate(islice(samples_of(graph, samples), most)):
         bench.add(sample)

@@ -112,6 +112,8 @@ def convert(arguments: argparse.Namespace) -> int:
             progress=_step(told, "calibrating"),
         )
     sys.stdout.write(f"{arguments.output}: {_summary(made.graph)}\n")
+    if made.quality is not None:
+        sys.stdout.write(f"{arguments.quantize}: {made.quality}\n")
     if arguments.report is not None:
         _report(made, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0

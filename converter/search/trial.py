@@ -19,11 +19,11 @@ from twinfer.converter.calibrate import Observed, calibrate, run
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice
-from twinfer.converter.sensitivity import sensitivity
 from twinfer.converter.rounding import grams
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
+from twinfer.converter.sensitivity import sensitivity
 from twinfer.converter.write import write
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
