@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from twinfer.converter.affine import Range
 from twinfer.converter.histogram import Histogram
 from twinfer.converter.samples import Samples, count_of, samples_of
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.ops.lstm import CELL, cells
@@ -86,13 +87,14 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     Every sample is run from fresh state, but in graphs with SVDF samples are successive inputs of a stream.
     Memory does not grow with the number of samples; their order only changes the moving averages. Raises
     InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``), and where a tensor takes a value
-    that is no number; UnsupportedOperatorError for what twinfer has no kernel for.
+    that is no number; UnsupportedOperatorError for what twinfer has no kernel for. Warns with ModelWarning of inputs
+    that never change, and of integers for a float input.
     """
     session = Session(make_plan(graph, preserve_all=True))
     seen = {t: Observed() for t in observable(graph)}
     lstms = {n.input(CELL): n for n in graph.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"}
     total = count_of(graph, samples) if progress else None
-    for i, sample in enumerate(samples_of(graph, samples)):
+    for i, sample in enumerate(samples_of(graph, samples, warn=True)):
         run(session, sample)
         for tensor, observed in seen.items():
             if tensor in lstms:  # a run goes through many cells and keeps the last
@@ -101,7 +103,16 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
                 observed.add(finite(session.view(tensor), tensor, i))
         if progress is not None:
             progress(i + 1, total)
+    for tensor in graph.inputs:
+        _warn_if_constant(tensor, seen.get(tensor))
     return seen
+
+
+def _warn_if_constant(tensor: Tensor, seen: Observed | None) -> None:
+    """A ModelWarning for an input that calibration never saw change: its range, and those behind it, are a guess."""
+    if seen is not None and seen.low == seen.high and seen.count * tensor.size > 1:
+        what = f"calibration data: input {tensor.name!r} is {seen.low:g} everywhere in all {seen.count} samples"
+        warnings.warn(f"{what}; give data like those in use", ModelWarning, stacklevel=2)
 
 
 def observable(graph: Graph) -> list[Tensor]:

@@ -18,6 +18,7 @@ from twinfer.converter.divisions import warn_of_divisions
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
+from twinfer.converter.quality import Quality, kept, quality, warn_if_poor
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
@@ -65,13 +66,15 @@ class How(TypedDict, total=False):
 class Conversion:
     """What came of a conversion: ``source`` is the optimised graph, ``pruned`` the same with fewer weights (itself, if
     none were pruned), which ``graph`` is the quantised twin of (the same, if nothing was quantised), its weights
-    clustered; ``seen`` (of ``pruned``) and ``recipe`` are what that was done by."""
+    clustered; ``seen`` (of ``pruned``) and ``recipe`` are what that was done by; ``quality`` is what it did to the
+    outputs (None: nothing was quantised, or no output is float)."""
 
     graph: Graph
     source: Graph
     pruned: Graph
     seen: Calibration
     recipe: Recipe
+    quality: Quality | None = None
 
 
 def convert(source: Source, **how: Unpack[How]) -> Graph:
@@ -111,6 +114,9 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     tells; models with control flow are not quantised, they end in UnsupportedOperatorError. A ModelWarning names the
     integer divisions by what rounds to 0.
 
+    Warns with ModelWarning of outputs that quantising brings below 20 dB, and of calibration data that are constant or
+    integers where the model takes floats.
+
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
     """
@@ -143,12 +149,21 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
         fitted_by = samples if how.get("compensate") else None
         graph = prune(graph, recipe, fitted_by, how.get("prune_scope") or SCOPES[0], how.get("progress"))
         made = replace(made, graph=graph, pruned=graph)
+    judged: list[Any] = []
     if how.get("quantize") and samples is not None:
-        made = _quantized(made, samples, how)
+        made = _quantized(made, kept(samples, judged), how)
     if recipe.clusters:
         fitted_by = _fed(made, samples) if samples is not None and how.get("compensate") else None
         made = replace(made, graph=cluster(made.graph, recipe, fitted_by, how.get("progress")))
-    return made
+    return made if samples is None or not how.get("quantize") else _judged(made, judged or samples)
+
+
+def _judged(made: Conversion, samples: Samples) -> Conversion:
+    """The conversion with what it did to the outputs; warns if that is much."""
+    found = quality(made.source, made.graph, samples) if made.seen else None
+    if found is not None:
+        warn_if_poor(found, made.recipe.default.precision)
+    return replace(made, quality=found)
 
 
 def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:

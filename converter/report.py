@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,8 @@ from numpy.typing import NDArray
 from twinfer.converter.affine import LIMITS, dequantize, fed, real
 from twinfer.converter.calibrate import Calibration, Progress, run
 from twinfer.converter.compress.footprint import Footprint, footprints
-from twinfer.converter.quant_forms import precision_of
-from twinfer.converter.quantize import Options, quantize
-from twinfer.converter.recipe import DEFAULT, Recipe, Rule
-from twinfer.converter.samples import Sample, Samples, need_to_last, samples_of
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.converter.samples import Sample, Samples, count_of, samples_of
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan import make_plan
 from twinfer.runtime.session import Session
@@ -95,8 +90,8 @@ class Report:
         return asdict(self)
 
 
-class _Sums:
-    """Running sums over two values of a tensor."""
+class Sums:
+    """Running sums over two values of a tensor: what it should be, and what it is."""
 
     def __init__(self) -> None:
         self.signal = self.noise = self.other = self.cross = 0.0
@@ -111,7 +106,7 @@ class _Sums:
             self.noise += float((x - y) @ (x - y))
         self.count += x.size
 
-    def merge(self, other: _Sums) -> None:
+    def merge(self, other: Sums) -> None:
         self.signal += other.signal
         self.other += other.other
         self.cross += other.cross
@@ -129,7 +124,9 @@ class _Sums:
         return min(1.0, self.cross / math.sqrt(self.signal) / math.sqrt(self.other))
 
 
-def compare(graph: Graph, quantized: Graph, samples: Samples, seen: Calibration) -> Report:
+def compare(
+    graph: Graph, quantized: Graph, samples: Samples, seen: Calibration, progress: Progress | None = None
+) -> Report:
     """Runs both graphs on every sample and compares the tensors that have the same name in both.
 
     ``seen`` (of ``calibrate``) gives the ranges of the histograms. Errors as those of ``calibrate``.
@@ -139,70 +136,24 @@ def compare(graph: Graph, quantized: Graph, samples: Samples, seen: Calibration)
     pairs = [(t, both.twins[t.name]) for t in order if t in seen and t.name in both.twins]
     found = {t: _Tally(t, made, seen[t].low, seen[t].high) for t, made in pairs}
     count = 0
+    total = count_of(graph, samples) if progress else None
     for sample in samples_of(graph, samples):
         both.run(sample)
         for tensor, tally in found.items():
             tally.add(both.float.view(tensor), both.quantized.view(tally.made))
         count += 1
+        if progress is not None:
+            progress(count, total)
     makers = {t: node.op for node in graph.nodes for t in node.outputs}
-    total = _Sums()
+    whole = Sums()
     for tensor in graph.outputs:
         if tensor in found:
-            total.merge(found[tensor].sums)
+            whole.merge(found[tensor].sums)
     tensors = tuple(tally.report(makers.get(t, "INPUT")) for t, tally in found.items())
-    return Report(count, total.snr_db, tensors, compression=footprints(quantized))
+    return Report(count, whole.snr_db, tensors, compression=footprints(quantized))
 
 
-def sensitivity(
-    graph: Graph,
-    samples: Samples,
-    seen: Calibration,
-    recipe: Recipe = DEFAULT,
-    progress: Progress | None = None,
-) -> tuple[Sensitivity, ...]:
-    """Quantises one node at a time and compares the outputs; the costliest node comes first.
-
-    Nodes that stay float anyway are not among them. The samples and the float outputs are kept in memory.
-    InvalidArgumentError for an iterator, which calibration has used up.
-    """
-    need_to_last(samples)
-    wanted = [n for n in graph.nodes if precision_of(n, recipe.of_node(n), seen).precision != "float"]
-    held = list(samples_of(graph, samples))
-    floats = list(_outputs(graph, held))
-    found = []
-    for i, node in enumerate(wanted):
-        made = quantize(graph, seen, _only(node, recipe), Options("FLOAT32"))
-        found.append(Sensitivity(node.output.name, node.op, _outputs_snr_db(floats, made, held)))
-        if progress is not None:
-            progress(i + 1, len(wanted))
-    return tuple(sorted(found, key=lambda s: s.snr_db))
-
-
-def _only(node: Node, recipe: Recipe) -> Recipe:
-    """The recipe with every other node left float."""
-    choice = recipe.of_node(node)
-    back = Rule(re.escape(node.output.name), node.op, choice.precision)
-    return replace(recipe, rules=(*recipe.rules, Rule(".*", precision="float"), back))
-
-
-def _outputs(graph: Graph, samples: Sequence[Sample]) -> Iterator[list[Array]]:
-    """What a graph makes of every sample of the float graph it is or was made of."""
-    session = Session(make_plan(graph))
-    for sample in samples:
-        _feed(session, sample)
-        yield [session.view(t).copy() for t in session.plan.graph.outputs]
-
-
-def _outputs_snr_db(floats: Sequence[Sequence[Array]], made: Graph, samples: Sequence[Sample]) -> float:
-    sums = _Sums()
-    for wanted, found in zip(floats, _outputs(made, samples), strict=True):
-        for value, other, tensor in zip(wanted, found, made.outputs, strict=True):
-            if value.dtype == np.float32:
-                sums.add(value, real(other, tensor))
-    return sums.snr_db
-
-
-def _feed(session: Session, sample: Sample) -> None:
+def feed(session: Session, sample: Sample) -> None:
     """One run on a sample of the float graph."""
     inputs = zip(sample.values(), session.plan.graph.inputs, strict=True)
     run(session, {tensor: fed(value, tensor) for value, tensor in inputs})
@@ -219,8 +170,8 @@ class Both:
 
     def run(self, sample: Sample) -> None:
         """Both on one sample of the float graph."""
-        _feed(self.float, sample)
-        _feed(self.quantized, sample)
+        feed(self.float, sample)
+        feed(self.quantized, sample)
 
 
 def _reach(tensor: Tensor) -> tuple[float, float]:
@@ -236,7 +187,7 @@ class _Tally:
 
     def __init__(self, tensor: Tensor, made: Tensor, low: float, high: float) -> None:
         self.tensor, self.made = tensor, made
-        self.sums = _Sums()
+        self.sums = Sums()
         self.clipped = 0
         self.reach = _reach(made)
         self.edges = np.linspace(low, high if high > low else low + 1, BARS + 1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.files import reading
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
@@ -29,21 +30,33 @@ FORMS = (
 )
 
 
-def samples_of(graph: Graph, source: Samples) -> Iterator[Sample]:
+def samples_of(graph: Graph, source: Samples, *, warn: bool = False) -> Iterator[Sample]:
     """The samples of ``source`` as arrays of the inputs' shapes and dtypes, one after the other.
 
     A sample may lack the leading dimension of an input if that is 1, and a lone input's name. InvalidArgumentError
     names the input and the sample for names, shapes, dtypes and values (NaN, infinities) that do not fit, and for no
     samples at all.
+    ``warn``: a ModelWarning names an input that takes floats and is given integers, by the first sample.
     """
     count = 0
     for i, sample in enumerate(_raw(graph, source)):
         if set(sample) != {t.name for t in graph.inputs}:
             raise _misnamed(graph, sample, f"sample {i}")
+        if warn and not i:
+            _warn_of_integers(graph, sample)
         yield {t: _value(t, sample[t.name], i) for t in graph.inputs}
         count += 1
     if not count:
         raise InvalidArgumentError(f"the data are empty, at least one sample is needed: {FORMS}")
+
+
+def _warn_of_integers(graph: Graph, sample: Mapping[str, Any]) -> None:
+    for tensor in graph.inputs:
+        value = _array(sample[tensor.name], f"input {tensor.name!r}")
+        if tensor.dtype.kind == "f" and value.dtype.kind in "iub" and value.size:
+            what = f"{tensor} is given {value.dtype} from {value.min()} to {value.max()} in sample 0"
+            how = "give the floats that the model takes in use, scaled as in training"
+            warnings.warn(f"calibration data: {what}; {how}", ModelWarning, stacklevel=4)
 
 
 def need_to_last(source: Samples) -> None:

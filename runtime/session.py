@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,8 @@ class Session:
         self._calls = ffi.new("tw_call[]", max(1, self._count))
         for call, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
             self._fill(call, Call(COPY, {"size": tensor.nbytes}, (memory,), (tensor,)), 0)
-        first = [self._loads + sum(counts[:i]) for i in range(len(counts))]
-        self._steps = [(ffi.addressof(self._calls, at), count) for at, count in zip(first, counts, strict=True)]
+        self._first = [*accumulate(counts, initial=self._loads)]
+        self._steps = [(ffi.addressof(self._calls, at), n) for at, n in zip(self._first, counts, strict=False)]
         for i, (slots, _) in enumerate(self._steps):
             self._fill_step(slots, i)
         decoders = [call for step in plan.start for call in step.call.calls]
@@ -174,6 +175,10 @@ class Session:
     def run_step(self, i: int) -> None:
         """One step alone."""
         lib.tw_run(*self._steps[i])
+
+    def run_from(self, i: int) -> None:
+        """Step ``i`` and all behind it in one C call, over what the arena holds."""
+        lib.tw_run(self._calls + self._first[i], self._count - self._first[i])
 
     def profile(self, runs: int) -> list[int]:
         """The shortest time of every step in ``runs`` whole runs, in nanoseconds, timed in C between its neighbours.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from random_graphs import random_graph, random_samples
+from random_graphs import LAYERS, random_graph, random_samples
 from test_quantize import assert_same, ours, quantized
+from test_quantize_states import lstm_graph, svdf_graph
 
 from twinfer.bench.models import float_model, samples
 from twinfer.bench.peers import open_peer
@@ -17,9 +19,11 @@ from twinfer.converter.calibrate import calibrate
 from twinfer.converter.passes._rewrite import constant
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule
-from twinfer.converter.report import compare, sensitivity
+from twinfer.converter.report import compare
 from twinfer.converter.rounding import grams
+from twinfer.converter.sensitivity import sensitivity
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import random_inputs
 from twinfer.runtime.tflite_write import write
 
@@ -125,12 +129,52 @@ def test_report_and_sensitivity() -> None:
         assert 0.9 < t.cosine <= 1
         assert t.snr_db > 15
         assert 0 <= t.saturated < 0.05
-    costs = sensitivity(graph, data, seen)
+    costs = sensitivity(graph, quantize(graph, seen), data)
     assert sorted(c.name for c in costs) == sorted(n.output.name for n in graph.nodes)
     assert [c.snr_db for c in costs] == sorted(c.snr_db for c in costs)
     assert costs[0].snr_db >= report.outputs_snr_db
     with pytest.raises(InvalidArgumentError, match="more than once"):
-        sensitivity(graph, iter([]), seen)
+        sensitivity(graph, graph, iter([]))
+
+
+def _chain() -> Graph:
+    b, rng = Builder("chain"), np.random.default_rng(8)
+    x = b.input("x", "FLOAT32", (1, 6, 6, 2))
+    for layer in ("conv", "leaky", "add", "depthwise", "abs"):
+        x = LAYERS[layer](b, x, rng)
+    return b.graph([x])
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        _chain(),
+        svdf_graph(np.random.default_rng(3), "RELU"),
+        lstm_graph(np.random.default_rng(3), (1, 6, 5, 7), 0.4),
+    ],
+    ids=["chain", "stream", "lstm"],
+)
+def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None:
+    """Every layer's figure is that of the graph whose recipe quantises this layer alone, run whole, where no layer
+    shares another's scale. What is dequantised may differ in its last bit."""
+    data = {"x": np.random.default_rng(5).normal(0, 1, (5, *graph.inputs[0].shape)).astype(np.float32)}
+    seen = calibrate(graph, data)
+    costs = sensitivity(graph, quantize(graph, seen), data)
+    assert len(costs) == len(graph.nodes)
+    for cost in costs:
+        alone = Recipe((Rule(".*", precision="float"), Rule(re.escape(cost.name), cost.operator, "int8")))
+        made = quantize(graph, seen, alone, Options("FLOAT32"))
+        assert cost.snr_db == pytest.approx(compare(graph, made, data, seen).outputs_snr_db, abs=1e-4)
+
+
+def test_sensitivity_of_many_layers_takes_the_first_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _chain()
+    data = {"x": np.random.default_rng(5).normal(0, 1, (7, 1, 6, 6, 2)).astype(np.float32)}
+    made, told = quantize(graph, calibrate(graph, data)), list[tuple[int, int | None]]()
+    few = sensitivity(graph, made, {"x": data["x"][:2]})
+    monkeypatch.setattr("twinfer.converter.sensitivity.MOST_RUNS", 2 * len(few) + 1)
+    assert sensitivity(graph, made, data, lambda done, total: told.append((done, total))) == few
+    assert told == [(1, 2), (2, 2)]
 
 
 def test_the_report_of_equal_graphs_is_perfect() -> None:

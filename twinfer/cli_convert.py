@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from twinfer.converter.calibrate import Progress
     from twinfer.converter.convert import Conversion
     from twinfer.converter.passes import Pass
     from twinfer.converter.report import Report
@@ -108,12 +109,19 @@ def convert(arguments: argparse.Namespace) -> int:
             shapes=shapes_of(arguments.shape),
             passes=_passes(arguments.passes),
             after=_dump(arguments.dump),
-            progress=lambda done, total: told(0, f"sample {done}", done / (total or done + 1)),
+            progress=_step(told, "calibrating"),
         )
     say(f"{arguments.output}: {_summary(made.graph)}")
+    if made.quality is not None:
+        say(f"{arguments.quantize}: {made.quality}")
     if arguments.report is not None:
         _report(made, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0
+
+
+def _step(told: Callable[[int, str, float], None], what: str) -> Progress:
+    """A step of the bar after every sample."""
+    return lambda done, total: told(0, f"{what}: sample {done}", done / (total or done + 1))
 
 
 def source_of(model: str) -> Any:
@@ -181,7 +189,8 @@ def _summary(graph: Graph) -> str:
 def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
     from twinfer.converter.compress.footprint import footprints
-    from twinfer.converter.report import Report, compare, sensitivity
+    from twinfer.converter.report import Report, compare
+    from twinfer.converter.sensitivity import sensitivity
     from twinfer.runtime.files import write_text
     from twinfer.terminal import progress, show
 
@@ -189,9 +198,9 @@ def _report(made: Conversion, samples: str, file: str, name: str) -> None:
         report = Report(compression=footprints(made.graph))
     else:
         with progress(1) as told:
-            step = lambda done, total: told(0, "sensitivity", done / (total or done + 1))  # noqa: E731
-            report = compare(made.source, made.graph, samples, made.seen)
-            report = replace(report, sensitivity=sensitivity(made.pruned, samples, made.seen, made.recipe, step))
+            report = compare(made.source, made.graph, samples, made.seen, _step(told, "comparing"))
+            costs = sensitivity(made.pruned, made.graph, samples, _step(told, "sensitivity"))
+        report = replace(report, sensitivity=costs)
     if file.lower().endswith(".html"):
         from twinfer.report_html import report_html
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from twinfer.converter.passes._layout import (
     Order,
     after,
@@ -14,48 +17,84 @@ from twinfer.converter.passes._layout import (
     transpose,
     turned_tensor,
 )
-from twinfer.converter.passes._rewrite import Pass, View, needed, rebuilt
+from twinfer.converter.passes._rewrite import Rule, View, apply_near
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: Bytes moved by transposes, and how many of them are neither at an input nor at an output.
 Cost = tuple[int, int]
 
 
-def cost(graph: Graph) -> Cost:
-    """What the transposes of a graph cost; those of the same tensor in the same order count once."""
-    ends, moves = {*graph.inputs, *graph.outputs}, dict[tuple[Tensor, Order], Node]()
-    for node in graph.nodes:
+class _Turned(View):
+    """A graph with what its transposes cost; those of the same tensor in the same order count once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._ends, self._moves = {*graph.inputs, *graph.outputs}, Counter[tuple[Tensor, Order, bool]]()
+        self.cost: Cost = (0, 0)
+        super().__init__(graph)
+
+    def link(self, node: Node) -> None:
+        super().link(node)
+        self._count(node, 1)
+
+    def unlink(self, node: Node) -> None:
+        super().unlink(node)
+        self._count(node, -1)
+
+    def _count(self, node: Node, more: int) -> None:
         order = order_of(node)
-        if order is not None and not only_ones(node.input(0), order):
-            moves.setdefault((node.input(0), order), node)
-    inner = sum(not {n.input(0), n.output} & ends for n in moves.values())
-    return sum(n.output.nbytes for n in moves.values()), inner
+        if order is None or only_ones(node.input(0), order):
+            return
+        x, at_end = node.input(0), not {node.input(0), node.output}.isdisjoint(self._ends)
+        before = self._share(x, order)
+        self._moves[x, order, at_end] += more
+        after = self._share(x, order)
+        self.cost = self.cost[0] + after[0] - before[0], self.cost[1] + after[1] - before[1]
+
+    def _share(self, x: Tensor, order: Order) -> Cost:
+        """What all transposes of the tensor in that order cost."""
+        inner, at_end = self._moves[x, order, False] > 0, self._moves[x, order, True] > 0
+        return x.nbytes * (inner or at_end), int(inner and not at_end)
 
 
-def settled(graph: Graph, tidy: Pass) -> Graph:
+def cost(graph: Graph) -> Cost:
+    """What the transposes of a graph cost."""
+    return _Turned(graph).cost
+
+
+def settled(graph: Graph, tidy: Rule) -> Graph:
     """The graph with its operators in orders that no group changes for less: of one group after the other all take
-    another order together where the transposes, tidied up, cost less then."""
-    at, quiet = 0, 0
-    while quiet < len(seeds := _seeds(view := View(graph))):
-        better = _cheaper(view, *seeds[at % len(seeds)], tidy)
-        at, quiet = (at + 1, quiet + 1) if better is None else (at % len(seeds), 0)
-        graph = better or graph
-    return graph
+    another order together where the transposes, tidied up around them by the rule, cost less then."""
+    view = _Turned(graph)
+    while _round(view, tidy):
+        pass
+    return view.result()
 
 
-def _cheaper(view: View, seed: Node, order: Order, tidy: Pass) -> Graph | None:
-    """The graph with the group of an operator in another order, if that pays."""
-    flipped, now = _Flip(view, _group(view, seed, order), order).graph(), cost(view.graph)
-    if cost(flipped) < now:
-        return tidy(flipped)
-    flipped = tidy(flipped)
-    return flipped if cost(flipped) < now else None
+def _round(view: _Turned, tidy: Rule) -> bool:
+    """Tries every group once; whether that was of use."""
+    tried, better = set[tuple[Node, Order]](), False
+    for seed, order in _seeds(view):
+        if seed in view and (seed, order) not in tried:
+            group = _group(view, seed, order)
+            tried.update((node, order) for node in group)
+            better |= _cheaper(view, group, order, tidy)
+    return better
+
+
+def _cheaper(view: _Turned, group: frozenset[Node], order: Order, tidy: Rule) -> bool:
+    """Puts a group in another order if that pays; whether it did."""
+    before, mark = view.cost, view.mark
+    apply_near(view, tidy, view.swap_all(_Flip(view, group, order).swaps()))
+    if view.cost < before:
+        return True
+    view.undo(mark)
+    return False
 
 
 def _seeds(view: View) -> list[tuple[Node, Order]]:
     """Operators beside a transpose, and the order in which they would not need it."""
     found: dict[tuple[Node, Order], None] = {}
-    for node in view.graph.nodes:
+    for node in view:
         order = order_of(node)
         if order is None:
             continue
@@ -89,32 +128,28 @@ def values(node: Node) -> list[Tensor]:
 
 
 class _Flip:
-    """A graph while a group of its operators is put into another order."""
+    """What changes where a group of operators is put into another order."""
 
     def __init__(self, view: View, group: frozenset[Node], order: Order) -> None:
         self.view, self.group, self.order = view, group, order
         self.moved: dict[Tensor, Tensor] = {}
-        self.nodes: list[Node] = []
 
-    def graph(self) -> Graph:
-        for node in self.view.graph.nodes:
-            if node in self.group:
-                self._inside(node)
-            else:
-                self.nodes.append(self._behind(node))
-        return rebuilt(self.view.graph, needed(self.view.graph, self.nodes))
+    def swaps(self) -> dict[Node, Sequence[Node]]:
+        """What takes the place of every node of the group, and of the transposes of what it makes."""
+        inside = {node: self._inside(node) for node in sorted(self.group, key=self.view.position)}
+        readers = [n for node in inside for t in node.outputs for n in self.view.consumers.get(t, ())]
+        behind = {n: [self._behind(n, order)] for n in readers if (order := order_of(n)) is not None}
+        return {**inside, **behind}
 
-    def _inside(self, node: Node) -> None:
-        for tensor in values(node):
-            if tensor not in self.moved:
-                self._enter(tensor)
+    def _inside(self, node: Node) -> Sequence[Node]:
+        entered = [self._enter(t) for t in dict.fromkeys(values(node)) if t not in self.moved]
         kept = [t for t in node.outputs if self._wanted(t)]
         for t in node.outputs:
             self.moved[t] = turned_tensor(t, self.order, f"{t.name}/turned" if t in kept else t.name)
-        self.nodes.append(reordered(node, self.order, self.moved))
-        self.nodes += [transpose(self.moved[t], inverse(self.order), t) for t in kept]
+        back = [transpose(self.moved[t], inverse(self.order), t) for t in kept]
+        return [*entered, reordered(node, self.order, self.moved), *back]
 
-    def _enter(self, tensor: Tensor) -> None:
+    def _enter(self, tensor: Tensor) -> Node:
         """Transposes a value of the group that is made outside of it, in one step with a transpose that made it."""
         self.moved[tensor] = turned_tensor(tensor, self.order, f"{tensor.name}/turned")
         maker = self.view.producer(tensor)
@@ -122,7 +157,7 @@ class _Flip:
         source, order = tensor, self.order
         if maker is not None and before is not None:
             source, order = maker.input(0), after(before, self.order)
-        self.nodes.append(transpose(source, order, self.moved[tensor]))
+        return transpose(source, order, self.moved[tensor])
 
     def _wanted(self, tensor: Tensor) -> bool:
         """Whether anything outside of the group still needs the value in its old order; transposes adapt."""
@@ -130,11 +165,6 @@ class _Flip:
         inside = (order_of(n) is not None or (n in self.group and tensor in values(n)) for n in readers)
         return tensor in self.view.public or not all(inside)
 
-    def _behind(self, node: Node) -> Node:
-        """A node outside of the group: a transpose of one of its results takes the new one."""
-        order = order_of(node)
-        turned = self.moved.get(node.input(0)) if order is not None else None
-        makes = self.view.producer(node.input(0)) if turned is not None else None
-        if order is None or turned is None or makes not in self.group:
-            return node
-        return transpose(turned, after(inverse(self.order), order), node.output)
+    def _behind(self, node: Node, order: Order) -> Node:
+        """The transpose of a result of the group, of the new result."""
+        return transpose(self.moved[node.input(0)], after(inverse(self.order), order), node.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.passes._draft import Draft
 from twinfer.runtime import schema
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor, consumers
-from twinfer.runtime.registry import operator
+from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor
 from twinfer.runtime.shapes import infer_node
 
 #: A pass.
@@ -21,9 +22,6 @@ Pass = Callable[[Graph], Graph]
 
 #: Types whose tensors stand for resources outside of the graph.
 HANDLES = frozenset({"RESOURCE", "VARIANT"})
-
-#: All int8 values, in order.
-EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
 
 _TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -38,15 +36,13 @@ class Change:
     replaced: Mapping[Tensor, Tensor] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class View:
-    """A graph and who makes and reads its tensors."""
+class View(Draft):
+    """A graph, who makes and reads its tensors, and which of these the outside knows; ``apply`` changes it."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.consumers = consumers(graph)
-        self.producers = {tensor: node for node in graph.nodes for tensor in node.outputs}
+        super().__init__(graph)
         #: Tensors that the outside knows: none of them may vanish.
-        self.public = _public(graph)
+        self.public = frozenset(_public(graph))
 
     def producer(self, tensor: Tensor | None, *ops: str) -> Node | None:
         """The node that makes the tensor, if it is one of ``ops`` (none given: any)."""
@@ -64,6 +60,50 @@ class View:
         """Whether a constant belongs to one node alone: then a changed copy costs no memory."""
         return tensor.data is not None and tensor not in self.public and len(self.consumers.get(tensor, ())) == 1
 
+    def apply(self, change: Change) -> list[Node]:
+        """Makes a change, and leaves out what nobody reads then; the nodes that see something new by it."""
+        renames = {n: (renamed(n, change.replaced),) for t in change.replaced for n in self._touching(t)}
+        swaps = {**renames, **dict.fromkeys(change.remove, ())}
+        swaps[max(change.remove, key=self.position)] = change.add
+        return self.swap_all(swaps)
+
+    def swap_all(self, swaps: Mapping[Node, Sequence[Node]]) -> list[Node]:
+        """Puts nodes in the place of others, and leaves out what nobody reads then; the nodes that see it."""
+        for node, instead in swaps.items():
+            self.swap(node, instead)
+        read = [t for node in swaps for t in node.inputs if t is not None]
+        self._bury(read)
+        new = [n for instead in swaps.values() for n in instead if n in self]
+        return [*new, *(near for t in read for near in self._touching(t, 1)), *self.around(new)]
+
+    def _touching(self, tensor: Tensor, most: int | None = None) -> list[Node]:
+        """Who makes a tensor and who reads it, if these are no more than ``most``."""
+        maker, readers = self.producers.get(tensor), self.consumers.get(tensor, {})
+        return [*([maker] if maker else []), *(readers if most is None or len(readers) <= most else ())]
+
+    def around(self, nodes: Iterable[Node]) -> list[Node]:
+        """The neighbours of nodes: what feeds them, and two operators further, as far as rules look back."""
+        nodes = list(nodes)
+        readers = [n for node in nodes for t in node.outputs for n in self.consumers.get(t, ())]
+        further = [n for node in readers for t in node.outputs for n in self.consumers.get(t, ())]
+        return [*(n for node in nodes for t in node.inputs if t for n in self._touching(t, 1)), *readers, *further]
+
+    def _bury(self, tensors: Iterable[Tensor]) -> None:
+        """Leaves out the makers of tensors that nobody needs, and theirs."""
+        ahead = list(tensors)
+        while ahead:
+            node = self.producers.get(ahead.pop())
+            if node is not None and not has_effects(node) and not any(self._wanted(t) for t in node.outputs):
+                self.swap(node, ())
+                ahead += [t for t in node.inputs if t is not None]
+
+    def _wanted(self, tensor: Tensor) -> bool:
+        return tensor in self.public or bool(self.consumers.get(tensor))
+
+    def result(self) -> Graph:
+        """The graph as it is now."""
+        return rebuilt(self.graph, needed(self.graph, list(self)))
+
 
 Rule = Callable[[View, Node], Change | None]
 
@@ -74,33 +114,24 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
     A rule gets every node in order of execution and returns what to change, or None. It must make progress: nothing
     stops one that undoes itself. What a change leaves without a reader goes with it.
     """
-    while changes := _round(graph, rule):
-        graph = _changed(graph, changes)
+    while apply_near(view := View(graph), rule, view):
+        graph = view.result()
     return graph
 
 
-def _round(graph: Graph, rule: Rule) -> list[Change]:
-    """Changes that do not touch one another's tensors, so that what each was decided by holds for all."""
-    view, touched, changes = View(graph), set[Tensor](), list[Change]()
-    for node in graph.nodes:
-        change = rule(view, node)
-        if change is None:
-            continue
-        near = {t for n in (*change.remove, *change.add) for t in _tensors(n) if t is not None}
-        near |= {*change.replaced, *change.replaced.values()}
-        if touched.isdisjoint(near):
-            changes.append(change)
-            touched |= near
-    return changes
-
-
-def _changed(graph: Graph, changes: Sequence[Change]) -> Graph:
-    gone = {node for change in changes for node in change.remove}
-    position = {node: i for i, node in enumerate(graph.nodes)}
-    new = {max(change.remove, key=position.__getitem__): change.add for change in changes}
-    replaced = {old: now for change in changes for old, now in change.replaced.items()}
-    nodes = [n for node in graph.nodes for n in new.get(node, () if node in gone else (node,))]
-    return rebuilt(graph, needed(graph, [renamed(node, replaced) for node in nodes]))
+def apply_near(view: View, rule: Rule, nodes: Iterable[Node]) -> bool:
+    """Applies the rule to nodes, and around every change again; whether anything was changed."""
+    mark, ahead = view.mark, dict.fromkeys(nodes)
+    queue = deque(ahead)
+    while queue:
+        node = queue.popleft()
+        ahead.pop(node, None)
+        change = rule(view, node) if node in view else None
+        if change is not None:
+            again = sorted({n for n in view.apply(change) if n not in ahead}, key=view.position)
+            ahead.update(dict.fromkeys(again))
+            queue.extendleft(reversed(again))
+    return view.mark > mark
 
 
 def touches_state(node: Node) -> bool:
@@ -113,16 +144,16 @@ def needed(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """The nodes on which an output, a signature or a state depends; custom and control-flow operators always stay."""
     wanted, kept = set(_public(graph)), []
     for node in reversed(nodes):
-        effects = touches_state(node) or not node.outputs or node.op.startswith("CUSTOM:") or _calls(node)
-        if effects or any(t in wanted for t in node.outputs):
+        if has_effects(node) or any(t in wanted for t in node.outputs):
             wanted.update(t for t in node.inputs if t is not None)
             kept.append(node)
     return kept[::-1]
 
 
-def _calls(node: Node) -> bool:
-    """Whether another subgraph runs, which may have effects."""
-    return any("subgraph" in key for key in node.options)
+def has_effects(node: Node) -> bool:
+    """Whether it matters that the node runs, even if nobody reads what it makes; subgraphs that it runs may do more."""
+    calls = any("subgraph" in key for key in node.options)
+    return calls or touches_state(node) or not node.outputs or node.op.startswith("CUSTOM:")
 
 
 def _public(graph: Graph) -> list[Tensor]:
@@ -211,28 +242,3 @@ def scalar(tensor: Tensor | None) -> float | None:
         return None
     first = tensor.data.reshape(-1)[0]
     return float(first) if bool((tensor.data == first).all()) else None
-
-
-def steps_table(node: Node, of: int = 0) -> NDArray[Any] | None:
-    """What an element-wise int8 operator makes of every value of input ``of``, by its reference: int8 [256].
-
-    None where it is no such operator, or another input is no single constant number. This proves rules for int8.
-    """
-    x, y = node.input(of), node.output
-    if (x.type, y.type) != ("INT8", "INT8"):
-        return None
-    inputs = []
-    for i, tensor in enumerate(node.inputs):
-        if i != of and (tensor is None or scalar(tensor) is None):
-            return None
-        inputs.append(_one_number(tensor) if i != of and tensor is not None else replace(x, shape=(256,), data=None))
-    single = replace(node, inputs=tuple(inputs), outputs=(replace(y, shape=(256,)),))
-    if not works(single):
-        return None
-    values = [EVERY_INT8 if t.data is None else t.data for t in inputs]
-    table: NDArray[Any] = operator(single).reference(single, values)[0]
-    return table
-
-
-def _one_number(tensor: Tensor) -> Tensor:
-    return replace(tensor, shape=(1,), data=np.asarray(tensor.data).reshape(-1)[:1])

@@ -71,7 +71,7 @@ def _pairs(graph: Graph) -> Iterator[_Pair]:
 def _own(view: View, node: Node) -> bool:
     """Whether weights and bias are float constants of this node alone."""
     return all(
-        t is None or (t.data is not None and t.type == "FLOAT32" and view.consumers[t] == [node])
+        t is None or (t.data is not None and t.type == "FLOAT32" and [*view.consumers[t]] == [node])
         for t in node.inputs[1:3]
     )
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from twinfer.converter.passes._rewrite import EVERY_INT8, Change, View, bypass, rewrite, scalar, steps_table
+from twinfer.converter.passes._rewrite import Change, View, bypass, rewrite, scalar, works
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.registry import operator
 from twinfer.runtime.shapes import is_open
 
+#: All int8 and int16 values, in order.
+_8_BITS = np.arange(-128, 128).astype(np.int8)
 _16_BITS = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
 
 #: Operators that give every element its own value where the shape stays: which input.
@@ -63,9 +68,34 @@ def _unchanged(node: Node, i: int) -> bool:
         known = all(t is None or t.data is not None for j, t in enumerate(node.inputs) if j != i)
         return SAME_SHAPE[node.op] == i and known
     if node.op in BY_TABLE and node.output.type == "INT8":
-        table = steps_table(node, i)
-        return table is not None and bool((table == EVERY_INT8).all())
+        table = _steps_table(node, i)
+        return table is not None and bool((table == _8_BITS).all())
     return node.output.quant is None and _neutral(node, i)
+
+
+def _steps_table(node: Node, of: int = 0) -> NDArray[Any] | None:
+    """What an element-wise int8 operator makes of every value of input ``of``, by its reference: int8 [256].
+
+    None where it is no such operator, or another input is no single constant number. This proves rules for int8.
+    """
+    x, y = node.input(of), node.output
+    if (x.type, y.type) != ("INT8", "INT8"):
+        return None
+    inputs = []
+    for i, tensor in enumerate(node.inputs):
+        if i != of and (tensor is None or scalar(tensor) is None):
+            return None
+        inputs.append(_one_number(tensor) if i != of and tensor is not None else replace(x, shape=(256,), data=None))
+    single = replace(node, inputs=tuple(inputs), outputs=(replace(y, shape=(256,)),))
+    if not works(single):
+        return None
+    values = [_8_BITS if t.data is None else t.data for t in inputs]
+    table: NDArray[Any] = operator(single).reference(single, values)[0]
+    return table
+
+
+def _one_number(tensor: Tensor) -> Tensor:
+    return replace(tensor, shape=(1,), data=np.asarray(tensor.data).reshape(-1)[:1])
 
 
 def _neutral(node: Node, i: int) -> bool:
@@ -93,7 +123,7 @@ def _there_and_back(view: View, node: Node) -> Change | None:
     if back is None:
         return None
     source, target = back.input(0), node.output
-    every = {"INT8": EVERY_INT8, "INT16": _16_BITS}.get(source.type)
+    every = {"INT8": _8_BITS, "INT16": _16_BITS}.get(source.type)
     if every is None or source.type != target.type or source.quant != target.quant or source.variable:
         return None
     if source.quant is None or source.quant.per_channel:

@@ -37,11 +37,7 @@ def transposes(graph: Graph) -> Graph:
     groups of them change theirs together wherever fewer bytes are moved for it, so that a convolutional net that came
     in from NCHW keeps those at its inputs and outputs only. What moves single elements becomes a RESHAPE.
     """
-    return rewrite(settled(_tidy(graph), _tidy), _no_move)
-
-
-def _tidy(graph: Graph) -> Graph:
-    return rewrite(graph, _local)
+    return rewrite(settled(rewrite(graph, _local), _local), _no_move)
 
 
 # -- rules for one node -----------------------------------------------------------------------------------------------

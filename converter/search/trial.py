@@ -19,11 +19,11 @@ from twinfer.converter.calibrate import Observed, calibrate, run
 from twinfer.converter.quant_forms import precision_of
 from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice
-from twinfer.converter.report import sensitivity
 from twinfer.converter.rounding import grams
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
+from twinfer.converter.sensitivity import sensitivity
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
@@ -187,7 +187,8 @@ class Bench:
         samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
         plain = replace(setting.made(), rules=setting.rules)
         try:
-            names = [layer.name for layer in sensitivity(self.graph, samples, self.seen, plain)]
+            made = quantize(self.graph, self.seen, plain)
+            names = [layer.name for layer in sensitivity(self.graph, made, samples)]
         except TwinferError:
             names = [node.output.name for node in self.graph.nodes]
         return tuple(dict.fromkeys(names))
