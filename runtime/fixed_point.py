@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 def quantize_multiplier(real: float) -> tuple[int, int]:
     """``real`` as ``(mult, shift)`` with real ~ mult * 2**(shift - 31), mult in [2**30, 2**31) or 0.
 
-    Source: TFLite's QuantizeMultiplier; mantissas round half away from zero, and values below 2**-31 become 0.
+    Source: TFLite's QuantizeMultiplier; mantissas round half away from zero, and values below 2**-32 become 0.
     """
     if real == 0.0:
         return 0, 0

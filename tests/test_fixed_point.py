@@ -64,7 +64,20 @@ def test_multiplier_is_close(real: float) -> None:
 @pytest.mark.parametrize(
     ("real", "want"),
     [(0.0, (0, 0)), (1.0, (1 << 30, 1)), (0.5, (1 << 30, 0)), (1 - 2**-33, (1 << 30, 1)), (2.0**-40, (0, 0)),
-     (2.0**31, ((1 << 31) - 1, 30))],
+     (2.0**31, ((1 << 31) - 1, 30)), (2.0**-32, (1 << 30, -31)), (2.0**-33, (0, 0)), (2.0**29, (1 << 30, 30)),
+     (2.0**30, ((1 << 31) - 1, 30))],
 )  # fmt: skip
 def test_multiplier_at_the_ends(real: float, want: tuple[int, int]) -> None:
     assert fixed_point.quantize_multiplier(real) == want
+
+
+@given(st.integers(2**30, 2**31 - 1))
+@example(0x7FFEFFFF)
+@example(0x7FFF0000)
+@example(0x7FFF7FFF)
+@example(0x7FFF8000)
+@example(2**31 - 1)
+def test_reduced_multiplier_has_15_bits(mult: int) -> None:
+    """TFLM's MultiplyByQuantizedMultiplier of int64: rounded, and where that takes 16 bits, the greatest of 15."""
+    want = min(math.floor(Fraction(mult, 1 << 16) + Fraction(1, 2)), (1 << 15) - 1)
+    assert int(fixed_point.reduced_multiplier(mult)) == want

@@ -302,6 +302,16 @@ def test_overlapping_parts_are_refused(sizes: tuple[int, int, int]) -> None:
         read(data)
 
 
+def test_buffers_that_share_unaligned_bytes_are_refused() -> None:
+    """Each has to be copied to be aligned; 2000 of 100,000 bytes would be 200 MB of a file of 200 kB."""
+    root = Reader(memoryview(victim())).root("Model")
+    shared = {"offset": 1 << 17 | 1, "size": 100_000}
+    data = encode("Model", {**root, "buffers": (*root["buffers"], *[shared] * 2000)})
+    data = data.ljust((1 << 17) + 100_001, b"\0")
+    with memory_below(100 * len(data) + (4 << 20)), pytest.raises(ModelError, match=r"buffer \d+: .*overlap"):
+        read(data)
+
+
 def test_many_subgraphs_that_call_the_next() -> None:
     root = Reader(memoryview(victim())).root("Model")
     code = root["subgraphs"][0]["operators"][1]["opcode_index"]

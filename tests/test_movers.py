@@ -71,6 +71,10 @@ def test_dimensions_collapse() -> None:
         ("SLICE", (X, index(0, 0), index(2, 1)), {}, ModelError, "3 elements"),
         ("STRIDED_SLICE", (X, *[index(0, 0, 0)] * 3), {}, ModelError, "stride 0"),
         ("STRIDED_SLICE", (X, index(2), index(3), index(1)), {"shrink_axis_mask": 1}, ModelError, "outside"),
+        (
+            *("STRIDED_SLICE", (X, index(1), index(0), index(-1)), {"shrink_axis_mask": 1}, ModelError),
+            "stride -1 cannot pick a single element",
+        ),
         ("TRANSPOSE", (X, index(0, 0, 1)), {}, ModelError, "permutation"),
         ("CONCATENATION", (X, X), {"axis": 3}, ModelError, "outside rank"),
         ("CONCATENATION", (X, replace(X, shape=(3, 1, 5))), {"axis": 1}, ModelError, "does not fit"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -53,6 +55,16 @@ def test_same_outputs(w: list[int], bias: int, mult: int, shift: int, zero: int,
     extremes = np.where(c.weights > 0, 127, -128)
     x = np.concatenate([x, extremes, -1 - extremes, np.full((1, k), 127), np.full((1, k), -128)])
     assert np.array_equal(results(c, x), results(fast, x))
+
+
+@given(st.lists(INT8, min_size=1, max_size=5), BIAS)
+@example([3], 0)
+@example([-3], 0)
+@example([5, -7], 11)
+def test_ends_are_the_least_and_the_greatest_sum(w: list[int], bias: int) -> None:
+    sums = [bias + sum(a * b for a, b in zip(w, x, strict=True)) for x in product((-128, 127), repeat=len(w))]
+    least, most = channel(w, bias, 2**30, -1, 0, (-128, 127)).ends()
+    assert (int(least[0]), int(most[0])) == (min(sums), max(sums))
 
 
 def test_dead_channels_are_fast() -> None:

@@ -109,6 +109,22 @@ def test_rank_may_change() -> None:
     same_as_litert(graph, {x: (2, 3, 4)})
 
 
+@pytest.mark.parametrize(("shape", "signature"), [((5, 3), (-1, 3)), ((5, 3, 1), ())])
+def test_a_signature_stays_while_it_fits(shape: Shape, signature: Shape) -> None:
+    x = replace(tensor((2, 3), name="x"), shape_signature=(-1, 3))
+    resized = infer_shapes(graph_of((x,), (Node("ABS", (x,), (replace(x, name="y"),)),)), {x: shape})
+    assert [t.shape for t in resized.tensors] == [shape, shape]
+    assert [t.shape_signature for t in resized.tensors] == [signature, signature]
+
+
+def test_an_input_may_become_empty() -> None:
+    x = replace(tensor((2, 3), name="x"), shape_signature=(-1, 3))
+    y = tensor((2, 3), name="y")
+    graph = infer_shapes(graph_of((x,), (Node("ABS", (x,), (y,)),), y), {x: (0, 3)})
+    (got,) = run(graph, [np.zeros((0, 3), np.float32)])
+    assert got.shape == (0, 3)
+
+
 def test_what_is_static_stays() -> None:
     x, y = tensor((2, 3), name="x"), tensor((3, 2), name="y")
     graph = graph_of((x,), (Node("TRANSPOSE", (x, index(1, 0)), (y,)),), y)

@@ -262,10 +262,10 @@ def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]
     return rounded.clip(-127 if symmetric else -128, 127).astype(np.int8), scale, zero
 
 
-def symmetric_hybrid(node: Node, channels: int) -> bool:
-    """Whether a hybrid CONV_2D quantises its images symmetrically: LiteRT does if the weights have one scale."""
+def symmetric_hybrid(node: Node) -> bool:
+    """Whether a hybrid node quantises its images symmetrically: LiteRT's CONV_2D does if all channels' scales agree."""
     quant = node.input(1).quant
-    return quant is not None and quant.scale.size != channels
+    return node.op == "CONV_2D" and quant is not None and bool((quant.scale == quant.scale[0]).all())
 
 
 def convolve(node: Node, inputs: list[Any], sums: Callable[[Array], Array]) -> list[Array]:
@@ -286,7 +286,7 @@ def convolve(node: Node, inputs: list[Any], sums: Callable[[Array], Array]) -> l
 def _convolve_hybrid(node: Node, x: Array, sums: Callable[[Array], Array]) -> list[Array]:
     scales, bias = hybrid_ends(node, node.output.shape[-1])
     low, high = float_range(node)
-    symmetric = symmetric_hybrid(node, scales.size)
+    symmetric = symmetric_hybrid(node)
     made = []
     for image in x:
         q, scale, zero = quantize_dynamic(image, symmetric)

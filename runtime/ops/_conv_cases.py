@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,3 +86,12 @@ class Layer:
         values = rng.integers(-self.bound, self.bound, scales.shape)
         type = self.bias_type or ("INT64" if self.kind == "INT16" else "INT32")
         return tensor(scales.shape, type, (scales * X_SCALE).tolist(), data=values, name="b")
+
+
+def with_equal_scales(case: Case) -> Case:
+    """The case with one scale for all output channels, stored for each."""
+    x, w, *rest = case.node.inputs
+    if w is None or w.quant is None:
+        return case
+    quant = replace(w.quant, scale=np.full_like(w.quant.scale, 0.01))
+    return replace(case, node=replace(case.node, inputs=(x, replace(w, quant=quant), *rest)))

@@ -143,6 +143,10 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     constant = tensor((5,), "INT8", 0.2, 7, data=rng.integers(-128, 128, 5), name="c")
     y = tensor((3, 5), "INT8", 0.4, -9, name="y")
     yield Case(Node(op, (constant, tensor((3, 5), "INT8", 0.3, -8)), (y,), {"fused_activation_function": "RELU"}))
+    for zero in (-128, 127):  # every output is one end of int8, so that a plane's offset has no bound but int32's
+        other = zero if op == "ADD" else ~zero
+        scales = (40.1, zero, 20.8, other, 0.37, ~zero)
+        yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function="NONE")
 
 
 OPS = (

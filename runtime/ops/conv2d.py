@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsu
 from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
-from twinfer.runtime.ops._conv_cases import Layer
+from twinfer.runtime.ops._conv_cases import Layer, with_equal_scales
 from twinfer.runtime.target import Target
 
 
@@ -109,7 +109,7 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
     low, high = float_range(node)
     k4, rows = -(-w.shape[1] // 4) * 4, 8
-    symmetric = int(_conv.symmetric_hybrid(node, g.out_c))
+    symmetric = int(_conv.symmetric_hybrid(node))
     params = {**asdict(g), "k4": k4, "symmetric": symmetric, "act_min": low, "act_max": high}
     inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
     image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
@@ -221,6 +221,16 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     for kind in ("INT8", "INT16"):
         yield _case(rng, (1, 4, 5, 4), (17, 1, 1, 4), Layer(kind, bound=9, halves=True))
         yield _case(rng, (1, 4, 5, 1), (6, 2, 2, 1), Layer(kind, bound=9, halves=True))
+    yield from _hybrid_cases(rng)
+
+
+def _hybrid_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Images of one sign, or the same everywhere; one output channel, and several with the same scale."""
+    for channels in (1, 5):
+        case = _case(rng, (2, 4, 5, 3), (channels, 2, 2, 3), Layer("HYBRID"))
+        above = rng.uniform(2, 3, case.node.input(0).shape).astype(np.float32)
+        yield from (replace(case, inputs=(values,)) for values in (above, above - 2, -above, 0 * above))
+    yield with_equal_scales(case)
 
 
 OP = Op("CONV_2D", infer, reference, lower, cases)

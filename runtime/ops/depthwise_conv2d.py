@@ -14,7 +14,7 @@ from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsu
 from twinfer.runtime.ops import _conv, _dsp_depthwise, _mve_depthwise, _mve_depthwise_s16, conv2d
 from twinfer.runtime.ops._activation import float_range, quantized_range
 from twinfer.runtime.ops._conv import Window, window_of
-from twinfer.runtime.ops._conv_cases import Layer
+from twinfer.runtime.ops._conv_cases import Layer, with_equal_scales
 from twinfer.runtime.target import Target
 
 #: Rows or columns of output that are worth a table; more only a file means that is short and says much.
@@ -119,7 +119,8 @@ def _lower_s16(node: Node, target: Target, g: Window, macs: int) -> Call:
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
-    if _conv.symmetric_hybrid(node, g.out_c):
+    quant = node.input(1).quant
+    if g.out_c > 1 and not (quant and quant.per_channel):
         raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
     low, high = float_range(node)
     params = {**asdict(g), "multiplier": g.out_c // g.in_c, "act_min": low, "act_max": high}
@@ -219,12 +220,14 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _end_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """Sums that end in halves, and such that leave int16 before the zero point is added."""
+    """Sums that end in halves, or leave int16 before the zero point is added; hybrid ones with a single scale."""
     for k in ((3, 3), (3, 2)):
         for kind in ("INT8", "INT16"):
             yield _case(rng, (1, 5, 6, 19), k, 1, Layer(kind, bound=9, halves=True))
         for out_zero in (-100, 100):
             yield _case(rng, (1, 5, 6, 19), k, 1, Layer(bound=1 << 20, out_scale=0.001, out_zero=out_zero))
+        yield _case(rng, (2, 5, 6, 1), k, 1, Layer("HYBRID"))
+        yield with_equal_scales(_case(rng, (2, 5, 6, 3), k, 1, Layer("HYBRID")))
 
 
 def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:

@@ -12,7 +12,7 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, tensor, unsupported
 from twinfer.runtime.ops import _conv, _conv_s16, _dsp, _dsp_s16, _mve, _mve_s16
 from twinfer.runtime.ops._activation import float_range, quantized_range
-from twinfer.runtime.ops._conv_cases import Layer
+from twinfer.runtime.ops._conv_cases import X_SCALE, Layer
 from twinfer.runtime.target import Target
 
 
@@ -210,6 +210,8 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (2, 3, 10), 4, replace(wide, bias=False), keep_num_dims=True)
     for kind in ("INT8", "INT16"):
         yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True))
+        below = X_SCALE * (1 + 2.0**-20)  # multipliers just below powers of two, which 15 bits round to them
+        yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True, out_scale=float(below)))
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)

@@ -12,9 +12,11 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops._quantized import need_symmetric
 from twinfer.runtime.ops._reduce import alternating, axes_of, count_of, reduced_shape, reduction
+from twinfer.runtime.ops._requantize import SHIFTS
 from twinfer.runtime.target import Target
 
-_MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}  # values whose centred sum is sure to fit int32
+#: Values whose centred sum is sure to fit: of int8 tw_scaled's 30 bits, of int16 int32.
+MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}
 
 
 def infer(node: Node) -> list[Shape]:
@@ -23,12 +25,10 @@ def infer(node: Node) -> list[Shape]:
     need_type(node, x, "FLOAT32", "INT8", "INT16", "INT32")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(count_of(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
-    if x.type in _MOST:
+    if x.type in MOST:
         need_symmetric(node, x, y)
-        if count_of(node) > _MOST[x.type]:
-            raise unsupported(
-                node, f"the sum of {count_of(node)} {x.type} values may not fit int32: split the reduction"
-            )
+        if count_of(node) > MOST[x.type]:
+            raise unsupported(node, f"the sum of {count_of(node)} values of {x} may not fit int32: split the reduction")
     alternating(node)
     return [reduced_shape(node)]
 
@@ -58,7 +58,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def _by_words(node: Node) -> bool:
     """Whether the kernel over four channels at once applies."""
     _, first, _, _, depth, last = alternating(node)
-    return first == last == 1 and depth % 4 == 0 and 1 <= -_multiplier(node)[1] <= 22
+    return first == last == 1 and depth % 4 == 0 and SHIFTS[0] <= _multiplier(node)[1] <= SHIFTS[1]
 
 
 def _words(node: Node) -> Call:
