@@ -17,19 +17,23 @@ import pytest
 import twinfer
 from twinfer import cli
 from twinfer.aot.firmware import COMPILER
-from twinfer.aot.targets import names
+from twinfer.aot.targets import find, names
 from twinfer.aot.tools import compiler_version
 from twinfer.bench import figures
-from twinfer.bench.datasets import digits
+from twinfer.bench.datasets import FOLDS, digits
 from twinfer.bench.embedded import Options, measure_on
 from twinfer.bench.figures import FIGURES, ROOT, blocks, document, updated
 from twinfer.bench.kept import network
 from twinfer.bench.models import builtin
+from twinfer.bench.networks import NETWORKS
 from twinfer.bench.source import load
 from twinfer.converter.write import write
 from twinfer.runtime.errors import ToolError
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+#: The cores that TFLM was measured on.
+CORES = tuple(f"cortex-m{number}" for number in (0, 3, 4, 7, 33, 55))
 
 #: What a row on a microcontroller says that repeats everywhere, with the same compiler.
 COUNTED = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "arena_bytes", "lower_bound_bytes", "stack_bytes")
@@ -73,19 +77,26 @@ def test_every_table_has_a_json_file() -> None:
         assert any(text in table for text in written), table[:60]
 
 
+def test_every_network_and_every_fold_is_measured() -> None:
+    networks = {(name, model) for name, models in NETWORKS.items() for model in models}
+    for kind in ("accuracy", "compression"):
+        rows = document(kind)["rows"]
+        assert {(row["set"], row["model"]) for row in rows} == networks, f"make {kind}"
+        assert all(len(row["folds"]) == FOLDS for row in rows), f"make {kind}"
+    assert {row["target"] for row in document("embedded")["rows"]} == set(CORES), "make bench-embedded"
+
+
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize(("model", "core"), [("kws_int8", "cortex-m4"), ("ad01_int8", "cortex-m55")])
 def test_counts_come_again(model: str, core: str) -> None:
     """What is counted on a microcontroller is the same anywhere, to the last instruction."""
-    from twinfer.aot import targets
-
     compiler = compiler_version((COMPILER,)).splitlines()[0]
     kept = document("embedded")
     if kept["machine"]["arm_compiler"] != compiler:
         message = f"the figures are of {kept['machine']['arm_compiler']}, here is {compiler}"
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
     options = Options(optimize=("speed",), modes=("compiled",))
-    (row, *_) = measure_on(load(model), targets.find(core), options)
+    (row, *_) = measure_on(load(model), find(core), options)
     of_model = [r for r in kept["rows"] if (r["model"], r["target"]) == (model, core)]
     (before,) = [r for r in of_model if (r["engine"], r.get("optimize")) == ("compiled", "speed")]
     assert {k: row[k] for k in COUNTED} == {k: before[k] for k in COUNTED}, "make figures"
@@ -102,7 +113,7 @@ def commands_in(text: str) -> Iterator[str]:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    (subparsers,) = (a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction))
+    (subparsers,) = (a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction))
     return subparsers.choices
 
 
