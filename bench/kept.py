@@ -1,8 +1,8 @@
 """The trained networks of ``accuracy`` and ``compression``, one a fold, kept in data/networks.npz: figures repeat.
 
 ``make networks``, or ``python -m twinfer.bench.kept [SET ...]``, trains them anew, which takes a quarter of an hour.
-Training repeats on one machine, but the last bits of a matrix product depend on the CPU, and what is pruned or rounded
-on them; so the file, not the training, is what the figures are of. It holds for every network float16 [FOLDS,
+The last bits of a matrix product depend on CPU and threads, and after thousands of steps the network does; so the file,
+not the training, is what the figures are of. It holds for every network float16 [FOLDS,
 parameters], which is exactly what its ONNX files have, and for every set a hash of its samples and folds.
 """
 
@@ -95,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         progress.print(f"networks: {error}", style="red", soft_wrap=True)
         return 2
     np.savez_compressed(FILE, **arrays)  # type: ignore[arg-type]
+    _arrays.cache_clear()
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import stdev
 from typing import Any
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer import kernels_c
+from twinfer.aot.tools import compiler_version
 from twinfer.bench import peers
 from twinfer.bench.compare import Row
 from twinfer.bench.grid import Grid
@@ -43,13 +44,17 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """What the figures depend on beside the code."""
+    from twinfer.aot.firmware import COMPILER
+    from twinfer.aot.host import find_compiler
+
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "isa": kernels_c.LEVELS[isa.level()],
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "compiler": _compiler(),
+        "compiler": _compiler(find_compiler),
+        "arm_compiler": _compiler(lambda: (COMPILER,)),
         "peers": {name: peers.version(name) for name in ("litert", "tflm") if peers.version(name)},
     }
 
@@ -62,12 +67,10 @@ def _cpu() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _compiler() -> str:
-    from twinfer.aot.host import find_compiler
-    from twinfer.aot.tools import compiler_version
-
+def _compiler(command: Callable[[], Sequence[str]]) -> str:
+    """The first line that a compiler says of itself; empty where there is none."""
     try:
-        return compiler_version(find_compiler()).splitlines()[0]
+        return compiler_version(command()).splitlines()[0]
     except (ToolError, IndexError):
         return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from rich.console import Console
 
 from twinfer.bench import accuracy, kept, networks
 from twinfer.bench.accuracy import measure
-from twinfer.bench.accuracy_report import verdicts
+from twinfer.bench.accuracy_report import tables, verdicts
 from twinfer.bench.datasets import DATASETS, FOLDS, Dataset, digits
 from twinfer.bench.figures import document
 from twinfer.bench.kept import network
@@ -199,6 +201,18 @@ def test_the_verdict() -> None:
     missed = [v.what for v in verdicts(rows) if not v.good]
     assert missed == [f"s m: {OURS[0]} within 0.5 points", f"s m: {OURS[0]} loses no more than {PEERS[0]}"]
     assert len(verdicts(rows)) == 6
+
+
+def test_the_table_fits_80_columns() -> None:
+    """No engine's name is folded, all figures as long as they get."""
+    fixed = {"set": "motions", "model": "cnn1d", "samples": 5000, "accuracy": 98.75, "folds": [100.0, 80.0]}
+    figures = {"loss_points": 88.88, "changed": 5000, "snr_db": 38.8, "convert_s": 99.99, "bytes": 116_352}
+    written = io.StringIO()
+    console = Console(width=80, file=written)
+    for part in tables([{**fixed, **figures, "engine": engine} for engine in ENGINES]):
+        console.print(part)
+    lines = [line.strip() for line in written.getvalue().splitlines()]
+    assert all(any(line.startswith(f"{engine} ") and "±14.14" in line for line in lines) for engine in ENGINES)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

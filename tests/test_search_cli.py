@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -11,15 +12,21 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from test_cli import heed_ctrl_c
 
 from twinfer.bench.train_digits import load
 from twinfer.cli import main, parser
+from twinfer.cli_search import tables
 from twinfer.converter.search import trial as trial_module
+from twinfer.converter.search.find import Found
+from twinfer.converter.search.space import CORRECTIONS, Setting
+from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.tflite import read_file
 
@@ -52,6 +59,21 @@ def test_the_command(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert every.count("%") == len(told["trials"]) + 1
     assert json.loads(Path(names["json"]).read_text()) == told, "with the seconds: from the journal"
     _check_page(Path(names["html"]).read_text(), len(told["trials"]))
+
+
+def test_the_table_fits_80_columns() -> None:
+    """Long settings are folded between words, no word in two."""
+    settings = [Setting("int16x8", "percentile-99.99", CORRECTIONS), Setting("int4", "moving-average", ())]
+    trials = tuple(Trial(setting, 99_999_999, 0.12345, 0.9999, -12.3) for setting in settings)
+    job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9999))
+    about = {"metric": "answers", "cost": "instructions", "calibrated": 200, "judged": 360, "seed": 0}
+    written = io.StringIO()
+    console = Console(width=80, file=written)
+    for part in tables(Found(0.01, trials, trials, trials[0], about, 99_999_999, job)):
+        console.print(part)
+    shown = set(re.split(r"[, \n]+", written.getvalue()))
+    assert {word for setting in settings for word in re.split("[, ]+", str(setting))} <= shown
+    assert {"99,999,999", "0.12345", "0.9999"} <= set(written.getvalue().split())
 
 
 def _check_page(page: str, trials: int) -> None:

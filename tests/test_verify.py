@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from twinfer.bench import verify as module
 from twinfer.bench.source import Source, load
 from twinfer.bench.verify import Proof, compare, verify
 from twinfer.converter.build import Builder
-from twinfer.matrix import describe, findings, sign
+from twinfer.matrix import describe, findings, matrix, sign
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -227,3 +229,18 @@ def test_corpus_models_are_proven(corpus_model: Any) -> None:
     except UnsupportedOperatorError as error:
         pytest.skip(str(error))
     assert [describe(*fault) for fault in proof.faults()] == []
+
+
+def test_the_matrix_fits_80_columns() -> None:
+    """With all engines no operator's and no tensor's name is folded."""
+    proof = prove()
+    others = ("numpy", "compiled", "tflm", "litert")
+    named = [replace(line, tensor=replace(line.tensor, name="fully_connected_18")) for line in proof.lines]
+    written = io.StringIO()
+    console = Console(width=80, file=written)
+    for part in matrix([replace(proof, lines=named)], others):
+        console.print(part)
+    rows = [line.split() for line in written.getvalue().splitlines() if line[:1].isdigit()]
+    assert len(rows) == len(named)
+    assert all(row[2] == "fully_connected_18" and len(row) == 5 + len(others) for row in rows)
+    assert rows[-1][1] == "FULLY_CONNECTED"

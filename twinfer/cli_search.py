@@ -230,16 +230,6 @@ LOSSES = {
 }
 
 
-#: Columns of a setting; those that no trial says anything in are left out, but for the first.
-TEXTS = ("precision", "method", "corrections", "layers apart")
-
-
-def _texts(trial: Trial) -> dict[str, str]:
-    setting = trial.setting
-    texts = (setting.precision, setting.method, ", ".join(setting.corrections), setting.apart)
-    return dict(zip(TEXTS, texts, strict=True))
-
-
 def _table(found: Found, trials: Sequence[Trial]) -> Table:
     from rich.text import Text
 
@@ -249,16 +239,14 @@ def _table(found: Found, trials: Sequence[Trial]) -> Table:
     kind = "Trials" if len(trials) > len(found.front) else "Pareto front"
     title = f"{kind} of {len(found.trials)}, a loss of at most {found.max_loss:g} allowed"
     figures = ("instructions" if cost == "instructions" else f"{cost} B", "of float", "loss", SCORES[metric], "SNR dB")
-    texts = [_texts(trial) for trial in trials]
-    kept = [name for name in TEXTS if name == TEXTS[0] or any(text[name] for text in texts)]  # terminals are narrow
-    made = table(title, "<", *figures, *(f"<{name}" for name in kept))
+    made = table(title, "<", *figures, "<setting", gap=1)
     float_cost = found.float_cost
     score = f"{found.job.judge.float_score:.4f}"
     made.add_row("", f"{float_cost:,}", "100.0 %", "", score, "", "float")
-    for trial, text in zip(trials, texts, strict=True):
+    for trial in trials:
         chosen = trial == found.chosen
         share = f"{100 * trial.cost / float_cost:.1f} %"
         figures = (f"{trial.cost:,}", share, f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
         style = "bold green" if chosen else ""
-        made.add_row("→" if chosen else "", *figures, *(Text(text[name]) for name in kept), style=style)
+        made.add_row("→" if chosen else "", *figures, Text(str(trial.setting)), style=style)
     return made

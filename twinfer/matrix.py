@@ -35,7 +35,7 @@ def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[Renderab
     single = len(proofs) == 1
     subject = proofs[0].model if single else "All models"
     labels = ("#", "<operator", "<tensor", "<type", "<shape") if single else ("<model", "tensors")
-    made = table(f"{subject}: each engine against the interpreter", *labels)
+    made = table(f"{subject}: each engine against the interpreter", *labels, gap=1)
     for engine in engines:
         made.add_column(SHORT.get(engine, engine.replace(" on cortex-", "\n")), justify="center", no_wrap=True)
     for texts, cells in _rows(proofs, engines):
