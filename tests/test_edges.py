@@ -44,7 +44,12 @@ def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = T
 @pytest.mark.parametrize("op", ["ADD", "SUB"])
 @pytest.mark.parametrize(
     ("a", "b", "y"),
-    [((0.05, 3), (0.05, -7), (0.1, 1)), ((0.031, -128), (0.77, 127), (0.4, 0)), ((1.9, 5), (0.0007, 4), (1.1, -9))],
+    [
+        ((0.05, 3), (0.05, -7), (0.1, 1)),
+        ((0.031, -128), (0.77, 127), (0.4, 0)),
+        ((1.9, 5), (0.0007, 4), (1.1, -9)),
+        ((0.05, 3), (0.018695654347538948, -7), (0.06, 1)),  # seven pairs hang on the last bit of an operand
+    ],
 )
 def test_every_pair_of_a_sum(op: str, a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -> None:
     first, second = (tensor((256, 256), "INT8", *quant) for quant in (a, b))
@@ -85,6 +90,16 @@ def shifted(shift: int, zero: int) -> Node:
 @pytest.mark.parametrize("shift", range(-31, 9))
 def test_every_shift(shift: int, zero: int) -> None:
     assert_exact(shifted(shift, zero), [SHIFTED])
+
+
+@pytest.mark.parametrize("shift", range(-31, 1))
+def test_the_largest_sums(shift: int) -> None:
+    """Up to 2^31 before a shift of up to 31, where the half that is added leaves int32."""
+    ends = [2**31 - 1, -(2**31), 2**30 + 1, -(2**30) - 1, 2**30, 3 * 2**29]
+    w, bias = np.zeros((6, 4)), tensor((6,), "INT32", 1.0, data=np.array(ends))
+    y = tensor((3, 6), "INT8", 2.0**-shift * (1 + 2.0**-23))  # a multiplier just below 1
+    node = Node("FULLY_CONNECTED", (tensor((3, 4), "INT8", 1.0), tensor((6, 4), "INT8", 1.0, data=w), bias), (y,), {})
+    assert_exact(node, [SHIFTED])
 
 
 @pytest.mark.usefixtures("board_tools")
