@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import graph_of, interpreted, numpy_outputs, with_common_instances
+from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, with_common_instances
 
 from twinfer import kernels_c
 from twinfer.aot.emit import emit
@@ -21,7 +21,9 @@ from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.ops._plane import plane
 from twinfer.runtime.ops._requantize import Channels
 from twinfer.runtime.ops.lstm import CELL, GATES, HIDDEN
-from twinfer.runtime.plan import make_plan
+from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.session import Session
 from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS
 from twinfer.runtime.tflite_write import write
 
@@ -42,7 +44,12 @@ def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = T
 @pytest.mark.parametrize("op", ["ADD", "SUB"])
 @pytest.mark.parametrize(
     ("a", "b", "y"),
-    [((0.05, 3), (0.05, -7), (0.1, 1)), ((0.031, -128), (0.77, 127), (0.4, 0)), ((1.9, 5), (0.0007, 4), (1.1, -9))],
+    [
+        ((0.05, 3), (0.05, -7), (0.1, 1)),
+        ((0.031, -128), (0.77, 127), (0.4, 0)),
+        ((1.9, 5), (0.0007, 4), (1.1, -9)),
+        ((0.05, 3), (0.018695654347538948, -7), (0.06, 1)),  # seven pairs hang on the last bit of an operand
+    ],
 )
 def test_every_pair_of_a_sum(op: str, a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -> None:
     first, second = (tensor((256, 256), "INT8", *quant) for quant in (a, b))
@@ -85,6 +92,16 @@ def test_every_shift(shift: int, zero: int) -> None:
     assert_exact(shifted(shift, zero), [SHIFTED])
 
 
+@pytest.mark.parametrize("shift", range(-31, 1))
+def test_the_largest_sums(shift: int) -> None:
+    """Up to 2^31 before a shift of up to 31, where the half that is added leaves int32."""
+    ends = [2**31 - 1, -(2**31), 2**30 + 1, -(2**30) - 1, 2**30, 3 * 2**29]
+    w, bias = np.zeros((6, 4)), tensor((6,), "INT32", 1.0, data=np.array(ends))
+    y = tensor((3, 6), "INT8", 2.0**-shift * (1 + 2.0**-23))  # a multiplier just below 1
+    node = Node("FULLY_CONNECTED", (tensor((3, 4), "INT8", 1.0), tensor((6, 4), "INT8", 1.0, data=w), bias), (y,), {})
+    assert_exact(node, [SHIFTED])
+
+
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
 def test_shifts_on_a_core(core: str) -> None:
@@ -122,6 +139,37 @@ def test_what_a_softmax_leaves_out() -> None:
     want = assert_exact(node, [x])
     (peer,) = open_peer("tflm", write(graph_of(node)), 1)([x])
     np.testing.assert_array_equal(want, peer)
+
+
+STATEFUL = [
+    pytest.param(case, id=name)
+    for op in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+    for name, case in cases_of(op).items()
+]
+
+
+@pytest.mark.parametrize("case", STATEFUL)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_state_goes_on(case: Case, target: Any) -> None:
+    """Each of several runs gives numpy's outputs of the state that the one before has left."""
+    graph = graph_of(case.node)
+    session = Session(make_plan(graph, target))
+    for seed in range(4):
+        (x,) = random_inputs(graph, seed)
+        before = {t: session.view(t).copy() for t in graph.tensors if t.variable}
+        inputs = [None if t is None else before.get(t, x if t.data is None else t.data) for t in case.node.inputs]
+        session.view(graph.inputs[0])[...] = x
+        session.run()
+        want = operators()[case.node.op].reference(case.node, inputs)
+        assert_equal([session.view(t) for t in graph.outputs], want, graph.outputs, case.tolerance, f"run {seed}")
+
+
+def test_a_sum_that_is_a_power_of_two() -> None:
+    """1 + 1/2 + 1/2: one over it is one in 31 bits, which has to be the largest that there is."""
+    x = np.array([[0, -10, -10], [5, 5, -128], [7, -128, -128]], np.int8)
+    y = tensor(x.shape, "INT8", 1 / 256, -128)
+    node = Node("SOFTMAX", (tensor(x.shape, "INT8", float(np.log(2)) / 10),), (y,), {"beta": 1.0})
+    assert assert_exact(node, [x])[0].tolist() == [0, -64, -64]
 
 
 def test_halves_of_an_output_gate() -> None:

@@ -50,13 +50,20 @@ def run(args: argparse.Namespace) -> bool:
             judged.append((mutant, verdict))
             bar(len(judged), mutant.file, 0)
 
-        Judge(ROOT, journal, args.jobs).judge(mutants, told)
-    judged.sort(key=lambda pair: mutants.index(pair[0]))
-    show(report(judged))
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(as_json(judged), indent=1) + "\n", "utf-8")
+        try:
+            Judge(ROOT, journal, args.jobs).judge(mutants, told)
+        finally:  # what is known is worth telling
+            judged.sort(key=lambda pair: mutants.index(pair[0]))
+            tell(judged, args.json)
     return reached(judged)
+
+
+def tell(judged: list[tuple[Mutant, Verdict]], path: Path | None) -> None:
+    """Print the table, and write the JSON if a path is given."""
+    show(report(judged))
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(as_json(judged), indent=1) + "\n", "utf-8")
 
 
 def main() -> int:

@@ -37,20 +37,26 @@ class Judge:
     def judge(self, mutants: Sequence[Mutant], told: Callable[[Mutant, Verdict], None]) -> None:
         """Ask for every mutant that the journal does not know, and tell each as it is known.
 
-        MutantError for a mutant that cannot be planted, and for tests that fail without one. Whatever ends this,
-        nothing is left but the journal.
+        MutantError, when all others are judged, for a mutant that cannot be planted, and for tests that fail without
+        one. Whatever ends this, nothing is left but the journal.
         """
+        faults: dict[str, None] = {}
         keys = {(m, tests): m.key(tests, self._root) for m in mutants for tests in (*m.tests, *m.wide)}
         with self._copies() as copies, ThreadPoolExecutor(self._jobs) as pool:
             waiting: dict[Future[Verdict], Mutant] = {pool.submit(self._of, mutant, keys): mutant for mutant in mutants}
             try:
                 for done in as_completed(waiting):
-                    told(waiting[done], done.result())
+                    try:
+                        told(waiting[done], done.result())
+                    except MutantError as error:
+                        faults[str(error)] = None
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for copy in copies:
                     copy.stop()
                 raise
+        if faults:
+            raise MutantError("\n".join(faults))
 
     @contextmanager
     def _copies(self) -> Iterator[list[Sandbox]]:

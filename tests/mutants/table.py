@@ -7,7 +7,8 @@ import importlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ TABLES = sorted(Path(__file__).parent.glob("*.toml"))
 
 #: What the headers of an operator for one instruction set or type have behind its name.
 _VARIANT = re.compile(r"(_dsp|_mve|_words|_s16)+$")
+
+#: Test files that are never asked: of this tool, of the source's form, and those that take longest and say least.
+ASIDE = {f"tests/test_{name}.py" for name in ("mutants", "layers", "packaging", "toolchains", "perf", "corpus")}
 
 
 class MutantError(Exception):
@@ -26,7 +30,8 @@ class MutantError(Exception):
 class Mutant:
     """``find``, there exactly once in ``file``, becomes ``replace``, which ``breaks`` something.
 
-    ``tests`` are the arguments of pytest for the tests that should notice, ``wide`` those that are tried after them.
+    ``tests`` are the arguments of pytest for the tests that should notice, a table's ``first`` before them, ``wide``
+    those that are tried after them.
     ``equivalent`` says why nothing can notice; "" where something can.
     """
 
@@ -52,7 +57,7 @@ class Mutant:
     def key(self, tests: str, root: Path) -> str:
         """What the verdict of some tests is about: the change, the file that it is made in, and the tests."""
         digest = hashlib.sha256(repr((self.find, self.replace, tests)).encode())
-        for path in (self.file, *sorted(set(re.findall(r"tests/\w+\.py", tests)))):
+        for path in (self.file, *sorted(_files(tests))):
             digest.update((root / path).read_bytes())
         return digest.hexdigest()
 
@@ -62,8 +67,19 @@ def _line(snippet: str) -> str:
 
 
 def read(tables: Sequence[Path] = TABLES, root: Path = ROOT) -> list[Mutant]:
-    """Every mutant of the tables, in order. MutantError names a field that is missing or not known."""
-    return [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
+    """Every mutant of the tables, in order; test files that no table names are asked last.
+
+    MutantError names a field that is missing or not known.
+    """
+    found = [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
+    named = set(chain.from_iterable(_files(*m.tests, *m.wide) for m in found))
+    others = sorted({f"tests/{path.name}" for path in root.glob("tests/test_*.py")} - named - ASIDE)
+    return [replace(mutant, wide=(*mutant.wide, *others)) for mutant in found]
+
+
+def _files(*tests: str) -> set[str]:
+    """The files in pytest's arguments."""
+    return set(re.findall(r"tests/\w+\.py", " ".join(tests)))
 
 
 def _area(path: Path, table: Mapping[str, Any], root: Path) -> Iterator[Mutant]:
@@ -71,7 +87,7 @@ def _area(path: Path, table: Mapping[str, Any], root: Path) -> Iterator[Mutant]:
         file = fields.get("file", "")
         tests = fields.pop("tests", None) or table["tests"].get(file) or by_convention(file, root)
         try:
-            yield Mutant(table["area"], tests=tuple(tests), wide=tuple(table["wide"]), **fields)
+            yield Mutant(table["area"], tests=(*table.get("first", ()), *tests), wide=tuple(table["wide"]), **fields)
         except TypeError as error:
             raise MutantError(f"{path.name}: {fields.get('find', fields)!r}: {error}") from None
 
