@@ -15,11 +15,12 @@ from twinfer.converter.onnx.node import attributes_of
 from twinfer.runtime.graph import Tensor
 
 #: Not computed ahead: random results, control flow, what keeps its integers and scales, and what the reference
-#: implementation may hang in: pooling loops in Python, GatherElements walks to an index far out of range.
+#: implementation may hang in: pooling and n-grams loop in Python, GatherElements walks to an index far out of range.
 NOT_FOLDED = frozenset(
     {
         "AveragePool", "Bernoulli", "DequantizeLinear", "GatherElements", "If", "Loop", "LpPool", "MaxPool",
         "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
+        "TfIdfVectorizer",
     }
 )  # fmt: skip
 

@@ -124,7 +124,4 @@ GROWING: Mapping[str, Callable[[Values, Attributes], int]] = {
     ),
     "GridSample": lambda inputs, _: inputs[0].size * inputs[1].size,
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), _windows),
-    "TfIdfVectorizer": lambda inputs, attributes: (
-        inputs[0].size * (max(map(abs, attributes.get("ngram_indexes", ())), default=0) + 1)
-    ),
 }
