@@ -125,6 +125,17 @@ def test_every_decoder_is_tried() -> None:
     assert {f"tw_fully_connected{ending}_s8" for ending in ("_wide", "_dsp", "_mve")} <= set(rest)
 
 
+@pytest.mark.parametrize("out", [2, 3, 4])
+def test_slices_share_one_multiplier(out: int) -> None:
+    """Four bytes for so few channels are no share of each."""
+    _, plan, value, want = deep(GENERIC, out)
+    (step,) = plan.steps
+    assert step.call.params["mults"] == 1
+    assert step.call.strides
+    (got,) = outputs_of(Session(plan), [value])
+    np.testing.assert_array_equal(got, want)
+
+
 #: Kind of a layer -> types of its activations and of its weights.
 TYPES = {"int16x8": ("INT16", "INT8"), "int4": ("INT8", "INT4"), "hybrid": ("FLOAT32", "INT8")}
 

@@ -221,7 +221,7 @@ def test_buffers_outside_of_the_flatbuffer() -> None:
 
 def test_an_offset_of_1_was_reserved_and_never_filled() -> None:
     root = Reader(memoryview(small())).root("Model")
-    root["buffers"] = (*root["buffers"], {"offset": 1, "size": 0})
+    root["buffers"] = (*root["buffers"], {"offset": 1, "size": 1})
     root["subgraphs"][0]["tensors"][0]["buffer"] = len(root["buffers"]) - 1
     assert read(encode("Model", root)).inputs[0].data is None
 

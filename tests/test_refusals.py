@@ -127,7 +127,7 @@ def lstm_node(clip: float = 10.0, **changes: float) -> Node:
     if "cell" in changes:
         inputs[lstm.CELL] = replace(node.input(lstm.CELL), quant=Quant.per_tensor(changes["cell"]))
     if "hidden" in changes:
-        inputs[lstm.HIDDEN] = replace(node.input(lstm.HIDDEN), quant=Quant.per_tensor(changes["hidden"]))
+        inputs[lstm.HIDDEN] = replace(node.input(lstm.HIDDEN), quant=Quant.per_tensor(changes["hidden"], 3))
     return replace(node, inputs=tuple(inputs))
 
 
