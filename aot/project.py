@@ -38,8 +38,8 @@ RESETS = ("variables to their first values", "variables to their first values, c
 SHARING = (
     "Nothing in it lasts from one run to the next: models may take turns in one arena.",
     "`{NAME}_STATE_BYTES` bytes of it from `{NAME}_STATE_OFFSET` on are the model's state, which has to last from run\n"
-    "to run: do not share the arena with another model, or copy the state away after every run and back before the\n"
-    "next.",
+    "to run: do not share the arena with another model, or copy the state away after every run and back before "
+    "the next.",
 )
 
 #: The licence of all that this tool wrote; what a model's values are under, only the user knows.

@@ -46,12 +46,13 @@ def lower(node: Node, target: Target) -> Call:
     y, params = node.output, output_range(node)
     if y.type == "INT8":
         mult, shift = _multiplier(node)
-        if not target.wide and params == {"low": -128, "high": 127} and 1 <= -shift <= 22:
+        helium = target.mve and shift <= 0 and walk(a, b, target)["b_step"]
+        if not helium and not target.wide and params == {"low": -128, "high": 127} and 1 <= -shift <= 22:
             rounding = (2 * y.zero + 1) << -shift >> 1
             scaled = {"a_zero": a.zero, "b_zero": b.zero, "mult": mult, "right": -shift, "rounding": rounding}
             return broadcast_call("tw_mul_scaled_s8", (a, b), y, scaled, target)
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
-        if target.mve and shift <= 0 and walk(a, b, target)["b_step"]:
+        if helium:
             return broadcast_call("tw_mul_mve_s8", (a, b), y, params, target)
     if y.type == "INT16":
         params |= dict(zip(("mult", "shift"), _multiplier(node), strict=True))
