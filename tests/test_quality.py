@@ -85,7 +85,7 @@ def test_integers_for_floats_are_warned_of_once() -> None:
 def test_data_that_are_no_numbers_name_the_input() -> None:
     data = normal()
     data[1, 0, 3] = np.nan
-    with pytest.raises(InvalidArgumentError, match="sample 1, input 'x': the value at .* is nan"):
+    with pytest.raises(InvalidArgumentError, match=r"sample 1, input 'x': the value at .* is nan"):
         convert(blind(), quantize="int8", calibration={"x": data})
 
 
