@@ -60,12 +60,14 @@ def warn_if_poor(found: Quality, mode: str) -> None:
     """A ModelWarning for outputs below ``LEAST_DB``, with what may be done."""
     if found.snr_db >= LEAST_DB:
         return
-    raised = "raise them to int16x8 or keep them float" if mode != "int16x8" else "keep them float"
-    whole = "quantise to int16x8, or " if mode != "int16x8" else ""
+    if mode == "int16x8":
+        advice = "keep these layers float by a recipe"
+    else:
+        advice = "quantise to int16x8, or by a recipe raise these layers to int16x8 or keep them float"
     layers = ", ".join(map(_named, found.worst)) or "the layers that --report shows"
     warnings.warn(
         f"the {mode} model's outputs are at {found.snr_db:.1f} dB to the float model's, below {LEAST_DB:.0f} dB: "
-        f"{whole}{raised} by a recipe: {layers}",
+        f"{advice}: {layers}",
         ModelWarning,
         stacklevel=5,
     )

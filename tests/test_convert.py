@@ -41,6 +41,7 @@ def types(graph: Graph) -> set[str]:
 
 
 @pytest.mark.parametrize(("mode", "type"), [("int8", "INT8"), ("int16x8", "INT16"), ("int4", "INT8")])
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_file_in_file_out(model: str, data: str, tmp_path: Path, mode: str, type: str) -> None:
     made = twinfer.convert_file(model, tmp_path / "out.tflite", quantize=mode, calibration=data).graph
     assert types(made) == types(read_file(tmp_path / "out.tflite")) == {type}
@@ -74,6 +75,7 @@ def test_passes_are_applied_in_order() -> None:
     assert seen == ["first", "second", "first"]
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_what_it_saw_on_the_way(data: str) -> None:
     made = conversion(float_model("digits"), quantize="int8", calibration=data)
     assert types(made.source) == {"FLOAT32"}
@@ -171,6 +173,7 @@ def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert read_file(out).inputs[0].type == "FLOAT32"
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_equalize_comes_after_the_passes(model: str, data: str, tmp_path: Path) -> None:
     """On the command line and in Python alike."""
     out, seen = tmp_path / "out.tflite", []
@@ -233,6 +236,7 @@ def test_command_with_a_shape(tmp_path: Path) -> None:
     assert read_file(tmp_path / "o.tflite").inputs[0].shape == (1, 6, 5, 2)
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_builders_graphs_of_constants_are_fine() -> None:
     b = Builder("constant")
     x = b.input("x", "FLOAT32", (1, 3))

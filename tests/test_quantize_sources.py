@@ -41,6 +41,7 @@ def as_float16(t: Tensor) -> Tensor:
     return constant(np.asarray(t.data, np.float16), t.name)
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_float16_weights_are_quantised_as_floats() -> None:
     """As the same values in float32 are; a model that stays float keeps the small constants."""
     graph = float_model("digits")
@@ -100,6 +101,7 @@ def test_hybrid_operators_become_integer_ones(kind: str) -> None:
         np.testing.assert_allclose(peer([row[None]])[0][0], 0.1 * w @ row + 1, atol=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_signs_squares_and_divisions_become_integers() -> None:
     """Division where the divisor keeps away from 0; behind one that does not, it stays float."""
     rng = np.random.default_rng(7)
@@ -171,6 +173,7 @@ def test_versions_are_those_of_tflites_converter(corpus: Path) -> None:
     assert equal > 50 * lower
 
 
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_versions_of_what_convert_writes() -> None:
     """No node of a quantised model has a lower version than it needs, and what was higher stays."""
     graph = float_model("kws")
