@@ -23,15 +23,10 @@ def sensitivity(
 ) -> tuple[Sensitivity, ...]:
     """The outputs' signal-to-noise ratio where one node alone is as in ``quantized``; the costliest node comes first.
 
-        Nodes that are float there are not among them. The float graph runs once a sample; for every node the quantised one
-        takes the values that it sees there, and what comes behind is run again. Of many nodes and samples the first samples
-    <<<<<<< HEAD
-        count, so that no more than ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError
-        for an iterator, which calibration has used up.
-    =======
+    Nodes that are float there are not among them. The float graph runs once a sample; for every node the quantised one
+    takes the values that it sees there, and what comes behind is run again. Of many nodes and samples the first samples
         count, so that at most ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError for
-        an iterator, which calibration has used up.
-    >>>>>>> quality
+    an iterator, which calibration has used up.
     """
     need_to_last(samples)
     bench = _Bench(graph, quantized)

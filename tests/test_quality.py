@@ -32,13 +32,7 @@ def normal(count: int = 8, last: float = 1.0) -> Any:
 
 
 def test_a_poor_result_is_warned_of_with_what_may_be_done() -> None:
-<<<<<<< HEAD
-    with pytest.warns(
-        ModelWarning, match=r"int8 model's outputs are at .* dB .*int16x8.*recipe: '.*' FULLY_CONNECTED"
-    ) as told:
-=======
     with pytest.warns(ModelWarning, match=r"int8 model's outputs.*int16x8.*: '.*' FULLY_CONNECTED") as told:
->>>>>>> quality
         made = conversion(blind(), quantize="int8", calibration={"x": normal(last=1000)})
     assert len(told) == 1
     assert made.quality is not None
