@@ -25,8 +25,8 @@ def sensitivity(
 
     Nodes that are float there are not among them. The float graph runs once a sample; for every node the quantised one
     takes the values that it sees there, and what comes behind is run again. Of many nodes and samples the first samples
-        count, so that at most ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError for
-    an iterator, which calibration has used up.
+    count, so that at most ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError for an
+    iterator, which calibration has used up.
     """
     need_to_last(samples)
     bench = _Bench(graph, quantized)
