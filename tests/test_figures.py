@@ -65,8 +65,8 @@ def test_a_changed_figure_is_seen_and_mended() -> None:
 def tables_in(text: str) -> Iterator[str]:
     """Every table of figures: those of Markdown, and what commands print in blocks of code."""
     yield from (block for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE) if re.search(r"\d,\d{3}", block))
-    for code in re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        yield from (part.strip() for part in code.split("\n\n"))
+    for language, code in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        yield from (part.strip() for part in code.split("\n\n") if not language)
 
 
 def test_every_table_has_a_json_file() -> None:
@@ -147,7 +147,8 @@ def test_commands_that_take_a_target_are_named() -> None:
 
 
 def code_in(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    blocks_of_code = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return [code for name, code in blocks_of_code if name == language]
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = digits()
     Path("model.onnx").write_bytes(network(data, "mlp", 0))
-    np.savez("samples.npz", x=data.x[:80], labels=data.y[:80])
+    np.savez("samples.npz", x=data.x[:200], labels=data.y[:200])
     return tmp_path
 
 
