@@ -9,8 +9,10 @@ import pytest
 import tiny
 
 from twinfer.aot.data import Constants, _origin
-from twinfer.aot.firmware import live_bytes
+from twinfer.aot.emit import emit
+from twinfer.aot.firmware import firmware_sources, live_bytes
 from twinfer.aot.guard import STATUS, check_status, merged
+from twinfer.aot.targets import find
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
@@ -44,6 +46,13 @@ def test_every_layer_s_status_is_named() -> None:
             check_status(plan, STATUS + i)
     check_status(plan, STATUS + len(plan.steps))
     check_status(plan, STATUS - 1)
+
+
+def test_an_arena_serves_the_largest_of_several_models() -> None:
+    card = find("cortex-m4")
+    projects = [emit(replace(tiny.dense(), arena_bytes=size), f"m{size}") for size in (64, 4096, 512)]
+    sources = firmware_sources(projects, card)
+    assert any("tw_arena[4096]" in str(text) for text in sources.values())
 
 
 def test_memory_that_is_shared_counts_once() -> None:
