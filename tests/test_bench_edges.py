@@ -10,7 +10,6 @@ import pytest
 import tiny
 
 from twinfer.bench import compare as host
-from twinfer.bench.compression_report import _least
 from twinfer.bench.embedded import agree
 from twinfer.bench.limits import Verdict
 from twinfer.bench.measure import Timing
@@ -113,14 +112,6 @@ def test_integers_agree_bit_by_bit_and_floats_nearly() -> None:
     assert not agree(value, value + np.float32(1))
     assert agree(value.astype(np.int8), value.astype(np.int8))
     assert not agree(value.astype(np.int8), value.astype(np.int8) + np.int8(1))
-
-
-def test_the_least_flash_is_a_quantised_network_s() -> None:
-    """The float network loses nothing and is not what is asked for; a loss that is just allowed is taken."""
-    sizes = {"float": (10, 0.0), "int8": (100, 0.2), "pruned": (60, 0.7), "clustered": (50, 0.7001)}
-    group = [{"family": name, "coded": coded, "loss_points": loss} for name, (coded, loss) in sizes.items()]
-    assert _least(group, 0.7, 200) == "60 (30%)"
-    assert _least(group, 0.2, 200) == "100 (50%)"
 
 
 def test_a_figure_that_is_its_limit_is_within() -> None:
