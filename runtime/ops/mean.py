@@ -84,7 +84,8 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
     if x.type == "INT32":
         return Call("tw_mean_s32", {"shape": shape, "divisor": count}, (x,), (y,))
-    if x.type == "INT8" and not target.wide and _by_words(node):
+    on_mve = target.mve and x.type == "INT8" and shape[0] * shape[1] * shape[5] == 1
+    if x.type == "INT8" and not target.wide and not on_mve and _by_words(node):
         return _words(node)
     mult, shift = _multiplier(node)
     params: dict[str, Param] = {
@@ -96,7 +97,7 @@ def lower(node: Node, target: Target) -> Call:
     }
     if x.type == "INT16":
         return Call("tw_mean_s16", params, (x,), (y,))
-    if target.mve and shape[0] * shape[1] * shape[5] == 1:
+    if on_mve:
         ends = dict(zip(("kept", "reduced", "depth"), shape[2:5], strict=True))
         return Call("tw_mean_mve_s8", {k: v for k, v in params.items() if k != "shape"} | ends, (x,), (y,))
     return Call("tw_mean_s8", params, (x,), (y,))
