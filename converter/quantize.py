@@ -185,7 +185,7 @@ class _Writer:
         """The tensor in the quantisation of its group. SVDF makes its own, from which others are converted: integer
         kernels have no activation, RELU is that the least value stands for 0."""
         alone = self._producer[tensor].op == "SVDF"
-        quant = activation((0.0, self._range(tensor)[1]), type) if alone else self.groups.quant(tensor, type)
+        quant = activation(self._range(tensor), type) if alone else self.groups.quant(tensor, type)
         return self._settle(tensor, replace(tensor, type=type, quant=quant))
 
     def _parameters(self, node: Node, rule: Rule, choice: Choice, inputs: list[Tensor | None]) -> None:

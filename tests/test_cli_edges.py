@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from twinfer.arena_map import ArenaMap
 from twinfer.arrays import read_inputs
+from twinfer.cli import main
 from twinfer.converter.report import TensorReport
 from twinfer.report_html import _row
 from twinfer.runtime.errors import InvalidArgumentError
@@ -97,3 +99,13 @@ def test_a_tensor_is_drawn_to_the_end_of_its_life() -> None:
 def test_a_tensor_that_clips_is_marked(saturated: float, marked: bool) -> None:
     shown = TensorReport("t", "ADD", "INT8", 0.1, 0, 30.0, 1.0, saturated, (0.0, 1.0), (3,), (3,))
     assert ('class="bad"' in _row(shown)) is marked
+
+
+@pytest.mark.parametrize("how", [["--cluster", "3"], ["--prune", "0.5"]])
+def test_a_report_of_compression_alone(how: list[str], tmp_path: Path) -> None:
+    source, out, report = tmp_path / "m.tflite", tmp_path / "o.tflite", tmp_path / "r.json"
+    tiny.dense().graph.save(source)
+    assert main(["convert", str(source), "-o", str(out), *how, "--report", str(report)]) == 0
+    rows = json.loads(report.read_text())["compression"]
+    assert [row["name"] for row in rows] == ["y0", "y1", "y2"]
+    assert all(row["distinct"] <= 8 if how[0] == "--cluster" else row["sparsity"] >= 0.3 for row in rows)

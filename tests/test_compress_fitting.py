@@ -143,6 +143,7 @@ def test_integer_weights_grow_with_their_scales() -> None:
         np.testing.assert_allclose(a.astype(int), b_[0].astype(int), atol=2)
 
 
+@pytest.mark.filterwarnings("ignore:the int16x8 model's outputs:twinfer.runtime.errors.ModelWarning")
 def test_int16_activations_too() -> None:
     graph = float_graph(3)
     how = {"quantize": "int16x8", "calibration": random_samples(3, graph, 6), "prune": 0.5, "cluster": 2}
@@ -161,6 +162,7 @@ def test_a_watch_reads_its_samples_once() -> None:
     np.testing.assert_array_equal(first.gram, second.gram)
 
 
+@pytest.mark.filterwarnings("ignore:the int4 model's outputs:twinfer.runtime.errors.ModelWarning")
 def test_adaptive_rounding_leaves_zeros() -> None:
     graph = convert(float_model("digits"))
     data = {"input": np.concatenate(samples("digits", 20))}

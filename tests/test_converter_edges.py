@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from twinfer.converter.affine import activation
-from twinfer.converter.calibrate import Observed
-from twinfer.converter.methods import CLIPPED, METHODS, _outside, entropy, method, mse
+from twinfer.converter.build import Builder
+from twinfer.converter.calibrate import Observed, calibrate
+from twinfer.converter.methods import CLIPPED, METHODS, _error, _outside, entropy, method, mse
 from twinfer.converter.passes._clip import both
+from twinfer.converter.quantize import quantize
 from twinfer.converter.search.pareto import front
 from twinfer.runtime.errors import InvalidArgumentError
 
@@ -43,6 +45,16 @@ def test_totals_are_of_all_samples() -> None:
     assert (seen.count, seen.low, seen.high) == (3, 1, 200)
 
 
+def test_ranges_grow_with_what_is_seen() -> None:
+    """What a quantisation has reckoned with does not hold once there are more samples."""
+    b = Builder("tanh")
+    graph = b.graph([b.op("TANH", [b.input("x", "FLOAT32", (2,))])])
+    seen = calibrate(graph, {"x": np.array([[-1, 1]], np.float32)})
+    assert quantize(graph, seen).inputs[0].scale == pytest.approx(2 / 255)
+    seen[graph.inputs[0]].add(np.array([-3, 3], np.float32))
+    assert quantize(graph, seen).inputs[0].scale == pytest.approx(6 / 255)
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_mse_shrinks_either_end(sign: int) -> None:
     """One value far out at one end, thousands around the other."""
@@ -51,6 +63,15 @@ def test_mse_shrinks_either_end(sign: int) -> None:
     low, high = mse(seen, "INT8")
     assert (low, high) != (seen.low, seen.high)
     assert max(-low, high) < 2.99
+
+
+def test_mse_looks_at_the_first_end_again() -> None:
+    """Narrowed while the other end was far out, it was narrowed too much."""
+    values = np.random.default_rng(0).normal(size=1_000_000)
+    seen = observed([*values.tolist(), *[-10.0] * 6, 20.0])
+    low, high = mse(seen, "INT8")
+    least = min(_error(seen, (end, high), "INT8") for end in np.linspace(-10, 0, 50))
+    assert _error(seen, (low, high), "INT8") <= 1.01 * least
 
 
 def test_entropy_clips_few() -> None:

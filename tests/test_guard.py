@@ -136,11 +136,14 @@ def test_life_too_short_is_named() -> None:
         spread(replace(plan, lives={**plan.lives, y: (0, 1)}))
 
 
-def test_overlap_is_named() -> None:
+@pytest.mark.parametrize("behind", [0, 16])
+def test_overlap_is_named(behind: int) -> None:
+    """Not even in place, which MUL may work in, if what it reads there is needed later."""
     plan = chain()
     y, z = (plan.steps[i].call.outputs[0] for i in (0, 1))
+    assert plan.steps[1].call.inplace
     with pytest.raises(GuardError, match=r"step 1 .* MUL .* writes tensor .* over tensor .*, which is needed"):
-        spread(replace(plan, offsets={**plan.offsets, z: plan.offsets[y] + 16}))
+        spread(replace(plan, offsets={**plan.offsets, z: plan.offsets[y] + behind}))
 
 
 def test_overwritten_neighbour_is_named() -> None:

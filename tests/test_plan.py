@@ -7,8 +7,8 @@ import pytest
 
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, check, consumers
-from twinfer.runtime.op import tensor
-from twinfer.runtime.plan import Plan, make_plan, random_inputs
+from twinfer.runtime.op import Call, tensor
+from twinfer.runtime.plan import Plan, _dropped, make_plan, random_inputs
 from twinfer.runtime.session import Session
 from twinfer.runtime.target import GENERIC, HOST
 
@@ -83,6 +83,14 @@ def test_reshape_is_free_where_its_input_dies_and_a_copy_where_not() -> None:
     assert free.arena_bytes == x.nbytes
     kept = make_plan(graph((x,), (reshape(x, y), relu(x, z, 1)), (y, z)))
     assert kept.steps[0].call.kernel == "tw_copy"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dropped"), [([(0, 3), (2, 3)], False), ([(0, 3), (0, 3)], True), ([(2, 3)], False)]
+)
+def test_a_call_is_dropped_if_all_that_it_makes_is_empty(shapes: list[tuple[int, ...]], dropped: bool) -> None:
+    outputs = tuple(value(f"y{i}", shape) for i, shape in enumerate(shapes))
+    assert _dropped(Call("tw_split", {}, (value("x", (2, 3)),), outputs), {}) is dropped
 
 
 def test_preserve_all_gives_everything_its_own_memory() -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -152,9 +152,9 @@ def _check(max_loss: float, how: How) -> None:
             f"a loss of at most {max_loss} is no budget: give a share from 0 to {MOST_LOSS}; one per cent is 0.01, or "
             "--max-loss 1%"
         )
-    if not isinstance(limit, Integral) or limit < 1:
+    if limit < 1:
         raise InvalidArgumentError(f"{limit} trials find nothing: give 1 or more")
-    if not isinstance(seed, Integral) or seed < 0:
+    if seed < 0:
         raise InvalidArgumentError(f"{seed} is no seed: give 0 or more")
 
 
