@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
+from twinfer.runtime.timeline import Timeline, lives
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,22 @@ def lower_bound(blocks: Sequence[Block], alignment: int = 1) -> int:
     return most - max((aligned(block.size, alignment) - block.size for block in blocks), default=0)
 
 
-def _lowest_fit(blocks: Sequence[Block], order: Sequence[int], alignment: int) -> list[int]:
-    """Place blocks in the given order, each at the lowest aligned offset that is free over its life."""
-    offsets = [0] * len(blocks)
-    placed: list[tuple[int, int, int, int]] = []  # by offset: where a block begins, the next may begin; its life
-    for i in order:
-        block, offset = blocks[i], 0
-        for start, end, first, last in placed:
-            if first <= block.last and block.first <= last:
-                if offset + block.size <= start:
-                    break
-                offset = max(offset, end)
-        offsets[i] = offset
-        insort(placed, (offset, aligned(offset + block.size, alignment), block.first, block.last))
-    return offsets
+#: Offsets of blocks that are placed in a given order.
+Fit = Callable[[Sequence[int]], list[int]]
+
+
+def lowest_fit(blocks: Sequence[Block], alignment: int) -> Fit:
+    """What places the blocks in an order given: each at the lowest aligned offset that is free over its life."""
+    spans = lives([(block.first, block.last) for block in blocks])
+
+    def fit(order: Sequence[int]) -> list[int]:
+        offsets, timeline = [0] * len(blocks), Timeline()
+        for i in order:
+            offsets[i] = timeline.lowest(spans[i], blocks[i].size)
+            timeline.take(spans[i], offsets[i], aligned(offsets[i] + blocks[i].size, alignment))
+        return offsets
+
+    return fit
 
 
 #: Orders to try: by size (TFLM's greedy planner), by size times life, by life, by first use.
@@ -79,19 +81,20 @@ def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
     are moved to the front of the order, up to 200 times (iterated greedy), less often where there are many blocks.
     """
     bound = max(lower_bound(blocks), lower_bound(blocks, alignment))
+    fit = lowest_fit(blocks, alignment)
     best: list[int] | None = None
     best_order: list[int] = []
     for key in _ORDERS:
         order = sorted(range(len(blocks)), key=lambda i, key=key: (*key(blocks[i]), i))  # type: ignore[misc]
-        offsets = _lowest_fit(blocks, order, alignment)
+        offsets = fit(order)
         if best is None or height(blocks, offsets) < height(blocks, best):
             best, best_order = offsets, order
         if height(blocks, best) <= bound:
             return best
-    return _improve(blocks, best or [], best_order, bound, alignment)
+    return _improve(blocks, fit, best or [], best_order, bound)
 
 
-def _improve(blocks: Sequence[Block], best: list[int], order: list[int], bound: int, alignment: int) -> list[int]:
+def _improve(blocks: Sequence[Block], fit: Fit, best: list[int], order: list[int], bound: int) -> list[int]:
     seen = {tuple(order)}
     offsets = best
     for _ in range(min(200, _MOST_PAIRS // len(blocks) ** 2) if blocks else 0):
@@ -100,7 +103,7 @@ def _improve(blocks: Sequence[Block], best: list[int], order: list[int], bound: 
         if tuple(order) in seen:
             break
         seen.add(tuple(order))
-        offsets = _lowest_fit(blocks, order, alignment)
+        offsets = fit(order)
         if height(blocks, offsets) < height(blocks, best):
             best = offsets
         if height(blocks, best) <= bound:
@@ -117,7 +120,9 @@ def in_a_row(blocks: Sequence[Block], offsets: Sequence[int], lasting: Sequence[
     sizes = {i: aligned(blocks[i].size, alignment) for i in lasting}
     row = sorted(lasting, key=lambda i: sizes[i] - blocks[i].size)
     starts = dict(zip(row, accumulate((sizes[i] for i in row), initial=0), strict=False))
-    down = [at - sum(size for i, size in sizes.items() if offsets[i] < at) for at in offsets]
+    out = sorted((offsets[i], size) for i, size in sizes.items())
+    below = [*accumulate((size for _, size in out), initial=0)]
+    down = [at - below[bisect_left(out, (at, 0))] for at in offsets]
     top = max((aligned(at + b.size, alignment) for i, (at, b) in enumerate(zip(down, blocks, strict=True))
                if i not in sizes), default=0)  # fmt: skip
     bottom = [starts.get(i, at + sum(sizes.values())) for i, at in enumerate(down)]
@@ -126,17 +131,39 @@ def in_a_row(blocks: Sequence[Block], offsets: Sequence[int], lasting: Sequence[
 
 
 def check(blocks: Sequence[Block], offsets: Sequence[int], alignment: int = 16) -> list[str]:
-    """What is wrong with a placement, one line a fault; every pair is compared, nothing is shared with ``place``."""
-    faults = []
-    size, first, last = (np.array([getattr(b, name) for b in blocks]) for name in ("size", "first", "last"))
-    start = np.array(offsets)
-    end = start + size
-    for i, (a, at) in enumerate(zip(blocks, offsets, strict=True)):
-        if at < 0 or at % alignment:
-            faults.append(f"block {i} at {at}: not a multiple of {alignment}")
-        alive_together = ~((a.last < first[:i]) | (last[:i] < a.first))
-        apart = (at + a.size <= start[:i]) | (end[:i] <= at)
-        for j in np.flatnonzero(alive_together & ~apart & (size[:i] > 0) & (a.size > 0)):
-            others = f"[{start[j]}, {end[j]})"
-            faults.append(f"blocks {j} {others} and {i} [{at}, {at + a.size}) overlap while both live")
+    """What is wrong with a placement, one line a fault, every pair that overlaps named; shares nothing with ``place``.
+
+    Step by step, the blocks that live are kept in the order of their offsets; one that begins is looked up there.
+    """
+    faults = [
+        f"block {i} at {at}: not a multiple of {alignment}" for i, at in enumerate(offsets) if at < 0 or at % alignment
+    ]
+    ends = [at + block.size for at, block in zip(offsets, blocks, strict=True)]
+    for j, i in sorted(_overlaps(blocks, offsets, ends)):
+        others = f"[{offsets[j]}, {ends[j]})"
+        faults.append(f"blocks {j} {others} and {i} [{offsets[i]}, {ends[i]}) overlap while both live")
     return faults
+
+
+def _overlaps(blocks: Sequence[Block], offsets: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Pairs of blocks that share a byte at a step. ``apart``: those that live and share none; ``odd``: the others."""
+    apart: list[tuple[int, int, int]] = []
+    odd: set[int] = set()
+    events = [(block.first, 1, i) for i, block in enumerate(blocks) if block.size]
+    events += [(block.last + 1, 0, i) for i, block in enumerate(blocks) if block.size]
+    for _, begins, i in sorted(events):
+        entry = (offsets[i], ends[i], i)
+        if not begins:
+            if i in odd:
+                odd.remove(i)
+            else:
+                del apart[bisect_left(apart, entry)]
+            continue
+        near = apart[max(0, bisect_left(apart, entry) - 1) : bisect_left(apart, (ends[i], ends[i], 0))]
+        others = [j for _, end, j in near if end > offsets[i]]
+        others += [j for j in odd if offsets[j] < ends[i] and offsets[i] < ends[j]]
+        yield from ((min(i, j), max(i, j)) for j in others)
+        if others:
+            odd.add(i)
+        else:
+            insort(apart, entry)

@@ -1,0 +1,83 @@
+"""Which bytes are taken at which steps, so that the lowest free place over a life is found without asking all."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+
+class Ranges:
+    """A set of bytes, as ranges in order of which no two touch."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Take the bytes from ``start`` up to ``end``; some may be taken already."""
+        i, j = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        if i < j:
+            start, end = min(start, self._starts[i]), max(end, self._ends[j - 1])
+        self._starts[i:j], self._ends[i:j] = [start], [end]
+
+    def free(self, at: int, size: int) -> int:
+        """The lowest place from ``at`` on where ``size`` bytes are free; it is ``at`` or the end of a range."""
+        i = bisect_right(self._ends, at)
+        while i < len(self._starts) and self._starts[i] < at + size:
+            at = self._ends[i]
+            i += 1
+        return at
+
+
+class Life:
+    """The nodes of a tree over the steps that make up a life, and all the nodes above them.
+
+    Nodes are numbered as in a heap: 1 is all steps, 2n and 2n + 1 are the halves of n, ``width`` + i is step i alone.
+    """
+
+    def __init__(self, first: int, last: int, width: int) -> None:
+        self.parts = tuple(_parts(first + width, last + width + 1))
+        chains = {part >> up for part in self.parts for up in range(part.bit_length())}
+        self.above = tuple(sorted(chains.difference(self.parts)))
+
+
+def _parts(left: int, right: int) -> Iterator[int]:
+    while left < right:
+        if left % 2:
+            yield left
+        if right % 2:
+            yield right - 1
+        left, right = (left + 1) // 2, right // 2
+
+
+class Timeline:
+    """The bytes taken by blocks, each over its ``Life``."""
+
+    def __init__(self) -> None:
+        self._whole: defaultdict[int, Ranges] = defaultdict(Ranges)  # of the blocks that live all through a node
+        self._some: defaultdict[int, Ranges] = defaultdict(Ranges)  # of those that live in a part of it at least
+
+    def take(self, life: Life, start: int, end: int) -> None:
+        """Bytes from ``start`` up to ``end`` are in use over a life."""
+        for node in life.parts:
+            self._whole[node].add(start, end)
+        for node in (*life.parts, *life.above):
+            self._some[node].add(start, end)
+
+    def lowest(self, life: Life, size: int) -> int:
+        """Where ``size`` bytes are free over a life: 0, or the end of what another has taken."""
+        taken = [self._some[node] for node in life.parts] + [self._whole[node] for node in life.above]
+        at, before = 0, -1
+        while at != before:
+            before = at
+            for ranges in taken:
+                at = ranges.free(at, size)
+        return at
+
+
+def lives(spans: Sequence[tuple[int, int]]) -> list[Life]:
+    """A ``Life`` for each pair of first and last step; only steps at which something begins tell lives apart."""
+    begins = sorted({first for first, _ in spans})
+    width = 1 << (len(begins) - 1).bit_length()
+    return [Life(bisect_left(begins, first), bisect_right(begins, last) - 1, width) for first, last in spans]
