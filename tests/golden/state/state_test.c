@@ -74,8 +74,8 @@ static int state_test_buffers(void) {
     memset(base, 0xa5, STATE_ARENA_BYTES);
     state_reset(base);
     for (int run = 0; run < 3; ++run) {
-        memset(base + 20, 0xa5, 12); /* what a run before has left */
-        memset(base + 38, 0xa5, 46); /* what a run before has left */
+        memset(base + 6, 0xa5, 10); /* what a run before has left */
+        memset(base + 36, 0xa5, 48); /* what a run before has left */
         const void *const inputs[] = {NULL};
         void *const outputs[] = {state_test_got_0, state_test_got_1};
         memset(state_test_got_0, 0xa5, sizeof state_test_got_0);
@@ -95,8 +95,8 @@ static int state_test_in_place(void) {
     memset(base, 0x5a, STATE_ARENA_BYTES);
     state_reset(base);
     for (int run = 0; run < 3; ++run) {
-        memset(base + 20, 0x5a, 12); /* what a run before has left */
-        memset(base + 38, 0x5a, 46); /* what a run before has left */
+        memset(base + 6, 0x5a, 10); /* what a run before has left */
+        memset(base + 36, 0x5a, 48); /* what a run before has left */
         bad |= state_run_static(NULL, NULL) != 0;
         bad |= state_test_differs("output 0 in place", run, base + STATE_OUTPUT_0_OFFSET, state_test_want_0[run],
                 STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
