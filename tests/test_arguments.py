@@ -39,7 +39,7 @@ def interpreter() -> twinfer.Interpreter:
 
 
 def converted(name: str) -> Callable[[Any], object]:
-    samples = {"input": np.zeros((2, 8, 8, 1), np.float32)}
+    samples = {"input": np.linspace(0, 1, 128, dtype=np.float32).reshape(2, 8, 8, 1)}
     return lambda v: twinfer.convert(
         float_model("digits"), **{"quantize": "int8", "calibration": samples, "passes": [], name: v}
     )
@@ -83,6 +83,8 @@ CALLS: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:calibration data:twinfer.runtime.errors.ModelWarning")
+@pytest.mark.filterwarnings("ignore:.*outputs are at:twinfer.runtime.errors.ModelWarning")
 @pytest.mark.parametrize("call", CALLS)
 def test_nothing_foreign_escapes(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -118,6 +120,7 @@ def test_what_is_said(call: str, value: Any, message: str) -> None:
         CALLS[call](value)
 
 
+@pytest.mark.filterwarnings("ignore:.*outputs are at:twinfer.runtime.errors.ModelWarning")
 def test_numbers_of_numpy_are_numbers() -> None:
     made = interpreter()
     made.resize_tensor_input(np.int64(0), np.array([2, 4]))

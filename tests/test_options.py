@@ -312,7 +312,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 }
 
 #: Options whose effect is not a call: tests of their own hold them.
-ELSEWHERE = {"run": {"--input", "--output", "--seed"}, "inspect": {"--json"}}
+ELSEWHERE = {"run": {"--input", "--output", "--seed"}, "inspect": {"--json", "--target"}}
 
 
 @pytest.mark.parametrize("line", MATRIX)

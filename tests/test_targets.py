@@ -109,7 +109,7 @@ def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
     assert "error" not in "".join(said[1:]).lower()
     assert hostile.replace("\n", " ") in said[0]
     assert sorted(p.name for p in tmp_path.rglob("ran*")) == []
-    assert ": vectors and program" in (tmp_path / "made" / "board" / "link.ld").read_text().splitlines()[0]
+    assert ": vectors and program" in (tmp_path / "made" / "board" / "link.ld").read_text().splitlines()[1]
 
 
 def _said(folder: Path, *command: str) -> str:
