@@ -60,10 +60,10 @@ def warn_if_poor(found: Quality, mode: str) -> None:
     """A ModelWarning for outputs below ``LEAST_DB``, with what may be done."""
     if found.snr_db >= LEAST_DB:
         return
+    others = "int8 or int16x8" if mode == "int4" else "int16x8"
+    advice = f"quantise to {others}, or by a recipe raise these layers to it or keep them float"
     if mode == "int16x8":
         advice = "keep these layers float by a recipe"
-    else:
-        advice = "quantise to int16x8, or by a recipe raise these layers to int16x8 or keep them float"
     layers = ", ".join(map(_named, found.worst)) or "the layers that --report shows"
     warnings.warn(
         f"the {mode} model's outputs are at {found.snr_db:.1f} dB to the float model's, below {LEAST_DB:.0f} dB: "

@@ -204,7 +204,7 @@ def test_inputs_and_outputs_by_the_keys_of_a_dict() -> None:
     graph = twinfer.from_keras(model, shapes={"right": (1, 3)})
     assert [t.name for t in graph.inputs] == ["left", "right"]
     assert [t.name for t in graph.outputs] == ["again", "sum"]
-    x = {"left": data((1, 3))[0], "right": np.ones((1, 3), np.float32)}
+    x = {"left": data((1, 3))[0], "right": np.arange(3, dtype=np.float32)[None]}
     want = model(x)
     compare(run(graph, x), [keras.ops.convert_to_numpy(want[name]) for name in ("again", "sum")], 1e-6)
     assert twinfer.convert(graph, quantize="int8", calibration=x).inputs[1].type == "INT8"

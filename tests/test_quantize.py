@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,18 +113,34 @@ def test_any_mixture_of_int8_and_float(layers: list[str], seed: int, data: st.Da
     assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
 
 
+def of_whole_steps(graph: Graph) -> Graph:
+    """The graph with weights that are whole 127ths of the greatest of their channel."""
+    rounded = {}
+    for node in graph.nodes:
+        rule = RULES[node.op]
+        if rule.weights is not None:
+            weights = node.input(rule.weights)
+            others = tuple(a for a in range(len(weights.shape)) if a != rule.axis)
+            step = np.abs(weights.data).max(axis=others, keepdims=True) / 127
+            rounded[weights] = replace(weights, data=np.rint(weights.data / step) * step)
+    nodes = (replace(n, inputs=tuple(t and rounded.get(t, t) for t in n.inputs)) for n in graph.nodes)
+    return replace(graph, nodes=tuple(nodes), tensors=tuple(rounded.get(t, t) for t in graph.tensors))
+
+
 @settings(max_examples=30, deadline=None)
 @given(layers=layer_lists, seed=seeds)
 def test_int16x8_runs_here_and_in_litert_and_comes_close(layers: list[str], seed: int) -> None:
+    """Of weights that int8 holds as they are, only what 16 bits round is lost."""
     assume(layers.count("exp") < 2)  # EXP of EXP spans more than 16 bits
-    graph = random_graph(seed, layers)
+    graph = of_whole_steps(random_graph(seed, layers))
     made = quantized(graph, seed, Recipe(default=Choice("int16x8")), Options("FLOAT32"))
     sample = list(random_samples(seed, graph, 1)[0].values())
+    share = 0.1 if "exp" in layers else 0.005  # a line between 513 values of EXP is off by more
     want = ours(graph, sample)
     for found in (ours(made, sample), open_peer("litert-ref", write(made), len(made.outputs))(sample)):
         for w, g, tensor in zip(want, found, graph.outputs, strict=True):
             reach = max(1.0, float(np.abs(w).max()))
-            np.testing.assert_allclose(g.reshape(w.shape), w, atol=0.1 * reach, err_msg=str(tensor))
+            np.testing.assert_allclose(g.reshape(w.shape), w, atol=share * reach, err_msg=str(tensor))
 
 
 @settings(max_examples=30, deadline=None)
