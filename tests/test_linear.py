@@ -21,7 +21,7 @@ assert _SPEC.loader is not None
 nets = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(nets)
 
-#: Four times the nodes take four times the calls and some more for logarithms; placing by pairs took 5.6 times and more.
+#: Four times the nodes take four times the calls and a logarithm more; placing by pairs took 5.6 times and more.
 MOST = 5
 
 
