@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from twinfer.converter.build import Builder
+from twinfer.converter.convert import convert
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.interpreter import Interpreter
 
 SIZES = (250, 500, 1000, 2000)
 
@@ -84,3 +87,16 @@ def wide(size: int) -> Graph:
 
 def samples(count: int = 4) -> dict[str, Any]:
     return {"x": np.random.default_rng(1).normal(0, 1, (count, 1, 64)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("size", [250, 1000])
+@pytest.mark.parametrize("kind", BLOCKS)
+def bench_convert(benchmark: Any, kind: str, size: int) -> None:
+    graph = net(kind, size)
+    benchmark.pedantic(lambda: convert(graph), rounds=3)
+
+
+@pytest.mark.parametrize("size", [1000, 4000])
+def bench_allocate(benchmark: Any, size: int) -> None:
+    graph = wide(size)
+    benchmark.pedantic(lambda: Interpreter.from_graph(graph).allocate_tensors(), rounds=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 
 
 class Ranges:
@@ -67,12 +68,14 @@ class Timeline:
 
     def lowest(self, life: Life, size: int) -> int:
         """Where ``size`` bytes are free over a life: 0, or the end of what another has taken."""
-        taken = [self._some[node] for node in life.parts] + [self._whole[node] for node in life.above]
-        at, before = 0, -1
-        while at != before:
-            before = at
-            for ranges in taken:
-                at = ranges.free(at, size)
+        nodes = [self._some.get(node) for node in life.parts] + [self._whole.get(node) for node in life.above]
+        taken = [ranges for ranges in nodes if ranges is not None]
+        at, agreed = 0, 0
+        for ranges in cycle(taken):
+            place = ranges.free(at, size)
+            at, agreed = place, agreed + 1 if place == at else 1
+            if agreed == len(taken):
+                break
         return at
 
 
