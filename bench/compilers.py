@@ -171,7 +171,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", action="append", default=[], metavar="DIR", help="another system, entered by chroot")
     parser.add_argument("--only", default="", metavar="TEXT", help="compilers whose command holds this")
     parser.add_argument("--work", type=Path, default=None, metavar="DIR", help="a folder that all systems share")
-    parser.add_argument("-o", dest="output", type=Path, default=Path("build/wrong"), metavar="DIR", help="for wrong graphs")
+    parser.add_argument("-o", dest="output", type=Path, default=Path("build/wrong"), metavar="DIR")
     return parser.parse_args(arguments)
 
 
