@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,7 +35,7 @@ from twinfer.bench.networks import NETWORKS
 from twinfer.bench.quantisers import INPUT, run_twinfer
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
-from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.files import write_text
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
@@ -67,7 +68,9 @@ class Setting:
 
     def graph(self, model: onnx.ModelProto, samples: Array) -> Graph:
         given: dict[str, Any] = {**self.how, "calibration": {INPUT: samples}} if self.how else {}
-        return convert(model, **given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ModelWarning)  # how poor it gets is what is measured
+            return convert(model, **given)
 
 
 def _settings() -> Iterator[Setting]:

@@ -73,7 +73,8 @@ def _smallest(rows: Sequence[Row]) -> RenderableType:
     for name, group in networks(rows).items():
         int8 = next(row for row in group if row["setting"] == "int8")
         cells = [least(group, loss) for loss in LOSSES]
-        made.add_row(name, f"{int8['bytes']:,}", *(f"{each.bytes:,} {each.share}\n{each.spread} %" for each in cells))
+        chosen = (Text(f"{each.bytes:,} {each.share}\n{each.spread} %") for each in cells)
+        made.add_row(name, f"{int8['bytes']:,}", *chosen)
     return made
 
 

@@ -12,11 +12,11 @@ from twinfer.runtime.printable import printable
 
 
 def harmless(cell: RenderableType, keep: str = "") -> RenderableType:
-    """The cell with names out of models escaped; nothing in it is markup."""
+    """The cell with names out of models escaped; nothing in it is markup. Lines are kept of a Text, which we made."""
     if not isinstance(cell, str | Text):
         return cell
     text = cell if isinstance(cell, Text) else Text(cell)
-    plain = printable(str(cell), keep)
+    plain = printable(text.plain, "\n" if isinstance(cell, Text) else keep)
     return text if plain == text.plain else Text(plain, style=text.style)
 
 

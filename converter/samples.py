@@ -52,7 +52,7 @@ def samples_of(graph: Graph, source: Samples, *, warn: bool = False) -> Iterator
 
 def _warn_of_integers(graph: Graph, sample: Mapping[str, Any]) -> None:
     for tensor in graph.inputs:
-        value = _array(sample[tensor.name], f"input {tensor.name!r}")
+        value = _array(sample[tensor.name], f"sample 0, input {tensor.name!r}")
         if tensor.dtype.kind == "f" and value.dtype.kind in "iub" and value.size:
             what = f"{tensor} is given {value.dtype} from {value.min()} to {value.max()} in sample 0"
             how = "give the floats that the model takes in use, scaled as in training"

@@ -37,6 +37,7 @@ def quantised(data: np.ndarray, **how: Any) -> Graph:
     return twinfer.convert(layer_norm(), **{"quantize": "int8", "calibration": data, **how})
 
 
+@pytest.mark.filterwarnings("ignore:the int. model.s outputs are at:twinfer.runtime.errors.ModelWarning")
 def test_a_divisor_that_rounds_to_zero() -> None:
     """It does: the row with the least variance ends as far from 0 as int8 goes."""
     data = rows(0.1, 3)
@@ -58,6 +59,7 @@ def test_what_helps() -> None:
         quantised(rows(1, 2))
 
 
+@pytest.mark.filterwarnings("ignore:the int. model.s outputs are at:twinfer.runtime.errors.ModelWarning")
 def test_a_division_that_stays_float_divides_by_what_was_rounded() -> None:
     kept = Recipe((Rule(operator="DIV", precision="float"),), Choice("int8"))
     with pytest.warns(twinfer.ModelWarning, match="divides by 0"):

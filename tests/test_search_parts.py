@@ -186,7 +186,7 @@ def test_an_input_called_labels_is_an_input() -> None:
         ({"x": ROWS, "labels": ["a"] * 40}, {}, "labels of dtype <U1"),
         ({"x": ROWS, "labels": np.full((40, 2), np.nan)}, {}, r"label at \[0, 0\] is nan"),
         ({"x": np.full((4, 4), np.inf, np.float32)}, {}, "sample 0, input 'x'.*inf"),
-        ({"y": ROWS}, {}, "the model's inputs 'x', not 'y'"),
+        ({"y": ROWS, "z": ROWS}, {}, "the model's inputs 'x', not 'y', 'z'"),
         ({"x": ROWS[:1]}, {}, "of 1 samples 1 cannot be calibrated on"),
         ({"x": ROWS[:0]}, {}, "empty"),
         ({"x": ROWS}, {"count": 40}, "of 40 samples 40"),
