@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from twinfer.bench import report
@@ -73,7 +73,7 @@ def _smallest(rows: Sequence[Row]) -> RenderableType:
     for name, group in networks(rows).items():
         int8 = next(row for row in group if row["setting"] == "int8")
         cells = [least(group, loss) for loss in LOSSES]
-        chosen = (Text(f"{each.bytes:,} {each.share}\n{each.spread} %") for each in cells)
+        chosen = (Group(f"{each.bytes:,} {each.share}", f"{each.spread} %") for each in cells)
         made.add_row(name, f"{int8['bytes']:,}", *chosen)
     return made
 

@@ -12,11 +12,11 @@ from twinfer.runtime.printable import printable
 
 
 def harmless(cell: RenderableType, keep: str = "") -> RenderableType:
-    """The cell with names out of models escaped; nothing in it is markup. Lines are kept of a Text, which we made."""
+    """The cell with names out of models escaped; nothing in it is markup. A Group is ours and stays as it is."""
     if not isinstance(cell, str | Text):
         return cell
     text = cell if isinstance(cell, Text) else Text(cell)
-    plain = printable(text.plain, "\n" if isinstance(cell, Text) else keep)
+    plain = printable(str(cell), keep)
     return text if plain == text.plain else Text(plain, style=text.style)
 
 
