@@ -53,7 +53,7 @@ class Compiler:
 
     def line(self, level: str, folder: Path) -> list[str]:
         """What compiles ``program.c`` in ``folder`` to ``program``."""
-        sources = [str(folder / path) for path in ("program.c", *self.support) if path.endswith(".c")]
+        sources = [str(folder / path) for path in ("program.c", "data.c", *self.support) if path.endswith(".c")]
         scripts = [f"-Wl,-T,{folder / path}" for path in self.support if path.endswith(".ld")]
         return [*self.command, *FLAGS, level, *scripts, *sources, "-o", str(folder / "program"), "-lm"]
 
@@ -73,9 +73,11 @@ def program(seeds: Sequence[int], target: Target, mode: Mode) -> dict[str, str]:
         project = emit(plan, name, mode=mode)
         files |= project.files
         files[f"{name}_test.c"] = test_source(project, vectors(plan, random_inputs(plan.graph, seed)))
-        parts = [f'#include "{name}{part}.c"' for part in ("", "_data", "_static", "_test")]
+        parts = [f'#include "{name}{part}.c"' for part in ("", "_static", "_test")]
         lines += [f"#define main {name}_main", *parts, "#undef main"]
     calls = [f"    (void)g{seed}_main();" for seed in seeds]
+    # Apart, as users compile them: where a compiler sees the values, it takes other ways.
+    files["data.c"] = "".join(f'#include "g{seed}_data.c"\n' for seed in seeds)
     files["program.c"] = "\n".join([*lines, "int main(void) {", *calls, "    return 0;", "}", ""])
     return files
 
