@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from twinfer.aot.data import Constants, _origin
 from twinfer.aot.emit import emit
 from twinfer.aot.firmware import firmware_sources, live_bytes
 from twinfer.aot.guard import STATUS, check_status, merged
+from twinfer.aot.literals import check_name, identifier
 from twinfer.aot.targets import find
+from twinfer.aot.tools import built
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
@@ -64,3 +67,22 @@ def test_memory_that_is_shared_counts_once() -> None:
     assert [live_bytes(plan, step) for step in plan.steps] == [4000, 4000]
     apart = replace(plan, offsets={x: 0, middle: 2000, y: 4000})
     assert live_bytes(apart, apart.steps[0]) == 6000
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("int", "model_int"), ("Install", "model_install"), ("stdint", "model_stdint"), ("tw_add", "model_tw_add"),
+     ("3d", "model_3d"), ("kws", "kws")],
+)  # fmt: skip
+def test_a_file_s_name_that_c_knows(file: str, name: str) -> None:
+    assert identifier(file) == name
+    assert check_name(name) == name
+
+
+def test_other_sources_of_the_same_length_are_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def copied(text: str) -> str:
+        return built({"a": text}, ("cp", "a", "b"), "b", "cp").read_text("utf-8")
+
+    assert [copied(text) for text in ("one", "two", "one")] == ["one", "two", "one"]

@@ -11,7 +11,7 @@ import tiny
 
 from twinfer.bench import compare as host
 from twinfer.bench.embedded import agree
-from twinfer.bench.limits import Verdict
+from twinfer.bench.limits import INSTRUCTIONS, Standing, Verdict, mean
 from twinfer.bench.measure import Timing
 from twinfer.bench.report import bits, number
 from twinfer.bench.verify import Difference, Line, Proof, compare
@@ -118,3 +118,14 @@ def test_a_figure_that_is_its_limit_is_within() -> None:
     assert Verdict(1.1, 1.1).good is True
     assert Verdict(1.1001, 1.1).good is False
     assert Verdict(5.0).good is None
+
+
+def test_the_mean_s_limit_is_that_of_the_fastest_code() -> None:
+    ratios = {"speed": Verdict(0.5), "size": Verdict(2.0)}
+    nothing = Verdict(1.0)
+    standing = [Standing("kws", "cortex-m4", ratios, {}, nothing, nothing, nothing)]
+    for setting, most in (("speed", INSTRUCTIONS["cortex-m4"][0]), ("size", None)):
+        found = mean(standing, setting)
+        assert found is not None
+        assert found[0].value == pytest.approx(ratios[setting].value)
+        assert (found[0].most, found[1]) == (most, 1)

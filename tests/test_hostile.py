@@ -29,6 +29,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.tflite import read, read_file
 from twinfer.runtime.tflite_write import write
 
+#: Of this process, so that a busy machine does not count: a file of some KB that takes more does not end.
 SECONDS = 1.0
 REAL = (
     *("mlp_kws_int8", "lrt_lstm_quantized", "tflm_trained_lstm_int8", "lrt_sparse_tensor", "lrt_where"),
@@ -63,7 +64,7 @@ def victim() -> bytes:
 
 def attempt(data: bytes) -> str:
     """Reads the file, and writes what was read; anything but TwinferError escapes. The message, or nothing."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -72,7 +73,7 @@ def attempt(data: bytes) -> str:
     except TwinferError as error:
         return str(error)
     finally:
-        assert time.perf_counter() - start < SECONDS
+        assert time.process_time() - start < SECONDS
 
 
 @contextmanager
@@ -318,9 +319,9 @@ def test_many_subgraphs_that_call_the_next() -> None:
     links = [("IfOptions", {"then_subgraph_index": i, "else_subgraph_index": i}) for i in range(1, 3000)]
     chain = [{"operators": ({"opcode_index": code, "builtin_options": link},)} for link in links]
     data = encode("Model", {**root, "subgraphs": [*chain, {}], "signature_defs": None})
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(read(data).subgraphs) == 2999
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
 
 
 def test_a_path_that_is_no_model() -> None:

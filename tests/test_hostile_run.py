@@ -331,7 +331,7 @@ def test_thousands_of_tensors_are_placed_quickly() -> None:
     x = tensor((2,), name="x")
     results = [tensor((2,), name=f"y{i}") for i in range(1500)]
     nodes = tuple(replace(relu(x, y), index=i) for i, y in enumerate(results))
-    start = time.perf_counter()
+    start = time.process_time()
     size = make_plan(Graph("fan", (x, *results), nodes, (x,), tuple(results))).arena_bytes
     assert size == 16 * 1500 - 8  # the last takes over x
-    assert time.perf_counter() - start < 4
+    assert time.process_time() - start < 4

@@ -56,11 +56,11 @@ PLANS: dict[str, Callable[[int], Callable[[], object]]] = {
 @pytest.mark.parametrize("kind", PLANS)
 def test_planning_is_linear(kind: str) -> None:
     PLANS[kind](8)()  # what is done once
-    assert calls(PLANS[kind](320)) < MOST * calls(PLANS[kind](80))
+    assert calls(PLANS[kind](800)) < MOST * calls(PLANS[kind](200))
 
 
 @pytest.mark.parametrize("kind", ["clips", "affine", "nchw"])
 def test_converting_is_linear(kind: str) -> None:
     convert(nets.net(kind, 10))
-    few, many = (nets.net(kind, size) for size in (60, 240))
+    few, many = (nets.net(kind, size) for size in (200, 800))
     assert calls(lambda: convert(many)) < MOST * calls(lambda: convert(few))

@@ -327,3 +327,20 @@ def test_as_onnxruntime(make: Callable[[Rng], Try]) -> None:
             case.check()
         except (AssertionError, ModelError, UnsupportedOperatorError) as error:
             raise AssertionError(f"seed {seed}: {case.op} {case.attributes} opset {case.opset}: {error}") from None
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_a_window_that_would_begin_behind_the_image_is_left_out(size: int) -> None:
+    """ceil_mode: three elements and one of padding in steps of three; the second window would see padding alone."""
+    x = floats(np.random.default_rng(0), 1, 1, size)
+    window = {"kernel_shape": [2], "strides": [3], "pads": [0, 1], "ceil_mode": 1}
+    Try("MaxPool", {"x": x}, {}, window).check()
+
+
+def test_more_than_a_transposed_convolution_computes_is_refused() -> None:
+    x, w = floats(np.random.default_rng(0), 1, 1, 2, 2), np.ones((1, 1, 2, 2), np.float32)
+    for extent in (2, 3):
+        Try("ConvTranspose", {"x": x}, {"w": w}, {"output_shape": [extent, extent]}).check()
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[5, 5])
+    with pytest.raises(UnsupportedOperatorError, match="larger than what is computed"):
+        read_onnx(model([node], {"x": x}, {"w": w}, ["y"]))

@@ -11,7 +11,10 @@ from passes_tools import CONV, assert_same, bytes_, f, floats, order
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import Pass
 from twinfer.converter.passes.batch_norm import batch_norm
+from twinfer.converter.passes.elementwise_constants import elementwise_constants
+from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.fuse_padding import fuse_padding
+from twinfer.converter.passes.identities import identities
 from twinfer.converter.passes.transposes import transposes
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Quant, Tensor
@@ -71,6 +74,20 @@ def padded_before(channels: int) -> Graph:
     return b.graph([b.op("CONV_2D", [y, floats(4, 3, 3, 2), floats(4)], padding="VALID", **CONV)])
 
 
+def divided(by: float) -> Graph:
+    """Two divisions, which are one multiplication, unless one is by 0."""
+    b = Builder("div")
+    y = b.op("DIV", [b.input("x", "FLOAT32", (1, 2)), f(4)])
+    return b.graph([b.op("DIV", [y, f(2, by)])])
+
+
+def sliced(step: int) -> Graph:
+    """All of it, from one end or from the other."""
+    b = Builder("slice")
+    inputs = [b.op("NEG", [b.input("x", "FLOAT32", (3,))]), order(0), order(0), order(step)]
+    return b.graph([b.op("ABS", [b.op("STRIDED_SLICE", inputs, shape=(3,), begin_mask=1, end_mask=1)])])
+
+
 #: The pass, the graph that it changes, the one that it must not.
 LIMITS: dict[str, tuple[Pass, Callable[[], Graph], Callable[[], Graph]]] = {
     "padding": (batch_norm, lambda: added_before(2), lambda: added_before(3)),
@@ -79,6 +96,8 @@ LIMITS: dict[str, tuple[Pass, Callable[[], Graph], Callable[[], Graph]]] = {
     "per_channel": (transposes, lambda: reshaped_behind(False), lambda: reshaped_behind(True)),
     "scale": (transposes, lambda: dense_behind(0.5), lambda: dense_behind(0.25)),
     "groups": (fuse_padding, lambda: padded_before(0), lambda: padded_before(2)),
+    "zero": (elementwise_constants, lambda: divided(8), lambda: divided(0)),
+    "backwards": (identities, lambda: sliced(1), lambda: sliced(-1)),
 }
 
 
@@ -90,3 +109,16 @@ def test_limits(name: str) -> None:
     assert text(step(outside)) == text(outside)
     if name not in ("per_channel", "scale"):  # which has no kernel
         assert_same(inside, step(inside))
+
+
+def test_a_channel_that_nobody_reads_keeps_its_weights() -> None:
+    """Its range in the next layer is 0, to which none can be fitted."""
+    b = Builder("dead")
+    first, second = np.array([[8, 4], [8, 4]], np.float32), np.array([[2, 0], [2, 0]], np.float32)
+    y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 2)), first])
+    graph = b.graph([b.op("FULLY_CONNECTED", [y, second])])
+    now = equalize(graph)
+    assert_same(graph, now)
+    rows, columns = (np.asarray(node.input(1).data) for node in now.nodes)
+    np.testing.assert_allclose(rows, [[4, 2], [8, 4]], rtol=1e-6)
+    np.testing.assert_allclose(columns, [[4, 0], [4, 0]], rtol=1e-6)
