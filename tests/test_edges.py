@@ -118,6 +118,33 @@ def test_shifts_on_a_core(core: str) -> None:
         np.testing.assert_array_equal(result.outputs[0], want, err_msg=str(node))
 
 
+@pytest.mark.usefixtures("board_tools")
+def test_outputs_far_beyond_int8_on_helium() -> None:
+    """Rescaled they are beyond int16, from where a zero point of 127 must not lead to the other end of int8."""
+    w = np.repeat(np.array([127, -127], np.int8), 8)
+    weights = tensor((1, 3, 3, 16), "INT8", [1.0] * 16, axis=3, data=np.tile(w, (1, 3, 3, 1)))
+    bias = tensor((16,), "INT32", 1.0, data=np.zeros(16))
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "depth_multiplier": 1}
+    graphs = [
+        graph_of(
+            Node(
+                "DEPTHWISE_CONV_2D",
+                (tensor((1, 4, 4, 16), "INT8", 1.0), weights, bias),
+                (tensor((1, 2, 2, 16), "INT8", 2.0, zero),),
+                options,
+            )
+        )
+        for zero in (127, -128)
+    ]
+    x = np.full((1, 4, 4, 16), 127, np.int8)
+    projects = [
+        emit(make_plan(g, find("cortex-m55").target), f"d{i}", mode="interpreted") for i, g in enumerate(graphs)
+    ]
+    results = run_jobs(build(projects, find("cortex-m55")), [Job([x], 0), Job([x], 1)], count=False)
+    for result in results:
+        np.testing.assert_array_equal(result.outputs[0], np.broadcast_to(np.where(w > 0, 127, -128), (1, 2, 2, 16)))
+
+
 def test_multipliers_beside_a_bias_of_run_time() -> None:
     """The kernel that folds nothing takes each channel's own multiplier."""
     w = tensor((4, 3), "INT8", [0.01, 0.1, 1.0, 5.0], data=np.arange(-6, 6))
@@ -202,19 +229,23 @@ def wide_sum(w: Sequence[int], bias: int, scale: float) -> tuple[Node, Array]:
 
 
 @pytest.mark.parametrize(
-    ("w", "bias", "want"),
+    ("w", "bias", "scale", "want"),
     [
-        ([-127] * 516 + [-3], 1 << 15, 32767),
-        ([-127] * 516 + [-3], 0, 32767),
-        ([127] * 516 + [3], -(1 << 15), -32768),
-        ([-127] * 3000, 0, 32767),
-        ([-127] * 1000 + [127] * 1000, 0, 0),
-        ([-127] * 1000 + [127] * 999, 0, 508),
+        ([-127] * 516 + [-3], 1 << 15, 1 << 13, 32767),
+        ([-127] * 516 + [-3], 0, 1 << 13, 32767),
+        ([127] * 516 + [3], -(1 << 15), 1 << 13, -32768),
+        ([-127] * 3000, 0, 1 << 13, 32767),
+        ([-127] * 1000 + [127] * 1000, 0, 1 << 13, 0),
+        ([-127] * 1000 + [127] * 999, 0, 1 << 13, 508),
+        ([-127] * 3000, 0, 1 << 15, 32767),
+        ([-127] * 3000, 0, 1 << 17, 32767),
+        ([-127] * 1024, 0, 1 << 17, 32512),
     ],
 )
-def test_int16_sums_at_the_end_of_int32(w: list[int], bias: int, want: int) -> None:
-    """|bias| + 2^15 * |w| is 2^31, less, or more, for some of the sum or for all of it."""
-    node, x = wide_sum(w, bias, 2.0**13)
+def test_int16_sums_at_the_end_of_int32(w: list[int], bias: int, scale: int, want: int) -> None:
+    """|bias| + 2^15 * |w| is 2^31, less, or more, for some of the sum or for all of it; in steps of which 2^31 is more
+    than int16 holds, or is not."""
+    node, x = wide_sum(w, bias, float(scale))
     assert assert_exact(node, [x]).item() == want
 
 

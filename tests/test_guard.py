@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import tiny
 from cases import cases_of, graph_of, outputs_of, values_of
@@ -26,6 +27,7 @@ from twinfer.aot.tools import run_tool
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
+from twinfer.runtime.graph import Tensor
 from twinfer.runtime.guard import GAP, Guard, positions, spread
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
@@ -144,6 +146,17 @@ def test_overlap_is_named(behind: int) -> None:
     assert plan.steps[1].call.inplace
     with pytest.raises(GuardError, match=r"step 1 .* MUL .* writes tensor .* over tensor .*, which is needed"):
         spread(replace(plan, offsets={**plan.offsets, z: plan.offsets[y] + behind}))
+
+
+def test_outputs_over_one_another_are_named() -> None:
+    b = Builder("two")
+    axis = np.array(0, np.int32)
+    halves = [Tensor(name, "FLOAT32", (4,)) for name in ("first", "second")]
+    b.node("SPLIT", [axis, b.input("x", "FLOAT32", (8,))], halves, {"num_splits": 2})
+    plan = make_plan(b.graph(halves))
+    first, second = plan.steps[0].call.outputs
+    with pytest.raises(GuardError, match=r"SPLIT .* writes tensor .* over tensor .*, which is needed"):
+        spread(replace(plan, offsets={**plan.offsets, second: plan.offsets[first]}))
 
 
 def test_overwritten_neighbour_is_named() -> None:

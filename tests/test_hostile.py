@@ -176,6 +176,16 @@ def operator(i: int, **values: Any) -> Change:
     return lambda root: root["subgraphs"][0]["operators"][i].update(values)
 
 
+def stored(i: int, *values: int) -> Change:
+    """The tensor holds these bytes, in a buffer of their own."""
+
+    def change(root: dict[str, Any]) -> None:
+        tensor(i, shape=(len(values),), buffer=len(root["buffers"]))(root)
+        root["buffers"] = (*root["buffers"], {"data": np.array(values, np.uint8).data})
+
+    return change
+
+
 def model(**values: Any) -> Change:
     return lambda root: root.update(values)
 
@@ -205,9 +215,13 @@ PLACES: list[tuple[Change, str]] = [
     (tensor(3, buffer=99), "tensor 3 'conv/bias', field buffer: buffer 99 does not exist, there are"),
     (tensor(3, is_variable=True), "'conv/bias', field buffer: a variable tensor cannot have a constant value"),
     (tensor(3, external_buffer=1), "'conv/bias', field external_buffer: the value lies in another file"),
+    (stored(4, 0, 2), "tensor 4 'mask', field buffer: a bool is 0 or 1, the buffer has 2"),
     (tensor(4, buffer=1, shape=(18,)), "tensor 4 'mask', field buffer: a bool is 0 or 1, the buffer has 17"),
     (quantisation(3, zero_point=(0,)), "'conv/bias', field zero_point: 1 zero points, but 2 scales"),
     (quantisation(0, zero_point=(300,)), "'x', field zero_point: zero point 300 is outside of INT8 (-128 to 127)"),
+    (quantisation(0, zero_point=(128,)), "'x', field zero_point: zero point 128 is outside of INT8 (-128 to 127)"),
+    (quantisation(0, zero_point=(-129,)), "'x', field zero_point: zero point -129 is outside of INT8 (-128 to 127)"),
+    (quantisation(0, scale=(float("inf"),)), "tensor 0 'x', field scale: a scale is infinite or not a number"),
     (quantisation(0, scale=(float("nan"),)), "tensor 0 'x', field scale: a scale is infinite or not a number"),
     (
         quantisation(2, quantized_dimension=1),
@@ -221,6 +235,7 @@ PLACES: list[tuple[Change, str]] = [
         quantisation(0, details=("BlockwiseQuantization", {"scales": 0, "zero_points": -1})),
         "tensor 0 'x', field details, field scales: tensor 0 has quantisation details itself",
     ),
+    (operator(0, opcode_index=5), "subgraph 0, operator 0: field opcode_index: operator code 5 does not exist"),
     (operator(0, opcode_index=99), "subgraph 0, operator 0: field opcode_index: operator code 99 does not exist"),
     (operator(0, inputs=(0, 2, 99)), "subgraph 0, operator 0, CONV_2D, field inputs: tensor 99 does not exist"),
     (operator(0, inputs=(-2,)), "operator 0, CONV_2D, field inputs: tensor -2 does not exist"),
@@ -253,6 +268,22 @@ def test_damage_is_reported_with_its_place(change: Change, message: str) -> None
     change(root)
     found = attempt(encode("Model", root))
     assert message.replace(": field", ", field") in found
+
+
+def test_a_vtable_of_odd_length() -> None:
+    data = bytearray(victim())
+    (root,) = struct.unpack_from("<I", data)
+    (back,) = struct.unpack_from("<i", data, root)
+    data[root - back] |= 1
+    assert f"the vtable at byte {root - back} has length {data[root - back]}" in attempt(bytes(data))
+
+
+def test_bytes_that_reach_outside() -> None:
+    """A buffer that only metadata refers to: no tensor's size says how long it should be."""
+    data = bytearray(victim())
+    start = data.index(b"text")
+    struct.pack_into("<I", data, start - 4, len(data) - start + 1)
+    assert f"{len(data) - start + 1} elements at byte {start} reach outside of the file" in attempt(bytes(data))
 
 
 def test_strings_must_be_utf8() -> None:

@@ -117,6 +117,13 @@ def test_a_signature_stays_while_it_fits(shape: Shape, signature: Shape) -> None
     assert [t.shape_signature for t in resized.tensors] == [signature, signature]
 
 
+def test_every_layer_behind_takes_the_new_shape() -> None:
+    x, *made = (tensor((2, 3), name=name) for name in "xyzw")
+    nodes = tuple(Node("ABS", (a,), (b,), index=i) for i, (a, b) in enumerate(zip((x, *made), made, strict=False)))
+    resized = infer_shapes(graph_of((x,), nodes, made[-1]), {x: (5, 3)})
+    assert [t.shape for t in resized.tensors] == [(5, 3)] * 4
+
+
 def test_an_input_may_become_empty() -> None:
     x = replace(tensor((2, 3), name="x"), shape_signature=(-1, 3))
     y = tensor((2, 3), name="y")
