@@ -67,9 +67,9 @@ def pooled(h: int, w: int, zero: int = 0) -> Node:
     return node("AVERAGE_POOL_2D", (q(1, h, w, 1),), q(1, h, w, 1, zero=zero), **options)
 
 
-def sliced(begin: int, ellipsis: int = 0, shrink: int = 1) -> Node:
-    x, one = tensor((4, 5)), [1, 1]
-    at = (constant([begin, 0]), constant([begin + 1, 1]), constant(one))
+def sliced(begin: int, ellipsis: int = 0, shrink: int = 1, step: int = 1) -> Node:
+    x = tensor((4, 5))
+    at = (constant([begin, 0]), constant([begin + step, 1]), constant([step, 1]))
     kept = (1, 1) if not shrink else (1,)
     y = tensor((4, 1) if ellipsis == 1 else (4, 5) if ellipsis else kept)
     masks = {"begin_mask": 0, "end_mask": 0, "new_axis_mask": 0}
@@ -133,6 +133,7 @@ def moved() -> Iterator[Refusal]:
     yield "slice", *cut, ModelError, "not inside"
     yield "split", split(3), split(4), ModelError, "4 equal parts"
     yield "strided_slice", sliced(3), sliced(4), ModelError, "outside an axis of extent 4"
+    yield "picked backwards", sliced(3), sliced(3, step=-1), ModelError, "cannot pick a single element"
     yield "ellipses", sliced(0, 1, 0), sliced(0, 3, 0), ModelError, "more than one ellipsis"
 
 

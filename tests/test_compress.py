@@ -288,7 +288,6 @@ def test_footprints() -> None:
     [
         ({"prune": 1.0}, "prune 1.0: the share"),
         ({"prune": -0.1}, "from 0 to below 1"),
-        ({"prune": 1.0}, "from 0 to below 1"),
         ({"prune": float("nan")}, "from 0 to below 1"),
         ({"prune": 0.5, "prune_block": "4"}, "'4' is no block"),
         ({"prune": 0.7, "prune_block": "2:4"}, "2:4 makes 0.5 of the weights zero, not 0.7"),
