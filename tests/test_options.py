@@ -382,7 +382,13 @@ def test_what_is_refused_is_not_asked_for(
 @pytest.mark.parametrize(
     "line",
     [
-        *("bench x --runs 0", "bench x --seconds -1", "bench x --seconds nan", "bench x --engine all"),
+        *(
+            "bench x --runs 0",
+            "bench x --seconds -1",
+            "bench x --seconds nan",
+            "bench x --seconds inf",
+            "bench x --engine all",
+        ),
         *("verify x --samples 0", "verify x --guard y --seed"),
         *("verify x --optimize all", "verify x --weights zip", "compile x", "compile x -o y --mode fast"),
         *("convert x", "convert x -o y --quantize int2", "search x --data d", "search x --max-loss 1", "inspect"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ def natural(text: str) -> int:
 def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     def check(text: str) -> Any:
         value = kind(text)
-        if not value > 0:
+        if not 0 < value < math.inf:
             raise ValueError
         return value
 
