@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Mapping
 
 from twinfer.aot.emit import Project
-from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, LEVELS, flags_for, linker_script
+from twinfer.aot.firmware import COMPILER, COMPILER_PACKAGES, LEVELS, flags_for, linker_script, vectors_in_flash
 from twinfer.aot.literals import comment, in_cmake, in_makefile, in_recipe
 from twinfer.aot.qemu import QEMU, SILENT
+from twinfer.aot.sizes import sizes
 from twinfer.aot.stack import stack_bound
 from twinfer.aot.targets import BOARD, Card
 from twinfer.aot.tools import need_tool
@@ -41,6 +42,21 @@ def worst_stack(project: Project, card: Card) -> int | None:
     left_out = f"the stack is not measured, {project.name.upper()}_STACK_BYTES is left out"
     warnings.warn(f"{left_out}: {why}", ToolWarning, stacklevel=3)
     return None
+
+
+def check_flash(project: Project, card: Card) -> None:
+    """ToolError if the model, linked alone, needs more flash than the machine has, as far as tools tell."""
+    try:
+        need_tool(COMPILER, COMPILER_PACKAGES)
+        needed = sizes(project, COMPILER, flags_for(card, project)).flash_bytes
+    except ToolError:  # of which ``worst_stack`` has warned
+        return
+    vectors = vectors_in_flash(card)
+    if needed + vectors > card.flash_bytes:
+        raise ToolError(
+            f"{project.name} needs {needed:,} B of flash for code, weights and other constants, {card.name} has "
+            f"{card.flash_bytes:,} B, of them {vectors} B for the vectors; --optimize size takes less"
+        )
 
 
 def building(card: Card | None, target: Target) -> Mapping[str, str]:

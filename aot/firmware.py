@@ -114,7 +114,7 @@ def _members(project: Project) -> list[str]:
 
 def linker_script(card: Card) -> str:
     """The vector table stands before the program or, if the core wants that, elsewhere."""
-    before = _vectors_in_flash(card)
+    before = vectors_in_flash(card)
     numbers = {
         "vectors": card.flash_origin if card.vectors is None else card.vectors,
         "vectors_bytes": _VECTORS_BYTES,
@@ -132,7 +132,7 @@ def linker_script(card: Card) -> str:
 
 def check_fits(project: Project, card: Card) -> None:
     """ToolError if the arena and the stack need more RAM, or the constants alone more flash, than the machine has."""
-    name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, _vectors_in_flash(card)
+    name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, vectors_in_flash(card)
     if plan.arena_bytes + card.stack_bytes > card.ram_bytes:
         raise ToolError(
             f"{name} needs {plan.arena_bytes:,} B of arena, {card.name} has {card.ram_bytes:,} B of RAM, of them "
@@ -145,7 +145,7 @@ def check_fits(project: Project, card: Card) -> None:
         )
 
 
-def _vectors_in_flash(card: Card) -> int:
+def vectors_in_flash(card: Card) -> int:
     """Bytes that stand before the program."""
     return _VECTORS_BYTES if card.vectors is None else 0
 

@@ -78,6 +78,7 @@ def write_project(
         check_fits(project, card)
         if stack_bytes is None:
             project = emit(plan, name, stack_bytes=boards.worst_stack(project, card), **how)
+            boards.check_flash(project, card)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
     with writing(folder):
         _put(target, files)

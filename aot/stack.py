@@ -118,7 +118,8 @@ def _function(name: str, lines: list[tuple[str, str]], frames: Mapping[str, int 
 
 
 def _branches(mnemonic: str) -> bool:
-    return mnemonic.startswith(("b", "cb", "call", "jmp"))
+    """Whether it goes elsewhere; ``bf…`` only names the place of a branch to come, or clears bits (``bfc``)."""
+    return mnemonic.startswith(("b", "cb", "call", "jmp")) and not mnemonic.startswith("bf")
 
 
 def _indirect(mnemonic: str, operands: str) -> bool:

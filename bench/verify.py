@@ -226,10 +226,24 @@ def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tenso
         yield from zip(node.outputs, outputs, strict=True)
 
 
+def divide(proof: Proof, inputs: Sequence[Sequence[Array]]) -> None:
+    """Adds the divisions by 0 of integers on these inputs, each from fresh state, by the interpreter."""
+    if not any(map(_divides, proof.graph.nodes)):
+        return
+    interpreter = Interpreter.from_graph(proof.graph)
+    interpreter.allocate_tensors()
+    for sample in inputs:
+        _count_divisions(proof, _observed(interpreter, sample))
+
+
+def _divides(node: Node) -> bool:
+    return node.op == "DIV" and node.output.type != "FLOAT32"
+
+
 def _count_divisions(proof: Proof, values: Mapping[Tensor, Array]) -> None:
     """Adds a run's divisions by 0 of integers."""
     for node in proof.graph.nodes:
-        if node.op == "DIV" and node.output.type != "FLOAT32":
+        if _divides(node):
             b = node.input(1)
             by = np.broadcast_to(values[b] if b.data is None else b.data, node.output.shape)
             count = int((by == (0 if b.quant is None else b.zero)).sum())

@@ -23,7 +23,7 @@ from twinfer.converter.quantize import Options, quantize
 from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
 from twinfer.converter.rounding import grams
 from twinfer.converter.samples import Samples, need_to_last, samples_of
-from twinfer.converter.source import Shapes, Source, read_source
+from twinfer.converter.source import Shapes, Source, files_of, read_source
 from twinfer.converter.versions import with_versions
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.files import check_places
@@ -129,7 +129,7 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
     InvalidArgumentError, before anything is done, for an output that cannot be written or is one of the inputs.
     """
     check_suffix(output)
-    check_places([output], inputs=[source, how.get("calibration"), how.get("recipe")])
+    check_places([output], inputs=[*files_of(source), how.get("calibration"), how.get("recipe")])
     made = conversion(source, **how)
     made.graph.save(output)
     return made
@@ -210,16 +210,25 @@ def _check(how: How, recipe: Recipe) -> None:
     mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
     compresses = recipe.prunes or recipe.clusters
     if mode and calibration is None:
-        raise InvalidArgumentError("quantize needs calibration data: give calibration=… (samples by input name)")
+        raise InvalidArgumentError(
+            "quantize needs samples of the inputs to calibrate with: calibration=… (by input name), or "
+            "--calibration FILE on the command line"
+        )
     useless = (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
     if not mode and (useless or how.get("equalize")):
-        raise InvalidArgumentError("calibration, recipe and equalize mean nothing without quantize=…")
+        raise InvalidArgumentError(
+            "calibration, recipe and equalize mean nothing without quantize=… (--quantize on the command line)"
+        )
     if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
-        raise InvalidArgumentError("prune_block and prune_scope mean nothing without prune=… or a recipe that prunes")
+        raise InvalidArgumentError(
+            "prune_block and prune_scope mean nothing without prune=… (--prune) or a recipe that prunes"
+        )
     if compensate and not compresses:
-        raise InvalidArgumentError("compensate means nothing without prune=… or cluster=…")
+        raise InvalidArgumentError("compensate means nothing without prune=… (--prune) or cluster=… (--cluster)")
     if compensate and calibration is None:
-        raise InvalidArgumentError("compensate fits weights to calibration data: give calibration=…")
+        raise InvalidArgumentError(
+            "compensate fits weights to calibration data: give calibration=… (--calibration FILE)"
+        )
     if compensate and calibration is not None:
         need_to_last(calibration)
 

@@ -51,6 +51,17 @@ def check_kind(path: str | os.PathLike[str]) -> None:
         raise InvalidArgumentError(f"{os.fspath(path)}: a SavedModel is {_TENSORFLOW}")
 
 
+def files_of(source: Source) -> list[str | os.PathLike[str]]:
+    """The files that a source is read from: itself if it is a path, and what an ONNX file keeps beside it."""
+    if not isinstance(source, str | os.PathLike):
+        return []
+    if Path(source).suffix.lower() != ".onnx" or not os.path.isfile(source):
+        return [source]
+    from twinfer.converter.onnx.read import external_files
+
+    return [source, *external_files(source)]
+
+
 def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
     check_kind(path)
     suffix = Path(path).suffix.lower()

@@ -107,7 +107,7 @@ def test_open_dimensions_are_closed() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"quantize": "int8"}, "needs calibration data"),
+        ({"quantize": "int8"}, r"needs samples .* calibration=.* --calibration FILE"),
         ({"calibration": {}}, "without quantize"),
         ({"equalize": True}, "without quantize"),
         ({"recipe": "r.toml"}, "cannot be read"),

@@ -19,6 +19,7 @@ from onnx_tools import as_litert, compare, run  # noqa: E402
 
 import twinfer  # noqa: E402
 from twinfer.cli import main  # noqa: E402
+from twinfer.runtime.errors import InvalidArgumentError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
 from twinfer.runtime.tflite_write import write  # noqa: E402
 
@@ -405,3 +406,14 @@ def test_int8_runs_here_and_in_litert() -> None:
     )
     want = keras.ops.convert_to_numpy(model(images[:1]))
     assert np.abs(as_litert(graph, {"image": images[:1]}, 1) - want).max() < 0.1
+
+
+def test_a_sequential_model_by_itself(tmp_path: Path) -> None:
+    model = randomised(keras.Sequential([keras.Input((4,), name="x"), L.Dense(3, activation="relu"), L.Dense(2)]))
+    graph = check(model, data((1, 4)))
+    model.save(tmp_path / "m.keras")
+    for each in (graph, twinfer.from_keras(tmp_path / "m.keras")):
+        assert [t.name for t in each.inputs] == ["x"]
+        assert [node.op for node in each.nodes] == [node.op for node in graph.nodes]
+    with pytest.raises(InvalidArgumentError, match="has no inputs yet"):
+        twinfer.from_keras(keras.Sequential([L.Dense(3)]))

@@ -26,6 +26,7 @@ from twinfer.converter import convert
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES
 from twinfer.converter.search import find
+from twinfer.matrix import findings
 from twinfer.runtime import interpreter
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.plan import Plan, make_plan, random_inputs
@@ -470,6 +471,9 @@ def test_what_is_built_to_be_verified(built: list[Any]) -> None:
     assert {(p.plan.target.coding, p.plan.target.decoding) for p in built} == {("lut", "start")}
     assert all("GUARD_STATUS" in p.code["small.h"] for p in built), "watched"
     assert proof.unrun == list(proof.notes) == list(proof.others)
+    said = " ".join(text.plain for text in findings([proof]))
+    assert f"small: not proven: it did not run {', '.join(proof.others)}" in said
+    assert "small: proven" not in said
 
 
 def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 
 from twinfer import convert_file
@@ -196,6 +197,46 @@ def test_other_inputs_are_not_overwritten(there: Path, capsys: pytest.CaptureFix
         assert main(arguments) == 2
         assert f"{name}: cannot be written: it is {name}, which is read" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in there.iterdir()} == before
+
+
+def test_cards_are_not_overwritten(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card, model, data = (there / name for name in ("my.toml", "in.tflite", "data.npz"))
+    card.write_text('[mine]\nbase = "cortex-m4"\n')
+    before = card.read_text()
+    for arguments in (
+        ["bench", model, "--target", f"cortex-m4,{card}", "--json", card],
+        ["bench", model, "--target", card, "--html", card],
+        ["run", model, "--target", card, "--output", card],
+        ["search", model, "--data", data, "--max-loss", "0.5", "--target", card, "--json", card],
+    ):
+        assert main([*map(str, arguments)]) == 2
+        assert f"my.toml: cannot be written: it is {card}, which is read" in capsys.readouterr().err
+    assert card.read_text() == before
+
+
+def test_what_an_onnx_file_keeps_beside_it_is_not_overwritten(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights = onnx.numpy_helper.from_array(np.ones((4, 300), np.float32), "w")
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, [1, n]) for name, n in (("x", 4), ("y", 300)))
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(proto, there / "m.onnx", save_as_external_data=True, location="w.tflite")
+    before = {path: path.read_bytes() for path in there.iterdir()}
+    model, beside = str(there / "m.onnx"), str(there / "w.tflite")
+    quantised = ["--quantize", "int8", "--calibration", str(there / "data.npz"), "--report"]
+    for arguments in (
+        ["convert", model, "-o", beside],
+        ["convert", model, "-o", "/dev/null", *quantised, beside],
+        ["search", model, "--data", str(there / "data.npz"), "--max-loss", "0.5", "--json", beside],
+    ):
+        assert main(arguments) == 2
+        assert f"cannot be written: it is {beside}, which is read" in capsys.readouterr().err
+    with pytest.raises(InvalidArgumentError, match="which is read"):
+        convert_file(model, beside)
+    (there / "d").mkdir()
+    (there / "d" / "02-dead_code.txt").symlink_to(model)
+    assert main(["convert", model, "-o", "/dev/null", "--passes", "reshapes,dead_code", "--dump", f"{there}/d"]) == 2
+    assert "which is read" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_two_results_have_two_places(there: Path, capsys: pytest.CaptureFixture[str]) -> None:

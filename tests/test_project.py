@@ -19,8 +19,10 @@ import tiny
 
 from twinfer.aot import project as project_module
 from twinfer.aot.emit import Mode, emit
+from twinfer.aot.firmware import COMPILER, flags_for
 from twinfer.aot.project import write_project
 from twinfer.aot.selftest import vectors
+from twinfer.aot.sizes import sizes
 from twinfer.aot.targets import find
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph, Node
@@ -173,6 +175,14 @@ def test_model_without_outputs(tmp_path: Path) -> None:
     assert "m: ok" in done.stdout, done.stdout + done.stderr
 
 
+def test_model_of_a_constant_alone(tmp_path: Path) -> None:
+    """Nothing is fed and nothing computed."""
+    y = tensor((1, 4), "INT8", 0.5, data=np.arange(4), name="y")
+    write_project(make_plan(Graph("constant", (y,), (), (), (y,))), "m", tmp_path)
+    done = make(tmp_path, "all", "test")
+    assert "m: ok" in done.stdout, done.stdout + done.stderr
+
+
 def test_only_the_kernels_used(tmp_path: Path) -> None:
     write_project(tiny.passing(), "m", tmp_path)
     assert sorted(p.name for p in (tmp_path / "kernels").iterdir()) == ["copy.h", "tw.h"]
@@ -281,6 +291,19 @@ def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
     write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least}), stack_bytes=0)
     assert (tmp_path / "made" / "dense.c").exists()
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_code_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
+    """To the byte of what is linked of the model alone."""
+    card = replace(find("cortex-m4"), name="tiny")
+    plan = make_plan(tiny.dense().graph, card.target)
+    needed = sizes(emit(plan, "dense"), COMPILER, flags_for(card, emit(plan, "dense"))).flash_bytes
+    message = f"dense needs {needed:,} B of flash for code, weights and other constants, tiny has {needed + 63:,} B"
+    with pytest.raises(ToolError, match=message):
+        write_project(plan, "dense", tmp_path / "made", card=replace(card, flash_bytes=needed + 63))
+    assert [*tmp_path.iterdir()] == []
+    write_project(plan, "dense", tmp_path / "made", card=replace(card, flash_bytes=needed + 64))
 
 
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

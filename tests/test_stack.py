@@ -181,3 +181,18 @@ def test_libraries_are_part_of_the_chain() -> None:
     bound = stack_bound(emit(make_plan(tiny.conv().graph, find("cortex-m0").target), "conv"), COMPILER, flags)
     assert bound.chain[:2] == ("conv_run", "conv_0_conv_2d")
     assert bound.chain[2].startswith("__aeabi_f")
+
+
+def test_a_bit_field_is_no_branch() -> None:
+    """As objdump writes what two instructions with constants between them look like."""
+    lines = ("0:\tbfcsel\t0, 7fff86e <g-0x792>, 4, eq", "4:\tbfc\tr3, #0, #8", "8:\tbl\t0 <h>")
+    listing = "\n".join(["00000000 <f>:", *lines])
+    assert functions(listing, {}, stack_taken)["f"].calls == {"h"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_model_has_a_bound_on_helium(mode: Mode) -> None:
+    card = find("cortex-m55")
+    for name in ("kws_int8", "vww_int8"):
+        project = emit(make_plan(builtin()[name](), card.target), name, mode=mode)
+        assert stack_bound(project, COMPILER, flags_for(card, project)).bytes is not None

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from twinfer.aot.targets import find
 from twinfer.bench import verify as module
+from twinfer.bench.embedded import verify_on
 from twinfer.bench.source import Source, load
 from twinfer.bench.verify import Proof, compare, verify
 from twinfer.converter.build import Builder
@@ -244,3 +246,14 @@ def test_the_matrix_fits_80_columns() -> None:
     assert len(rows) == len(named)
     assert all(row[2] == "fully_connected_18" and len(row) == 5 + len(others) for row in rows)
     assert rows[-1][1] == "FULLY_CONNECTED"
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_division_by_zero_is_not_proven_on_a_core() -> None:
+    b = Builder("ratio")
+    x = b.input("x", "INT8", (2, 3), scale=0.5, zero=3)
+    by = b.op("RELU_N1_TO_1", [x], scale=100.0, zero=3)
+    source = Source("ratio", b.graph([b.op("DIV", [x, by], shape=(2, 3), scale=0.5, zero=0)]))
+    proof = verify_on(source, [find("cortex-m4")])
+    assert list(proof.by_zero.values()) == [6]
+    assert not proof.proven

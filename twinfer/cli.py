@@ -143,7 +143,7 @@ def bench(arguments: argparse.Namespace) -> int:
 
     runs = benches(arguments)
     names = arguments.models or builtin_names()
-    check_places((arguments.json, arguments.html), inputs=names)
+    check_places((arguments.json, arguments.html), inputs=(*names, *arguments.target.split(",")))
     rows: list[dict[str, Any]] = []
     failed = 0
     with progress(len(names) * len(runs)) as told:

@@ -91,11 +91,12 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
+    from twinfer.converter.source import files_of
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.files import check_places
     from twinfer.terminal import progress, say
 
-    read = arguments.model, arguments.calibration, arguments.recipe
+    read = [*files_of(arguments.model), arguments.calibration, arguments.recipe]
     check_places([arguments.output, arguments.report], inputs=read)
     if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
         raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
@@ -108,7 +109,7 @@ def convert(arguments: argparse.Namespace) -> int:
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
             shapes=shapes_of(arguments.shape),
             passes=_passes(arguments.passes),
-            after=_dump(arguments.dump),
+            after=_dump(arguments.dump, read),
             progress=_step(told, "calibrating"),
         )
     say(f"{arguments.output}: {_summary(made.graph)}")
@@ -144,12 +145,12 @@ def _passes(names: str | None) -> list[Pass] | None:
     return [PASSES[name] for name in wanted]
 
 
-def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
-    """Writes what it is called with, numbered, to the folder."""
+def _dump(folder: str | None, read: Sequence[Any]) -> Callable[[str, Graph], None] | None:
+    """Writes what it is called with, numbered, to the folder; over none of the files that were read."""
     if folder is None:
         return None
     from twinfer.converter.text import text
-    from twinfer.runtime.files import check_folder, write_text, writing
+    from twinfer.runtime.files import check_folder, check_places, write_text, writing
 
     numbers, place = count(1), Path(folder)
     check_folder(place)
@@ -157,7 +158,9 @@ def _dump(folder: str | None) -> Callable[[str, Graph], None] | None:
         place.mkdir(parents=True, exist_ok=True)
 
     def write(name: str, graph: Graph) -> None:
-        write_text(place / f"{next(numbers):02}-{name}.txt", text(graph))
+        path = place / f"{next(numbers):02}-{name}.txt"
+        check_places([path], inputs=read)
+        write_text(path, text(graph))
 
     return write
 

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.targets import card, run_on
     from twinfer.terminal import show
 
-    check_outputs(arguments.output, inputs=(arguments.model, *arguments.input))
+    check_outputs(arguments.output, inputs=(arguments.model, arguments.target, *arguments.input))
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]

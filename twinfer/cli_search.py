@@ -118,12 +118,14 @@ def search(arguments: argparse.Namespace) -> int:
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
+    from twinfer.converter.source import files_of
     from twinfer.runtime.files import check_places
     from twinfer.runtime.tflite_write import check_suffix
 
     check_suffix(arguments.output or "")
     written = arguments.output, arguments.html, arguments.json, arguments.resume
-    check_places(written, inputs=(arguments.model, arguments.data, arguments.calibration, *arguments.recipe))
+    read = *files_of(arguments.model), arguments.data, arguments.calibration, *arguments.recipe, arguments.target
+    check_places(written, inputs=read)
 
 
 def _found(arguments: argparse.Namespace) -> Found:

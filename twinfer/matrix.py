@@ -73,7 +73,10 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
         for tensor, count in proof.by_zero.items():
             what = f"{tensor} is divided by 0 in {count} of its elements on {_count(proof.samples)}"
             yield Text(f"{proof.model}: not proven: {what}: no engine defines that, LiteRT aborts", style="bold red")
-        if proof.proven:
+        if proof.unrun:
+            where = ", ".join(proof.unrun)
+            yield Text(f"{proof.model}: not proven: it did not run {where}", style="bold red")
+        elif proof.proven:
             yield Text(f"{proof.model}: proven on {_count(proof.samples)}", style="green")
         for fault in _tolerated(proof):
             yield Text(f"{proof.model}: not counted, since tflite-micro agrees: {describe(*fault)}", style="yellow")

@@ -16,6 +16,7 @@ from twinfer.converter.keras.walk import Walk
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.files import check_file
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.shapes import shape_of
 
 #: What inputs of Keras's types become; halves are computed in floats here.
 TYPES = {
@@ -57,7 +58,8 @@ def _loaded(path: str) -> keras.Model:
 def _functional(model: keras.Model) -> tuple[dict[str, Any], dict[str, Any]]:
     """Symbolic inputs and outputs, by what the model calls them."""
     try:
-        inputs, outputs = _called(model.inputs, model.input), _called(model.outputs, model.output)
+        given = getattr(model, "input", None), getattr(model, "output", None)  # a Sequential has neither
+        inputs, outputs = _called(model.inputs, given[0]), _called(model.outputs, given[1])
     except (AttributeError, TypeError, ValueError):
         inputs, outputs = {}, {}
     if not inputs or not outputs:
@@ -98,9 +100,9 @@ def _inputs(
 
 def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> tuple[int, ...]:
     stated = tuple(tensor.shape)
-    shape = tuple(map(int, given)) if given is not None else (stated[0] or batch, *stated[1:])
+    shape = shape_of(given) if given is not None else (stated[0] or batch, *stated[1:])
     fits = len(shape) == len(stated) and all(s in (None, d) for s, d in zip(stated, shape, strict=True))
-    if not fits or any(d is not None and d < 1 for d in shape):
+    if not fits or any(d is not None and not 0 < d < 1 << 31 for d in shape):
         raise InvalidArgumentError(f"input {name!r} {list(stated)} cannot have the shape {list(shape)}")
     if None in shape:
         example = ",".join("1" if d is None else str(d) for d in shape)

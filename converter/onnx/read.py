@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,9 @@ from twinfer.runtime.graph import Graph
 
 #: Opsets that are read. Later ones than 21 add types to the operators that TFLite has, and change none of them.
 OPSETS = range(11, 26)
+
+#: Nodes that functions may become: calls of calls double a model with every line of the file.
+MOST_NODES = 1_000_000
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 
@@ -54,14 +58,53 @@ def _loaded(source: Source) -> onnx.ModelProto:
         raise ModelError(f"{name} is not an ONNX file or damaged: {error}") from None
 
 
+def external_files(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The files beside an ONNX file that hold values of its constants; none of one that cannot be read."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(read_bytes(path))
+    except DecodeError:
+        return
+    for graph in _graphs(model.graph):
+        for tensor in graph.initializer:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    yield Path(path).parent / entry.value
+
+
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without functions of its own: PyTorch's exporter writes modules as such."""
     if not model.functions:
         return model
+    if (count := _count_inlined(model)) > MOST_NODES:
+        raise ModelError(f"the model's functions cannot be inlined: {count:,} nodes, {MOST_NODES:,} are the limit")
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # of one that calls itself, above all; what else the inliner says is its own business
         raise ModelError(f"the model's functions cannot be inlined: {error}") from None
+
+
+def _count_inlined(model: onnx.ModelProto) -> int:
+    """The nodes that there are when every call of a function has become its body; ModelError if one calls itself."""
+    bodies = {(f.domain, f.name): [*_called(f.node)] for f in model.functions}
+    counts: dict[tuple[str, str], int] = {}
+    try:
+        for name in TopologicalSorter(
+            {f: {n for n in body if n in bodies} for f, body in bodies.items()}
+        ).static_order():
+            counts[name] = sum(counts.get(inner, 1) for inner in bodies[name])
+    except CycleError as error:
+        calls = " calls ".join("::".join(name) for name in error.args[1])
+        raise ModelError(f"the model's functions cannot be inlined: {calls}") from None
+    return sum(counts.get(name, 1) for name in _called(model.graph.node))
+
+
+def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+    """Domain and name of every node's operator or function, those of the graphs that nodes run, too."""
+    for node in nodes:
+        yield node.domain, node.op_type
+        for inner in _inner(node):
+            yield from _called(inner.node)
 
 
 def _check(model: onnx.ModelProto) -> None:

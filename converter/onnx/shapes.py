@@ -10,6 +10,10 @@ from twinfer.converter.onnx.node import Shape
 from twinfer.converter.onnx.ops.layout import tensor_type
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.shapes import shape_of
+
+#: Extents are int32.
+LIMIT = 1 << 31
 
 
 def type_of(value: onnx.ValueInfoProto) -> str:
@@ -27,12 +31,16 @@ def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Sha
         if stated is None or None in stated:
             raise InvalidArgumentError(_open(value.name, dims))
         return tuple(int(d or 0) for d in stated)
-    known = [None] * len(given) if stated is None else stated
-    if len(known) != len(given) or not all(g == s or (s is None and g > 0) for s, g in zip(known, given, strict=True)):
+    shape = shape_of(given)
+    known = [None] * len(shape) if stated is None else stated
+    pairs = zip(known, shape, strict=False)
+    if len(known) != len(shape) or not all(g == s or (s is None and 0 < g < LIMIT) for s, g in pairs):
+        said = "nothing of it" if stated is None else f"[{', '.join('?' if s is None else str(s) for s in stated)}]"
         raise InvalidArgumentError(
-            f"input {value.name!r} cannot have the shape {list(given)}: the model says {stated}, None is open"
+            f"input {value.name!r} cannot have the shape {list(shape)}: the model says {said}; "
+            "what it leaves open (?) is at least 1 and below 2^31"
         )
-    return tuple(int(d) for d in given)
+    return shape
 
 
 def _is_known(dim: onnx.TensorShapeProto.Dimension) -> bool:
