@@ -22,8 +22,9 @@ BOARD = Path(__file__).resolve().parent / "board"
 #: What a word of a card may be, for it is printed into makefiles, scripts and comments and given to programs; in words.
 _PLAIN = (re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*"), "letters, digits and . _ + -")
 _FLAG = (
-    re.compile(r"-([mfDUOgW]|-?specs=|-param=)[A-Za-z0-9._+=-]*"),
-    "an option of the compiler that begins with -m, -f, -D, -U, -O, -g or -W, of letters, digits and . _ + = -",
+    re.compile(r"-(?!fplugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs=(nano|nosys|rdimon)\.specs"),
+    "an option of the compiler that begins with -m, -f (but -fplugin), -D, -U, -O, -g or -W, of letters, digits and "
+    ". _ + = -; or --specs= of nano.specs, nosys.specs or rdimon.specs",
 )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from twinfer.bench.compare import Row
 from twinfer.bench.limits import INSTRUCTIONS, Standing, Verdict, mean, settings_of, standings
 from twinfer.bench.page import COLOURS, page, svg
+from twinfer.runtime.printable import in_html
 
 _INTRODUCTION = """<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and
 tables against TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B a channel; RAM
@@ -39,7 +39,7 @@ def pictures(cores: Sequence[Sequence[Standing]]) -> list[str]:
 def _picture(own: Sequence[Standing], one: float) -> str:
     """A bar a model, TFLM + CMSIS-NN being ``one`` pixels long; a line across the bars is their geometric mean."""
     setting, end = shown(own), _ABOVE + len(own) * _BAR
-    shapes = [f'<text x="0" y="14" font-weight="bold">{escape(own[0].target)}</text>']
+    shapes = [f'<text x="0" y="14" font-weight="bold">{in_html(own[0].target)}</text>']
     for i, standing in enumerate(own):
         shapes += _bar(standing, setting, _ABOVE + i * _BAR, one)
     shapes.append(_upright(_LEFT + one, end + 4, 'stroke="#222" stroke-dasharray="6 4"'))
@@ -58,12 +58,12 @@ def _upright(x: float, end: int, style: str) -> str:
 
 def _bar(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
     """A model's name, its bar and its ratio; no bar where this setting was not measured."""
-    model, verdict = escape(standing.model), standing.instructions.get(setting)
+    model, verdict = in_html(standing.model), standing.instructions.get(setting)
     yield f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">{model}</text>'
     if verdict is None:
         return
     long = verdict.value * one
-    title = f"<title>{model} on {escape(standing.target)}, {setting}: {verdict}</title>"
+    title = f"<title>{model} on {in_html(standing.target)}, {setting}: {verdict}</title>"
     place = f'x="{_LEFT}" y="{y}" width="{long:.1f}" height="{_BAR - 4}"'
     yield f'<rect {place} fill="{COLOURS[0]}">{title}</rect>'
     yield f'<text x="{_LEFT + long + 4:.1f}" y="{y + 13}">{verdict}</text>'
@@ -83,7 +83,7 @@ def _table(own: Sequence[Standing]) -> str:
     means = [mean(own, setting) for setting in settings]
     count = next((m[1] for m in means if m), 0)
     foot = "".join(_cell(m and m[0]) for m in means)
-    return f"""<table><caption>{escape(own[0].target)}</caption>
+    return f"""<table><caption>{in_html(own[0].target)}</caption>
 <thead><tr><th></th>{"".join(f"<th>{head}</th>" for head in heads)}</tr></thead><tbody>{body}</tbody>
 <tfoot><tr><td>geometric mean of {count}</td>{foot}</tr></tfoot></table>
 """
@@ -92,7 +92,7 @@ def _table(own: Sequence[Standing]) -> str:
 def _line(standing: Standing, settings: Sequence[str]) -> str:
     verdicts = [*(standing.instructions.get(s) for s in settings), *(standing.code.get(s) for s in settings)]
     cells = "".join(map(_cell, [*verdicts, standing.weights, standing.ram, standing.arena]))
-    return f"<tr><td>{escape(standing.model)}</td>{cells}</tr>"
+    return f"<tr><td>{in_html(standing.model)}</td>{cells}</tr>"
 
 
 def _cell(verdict: Verdict | None) -> str:

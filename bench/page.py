@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
+
+from twinfer.runtime.printable import in_html
 
 #: Colours that everybody can tell apart (Okabe and Ito's).
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
@@ -24,8 +25,8 @@ def page(title: str, parts: Iterable[str]) -> str:
     """The whole file: ``title`` as text, ``parts`` as HTML."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{_STYLE}</style></head>
-<body><h1>{escape(title)}</h1>
+<meta name="viewport" content="width=device-width"><title>{in_html(title)}</title><style>{_STYLE}</style></head>
+<body><h1>{in_html(title)}</h1>
 {"".join(parts)}</body></html>
 """
 

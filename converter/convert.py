@@ -35,6 +35,11 @@ from twinfer.runtime.tflite_write import check_suffix
 MODES = ("int8", "int16x8", "int4")
 
 
+#: Arguments that need ``quantize=``, and what they are where they are not given.
+_OF_QUANTISATION: dict[str, Any] = {
+    "method": "minmax", "inference_type": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False,
+}  # fmt: skip
+
 #: What ``prune=`` leaves alone: it has few weights, and every one of them matters to a whole channel.
 SPARED = Rule(operator="DEPTHWISE_CONV_2D", prune=0.0)
 
@@ -215,10 +220,9 @@ def _check(how: How, recipe: Recipe) -> None:
             "--calibration FILE on the command line"
         )
     useless = (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
-    if not mode and (useless or how.get("equalize")):
-        raise InvalidArgumentError(
-            "calibration, recipe and equalize mean nothing without quantize=… (--quantize on the command line)"
-        )
+    if not mode and (useless or any(how.get(name, plain) != plain for name, plain in _OF_QUANTISATION.items())):
+        names = f"calibration, recipe, {', '.join(_OF_QUANTISATION)}"
+        raise InvalidArgumentError(f"{names} mean nothing without quantize=… (--quantize on the command line)")
     if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
         raise InvalidArgumentError(
             "prune_block and prune_scope mean nothing without prune=… (--prune) or a recipe that prunes"

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from twinfer.converter.affine import real
-from twinfer.converter.report import Sensitivity, Sums, feed
+from twinfer.converter.report import Sensitivity, Sums, feed, in_words
 from twinfer.converter.samples import Samples, samples_of
 from twinfer.converter.sensitivity import sensitivity
 from twinfer.runtime.errors import ModelWarning
@@ -34,11 +34,11 @@ class Quality:
 
     def __str__(self) -> str:
         worst = f"; worst layer: {_named(self.worst[0])}" if self.worst else ""
-        return f"outputs at {self.snr_db:.1f} dB to the float model's on the calibration data{worst}"
+        return f"outputs at {in_words(self.snr_db)} to the float model's on the calibration data{worst}"
 
 
 def _named(layer: Sensitivity) -> str:
-    return f"{layer.name!r} {layer.operator} ({layer.snr_db:.1f} dB alone)"
+    return f"{layer.name!r} {layer.operator} ({in_words(layer.snr_db)} alone)"
 
 
 def quality(graph: Graph, quantized: Graph, samples: Samples) -> Quality | None:
@@ -66,7 +66,7 @@ def warn_if_poor(found: Quality, mode: str) -> None:
         advice = "keep these layers float by a recipe"
     layers = ", ".join(map(_named, found.worst)) or "the layers that --report shows"
     warnings.warn(
-        f"the {mode} model's outputs are at {found.snr_db:.1f} dB to the float model's, below {LEAST_DB:.0f} dB: "
+        f"the {mode} model's outputs are at {in_words(found.snr_db)} to the float model's, below {LEAST_DB:.0f} dB: "
         f"{advice}: {layers}",
         ModelWarning,
         stacklevel=5,

@@ -35,6 +35,11 @@ def decibels(signal: float, noise: float) -> float:
     return min(PERFECT_DB, max(-PERFECT_DB, 10 * (math.log10(signal) - math.log10(noise))))
 
 
+def in_words(snr_db: float) -> str:
+    """A ratio in dB, and what the least one stands for."""
+    return f"{snr_db:.1f} dB" if snr_db > -PERFECT_DB else f"{snr_db:.0f} dB (all of it is noise)"
+
+
 @dataclass(frozen=True)
 class TensorReport:
     """One tensor over all samples: the float graph's values beside what the quantised graph's integers stand for.

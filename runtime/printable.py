@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 
 def printable(text: str, keep: str = "\n\t") -> str:
     r"""The text with every character that prints nothing of its own as its escape: ESC as \x1b, a bidi mark as \u202e.
@@ -11,3 +13,8 @@ def printable(text: str, keep: str = "\n\t") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def in_html(text: str) -> str:
+    """The same for a page: what is markup there is escaped, too."""
+    return escape(printable(text))

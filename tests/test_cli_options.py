@@ -166,7 +166,7 @@ def test_compile_says_that_nothing_is_coded(tmp_path: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("command", ["run digits_int8", "verify digits_int8", "bench digits_int8"])
 def test_seeds_below_zero(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for seed, why in (("-1", "-1 is below 0"), ("x", "invalid"), ("1.5", "invalid")):
+    for seed, why in ((text, f"{text!r} is no whole number of at least 0") for text in ("-1", "x", "1.5")):
         with pytest.raises(SystemExit) as ended:
             main([*command.split(), f"--seed={seed}"])
         assert ended.value.code == 2

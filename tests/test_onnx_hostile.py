@@ -243,9 +243,19 @@ def test_huge_constants_are_refused_before_they_are_made(op: str, monkeypatch: p
         read_onnx(proto)
 
 
+@pytest.mark.parametrize(("kind", "size"), [(None, 4), (np.int8, 1), (np.float64, 8)])
+def test_constants_count_by_their_own_type(kind: Any, size: int) -> None:
+    """Not by that of the shape they are made of; 10^9 of them are more than there is."""
+    value = {} if kind is None else {"value": onnx.numpy_helper.from_array(np.zeros(1, kind))}
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["c"], **value), helper.make_node("Cast", ["c"], ["d"], to=1)]
+    nodes += [helper.make_node("ReduceSum", ["d"], ["r"]), helper.make_node("Mul", ["x", "r"], ["y"])]
+    with pytest.raises(UnsupportedOperatorError, match=rf"takes {size},000 MB more than what it is made of"):
+        read_onnx(plain(nodes, [1, 4], {"s": np.array([10**9])}))
+
+
 def test_constants_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fits, all together do not; what only moves elements costs nothing."""
-    monkeypatch.setattr(budget, "MOST", 200_000)
+    monkeypatch.setattr(budget, "MOST", 100_000)
     weights = np.ones((400, 400), np.float32)
     nodes = [helper.make_node("Transpose", ["w"], ["t0"])]
     nodes += [helper.make_node("Transpose", [f"t{i}"], [f"t{i + 1}"]) for i in range(4)]

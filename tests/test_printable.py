@@ -17,13 +17,14 @@ from rich.text import Text
 from twinfer import show as showing
 from twinfer import terminal
 from twinfer.bench.grid import harmless
+from twinfer.bench.page import page
 from twinfer.bench.report import table
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.converter.text import text
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.printable import printable
+from twinfer.runtime.printable import in_html, printable
 from twinfer.runtime.tflite_write import write
 
 #: Clears the screen, rings, goes back, turns the direction of writing, looks like markup and like a closing tag of it.
@@ -111,6 +112,11 @@ def test_what_is_kept() -> None:
     assert printable("two\nlines\tand\x7f\ud800\u200f\u2028") == "two\nlines\tand\\x7f\\ud800\\u200f\\u2028"
     assert printable("two\nlines", keep="") == r"two\nlines"
     assert printable(printable(EVIL)) == printable(EVIL)
+
+
+def test_pages() -> None:
+    assert in_html(f"<b>{EVIL}") == f"&lt;b&gt;{SEEN}"
+    assert f"<title>{SEEN}</title>" in page(EVIL, [])
 
 
 def test_errors_and_warnings_of_the_api() -> None:

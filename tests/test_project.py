@@ -167,6 +167,16 @@ def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_to
     assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_boards_link_as_one_program(core: str, tmp_path: Path) -> None:
+    """With -flto: what only the assembler or newlib calls is kept, and near enough."""
+    card = find(core)
+    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
+    done = make(tmp_path, "test", f"ARCH={shlex.join(card.flags)} -flto")
+    assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
 def test_model_without_outputs(tmp_path: Path) -> None:
     """Nothing is compared, and no function is left over that compilers complain of."""
     x = tensor((1, 4), "INT8", 0.5, 3, name="x")

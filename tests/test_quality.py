@@ -13,6 +13,7 @@ from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.converter.calibrate import calibrate
 from twinfer.converter.convert import conversion, convert
+from twinfer.converter.report import decibels, in_words
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.tflite_write import write
@@ -93,3 +94,8 @@ def test_good_data_are_not_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         calibrate(blind(), {"x": normal()})
+
+
+def test_ratios_in_words() -> None:
+    assert in_words(decibels(1, 0.5)) == "3.0 dB"
+    assert in_words(decibels(0, 1)) == "-300 dB (all of it is noise)"

@@ -64,6 +64,8 @@ def test_own_card(tmp_path: Path) -> None:
         ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb", "-D$(shell touch x)"]', r"a: flags '-D\$\(shell touch x\)'"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb\\nall:"]', "a: flags '-mthumb"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-wrapper", "-x"]', "a: flags '-wrapper' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["--specs=own.specs"]', "a: flags '--specs=own.specs' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=own.so"]', "a: flags '-fplugin=own.so' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=./x.so"]', "a: flags '-fplugin=./x.so' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["x.c"]', "a: flags 'x.c' should be"),
         ('[a]\nbase = "cortex-m4"\nisa = ["armv7e-m", "*/"]', "a: isa "),

@@ -42,6 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPT
 
 
+def _about(model: str, error: TwinferError) -> str:
+    """The error's words, behind the model's name unless they begin with it."""
+    return str(error) if str(error).startswith(f"{model}: ") else f"{model}: {error}"
+
+
 def _fail(message: str) -> int:
     from twinfer.terminal import note
 
@@ -154,7 +159,7 @@ def bench(arguments: argparse.Namespace) -> int:
                     told(k, name, 0)
                     rows += run_it(source, lambda share, k=k, name=name: told(k, name, share))
             except TwinferError as error:
-                failed = _fail(f"{name}: {error}")
+                failed = _fail(_about(name, error))
     if arguments.json:
         write_json(arguments.json, document(rows))
     there = [row for row in rows if row["target"] != "host"]
@@ -215,7 +220,7 @@ def verify(arguments: argparse.Namespace) -> int:
                     step = lambda share, at=at, name=name: told(at, name, share)  # noqa: E731
                     proven[k].append(prove(load(name), step))
                 except TwinferError as error:
-                    failed = _fail(f"{name}: {error}")
+                    failed = _fail(_about(name, error))
     for (engines, _), found in zip(runs, proven, strict=True):
         show(matrix(found, engines))
         show(findings(found))

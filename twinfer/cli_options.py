@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
@@ -15,20 +16,19 @@ MODEL = "a .tflite file, or the name of a built-in model"
 
 
 def natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value} is below 0")
-    return value
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 0")
+    return int(text)
 
 
 def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     def check(text: str) -> Any:
-        value = kind(text)
-        if not 0 < value < math.inf:
-            raise ValueError
-        return value
+        with suppress(ValueError):
+            value = kind(text)
+            if 0 < value < math.inf:
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is no {'whole ' if kind is int else ''}number above 0")
 
-    check.__name__ = f"positive {getattr(kind, '__name__', 'number')}"
     return check
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from math import log
 
 from twinfer.bench.page import COLOURS, page, svg, wide
 from twinfer.converter.compress.footprint import Footprint
 from twinfer.converter.report import Report, Sensitivity, TensorReport
+from twinfer.runtime.printable import in_html
 
 #: Pictures in pixels: a histogram, and the bars of decibels, of which a bar shows no more than _MOST.
 _WIDTH, _HEIGHT = 192, 36
@@ -43,7 +43,7 @@ def _weights(layers: Sequence[Footprint]) -> str:
 
 
 def _footprint(f: Footprint) -> str:
-    cells = f'<td class="name">{escape(f.name)}</td><td>{escape(f.operator)}</td><td>{f.type}</td>'
+    cells = f'<td class="name">{in_html(f.name)}</td><td>{in_html(f.operator)}</td><td>{f.type}</td>'
     cells += f"<td>{100 * f.sparsity:.1f} %</td>"
     cells += f"<td>{f.distinct:,}</td><td>{f.entropy_bits:.2f}</td><td>{f.plain:,}</td>"
     coded = (f.bitmap, f.lut, f.huffman)
@@ -63,7 +63,7 @@ def _along(tensors: Sequence[TensorReport]) -> str:
         high = _high(t.snr_db)
         colour = COLOURS[5] if t.snr_db == worst else COLOURS[0]
         place = f'x="{_LEFT + i * _BAR}" y="{_HIGH - high:.1f}" width="{_BAR - 2}" height="{high:.1f}"'
-        shapes.append(f'<rect {place} fill="{colour}"><title>{escape(t.name)}: {t.snr_db:.1f} dB</title></rect>')
+        shapes.append(f'<rect {place} fill="{colour}"><title>{in_html(t.name)}: {t.snr_db:.1f} dB</title></rect>')
     return wide(end + 8, _HIGH + 4, shapes)
 
 
@@ -79,7 +79,7 @@ def _tensors(tensors: Sequence[TensorReport]) -> str:
 
 def _row(t: TensorReport) -> str:
     clipped = ' class="bad"' if t.saturated > 0.01 else ""
-    cells = f'<td class="name">{escape(t.name)}</td><td>{escape(t.operator)}</td><td>{t.type}</td>'
+    cells = f'<td class="name">{in_html(t.name)}</td><td>{in_html(t.operator)}</td><td>{t.type}</td>'
     cells += f"<td>{t.scale:.4g}</td>"
     cells += f"<td>{t.zero_point}</td><td>{t.snr_db:.1f}</td><td>{t.cosine:.5f}</td>"
     return f"<tr>{cells}<td{clipped}>{100 * t.saturated:.2f} %</td><td>{_histogram(t)}</td></tr>\n"
@@ -116,6 +116,6 @@ def _costly(layers: Sequence[Sensitivity]) -> list[str]:
         y, long = i * (_BAR + 4), max(0.0, 1 - layer.snr_db / _MOST) * _LONG
         shapes.append(f'<rect x="0" y="{y}" width="{long + 2:.0f}" height="{_BAR}" fill="{COLOURS[1]}"/>')
         label = f"{layer.snr_db:.1f} dB  {layer.operator}  {layer.name}"
-        shapes.append(f'<text x="{long + 8:.0f}" y="{y + 13}">{escape(label)}</text>')
+        shapes.append(f'<text x="{long + 8:.0f}" y="{y + 13}">{in_html(label)}</text>')
     title = "<h2>One layer quantised alone: what is left of the outputs</h2>\n<p>Longer bars: more noise.</p>\n"
     return [title, wide(2 * _LONG, len(layers) * (_BAR + 4), shapes)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 
 from twinfer.bench.page import COLOURS, page, wide
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.trial import Trial
+from twinfer.runtime.printable import in_html
 
 #: The picture in pixels: the plot, and what its axes take.
 _WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 720, 360, 80, 50, 32
@@ -25,7 +25,7 @@ def search_html(found: Found, name: str) -> str:
     about += f"{search['calibrated']:,} samples calibrated on, {search['judged']:,} others judged. "
     about += f"Float model: {search['cost']} {found.float_cost:,}, score {found.job.judge.float_score:.4f}. "
     about += "Losses beyond the picture lie on its upper edge."
-    parts = [f"<p>{escape(about)}</p>\n", *([_picture(found, good)] if good else []), _table(found)]
+    parts = [f"<p>{in_html(about)}</p>\n", *([_picture(found, good)] if good else []), _table(found)]
     return page(f"{name}: cheapest quantisation that loses at most {found.max_loss:g}", parts)
 
 
@@ -78,7 +78,7 @@ def _axes(found: Found, good: Sequence[Trial], x: Scale, y: Scale) -> Iterator[s
     for cost in sorted({min(costs), (min(costs) + max(costs)) // 2, max(costs)}):
         yield f'<text x="{x(cost):.1f}" y="{_ABOVE + _HEIGHT + 20}" text-anchor="middle">{cost:,}</text>'
     label = found.search["cost"]
-    yield f'<text x="{_LEFT + _WIDTH}" y="{_ABOVE + _HEIGHT + 44}" text-anchor="end">{escape(label)}</text>'
+    yield f'<text x="{_LEFT + _WIDTH}" y="{_ABOVE + _HEIGHT + 44}" text-anchor="end">{in_html(label)}</text>'
     yield f'<text x="0" y="{_ABOVE - 16}">loss</text>'
 
 
@@ -87,14 +87,14 @@ def _point(found: Found, trial: Trial, x: float, y: float) -> str:
     colour = _KINDS[trial.setting.precision]
     fill = colour if trial in found.front else "none"
     size = 9 if trial == found.chosen else 4
-    title = f"<title>{escape(f'{trial.setting}: cost {trial.cost:,}, loss {trial.loss:.5f}')}</title>"
+    title = f"<title>{in_html(f'{trial.setting}: cost {trial.cost:,}, loss {trial.loss:.5f}')}</title>"
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" fill="{fill}" stroke="{colour}">{title}</circle>'
 
 
 def _table(found: Found) -> str:
     heads = ("setting", found.search["cost"], "loss", "score", "SNR dB")
     rows = "".join(_line(found, trial) for trial in found.front)
-    head = "".join(f"<th>{escape(h)}</th>" for h in heads)
+    head = "".join(f"<th>{in_html(h)}</th>" for h in heads)
     return f"<table><caption>Pareto front</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>\n"
 
 
@@ -102,4 +102,4 @@ def _line(found: Found, trial: Trial) -> str:
     figures = (f"{trial.cost:,}", f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
     style = ' class="good"' if trial == found.chosen else ""
     cells = "".join(f"<td{style}>{figure}</td>" for figure in figures)
-    return f"<tr><td{style}>{escape(str(trial.setting))}</td>{cells}</tr>\n"
+    return f"<tr><td{style}>{in_html(str(trial.setting))}</td>{cells}</tr>\n"

@@ -51,8 +51,8 @@ _Noreturn void tw_reset(void) {
     tw_exit(main());
 }
 
-/* Every fault: hands the stacked registers to tw_faulted. */
-__attribute__((naked)) _Noreturn void tw_fault(void) { __asm__ volatile("mrs r0, msp\n\tb tw_faulted"); }
+/* Every fault: hands the stacked registers to tw_faulted, which does not come back; bl reaches further than b. */
+__attribute__((naked)) _Noreturn void tw_fault(void) { __asm__ volatile("mrs r0, msp\n\tbl tw_faulted"); }
 
 static void print_hex(const char *what, uint32_t value) {
     char text[9];

@@ -6,16 +6,18 @@
 
 #include "semihost.h"
 
-int _write(int file, const char *text, int size);
-void *_sbrk(ptrdiff_t size);
-int _fstat(int file, struct stat *about);
-int _isatty(int file);
-int _close(int file);
-int _lseek(int file, int offset, int whence);
-int _read(int file, char *to, int size);
-int _kill(int process, int signal);
-int _getpid(void);
-_Noreturn void _exit(int status);
+/* With -flto only newlib calls these, which the compiler does not see. */
+#define KEPT __attribute__((used))
+KEPT int _write(int file, const char *text, int size);
+KEPT void *_sbrk(ptrdiff_t size);
+KEPT int _fstat(int file, struct stat *about);
+KEPT int _isatty(int file);
+KEPT int _close(int file);
+KEPT int _lseek(int file, int offset, int whence);
+KEPT int _read(int file, char *to, int size);
+KEPT int _kill(int process, int signal);
+KEPT int _getpid(void);
+KEPT _Noreturn void _exit(int status);
 
 int _write(int file, const char *text, int size) {
     (void)file;

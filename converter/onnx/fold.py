@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 from twinfer.converter.emit.budget import Budget
 from twinfer.converter.emit.emitter import constant
-from twinfer.converter.onnx.growth import elements
+from twinfer.converter.onnx.growth import element_bytes, elements
 from twinfer.converter.onnx.node import attributes_of
 from twinfer.runtime.graph import Tensor
 
@@ -56,8 +56,8 @@ def _growth(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> int:
     when it is computed."""
     given = [np.empty(0, np.int8) if tensor is None else np.asarray(tensor.data) for tensor in inputs]
     try:
-        count = elements(proto.op_type, given, attributes_of(proto))
+        asked = proto.op_type, given, attributes_of(proto)
+        size = elements(*asked) * element_bytes(*asked)
     except Exception:  # attributes of the wrong type, inputs that are missing, infinite scales, …
         return 0
-    widest = max((value.dtype.itemsize for value in given), default=1)
-    return count * widest - int(proto.ByteSize()) - sum(value.nbytes for value in given)
+    return size - int(proto.ByteSize()) - sum(value.nbytes for value in given)

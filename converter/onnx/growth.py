@@ -28,6 +28,14 @@ def elements(op: str, inputs: Values, attributes: Attributes) -> int:
         return sum(value.size for value in inputs)
 
 
+def element_bytes(op: str, inputs: Values, attributes: Attributes) -> int:
+    """Bytes of one of them: of the first input where the others say shapes and places, else of the widest."""
+    if op == "ConstantOfShape":
+        return int(np.asarray(attributes.get("value", np.float32(0))).itemsize)
+    told_by = inputs[:1] if op in _OF_FIRST else inputs
+    return max((value.itemsize for value in told_by), default=1)
+
+
 def _product(values: Any) -> int:
     """Exact, and nothing negative."""
     return math.prod(max(0, int(v)) for v in np.asarray(values).reshape(-1))
@@ -94,6 +102,9 @@ def _named(*sizes: int) -> Callable[[Values, Attributes], int]:
     """As many as the values of these inputs say, multiplied."""
     return lambda inputs, _: math.prod(_product(inputs[i]) for i in sizes if i < len(inputs))
 
+
+#: Operators whose results have the type of their first input.
+_OF_FIRST = frozenset(("Expand", "Tile", "Pad", "CenterCropPad", "Resize", "Upsample", "Gather", "GatherND"))
 
 #: Operator -> elements of its results.
 GROWING: Mapping[str, Callable[[Values, Attributes], int]] = {
