@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
@@ -184,6 +184,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--mode", choices=get_args(Mode), default="compiled")
     parser.add_argument("--root", action="append", default=[], metavar="DIR", help="another system, entered by chroot")
     parser.add_argument("--only", default="", metavar="TEXT", help="compilers whose command holds this")
+    parser.add_argument("--flags", default="", metavar="FLAGS", help="more for every compiler: --flags=-flto")
     parser.add_argument("--work", type=Path, default=None, metavar="DIR", help="a folder that all systems share")
     parser.add_argument("-o", dest="output", type=Path, default=Path("build/wrong"), metavar="DIR")
     return parser.parse_args(arguments)
@@ -192,7 +193,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """1 if a graph gave wrong bits or a compiler could not be run, else 0."""
     options = _options(arguments)
-    compilers = [c for root in ("", *options.root) for c in installed(root) if options.only in str(c)]
+    asked = [c for root in ("", *options.root) for c in installed(root) if options.only in str(c)]
+    compilers = [replace(c, command=(*c.command, *options.flags.split())) for c in asked]
     console, scores = Console(), list[Score]()
     for i in track(range(len(compilers)), "compile and run", console=Console(stderr=True)):
         seeds = sound(options.seed + i * options.graphs, options.graphs)
