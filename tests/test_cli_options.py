@@ -142,6 +142,14 @@ def test_bench_says_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> No
     assert "cannot optimize for 'foo'" in failed(capsys, "bench", "digits_int8", "--optimize", "foo")
 
 
+def test_verify_and_bench_say_that_nothing_is_coded(capsys: pytest.CaptureFixture[str], board_tools: None) -> None:
+    said = "twinfer: digits_float32: --weights lut changes nothing: no layer has weights that can be stored so\n"
+    assert main(["verify", "digits_float32", "--against", "none", "--weights", "lut"]) == 0
+    assert capsys.readouterr().err == said
+    assert main(["bench", "digits_float32", "--target", "m4", "--engine", "compiled", "--weights", "plain,lut"]) == 0
+    assert capsys.readouterr().err == said
+
+
 def test_compile_says_that_nothing_is_coded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Float weights cannot be; those of a coarse layer can."""
     b = Builder("coarse")

@@ -81,8 +81,25 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
             embedded.need_tools()
             modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
             how = embedded.Options(arguments.layers, arguments.seed, goals, modes, stored)
-            runs.append(lambda source, told, board=board, how=how: embedded.measure_on(source, board, how, told))  # type: ignore[misc]
+            runs.append(lambda source, told, board=board, how=how: _measured(source, board, how, told))  # type: ignore[misc]
     return runs
+
+
+def _measured(source: Any, board: Any, how: Any, told: Any) -> list[dict[str, Any]]:
+    from twinfer.bench import embedded
+
+    _note_unused(source, *(board.target.storing(*pair) for pair in how.storages))
+    return embedded.measure_on(source, board, how, told)
+
+
+def _note_unused(source: Any, *targets: Any) -> None:
+    """Says once which ways to store this model's weights change nothing."""
+    from twinfer.cli_storage import unused_storage
+    from twinfer.runtime.plan import make_plan
+    from twinfer.terminal import note
+
+    for line in dict.fromkeys(line for target in targets for line in unused_storage(make_plan(source.graph, target))):
+        note(f"{source.name}: {line}")
 
 
 #: Options of bench that mean something on this computer alone, and on microcontrollers alone; their defaults.
@@ -131,6 +148,7 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
     """What proves a model on this computer, and what does on all the microcontrollers; each with its columns."""
     from twinfer.bench import embedded
     from twinfer.bench import verify as on_host
+    from twinfer.runtime.target import HOST
 
     chosen = cards(arguments.target)
     how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
@@ -139,10 +157,19 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
     runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
     if None in chosen:
         against = peers(arguments.against, ("tflm", "litert-ref"))
-        prove = lambda source, told: on_host.verify(source, against, progress=told, **how)  # noqa: E731
+        stored = HOST.storing(arguments.weights, arguments.decode)
+
+        def prove(source: Any, told: Any) -> Any:
+            _note_unused(source, stored)
+            return on_host.verify(source, against, progress=told, **how)
+
         runs.append((("numpy", "compiled", *against), prove))
     if boards := [board for board in chosen if board is not None]:
         embedded.need_tools()
-        prove_on = lambda source, told: embedded.verify_on(source, boards, progress=told, **there)  # noqa: E731
+
+        def prove_on(source: Any, told: Any) -> Any:
+            _note_unused(source, *(b.target.storing(arguments.weights, arguments.decode) for b in boards))
+            return embedded.verify_on(source, boards, progress=told, **there)
+
         runs.append(([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove_on))
     return runs
