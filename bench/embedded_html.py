@@ -40,8 +40,9 @@ def _picture(own: Sequence[Standing], one: float) -> str:
     """A bar a model, TFLM + CMSIS-NN being ``one`` pixels long; a line across the bars is their geometric mean."""
     setting, end = shown(own), _ABOVE + len(own) * _BAR
     shapes = [f'<text x="0" y="14" font-weight="bold">{in_html(own[0].target)}</text>']
-    for i, standing in enumerate(own):
-        shapes += _bar(standing, setting, _ABOVE + i * _BAR, one)
+    rows = [(standing, setting, _ABOVE + i * _BAR, one) for i, standing in enumerate(own)]
+    for row in rows:
+        shapes += _bar(*row)
     shapes.append(_upright(_LEFT + one, end + 4, 'stroke="#222" stroke-dasharray="6 4"'))
     shapes.append(f'<text x="{_LEFT + one:.1f}" y="{end + 18}" text-anchor="end">1: TFLM + CMSIS-NN</text>')
     if average := mean(own, setting):
@@ -49,6 +50,8 @@ def _picture(own: Sequence[Standing], one: float) -> str:
         asked = f" (≤ {limit[0]:.2f})" if limit and setting == "speed" else ""
         shapes.append(_upright(_LEFT + average[0].value * one, end, 'stroke="#c00000" stroke-width="2"'))
         shapes.append(f'<text x="{_LEFT}" y="{_ABOVE - 12}" style="fill: #c00000">mean {average[0]}{asked}</text>')
+    for row in rows:  # last, so that no line goes through a figure
+        shapes += _ratio(*row)
     return svg(_LEFT + _LONG + _FIGURE, end + _BELOW, shapes)
 
 
@@ -57,7 +60,7 @@ def _upright(x: float, end: int, style: str) -> str:
 
 
 def _bar(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
-    """A model's name, its bar and its ratio; no bar where this setting was not measured."""
+    """A model's name and its bar; no bar where this setting was not measured."""
     model, verdict = in_html(standing.model), standing.instructions.get(setting)
     yield f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">{model}</text>'
     if verdict is None:
@@ -66,7 +69,13 @@ def _bar(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
     title = f"<title>{model} on {in_html(standing.target)}, {setting}: {verdict}</title>"
     place = f'x="{_LEFT}" y="{y}" width="{long:.1f}" height="{_BAR - 4}"'
     yield f'<rect {place} fill="{COLOURS[0]}">{title}</rect>'
-    yield f'<text x="{_LEFT + long + 4:.1f}" y="{y + 13}">{verdict}</text>'
+
+
+def _ratio(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
+    """The figure behind a bar, on white."""
+    if verdict := standing.instructions.get(setting):
+        halo = 'style="paint-order: stroke; stroke: #fff; stroke-width: 4px"'
+        yield f'<text x="{_LEFT + verdict.value * one + 4:.1f}" y="{y + 13}" {halo}>{verdict}</text>'
 
 
 def shown(own: Sequence[Standing]) -> str:

@@ -37,8 +37,10 @@ def write(graph: Graph) -> bytes:
 
 
 def check_suffix(path: str | os.PathLike[str]) -> None:
-    """InvalidArgumentError for the name of another kind of file; one without a suffix will do."""
+    """InvalidArgumentError for the name of another kind of file, and for "-"; one without a suffix will do."""
     need_path(path)
+    if os.fspath(path) == "-":
+        raise InvalidArgumentError("-: models are not written to standard output: name a file (or /dev/stdout)")
     file = Path(path)
     if file.suffix.lower() not in ("", ".tflite") and not is_stream(path):
         raise InvalidArgumentError(f"{file}: a .tflite file is written: call it {file.with_suffix('.tflite')}")

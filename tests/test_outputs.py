@@ -264,6 +264,8 @@ def test_other_suffixes_are_refused(option: str, there: Path, capsys: pytest.Cap
     for name in ("x.onnx", "x.h", "x.json"):
         assert main(command(option, there, there / name)) == 2
         assert f"a .tflite file is written: call it {there}/x.tflite" in capsys.readouterr().err
+    assert main(command(option, there, "-")) == 2
+    assert "-: models are not written to standard output" in capsys.readouterr().err
     assert main(command(option, there, there / "x.TFLITE")) == 0
     assert read((there / "x.TFLITE").read_bytes()).inputs[0].shape == (1, 4)
     with pytest.raises(InvalidArgumentError, match=r"call it x\.tflite"):
