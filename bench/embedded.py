@@ -25,7 +25,8 @@ from twinfer.bench.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.price import priced_layers
 from twinfer.bench.recorded import recorded
 from twinfer.bench.source import Source
-from twinfer.bench.verify import Line, Proof, compare, divide
+from twinfer.bench.verify import Line, Proof, compare
+from twinfer.bench.zero_division import zero_divisions
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import TOLERANCE, Array
@@ -193,7 +194,7 @@ def verify_on(
     lines = [Line(tensor, made_by.get(tensor)) for tensor in graph.outputs]
     runs = list(product(cards, MODES))
     proof = Proof(source.name, graph, lines, samples, others=[engine_on(card, mode) for card, mode in runs])
-    divide(proof, inputs)
+    proof.by_zero.update(zero_divisions(graph, inputs))
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))
         try:

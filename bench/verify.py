@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from twinfer.aot.compiled import CompiledModel
+from twinfer.bench.observe import Values, initial_state, observed, whole
 from twinfer.bench.peers import isolated
 from twinfer.bench.source import Source
+from twinfer.bench.zero_division import divided_by_zero
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.interpreter import Interpreter
 from twinfer.runtime.op import TOLERANCE, Array
-from twinfer.runtime.plan import Step, make_plan, random_inputs
-from twinfer.runtime.poison import POISONS, poison
+from twinfer.runtime.plan import make_plan, random_inputs
+from twinfer.runtime.poison import POISONS
 from twinfer.runtime.registry import operator
+from twinfer.runtime.target import Optimize
 
 #: What the interpreter is compared with, in the order of the columns.
 OTHERS = ("numpy", "compiled", "tflm", "litert-ref")
-
-Values = dict[Tensor, Array]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Proof:
     samples: int
     notes: dict[str, str] = field(default_factory=dict)
     others: Sequence[str] = OTHERS
-    by_zero: dict[Tensor, int] = field(default_factory=dict)
+    by_zero: Counter[Tensor] = field(default_factory=Counter)
 
     @property
     def judges(self) -> list[str]:
@@ -100,6 +102,7 @@ def verify(
     samples: int = 1,
     tolerance: float = TOLERANCE,
     guard: bool = False,
+    optimize: Optimize = "balanced",
     weights: str = "file",
     decode: str = "layer",
     progress: Callable[[float], None] = lambda share: None,
@@ -109,13 +112,13 @@ def verify(
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
     after every step, then again in one call, each time over rubbish. With ``guard`` every step is watched, and
-    GuardError names a wrong one. ``weights`` and ``decode`` say how compiled code stores weights. Raises what planning
-    and compiling raise.
+    GuardError names a wrong one. ``optimize``, ``weights`` and ``decode`` are those of compiled code. Raises what
+    planning and compiling raise.
     """
     graph = make_plan(source.graph).graph
     interpreted = Interpreter.from_graph(graph, guard=guard)
     compiled = CompiledModel.from_graph(graph, guard=guard)
-    compiled.weights, compiled.decode = weights, decode
+    compiled.optimize, compiled.weights, compiled.decode = optimize, weights, decode
     interpreted.allocate_tensors()
     compiled.allocate_tensors()
     made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
@@ -124,11 +127,11 @@ def verify(
     proof = Proof(source.name, graph, list(lines.values()), samples)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
-        state = _state(interpreted)
-        want = {**_observed(interpreted, sample), **_whole(interpreted, sample, POISONS[0])}
+        state = initial_state(interpreted)
+        want = {**observed(interpreted, sample), **whole(interpreted, sample, POISONS[0])}
         wanted.append(want)
-        _count_divisions(proof, want)
-        for values in (_observed(compiled, sample), *(_whole(compiled, sample, byte) for byte in POISONS)):
+        proof.by_zero.update(divided_by_zero(graph, want))
+        for values in (observed(compiled, sample), *(whole(compiled, sample, byte) for byte in POISONS)):
             for tensor in lines.keys() & values.keys():
                 lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
         for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
@@ -170,53 +173,6 @@ def _nan(array: Array) -> Array:
     return np.isnan(array) if array.dtype.kind in "fc" else np.zeros(array.shape, bool)
 
 
-def _state(model: Interpreter) -> Values:
-    """The variables' first values, to which they are set."""
-    model.reset_all_variables()
-    return {tensor: model.session.view(tensor).copy() for tensor in model.plan.variables}
-
-
-def _prepare(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> None:
-    """Inputs, fresh state, and memory full of ``rubbish``, lest what a run before has left looks like a result."""
-    poison(model.session, rubbish)
-    model.reset_all_variables()
-    model.session.feed(inputs)
-
-
-def _whole(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> Values:
-    """The outputs of a run in one call, as users run it."""
-    _prepare(model, inputs, rubbish)
-    model.invoke()
-    return dict(zip(model.plan.graph.outputs, model.session.outputs(), strict=True))
-
-
-def _observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
-    """Every tensor as soon as a run, step by step, has made it."""
-    _prepare(model, inputs, POISONS[0])
-    session, graph = model.session, model.plan.graph
-    seen: Values = dict(zip(graph.inputs, inputs, strict=True))
-
-    def look(position: int, step: Step) -> None:
-        seen.update((tensor, session.view(tensor).copy()) for tensor in step.node.outputs)
-
-    model.on_call = look
-    model.invoke()
-    model.on_call = None
-    _fill_dropped(graph, seen)
-    return seen
-
-
-def _fill_dropped(graph: Graph, seen: Values) -> None:
-    """Tensors without a step of their own: another shape of their source, in its memory; or without elements."""
-    for node in graph.nodes:
-        for tensor in node.outputs:
-            if tensor not in seen:
-                source = node.optional(0)
-                value = None if source is None else seen.get(source, source.data)
-                empty = value is None or not tensor.size
-                seen[tensor] = np.zeros(tensor.shape, tensor.dtype) if empty else value.reshape(tensor.shape)  # type: ignore[union-attr]
-
-
 def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tensor, Array]]:
     """Every operator's outputs by its reference."""
     for node in graph.nodes:
@@ -224,31 +180,6 @@ def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tenso
         with np.errstate(all="ignore"):
             outputs = operator(node).reference(node, inputs)
         yield from zip(node.outputs, outputs, strict=True)
-
-
-def divide(proof: Proof, inputs: Sequence[Sequence[Array]]) -> None:
-    """Adds the divisions by 0 of integers on these inputs, each from fresh state, by the interpreter."""
-    if not any(map(_divides, proof.graph.nodes)):
-        return
-    interpreter = Interpreter.from_graph(proof.graph)
-    interpreter.allocate_tensors()
-    for sample in inputs:
-        _count_divisions(proof, _observed(interpreter, sample))
-
-
-def _divides(node: Node) -> bool:
-    return node.op == "DIV" and node.output.type != "FLOAT32"
-
-
-def _count_divisions(proof: Proof, values: Mapping[Tensor, Array]) -> None:
-    """Adds a run's divisions by 0 of integers."""
-    for node in proof.graph.nodes:
-        if _divides(node):
-            b = node.input(1)
-            by = np.broadcast_to(values[b] if b.data is None else b.data, node.output.shape)
-            count = int((by == (0 if b.quant is None else b.zero)).sum())
-            if count:
-                proof.by_zero[node.output] = proof.by_zero.get(node.output, 0) + count
 
 
 def _add_peer(

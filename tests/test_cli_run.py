@@ -59,6 +59,15 @@ def test_run_is_the_same_for_a_seed(model: str, capsys: pytest.CaptureFixture[st
     assert told[0] == told[1] != told[2]
 
 
+@pytest.mark.parametrize("how", ["--engine interpreted", "--engine compiled", "--target cortex-m4"])
+def test_run_says_that_interpreting_heeds_no_optimize(
+    how: str, model: str, capsys: pytest.CaptureFixture[str], board_tools: None
+) -> None:
+    assert main(["run", model, "--optimize", "size", *how.split()]) == 0
+    said = "twinfer: --optimize size changes nothing: it is for compiled code (--engine compiled)\n"
+    assert capsys.readouterr().err == ("" if "compiled" in how else said)
+
+
 def test_run_refuses_what_does_not_fit(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 3), np.float32))
     np.save(tmp_path / "int.npy", np.zeros((1, 3), np.int8))

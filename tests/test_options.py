@@ -157,8 +157,8 @@ BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False
 BENCH_THERE |= {"modes": ["interpreted", "compiled"], "storages": (("file", "layer"),)}
 
 VERIFY: Facts = {"model": "digits_int8", "on": ["host"], "peers": ["tflm", "litert-ref"], "seed": 0, "samples": 1}
-VERIFY |= {"guard": False, "weights": "file", "decode": "layer"}
-VERIFY_THERE: Facts = {**VERIFY, "on": ["cortex-m4"], "optimize": "balanced"}
+VERIFY |= {"guard": False, "optimize": "balanced", "weights": "file", "decode": "layer"}
+VERIFY_THERE: Facts = {**VERIFY, "on": ["cortex-m4"]}
 del VERIFY_THERE["peers"]
 
 SHAPES = {"x": (1, 28, 28), "a=b": (4,)}
@@ -293,6 +293,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--samples 3": {"samples": 3},
             "--against tflm": {"peers": ["tflm"]},
             "--against none": {"peers": []},
+            "--optimize size": {"optimize": "size"},
             "--weights auto": {"weights": "auto"},
             "--weights lut --decode start": {"weights": "lut", "decode": "start"},
             "--guard": {"guard": True},
@@ -484,9 +485,12 @@ def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ToolError("not built")
 
     monkeypatch.setattr(compiled, "compile_plans", refuse)
+    how: Any = {"optimize": "size", "weights": "lut", "decode": "start"}
     with pytest.raises(ToolError):
-        compiled.compile(small().graph, optimize="size", weights="lut", decode="start")
-    assert asked == [HOST.optimized("size").storing("lut", "start")]
+        compiled.compile(small().graph, **how)
+    with pytest.raises(ToolError):
+        verify.verify(small(), **how)
+    assert asked == [HOST.optimized("size").storing("lut", "start")] * 2
     with pytest.raises(InvalidArgumentError, match="'cortex-m4'"):
         compiled.compile(small().graph, "cortex-m4")
 

@@ -143,7 +143,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
     from twinfer.runtime.files import check_places, write_text
-    from twinfer.targets import benches, judged
+    from twinfer.targets import benches, judged, warn_of_divisions
     from twinfer.terminal import console, progress, show
 
     runs = benches(arguments)
@@ -155,6 +155,7 @@ def bench(arguments: argparse.Namespace) -> int:
         for i, name in enumerate(names):
             try:
                 source = load(name)
+                warn_of_divisions(source, arguments.seed)
                 for k, run_it in enumerate(runs, i * len(runs)):
                     told(k, name, 0)
                     rows += run_it(source, lambda share, k=k, name=name: told(k, name, share))
@@ -196,7 +197,7 @@ def _add_verify(commands: Any) -> None:
     about = "tflm, litert-ref, or none (default: those installed)"
     command.add_argument("--against", metavar="PEERS", help=about)
     _add_targets(command)
-    add_optimize(command, f"on microcontrollers, {OPTIMIZE}")
+    add_optimize(command, f"of compiled code, {OPTIMIZE}")
     add_storage(command)
     command.add_argument("--guard", action="store_true", help=GUARD)
     command.epilog += "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"  # type: ignore[operator]

@@ -62,18 +62,23 @@ def add_run(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.arrays import check_outputs, read_inputs, summary, write_outputs
     from twinfer.bench.source import load
+    from twinfer.bench.zero_division import warn_of_zero_divisions
     from twinfer.runtime.plan import make_plan
     from twinfer.targets import card, run_on
-    from twinfer.terminal import show
+    from twinfer.terminal import note, show
 
     check_outputs(arguments.output, inputs=(arguments.model, arguments.target, *arguments.input))
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
+    engine = "interpreted" if board else arguments.engine
+    model = _opened(graph, engine, shapes, arguments.guard, arguments.optimize)
+    if arguments.engine == "interpreted" and arguments.optimize != "balanced":
+        note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
+    warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
     if board is not None:
-        run_on(board, arguments, _opened(graph, "interpreted", shapes, False).plan.graph, inputs)
+        run_on(board, arguments, model.plan.graph, inputs)
         return 0
-    model = _opened(graph, arguments.engine, shapes, arguments.guard, arguments.optimize)
     for detail, value in zip(model.get_input_details(), inputs, strict=True):
         model.set_tensor(detail["index"], value)
     model.invoke()

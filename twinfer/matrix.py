@@ -9,6 +9,7 @@ from rich.text import Text
 
 from twinfer.bench.report import NAMES, table
 from twinfer.bench.verify import Difference, Line, Proof
+from twinfer.bench.zero_division import descriptions
 from twinfer.runtime.op import TOLERANCE
 
 #: Signs of the matrix: the same bits, within the tolerance, different, not computed.
@@ -70,9 +71,8 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
         fault = next(proof.faults(), None)
         if fault is not None:
             yield Text(f"{proof.model}: {describe(*fault)}", style="bold red")
-        for tensor, count in proof.by_zero.items():
-            what = f"{tensor} is divided by 0 in {count} of its elements on {_count(proof.samples)}"
-            yield Text(f"{proof.model}: not proven: {what}: no engine defines that, LiteRT aborts", style="bold red")
+        for line in descriptions(proof.by_zero, _count(proof.samples)):
+            yield Text(f"{proof.model}: not proven: {line}", style="bold red")
         if proof.unrun:
             where = ", ".join(proof.unrun)
             yield Text(f"{proof.model}: not proven: it did not run {where}", style="bold red")

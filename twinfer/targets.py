@@ -85,6 +85,15 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
     return runs
 
 
+def warn_of_divisions(source: Any, seed: int) -> None:
+    """Says what the measured run divides by 0: whatever that costs and gives, no reference can tell."""
+    from twinfer.bench.zero_division import warn_of_zero_divisions
+    from twinfer.runtime.plan import make_plan, random_inputs
+
+    graph = make_plan(source.graph).graph
+    warn_of_zero_divisions(graph, random_inputs(graph, seed), "the inputs of the bench", source.name)
+
+
 def _measured(source: Any, board: Any, how: Any, told: Any) -> list[dict[str, Any]]:
     from twinfer.bench import embedded
 
@@ -152,8 +161,7 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
 
     chosen = cards(arguments.target)
     how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
-    how |= {"weights": arguments.weights, "decode": arguments.decode}
-    there = {**how, "optimize": arguments.optimize}
+    how |= {"optimize": arguments.optimize, "weights": arguments.weights, "decode": arguments.decode}
     runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
     if None in chosen:
         against = peers(arguments.against, ("tflm", "litert-ref"))
@@ -169,7 +177,7 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
 
         def prove_on(source: Any, told: Any) -> Any:
             _note_unused(source, *(b.target.storing(arguments.weights, arguments.decode) for b in boards))
-            return embedded.verify_on(source, boards, progress=told, **there)
+            return embedded.verify_on(source, boards, progress=told, **how)
 
         runs.append(([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove_on))
     return runs

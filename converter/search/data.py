@@ -64,8 +64,15 @@ def gather(
         own = _picked(rows, drawn)
         rest = rest[_others(_picked(rows, rest), own)]
     if not len(rest):
-        raise InvalidArgumentError("every sample is a calibration sample, too: judging takes others, give more data")
+        raise InvalidArgumentError(f"{_why_none(rows, total)}: judging takes others, give more data that differ")
     return Data(own, _picked(rows, rest), None if labels is None else labels[rest], digest.hexdigest())
+
+
+def _why_none(rows: Arrays, total: int) -> str:
+    """Why no sample is left to judge by."""
+    distinct = len(set(_contents(rows)))
+    few = f" ({total} samples, {distinct} distinct)" if distinct < total else ""
+    return f"every sample is a calibration sample, too{few}"
 
 
 def _stacked(graph: Graph, source: Samples) -> dict[str, Array]:
