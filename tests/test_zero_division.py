@@ -58,12 +58,12 @@ def test_other_divisors_are_proven() -> None:
 
 
 @pytest.mark.parametrize("where", [[], ["--engine", "compiled"], ["--target", "cortex-m4"]], ids=" ".join)
-def test_run(where: list[str], model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run(where: list[str], model: str, capsys: pytest.CaptureFixture[str], board_tools: None) -> None:
     assert main(["run", model, *where]) == 0
     assert TOLD.format(2, "these inputs") in capsys.readouterr().err
 
 
-def test_bench_says_it_once(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_says_it_once(model: str, capsys: pytest.CaptureFixture[str], board_tools: None) -> None:
     assert main(["bench", model, "--runs", "1", "--against", "none", "--target", "host,cortex-m4"]) == 0
     assert capsys.readouterr().err.count("ratio: tensor " + TOLD.format(2, "the inputs of the bench")) == 1
 
