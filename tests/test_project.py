@@ -185,12 +185,13 @@ def test_model_without_outputs(tmp_path: Path) -> None:
     assert "m: ok" in done.stdout, done.stdout + done.stderr
 
 
-def test_model_of_a_constant_alone(tmp_path: Path) -> None:
-    """Nothing is fed and nothing computed."""
+@pytest.mark.parametrize("name", ["m", "base"])
+def test_model_of_a_constant_alone(name: str, tmp_path: Path) -> None:
+    """Nothing is fed and nothing computed; the self-test has a variable that is called base."""
     y = tensor((1, 4), "INT8", 0.5, data=np.arange(4), name="y")
-    write_project(make_plan(Graph("constant", (y,), (), (), (y,))), "m", tmp_path)
+    write_project(make_plan(Graph("constant", (y,), (), (), (y,))), name, tmp_path)
     done = make(tmp_path, "all", "test")
-    assert "m: ok" in done.stdout, done.stdout + done.stderr
+    assert f"{name}: ok" in done.stdout, done.stdout + done.stderr
 
 
 def test_only_the_kernels_used(tmp_path: Path) -> None:
