@@ -21,7 +21,7 @@ def zero_divisions(graph: Graph, samples: Sequence[Sequence[Array]]) -> Counter[
     The interpreter runs them only if the graph has such a DIV. The samples have the graph's shapes.
     """
     counts: Counter[Tensor] = Counter()
-    if any(map(_divides_integers, graph.nodes)):
+    if has_integer_division(graph):
         interpreter = Interpreter.from_graph(graph)
         interpreter.allocate_tensors()
         for sample in samples:
@@ -29,13 +29,18 @@ def zero_divisions(graph: Graph, samples: Sequence[Sequence[Array]]) -> Counter[
     return counts
 
 
+def has_integer_division(graph: Graph) -> bool:
+    """Whether any DIV is of integers; the others cannot divide them by 0."""
+    return any(map(_divides_integers, graph.nodes))
+
+
 def divided_by_zero(graph: Graph, values: Values) -> Mapping[Tensor, int]:
-    """The same of one run, of which ``values`` holds every tensor."""
+    """How many elements of a DIV's integer output one run divided by 0; ``values`` holds every tensor of that run."""
     return {node.output: count for node in graph.nodes if _divides_integers(node) and (count := _zeros(node, values))}
 
 
 def descriptions(counts: Mapping[Tensor, int], samples: str) -> Iterator[str]:
-    """A line for each tensor; ``samples`` says of how many, in words."""
+    """A line for each tensor; ``samples`` names, in words, what the elements were counted on."""
     for tensor, count in counts.items():
         yield f"{tensor} is divided by 0 in {count} of its elements on {samples}: no engine defines that, LiteRT aborts"
 

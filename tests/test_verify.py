@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +10,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from twinfer.aot.targets import find
 from twinfer.bench import verify as module
-from twinfer.bench.embedded import verify_on
 from twinfer.bench.source import Source, load
 from twinfer.bench.verify import Proof, compare, verify
 from twinfer.converter.build import Builder
-from twinfer.matrix import describe, findings, matrix, sign
+from twinfer.matrix import describe, matrix, sign
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
@@ -195,23 +192,6 @@ def test_comparison_of_values() -> None:
     assert scalar.largest == 1
 
 
-@pytest.mark.parametrize("computed", [True, False])
-def test_division_by_zero_is_not_proven(computed: bool) -> None:
-    """The engines agree, but no reference says what is right. A divisor of floats may be 0."""
-    b = Builder("ratio")
-    x = b.input("x", "INT8", (2, 3), scale=0.5, zero=3)
-    constant = b.constant(np.array([3, 4, 5], np.int8), scale=0.5, zero=3)
-    by = b.op("RELU_N1_TO_1", [x], scale=100.0, zero=3) if computed else constant  # rounds all to 0
-    source = Source("ratio", b.graph([b.op("DIV", [x, by], shape=(2, 3), scale=0.5, zero=0)]))
-    proof = verify(source, samples=2)
-    assert list(proof.faults()) == []
-    assert not proof.proven
-    assert list(proof.by_zero.values()) == [12 if computed else 4]
-    said = " ".join(text.plain for text in findings([proof]))
-    assert re.search(r"'div_\d' INT8\[2, 3\] is divided by 0 in \d+ of its elements on 2 samples", said)
-    assert "ratio: proven" not in said
-
-
 @pytest.mark.parametrize("name", ["digits_int8", "digits_float32"])
 def test_builtin_models_are_proven(name: str) -> None:
     peers = tuple(peer for peer in ("tflm", "litert-ref") if module_installed(peer))
@@ -246,14 +226,3 @@ def test_the_matrix_fits_80_columns() -> None:
     assert len(rows) == len(named)
     assert all(row[2] == "fully_connected_18" and len(row) == 5 + len(others) for row in rows)
     assert rows[-1][1] == "FULLY_CONNECTED"
-
-
-@pytest.mark.usefixtures("board_tools")
-def test_division_by_zero_is_not_proven_on_a_core() -> None:
-    b = Builder("ratio")
-    x = b.input("x", "INT8", (2, 3), scale=0.5, zero=3)
-    by = b.op("RELU_N1_TO_1", [x], scale=100.0, zero=3)
-    source = Source("ratio", b.graph([b.op("DIV", [x, by], shape=(2, 3), scale=0.5, zero=0)]))
-    proof = verify_on(source, [find("cortex-m4")])
-    assert list(proof.by_zero.values()) == [6]
-    assert not proof.proven

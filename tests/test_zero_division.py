@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from twinfer.aot.targets import find
+from twinfer.bench.embedded import verify_on
 from twinfer.bench.source import Source
 from twinfer.bench.verify import verify
 from twinfer.bench.zero_division import zero_divisions
 from twinfer.cli import main
 from twinfer.converter.build import Builder
+from twinfer.matrix import findings
 from twinfer.runtime.graph import Graph
 
 TOLD = "'div_2' INT8[2, 3] is divided by 0 in {} of its elements on {}: no engine defines that, LiteRT aborts"
 
 
-def ratio(divisors: list[int]) -> Graph:
-    """x [2, 3] / divisors [3], int8; 3 stands for 0."""
+def ratio(divisors: Sequence[int] | None) -> Graph:
+    """x [2, 3] / divisors [3], int8; 3 stands for 0. None: x divided by what is computed of it, all rounded to 0."""
     b = Builder("ratio")
     x = b.input("x", "INT8", (2, 3), scale=0.5, zero=3)
-    by = b.constant(np.array(divisors, np.int8), scale=0.5, zero=3)
+    if divisors is None:
+        by = b.op("RELU_N1_TO_1", [x], scale=100.0, zero=3)
+    else:
+        by = b.constant(np.array(divisors, np.int8), scale=0.5, zero=3)
     return b.graph([b.op("DIV", [x, by], shape=(2, 3), scale=0.5, zero=0)])
 
 
@@ -51,6 +58,25 @@ def test_divisors_that_are_fed(kind: str) -> None:
 
 def test_floats_may_be_divided_by_zero() -> None:
     assert not zero_divisions(of_inputs("FLOAT32"), [[np.ones(4, np.float32), np.zeros(4, np.float32)]])
+
+
+@pytest.mark.parametrize(("divisors", "count"), [(None, 12), ((3, 4, 5), 4)])
+def test_nothing_is_proven(divisors: Sequence[int] | None, count: int) -> None:
+    """The engines agree, but no reference says what is right."""
+    proof = verify(Source("ratio", ratio(divisors)), samples=2)
+    assert list(proof.faults()) == []
+    assert not proof.proven
+    assert list(proof.by_zero.values()) == [count]
+    said = " ".join(text.plain for text in findings([proof]))
+    assert f"ratio: not proven: tensor {TOLD.format(count, '2 samples')}" in said
+    assert "ratio: proven" not in said
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_nothing_is_proven_on_a_core() -> None:
+    proof = verify_on(Source("ratio", ratio(None)), [find("cortex-m4")])
+    assert list(proof.by_zero.values()) == [6]
+    assert not proof.proven
 
 
 def test_other_divisors_are_proven() -> None:

@@ -143,7 +143,7 @@ def bench(arguments: argparse.Namespace) -> int:
     from twinfer.bench.report import document, tables
     from twinfer.bench.source import builtin_names, load
     from twinfer.runtime.files import check_places, write_text
-    from twinfer.targets import benches, judged, warn_of_divisions
+    from twinfer.targets import benches, judged, warn_of_zero_divisions
     from twinfer.terminal import console, progress, show
 
     runs = benches(arguments)
@@ -155,7 +155,7 @@ def bench(arguments: argparse.Namespace) -> int:
         for i, name in enumerate(names):
             try:
                 source = load(name)
-                warn_of_divisions(source, arguments.seed)
+                warn_of_zero_divisions(source, arguments.seed)
                 for k, run_it in enumerate(runs, i * len(runs)):
                     told(k, name, 0)
                     rows += run_it(source, lambda share, k=k, name=name: told(k, name, share))

@@ -85,13 +85,15 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
     return runs
 
 
-def warn_of_divisions(source: Any, seed: int) -> None:
-    """Says what the measured run divides by 0: whatever that costs and gives, no reference can tell."""
-    from twinfer.bench.zero_division import warn_of_zero_divisions
+def warn_of_zero_divisions(source: Any, seed: int) -> None:
+    """A warning for every tensor that the inputs of the bench divide by 0, whatever the targets are."""
+    from twinfer.bench import zero_division
     from twinfer.runtime.plan import make_plan, random_inputs
 
-    graph = make_plan(source.graph).graph
-    warn_of_zero_divisions(graph, random_inputs(graph, seed), "the inputs of the bench", source.name)
+    if zero_division.has_integer_division(source.graph):
+        graph = make_plan(source.graph).graph
+        inputs = random_inputs(graph, seed)
+        zero_division.warn_of_zero_divisions(graph, inputs, "the inputs of the bench", source.name)
 
 
 def _measured(source: Any, board: Any, how: Any, told: Any) -> list[dict[str, Any]]:
@@ -102,12 +104,13 @@ def _measured(source: Any, board: Any, how: Any, told: Any) -> list[dict[str, An
 
 
 def _note_unused(source: Any, *targets: Any) -> None:
-    """Says once which ways to store this model's weights change nothing."""
+    """Says once which ways to store this model's weights change nothing; the usual way asks for no change."""
     from twinfer.cli_storage import unused_storage
     from twinfer.runtime.plan import make_plan
     from twinfer.terminal import note
 
-    for line in dict.fromkeys(line for target in targets for line in unused_storage(make_plan(source.graph, target))):
+    plans = (make_plan(source.graph, target) for target in targets if target != target.storing("file"))
+    for line in dict.fromkeys(line for plan in plans for line in unused_storage(plan)):
         note(f"{source.name}: {line}")
 
 
