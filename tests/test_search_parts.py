@@ -191,8 +191,16 @@ def test_an_input_called_labels_is_an_input() -> None:
         ({"x": ROWS[:0]}, {}, "empty"),
         ({"x": ROWS}, {"count": 40}, "of 40 samples 40"),
         ({"x": ROWS}, {"count": 0}, "of 40 samples 0"),
-        ({"x": ROWS}, {"calibration": {"x": ROWS}}, "every sample is a calibration sample, too: judging"),
-        ({"x": np.zeros_like(ROWS)}, {}, r"too \(40 samples, 1 distinct\): judging takes others"),
+        (
+            {"x": ROWS},
+            {"calibration": {"x": ROWS}},
+            r"all 40 samples \(40 distinct\) are calibration samples: judging takes others",
+        ),
+        (
+            {"x": np.zeros_like(ROWS)},
+            {},
+            r"all 40 samples \(1 distinct\) are calibration samples: judging takes others",
+        ),
         ("none.npz", {}, "none.npz: cannot be read"),
     ],
 )

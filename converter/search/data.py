@@ -64,15 +64,11 @@ def gather(
         own = _picked(rows, drawn)
         rest = rest[_others(_picked(rows, rest), own)]
     if not len(rest):
-        raise InvalidArgumentError(f"{_why_none(rows, total)}: judging takes others, give more data that differ")
+        distinct = len(set(_contents(rows)))
+        raise InvalidArgumentError(
+            f"all {total} samples ({distinct} distinct) are calibration samples: judging takes others, give some"
+        )
     return Data(own, _picked(rows, rest), None if labels is None else labels[rest], digest.hexdigest())
-
-
-def _why_none(rows: Arrays, total: int) -> str:
-    """Why no sample is left to judge by."""
-    distinct = len(set(_contents(rows)))
-    few = f" ({total} samples, {distinct} distinct)" if distinct < total else ""
-    return f"every sample is a calibration sample, too{few}"
 
 
 def _stacked(graph: Graph, source: Samples) -> dict[str, Array]:
