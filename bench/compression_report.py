@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,6 +13,7 @@ from twinfer.bench.compare import Row
 from twinfer.bench.datasets import FOLDS
 from twinfer.bench.page import COLOURS, page, wide
 from twinfer.converter.search.pareto import front
+from twinfer.runtime.printable import in_html
 
 _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "file\nB", "coded\nB")
 
@@ -126,8 +126,8 @@ def _cells(row: Row) -> list[str]:
 def compression_html(rows: Sequence[Row], folds: int) -> str:
     """The page: of every network a picture and a table of its Pareto front."""
     note = f"{about(folds)}. The line joins those; settings that lose more than {_WORST:g} points are left out."
-    parts = [f"<h2>{escape(name)}</h2>{picture(group)}{_front(group)}" for name, group in networks(rows).items()]
-    return page("Pruned and clustered networks: accuracy over flash", [f"<p>{escape(note)}</p>\n", *parts])
+    parts = [f"<h2>{in_html(name)}</h2>{picture(group)}{_front(group)}" for name, group in networks(rows).items()]
+    return page("Pruned and clustered networks: accuracy over flash", [f"<p>{in_html(note)}</p>\n", *parts])
 
 
 def picture(group: Sequence[Row]) -> str:
@@ -179,7 +179,7 @@ def _line(front: Sequence[Row], place: _Place) -> Iterator[str]:
 
 
 def _point(row: Row, place: _Place, colour: str) -> str:
-    title = escape(f"{row['setting']}: {row['accuracy']:.2f} %, {row['coded']:,} bytes")
+    title = in_html(f"{row['setting']}: {row['accuracy']:.2f} %, {row['coded']:,} bytes")
     at = f'cx="{place.x(row["coded"])}" cy="{place.y(row["accuracy"])}"'
     return f'<circle {at} r="5" fill="{colour}" fill-opacity="0.8"><title>{title}</title></circle>'
 
@@ -187,5 +187,5 @@ def _point(row: Row, place: _Place, colour: str) -> str:
 def _front(group: Sequence[Row]) -> str:
     heads = "".join(f"<th>{head.replace(chr(10), '<br>')}</th>" for head in ("", *_COLUMNS))
     lines = [(row["setting"], *_cells(row)) for row in pareto(group)]
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in lines)
+    body = "".join(f"<tr>{''.join(f'<td>{in_html(cell)}</td>' for cell in line)}</tr>" for line in lines)
     return f"<table><caption>Pareto front</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>\n"

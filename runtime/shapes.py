@@ -23,6 +23,9 @@ SHAPE_OPS = frozenset({"SHAPE", "RANK"})
 SHAPE_TYPES = frozenset({"INT32", "INT64", "BOOL"})
 MAX_FOLDED = 1024
 
+#: Extents are int32: every dimension is below.
+EXTENT_LIMIT = 1 << 31
+
 
 def shape_of(size: Any) -> Shape:
     """A shape as somebody wrote it; InvalidArgumentError if it is none."""

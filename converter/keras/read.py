@@ -16,7 +16,7 @@ from twinfer.converter.keras.walk import Walk
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.files import check_file
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.shapes import shape_of
+from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
 
 #: What inputs of Keras's types become; halves are computed in floats here.
 TYPES = {
@@ -102,7 +102,7 @@ def _shape(name: str, tensor: Any, batch: int, given: Sequence[int] | None) -> t
     stated = tuple(tensor.shape)
     shape = shape_of(given) if given is not None else (stated[0] or batch, *stated[1:])
     fits = len(shape) == len(stated) and all(s in (None, d) for s, d in zip(stated, shape, strict=True))
-    if not fits or any(d is not None and not 0 < d < 1 << 31 for d in shape):
+    if not fits or any(d is not None and not 0 < d < EXTENT_LIMIT for d in shape):
         raise InvalidArgumentError(f"input {name!r} {list(stated)} cannot have the shape {list(shape)}")
     if None in shape:
         example = ",".join("1" if d is None else str(d) for d in shape)

@@ -10,10 +10,7 @@ from twinfer.converter.onnx.node import Shape
 from twinfer.converter.onnx.ops.layout import tensor_type
 from twinfer.runtime.errors import InvalidArgumentError, UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.shapes import shape_of
-
-#: Extents are int32.
-LIMIT = 1 << 31
+from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
 
 
 def type_of(value: onnx.ValueInfoProto) -> str:
@@ -34,7 +31,7 @@ def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Sha
     shape = shape_of(given)
     known = [None] * len(shape) if stated is None else stated
     pairs = zip(known, shape, strict=False)
-    if len(known) != len(shape) or not all(g == s or (s is None and 0 < g < LIMIT) for s, g in pairs):
+    if len(known) != len(shape) or not all(g == s or (s is None and 0 < g < EXTENT_LIMIT) for s, g in pairs):
         said = "nothing of it" if stated is None else f"[{', '.join('?' if s is None else str(s) for s in stated)}]"
         raise InvalidArgumentError(
             f"input {value.name!r} cannot have the shape {list(shape)}: the model says {said}; "
