@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check
-SOURCES := $(wildcard kernels_c/*.h) kernels_c/ffi_build.py
+SOURCES := $(wildcard kernels_c/*/*.h kernels_c/isa/*/*.h) kernels_c/ffi_build.py
 KERNELS := kernels_c/_ffi.abi3.so
 INSTALLED := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
@@ -39,8 +39,8 @@ help:  ## this list
 demo: $(INSTALLED)  ## interpreted beside compiled, on the built-in models
 	$(BIN)/twinfer bench
 
-prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/prices.toml)
-	$(BIN)/python -m twinfer.bench.prices $(PRICED)
+prices: setup  ## what specialised bodies cost and save, anew, after kernels were changed (aot/print/prices.toml)
+	$(BIN)/python -m twinfer.bench.measure.prices $(PRICED)
 
 setup: $(DEVELOP)  ## the environment in .venv, with everything the tests need
 	@$(MAKE) -s --no-print-directory $(KERNELS)  # a second look: installing has built them
@@ -54,7 +54,7 @@ test-all: setup lint  ## the same over every model of the corpus
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --all-models
 
 mutants: setup  ## which small faults, planted one by one, the tests notice (takes hours; MUTANTS="--area aot --quick")
-	PYTHONPATH=tests nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)
+	PYTHONPATH=tests:tests/tools nice $(BIN)/python -m mutants --jobs $(JOBS) --json build/mutants/score.json $(MUTANTS)
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check -q .
@@ -64,7 +64,7 @@ lint: setup  ## ruff and mypy
 format: $(DEVELOP)  ## formats Python and C, and sorts imports
 	$(BIN)/ruff check -q --select I --fix .
 	$(BIN)/ruff format -q .
-	clang-format -i kernels_c/*.h aot/board/*.[ch]
+	clang-format -i $$(find kernels_c aot/board -name "*.[ch]")
 
 bench: setup  ## the benchmark suites
 	$(BIN)/python -m pytest bench --benchmark-only
@@ -86,7 +86,7 @@ bench-coded: setup  ## what weights of 16 values cost and save when they are sto
 
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
-	$(BIN)/python -m twinfer.bench.train_digits --data build
+	$(BIN)/python -m twinfer.bench.lab.train_digits --data build
 	$(REPEATABLE) $(BIN)/twinfer search digits_float32 --data build/digits_held.npz --calibration build/digits_train.npz \
 		--max-loss 0.005 -o build/digits.tflite --json $(FIGURES)/search.json
 
@@ -96,20 +96,20 @@ real-data: setup
 
 accuracy: real-data  ## accuracy of int8 on real data, ours and the peers' (takes minutes)
 	@mkdir -p $(FIGURES)
-	$(REPEATABLE) $(BIN)/python -m twinfer.bench.accuracy --json $(FIGURES)/accuracy.json
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.accuracy --json $(FIGURES)/accuracy.json
 
 compression: real-data  ## accuracy over flash of pruned and clustered networks (takes half an hour)
 	@mkdir -p build $(FIGURES)
-	$(REPEATABLE) $(BIN)/python -m twinfer.bench.compression \
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.measure.compression \
 		--json $(FIGURES)/compression.json --html build/compression.html
 
 networks: real-data  ## trains the networks of accuracy and compression anew (bench/data/networks.npz)
-	$(REPEATABLE) $(BIN)/python -m twinfer.bench.kept
+	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.kept
 
 figures: setup  ## all figures of README.md anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) bench-host bench-embedded bench-coded search compression FIGURES=$(KEPT)
-	$(BIN)/python -m twinfer.bench.figures
+	$(BIN)/python -m twinfer.bench.measure.figures
 
 clean:  ## removes everything that was made
 	rm -rf $(VENV) build dist out *.egg-info $(KERNELS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

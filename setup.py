@@ -1,5 +1,19 @@
-"""Only what pyproject.toml cannot say: the C extension is made by cffi."""
+"""Only what pyproject.toml cannot say: the C extension is made by cffi, and every folder of modules is a package."""
+
+from pathlib import Path
 
 from setuptools import setup
 
-setup(cffi_modules=["kernels_c/ffi_build.py:ffibuilder"])
+#: Folders at the root that are packages of ``twinfer``.
+FOLDERS = ("aot", "bench", "converter", "kernels_c", "runtime")
+
+here = Path(__file__).parent
+modules = [
+    path.parent.relative_to(here) for folder in FOLDERS for path in sorted(here.glob(f"{folder}/**/__init__.py"))
+]
+
+setup(
+    cffi_modules=["kernels_c/ffi_build.py:ffibuilder"],
+    package_dir={"twinfer": "twinfer", **{f"twinfer.{folder}": folder for folder in FOLDERS}},
+    packages=["twinfer", *(".".join(("twinfer", *path.parts)) for path in modules)],
+)

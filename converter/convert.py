@@ -10,26 +10,26 @@ from numbers import Integral, Real
 from types import UnionType
 from typing import Any, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
 
-from twinfer.converter.affine import fed
-from twinfer.converter.calibrate import Calibration, Progress, calibrate
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.divisions import warn_of_divisions
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
-from twinfer.converter.quality import Quality, kept, quality, warn_if_poor
-from twinfer.converter.quantize import Options, quantize
-from twinfer.converter.recipe import Choice, Recipe, Rule, read_recipe
-from twinfer.converter.rounding import grams
-from twinfer.converter.samples import Samples, need_to_last, samples_of
+from twinfer.converter.quantize.affine import fed
+from twinfer.converter.quantize.calibrate import Calibration, Progress, calibrate
+from twinfer.converter.quantize.quality import Quality, kept, quality, warn_if_poor
+from twinfer.converter.quantize.quantize import Options, quantize
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, read_recipe
+from twinfer.converter.quantize.rounding import grams
+from twinfer.converter.quantize.samples import Samples, need_to_last, samples_of
 from twinfer.converter.source import Shapes, Source, files_of, read_source
 from twinfer.converter.versions import with_versions
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
-from twinfer.runtime.files import check_places
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.runtime.tflite_write import check_suffix
+from twinfer.runtime.read.files import check_places
+from twinfer.runtime.write.tflite import check_suffix
 
 #: What ``quantize=`` may be.
 MODES = ("int8", "int16x8", "int4")

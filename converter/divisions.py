@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
-from twinfer.converter.calibrate import Calibration
+from twinfer.converter.quantize.calibrate import Calibration
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph, Node, Tensor
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.affine import LIMITS, dequantize, fed, real
-from twinfer.converter.calibrate import Calibration, Progress, run
 from twinfer.converter.compress.footprint import Footprint, footprints
-from twinfer.converter.samples import Sample, Samples, count_of, samples_of
+from twinfer.converter.quantize.affine import LIMITS, dequantize, fed, real
+from twinfer.converter.quantize.calibrate import Calibration, Progress, run
+from twinfer.converter.quantize.samples import Sample, Samples, count_of, samples_of
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan import make_plan
-from twinfer.runtime.session import Session
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.run.session import Session
 
 #: Bars of a tensor's histogram.
 BARS = 32

@@ -11,8 +11,8 @@ from typing import Any
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.shapes import infer_shapes, is_open, shape_of
-from twinfer.runtime.tflite import read_file
 
 #: A Graph, a path of a .tflite, .onnx, .keras or .pt2 file, or an onnx.ModelProto.
 Source = Any

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime import schema
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.printable import printable
+from twinfer.runtime.read import schema
 
 #: Constants of up to so many elements show their values.
 SHOWN = 4

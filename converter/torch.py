@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.files import check_file
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.read.files import check_file
 
 if TYPE_CHECKING:
     import torch

@@ -42,7 +42,7 @@ tw_fn *tw_kernel(int level, int index);
 
 def headers() -> list[Path]:
     """Kernel headers in name order, without the helpers that declare no kernel."""
-    return [path for path in sorted(FOLDER.glob("*.h")) if KERNEL.search(path.read_text())]
+    return [path for path in sorted(FOLDER.rglob("*.h")) if KERNEL.search(path.read_text())]
 
 
 def kernels(path: Path) -> list[str]:
@@ -53,7 +53,7 @@ def kernels(path: Path) -> list[str]:
 def structs(path: Path) -> list[str]:
     """The params structs of header ``path``, as C declarations with array sizes resolved."""
     text = COMMENT.sub("", path.read_text())
-    sizes = dict(MACRO.findall("".join(p.read_text() for p in sorted(FOLDER.glob("*.h")))))
+    sizes = dict(MACRO.findall("".join(p.read_text() for p in sorted(FOLDER.rglob("*.h")))))
     return [re.sub(r"\bTW_MAX_\w+", lambda m: sizes.get(m[0], m[0]), found) for found in STRUCT.findall(text)]
 
 
@@ -69,7 +69,7 @@ def level_source(level: str) -> str:
     if target:
         lines += ["#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)"]
         lines += [f'#pragma GCC target("{target}")']
-    lines += [f'#include "{path.name}"' for path in headers()]
+    lines += [f'#include "{path.relative_to(FOLDER)}"' for path in headers()]
     lines += [f"TW_SHARED({name}, {name}_{level})" for name in kernel_index()]
     rows = ", ".join(f"{name}_{level}" for name in kernel_index())
     lines += [f"extern tw_fn *const tw_table_{level}[];", f"tw_fn *const tw_table_{level}[] = {{{rows}}};"]
@@ -80,7 +80,7 @@ def level_source(level: str) -> str:
 
 MAIN = """
 #include <time.h>
-#include "tw.h"
+#include "core/tw.h"
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TW_LEVELS 1
 #endif
@@ -150,7 +150,7 @@ def write_sources() -> list[str]:
 def make() -> FFI:
     ffi = FFI()
     ffi.cdef(COMMON + "\n".join(struct for path in headers() for struct in structs(path)))
-    includes = "".join(f'#include "{path.name}"\n' for path in headers())
+    includes = "".join(f'#include "{path.relative_to(FOLDER)}"\n' for path in headers())
     names = ", ".join(f'"{name}"' for name in kernel_index())
     ffi.cdef("extern const char *const tw_names[];\nextern const int tw_count;")
     tables = f"const char *const tw_names[] = {{{names}}};\nconst int tw_count = {len(kernel_index())};\n"
@@ -158,7 +158,7 @@ def make() -> FFI:
         "twinfer.kernels_c._ffi",
         MAIN + includes + tables,
         sources=write_sources(),
-        depends=[os.path.relpath(path, ROOT) for path in sorted(FOLDER.glob("*.h"))],
+        depends=[os.path.relpath(path, ROOT) for path in sorted(FOLDER.rglob("*.h"))],
         include_dirs=["kernels_c"],
         extra_compile_args=FLAGS,
         libraries=["m"],

@@ -1,4 +1,4 @@
-"""gemmlowp's fixed-point arithmetic as TFLM rounds it (twice): the numpy meaning of kernels_c/tw.h's requantize."""
+"""gemmlowp's fixed-point arithmetic as TFLM rounds it (twice): what kernels_c/core/tw.h does, in numpy."""
 
 from __future__ import annotations
 

@@ -217,8 +217,8 @@ class Graph:
 
         Raises ModelError as that does, InvalidArgumentError if the path cannot be written or has another suffix.
         """
-        from twinfer.runtime.files import write_whole
-        from twinfer.runtime.tflite_write import check_suffix, write
+        from twinfer.runtime.read.files import write_whole
+        from twinfer.runtime.write.tflite import check_suffix, write
 
         check_suffix(path)
         content = write(self)

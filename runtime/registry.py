@@ -1,10 +1,10 @@
-"""Finds the operators: every module in ``runtime/ops`` ends with ``OP = Op(...)`` or ``OPS = (Op(...), ...)``."""
+"""Finds the operators: a module in a family of ``runtime/ops`` ends with ``OP = Op(...)`` or ``OPS = (...)``."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from twinfer.runtime import ops
@@ -12,18 +12,29 @@ from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Op
 
+#: Packages of ``runtime/ops`` that hold what operators share.
+SHARED = ("core", "isa")
+
 
 @cache
 def operators() -> Mapping[str, Op]:
-    """All operators by TFLite name. Modules whose name starts with an underscore hold shared helpers."""
-    found: dict[str, Op] = {}
-    for module in sorted(pkgutil.iter_modules(ops.__path__), key=lambda m: m.name):
-        if module.name.startswith("_"):
+    """All operators by TFLite name. Modules whose name starts with an underscore hold what a family shares."""
+    known: dict[str, Op] = {}
+    for name in _modules():
+        module = importlib.import_module(name)
+        known.update((op.name, op) for op in getattr(module, "OPS", None) or (module.OP,))
+    return known
+
+
+def _modules() -> Iterator[str]:
+    """The full names of all modules that define operators."""
+    for family in pkgutil.iter_modules(ops.__path__):
+        if family.name in SHARED:
             continue
-        loaded = importlib.import_module(f"{ops.__name__}.{module.name}")
-        for op in getattr(loaded, "OPS", None) or (loaded.OP,):
-            found[op.name] = op
-    return found
+        package = importlib.import_module(f"{ops.__name__}.{family.name}")
+        for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
+            if not module.name.startswith("_"):
+                yield f"{package.__name__}.{module.name}"
 
 
 def operator(node: Node) -> Op:
@@ -34,7 +45,7 @@ def operator(node: Node) -> Op:
         hint = (
             "custom operators have no portable meaning: replace it in the converter"
             if node.op.startswith("CUSTOM:")
-            else "rewrite the model without it, or add kernels_c/<op>.h and runtime/ops/<op>.py (see ARCHITECTURE.md)"
+            else "rewrite the model without it, or add a kernel and an operator module (ARCHITECTURE.md says how)"
         )
         raise UnsupportedOperatorError(f"{node}: twinfer has no kernel for {node.op} ({tensor}); {hint}")
     return op

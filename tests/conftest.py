@@ -25,13 +25,13 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+from needs import ROOT, SHARED
 
 #: CI tries the same examples every time, so that a submission fails for what it changes; developers try others.
 hypothesis.settings.register_profile("same", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("same")
 
-SHARED = Path(os.environ.get("TWINFER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 CORPUS = SHARED / "corpus"
 ROTATION = "TWINFER_ROTATION"
 
@@ -62,8 +62,12 @@ def entries() -> list[dict[str, Any]]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-models", action="store_true", help="take every corpus model where a test takes a sample")
-    parser.addoption("--refresh-golden", action="store_true", help="write tests/golden anew from what is emitted now")
-    parser.addoption("--refresh-perf", action="store_true", help="write tests/perf.lock anew from what is counted now")
+    parser.addoption(
+        "--refresh-golden", action="store_true", help="write tests/aot/golden anew from what is emitted now"
+    )
+    parser.addoption(
+        "--refresh-perf", action="store_true", help="write tests/kernels/perf.lock anew from what is counted now"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -109,7 +113,7 @@ def corpus() -> Path:
 @pytest.fixture
 def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """What programs for boards are made and run with: skips where it is not installed, but in CI; own cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(__file__).resolve().parents[1] / "build" / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
     missing = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):
         pytest.skip(f"{' and '.join(missing)}: not installed")

@@ -65,7 +65,12 @@ def test_every_package_has_a_rule_and_a_symlink() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["from twinfer.aot import emit", "import twinfer.aot.emit", "from twinfer import aot", "from ..aot import emit"],
+    [
+        "from twinfer.aot import emit",
+        "import twinfer.aot.print.emit",
+        "from twinfer import aot",
+        "from ..aot import emit",
+    ],
 )
 def test_the_rule_bites(source: str) -> None:
     assert faults("converter", Path("converter/x.py"), source)

@@ -17,7 +17,7 @@ from mutants.journal import Journal
 from mutants.judge import EQUIVALENT, HUNG, KILLED, PATIENCE, SURVIVED, Judge
 from mutants.sandbox import Run, Sandbox
 from mutants.score import as_json, counts, reached, report, share
-from mutants.table import ASIDE, ROOT, Mutant, MutantError, by_convention, read
+from mutants.table import ASIDE, ROOT, Mutant, MutantError, by_convention, read, test_files
 from rich.console import Console
 
 from twinfer.kernels_c import FOLDER
@@ -64,8 +64,8 @@ def meaning(file: str, source: str) -> str:
 
 
 def test_the_tests_that_are_asked_are_there() -> None:
-    asked = {p for m in MUTANTS for p in re.findall(r"tests/\w+\.py", " ".join(m.tests + m.wide))}
-    there = {f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py")}
+    asked = {p for m in MUTANTS for p in re.findall(r"tests/[\w/]+\.py", " ".join(m.tests + m.wide))}
+    there = test_files(ROOT)
     assert asked == there - ASIDE
     assert there > ASIDE
     with pytest.raises(MutantError, match=r"no tests by convention"):
@@ -73,10 +73,10 @@ def test_the_tests_that_are_asked_are_there() -> None:
 
 
 def test_tests_by_convention() -> None:
-    assert by_convention("runtime/arena.py", ROOT) == ["tests/test_arena.py"]
-    (only,) = by_convention("kernels_c/conv2d_mve_s16.h", ROOT)
-    assert only == "tests/test_ops.py::test_reference_and_interpreter -k '[conv_2d-'"
-    assert len(by_convention("runtime/ops/pool_2d.py", ROOT)) == 2
+    assert by_convention("runtime/plan/arena.py", ROOT) == ["tests/runtime/plan/test_arena.py"]
+    (only,) = by_convention("kernels_c/conv/conv2d_mve_s16.h", ROOT)
+    assert only == "tests/kernels/test_ops.py::test_reference_and_interpreter -k '[conv_2d-'"
+    assert len(by_convention("runtime/ops/pool/pool_2d.py", ROOT)) == 2
 
 
 @pytest.mark.parametrize(("find", "times"), [("nothing", 0), ("a ", 2)])
@@ -155,7 +155,7 @@ def test_journal(tmp_path: Path) -> None:
 
 
 def test_a_mutated_kernel_is_built_for_every_level(tmp_path: Path) -> None:
-    for header in FOLDER.glob("*.h"):
+    for header in FOLDER.rglob("*.h"):
         shutil.copy(header, tmp_path)
     assert {"conv2d.h", "fully_connected.h"} <= {path.name for path in kernels.reached(tmp_path, "wide.h")}
     assert "softmax.h" not in {path.name for path in kernels.reached(tmp_path, "wide.h")}
@@ -186,7 +186,7 @@ def test_score(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_is_asked_for() -> None:
-    assert {m.file for m in chosen(MUTANTS, "runtime/arena.py", None)} == {"runtime/arena.py"}
+    assert {m.file for m in chosen(MUTANTS, "runtime/plan/arena.py", None)} == {"runtime/plan/arena.py"}
     assert {m.area for m in chosen(MUTANTS, None, "bench")} == {"bench"}
     with pytest.raises(MutantError, match=r"no mutants of x; the areas are .*kernels_c"):
         chosen(MUTANTS, "x", None)

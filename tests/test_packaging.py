@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from twinfer.aot.host import find_compiler
+from twinfer.aot.build.host import find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("runtime", "kernels_c", "converter", "aot", "bench")
@@ -26,7 +26,7 @@ RUN = """
 import numpy as np
 from twinfer import Interpreter
 from twinfer.converter.build import Builder
-from twinfer.runtime.tflite_write import write
+from twinfer.runtime.write.tflite import write
 
 b = Builder("tiny")
 x = b.input("x", "INT8", (1, 4), scale=0.5, zero=3)
@@ -39,7 +39,7 @@ print(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolis
 """
 
 TYPED = """
-from twinfer.runtime.arena import Block, place
+from twinfer.runtime.plan.arena import Block, place
 reveal_type(place([Block(1, 0, 1)]))
 """
 

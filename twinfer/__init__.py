@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinfer.aot.compiled import CompiledModel, compile
+    from twinfer.aot.build.compiled import CompiledModel, compile
     from twinfer.converter.convert import convert, convert_file
     from twinfer.converter.keras import from_keras
     from twinfer.converter.search.find import search
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
         UnsupportedOperatorError,
     )
     from twinfer.runtime.graph import Graph
-    from twinfer.runtime.interpreter import Interpreter
-    from twinfer.runtime.plan import Plan, make_plan
-    from twinfer.runtime.tflite import read, read_file
-    from twinfer.runtime.tflite_write import write
+    from twinfer.runtime.plan.planner import Plan, make_plan
+    from twinfer.runtime.read.tflite import read, read_file
+    from twinfer.runtime.run.interpreter import Interpreter
+    from twinfer.runtime.write.tflite import write
 
     __version__: str
 
@@ -64,17 +64,17 @@ __all__ = [
 ]
 
 _HOME = {
-    "twinfer.aot.compiled": ("CompiledModel", "compile"),
+    "twinfer.aot.build.compiled": ("CompiledModel", "compile"),
     "twinfer.converter.convert": ("convert", "convert_file"),
     "twinfer.converter.keras": ("from_keras",),
     "twinfer.converter.search.find": ("search",),
     "twinfer.converter.torch": ("from_torch",),
-    "twinfer.runtime.tflite_write": ("write",),
+    "twinfer.runtime.write.tflite": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),
-    "twinfer.runtime.interpreter": ("Interpreter",),
-    "twinfer.runtime.plan": ("Plan", "make_plan"),
-    "twinfer.runtime.tflite": ("read", "read_file"),
+    "twinfer.runtime.run.interpreter": ("Interpreter",),
+    "twinfer.runtime.plan.planner": ("Plan", "make_plan"),
+    "twinfer.runtime.read.tflite": ("read", "read_file"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

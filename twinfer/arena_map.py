@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinfer.bench.grid import Grid
+from twinfer.bench.measure.grid import Grid
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Call
-from twinfer.runtime.plan import Plan
+from twinfer.runtime.plan.planner import Plan
 
 #: What a piece of the arena is to an operator, the most important first.
 KINDS = {"written": "█", "read": "▓", "scratch": "▒", "held": "░"}

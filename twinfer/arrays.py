@@ -10,13 +10,13 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from twinfer.bench.report import table
-from twinfer.converter.samples import read_arrays
+from twinfer.bench.measure.report import table
+from twinfer.converter.quantize.samples import read_arrays
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.files import check_places, write_whole
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan import random_inputs
+from twinfer.runtime.plan.planner import random_inputs
+from twinfer.runtime.read.files import check_places, write_whole
 
 
 def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:

@@ -138,11 +138,11 @@ def _add_bench(commands: Any) -> None:
 
 
 def bench(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.embedded_html import embedded_html
-    from twinfer.bench.embedded_report import embedded_tables
-    from twinfer.bench.report import document, tables
-    from twinfer.bench.source import builtin_names, load
-    from twinfer.runtime.files import check_places, write_text
+    from twinfer.bench.measure.embedded_html import embedded_html
+    from twinfer.bench.measure.embedded_report import embedded_tables
+    from twinfer.bench.measure.report import document, tables
+    from twinfer.bench.models.source import builtin_names, load
+    from twinfer.runtime.read.files import check_places, write_text
     from twinfer.targets import benches, judged, warn_of_zero_divisions
     from twinfer.terminal import console, progress, show
 
@@ -204,7 +204,7 @@ def _add_verify(commands: Any) -> None:
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.source import load
+    from twinfer.bench.models.source import load
     from twinfer.matrix import findings, matrix
     from twinfer.targets import proofs
     from twinfer.terminal import progress, show
@@ -261,12 +261,12 @@ def _add_compile(commands: Any) -> None:
 
 
 def compile(arguments: argparse.Namespace) -> int:
-    from twinfer.aot.literals import identifier
-    from twinfer.aot.project import write_project
-    from twinfer.bench.source import load
+    from twinfer.aot.build.project import write_project
+    from twinfer.aot.print.literals import identifier
+    from twinfer.bench.models.source import load
     from twinfer.cli_storage import unused_storage
-    from twinfer.runtime.files import check_folder
-    from twinfer.runtime.plan import make_plan
+    from twinfer.runtime.plan.planner import make_plan
+    from twinfer.runtime.read.files import check_folder
     from twinfer.targets import machine
     from twinfer.terminal import note, say
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from twinfer.converter.calibrate import Progress
     from twinfer.converter.convert import Conversion
     from twinfer.converter.passes import Pass
+    from twinfer.converter.quantize.calibrate import Progress
     from twinfer.converter.report import Report
     from twinfer.runtime.graph import Graph
 
@@ -93,7 +93,7 @@ def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
     from twinfer.converter.source import files_of
     from twinfer.runtime.errors import InvalidArgumentError
-    from twinfer.runtime.files import check_places
+    from twinfer.runtime.read.files import check_places
     from twinfer.terminal import progress, say
 
     read = [*files_of(arguments.model), arguments.calibration, arguments.recipe]
@@ -127,7 +127,7 @@ def _step(told: Callable[[int, str, float], None], what: str) -> Progress:
 
 def source_of(model: str) -> Any:
     """What ``convert`` reads: the path of a framework's file, else the graph of a file or built-in model."""
-    from twinfer.bench.source import TO_CONVERT, load
+    from twinfer.bench.models.source import TO_CONVERT, load
 
     return model if model.lower().endswith(TO_CONVERT) else load(model).graph
 
@@ -150,7 +150,7 @@ def _dump(folder: str | None, read: Sequence[Any]) -> Callable[[str, Graph], Non
     if folder is None:
         return None
     from twinfer.converter.text import text
-    from twinfer.runtime.files import check_folder, check_places, write_text, writing
+    from twinfer.runtime.read.files import check_folder, check_places, write_text, writing
 
     numbers, place = count(1), Path(folder)
     check_folder(place)
@@ -192,9 +192,9 @@ def _summary(graph: Graph) -> str:
 def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
     from twinfer.converter.compress.footprint import footprints
+    from twinfer.converter.quantize.sensitivity import sensitivity
     from twinfer.converter.report import Report, compare
-    from twinfer.converter.sensitivity import sensitivity
-    from twinfer.runtime.files import write_text
+    from twinfer.runtime.read.files import write_text
     from twinfer.terminal import progress, show
 
     if not made.seen:
@@ -222,7 +222,7 @@ def tables(report: Report) -> list[Table]:
 def _compared(report: Report) -> Table:
     from rich.text import Text
 
-    from twinfer.bench.report import table
+    from twinfer.bench.measure.report import table
 
     columns = ("<tensor", "<operator", "<type", "scale", "zero", "SNR dB", "cosine", "clipped")
     every = table("Quantised beside float", *columns)
@@ -237,7 +237,7 @@ def _compared(report: Report) -> Table:
 def _costly(report: Report) -> Table:
     from rich.text import Text
 
-    from twinfer.bench.report import table
+    from twinfer.bench.measure.report import table
 
     costly = table("One layer quantised alone: the outputs", "<layer", "<operator", "SNR dB")
     for s in report.sensitivity:
@@ -249,7 +249,7 @@ def _compression(report: Report) -> Table:
     """Weights of every layer; bytes of flash as they are, and what coding would make of them."""
     from rich.text import Text
 
-    from twinfer.bench.report import table
+    from twinfer.bench.measure.report import table
     from twinfer.terminal import console
 
     named = ("<layer", "<operator") if console().width >= ROOMY else ("<layer",)

@@ -43,6 +43,6 @@ def write_json(path: str, value: Any) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        from twinfer.runtime.files import write_text
+        from twinfer.runtime.read.files import write_text
 
         write_text(path, text)

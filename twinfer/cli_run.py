@@ -26,7 +26,7 @@ def add_inspect(command: argparse.ArgumentParser) -> None:
 
 
 def inspect(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.source import load
+    from twinfer.bench.models.source import load
     from twinfer.show import describe, planned, render
     from twinfer.targets import machine
     from twinfer.terminal import console, show
@@ -61,9 +61,9 @@ def add_run(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.arrays import check_outputs, read_inputs, summary, write_outputs
-    from twinfer.bench.source import load
-    from twinfer.bench.zero_division import warn_of_zero_divisions
-    from twinfer.runtime.plan import make_plan
+    from twinfer.bench.models.source import load
+    from twinfer.bench.models.zero_division import warn_of_zero_divisions
+    from twinfer.runtime.plan.planner import make_plan
     from twinfer.targets import card, run_on
     from twinfer.terminal import note, show
 

@@ -96,7 +96,7 @@ def _names(text: str) -> list[str]:
 
 def search(arguments: argparse.Namespace) -> int:
     from twinfer.cli import EXIT_DIFFERS
-    from twinfer.runtime.files import write_text
+    from twinfer.runtime.read.files import write_text
     from twinfer.search_html import search_html
     from twinfer.terminal import note, show
 
@@ -119,8 +119,8 @@ def search(arguments: argparse.Namespace) -> int:
 
 def _check_places(arguments: argparse.Namespace) -> None:
     from twinfer.converter.source import files_of
-    from twinfer.runtime.files import check_places
-    from twinfer.runtime.tflite_write import check_suffix
+    from twinfer.runtime.read.files import check_places
+    from twinfer.runtime.write.tflite import check_suffix
 
     check_suffix(arguments.output or "")
     written = arguments.output, arguments.html, arguments.json, arguments.resume
@@ -178,7 +178,7 @@ def _cost(cost: str, target: str) -> tuple[Any, Target]:
         return cost, planned_for
     if board is None:
         raise InvalidArgumentError("--cost instructions needs a microcontroller to count on: --target cortex-m4, …")
-    from twinfer.bench.embedded import Instructions
+    from twinfer.bench.measure.embedded import Instructions
 
     return Instructions(target), planned_for
 
@@ -235,7 +235,7 @@ LOSSES = {
 def _table(found: Found, trials: Sequence[Trial]) -> Table:
     from rich.text import Text
 
-    from twinfer.bench.report import table
+    from twinfer.bench.measure.report import table
 
     metric, cost = found.search["metric"], found.search["cost"]
     kind = "Trials" if len(trials) > len(found.front) else "Pareto front"

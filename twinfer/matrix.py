@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinfer.bench.report import NAMES, table
-from twinfer.bench.verify import Difference, Line, Proof
-from twinfer.bench.zero_division import descriptions
+from twinfer.bench.measure.report import NAMES, table
+from twinfer.bench.models.verify import Difference, Line, Proof
+from twinfer.bench.models.zero_division import descriptions
 from twinfer.runtime.op import TOLERANCE
 
 #: Signs of the matrix: the same bits, within the tolerance, different, not computed.

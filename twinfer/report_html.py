@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log
 
-from twinfer.bench.page import COLOURS, page, svg, wide
+from twinfer.bench.measure.page import COLOURS, page, svg, wide
 from twinfer.converter.compress.footprint import Footprint
 from twinfer.converter.report import Report, Sensitivity, TensorReport
 from twinfer.runtime.printable import in_html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from twinfer.bench.page import COLOURS, page, wide
+from twinfer.bench.measure.page import COLOURS, page, wide
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.printable import in_html

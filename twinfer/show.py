@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.arena_map import ArenaMap
-from twinfer.bench.report import table, variant
-from twinfer.bench.source import Source
+from twinfer.bench.measure.report import table, variant
+from twinfer.bench.models.source import Source
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import Call
-from twinfer.runtime.plan import Plan, make_plan
+from twinfer.runtime.plan.planner import Plan, make_plan
 from twinfer.runtime.printable import printable
 from twinfer.runtime.registry import missing
 from twinfer.runtime.target import GENERIC, HOST, Target

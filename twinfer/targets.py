@@ -19,7 +19,7 @@ def cards(targets: str) -> list[Any]:
 
 def card(target: str) -> Any:
     """The card of a target that programs run on, None for the host."""
-    from twinfer.aot.targets import find
+    from twinfer.aot.build.targets import find
     from twinfer.runtime.errors import InvalidArgumentError
 
     if target.lower() == "generic":
@@ -29,7 +29,7 @@ def card(target: str) -> Any:
 
 def machine(target: str) -> tuple[Target, Any]:
     """What to plan for, and the card if that is a microcontroller; InvalidArgumentError with the names there are."""
-    from twinfer.aot.targets import find
+    from twinfer.aot.build.targets import find
     from twinfer.runtime.target import GENERIC, HOST
 
     plain = {"generic": GENERIC, "host": HOST}
@@ -48,7 +48,7 @@ def settings(optimize: str) -> tuple[Any, ...]:
 
 def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
     """The peers asked for; ToolError if one is not installed."""
-    from twinfer.bench.peers import installed
+    from twinfer.bench.peers.engines import installed
     from twinfer.runtime.errors import ToolError
 
     if wanted is None:
@@ -62,8 +62,8 @@ def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
 
 def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dict[str, Any]]]]:
     """For every target what measures one model."""
-    from twinfer.bench import compare as on_host
-    from twinfer.bench import embedded
+    from twinfer.bench.measure import compare as on_host
+    from twinfer.bench.measure import embedded
     from twinfer.cli_storage import storages
     from twinfer.terminal import note
 
@@ -87,8 +87,8 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
 
 def warn_of_zero_divisions(source: Any, seed: int) -> None:
     """A warning for every tensor that the inputs of the bench divide by 0, whatever the targets are."""
-    from twinfer.bench import zero_division
-    from twinfer.runtime.plan import make_plan, random_inputs
+    from twinfer.bench.models import zero_division
+    from twinfer.runtime.plan.planner import make_plan, random_inputs
 
     if zero_division.has_integer_division(source.graph):
         graph = make_plan(source.graph).graph
@@ -97,7 +97,7 @@ def warn_of_zero_divisions(source: Any, seed: int) -> None:
 
 
 def _measured(source: Any, board: Any, how: Any, told: Any) -> list[dict[str, Any]]:
-    from twinfer.bench import embedded
+    from twinfer.bench.measure import embedded
 
     _note_unused(source, *(board.target.storing(*pair) for pair in how.storages))
     return embedded.measure_on(source, board, how, told)
@@ -106,7 +106,7 @@ def _measured(source: Any, board: Any, how: Any, told: Any) -> list[dict[str, An
 def _note_unused(source: Any, *targets: Any) -> None:
     """Says once which ways to store this model's weights change nothing; the usual way asks for no change."""
     from twinfer.cli_storage import unused_storage
-    from twinfer.runtime.plan import make_plan
+    from twinfer.runtime.plan.planner import make_plan
     from twinfer.terminal import note
 
     plans = (make_plan(source.graph, target) for target in targets if target != target.storing("file"))
@@ -141,11 +141,11 @@ def run_on(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequen
     """One inference on a microcontroller, and how many instructions it took."""
     from rich.text import Text
 
-    from twinfer.aot.emit import emit
-    from twinfer.aot.firmware import build
-    from twinfer.aot.qemu import Job, run_jobs
+    from twinfer.aot.build.firmware import build
+    from twinfer.aot.build.qemu import Job, run_jobs
+    from twinfer.aot.print.emit import emit
     from twinfer.arrays import summary, write_outputs
-    from twinfer.runtime.plan import make_plan
+    from twinfer.runtime.plan.planner import make_plan
     from twinfer.terminal import show
 
     plan = make_plan(graph, board.target.optimized(arguments.optimize))
@@ -158,8 +158,8 @@ def run_on(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequen
 
 def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[[Any, Any], Any]]]:
     """What proves a model on this computer, and what does on all the microcontrollers; each with its columns."""
-    from twinfer.bench import embedded
-    from twinfer.bench import verify as on_host
+    from twinfer.bench.measure import embedded
+    from twinfer.bench.models import verify as on_host
     from twinfer.runtime.target import HOST
 
     chosen = cards(arguments.target)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from twinfer.bench.grid import harmless
+from twinfer.bench.measure.grid import harmless
 from twinfer.runtime.printable import printable
 
 #: Characters a line has where nobody says how wide the output is.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.calibrate import Progress
 from twinfer.converter.compress.layers import Weights, layers_of, replaced
 from twinfer.converter.compress.refit import Watch, can_fit
-from twinfer.converter.recipe import Recipe
-from twinfer.converter.rounding import fed_back, nearer
-from twinfer.converter.samples import Samples
+from twinfer.converter.quantize.calibrate import Progress
+from twinfer.converter.quantize.recipe import Recipe
+from twinfer.converter.quantize.rounding import fed_back, nearer
+from twinfer.converter.quantize.samples import Samples
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 

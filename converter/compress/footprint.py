@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.compress.layers import Weights, layers_of
-from twinfer.runtime.codes import CODINGS
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.codes import CODINGS
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.passes._rewrite import rebuilt, renamed
-from twinfer.converter.quant_rules import RULES, Rule
-from twinfer.converter.quant_weights import MOST
+from twinfer.converter.quantize.rules import RULES, Rule
+from twinfer.converter.quantize.weights import MOST
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
-from twinfer.runtime.packed import pack, unpack
+from twinfer.runtime.read.packed import pack, unpack
 
 #: The operators whose constant weights are pruned and clustered.
 OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.converter.calibrate import Progress
 from twinfer.converter.compress.blocks import Block, Mask, block, budgets, mask, zeros
 from twinfer.converter.compress.layers import OPERATORS, Weights, layers_of, replaced
 from twinfer.converter.compress.refit import Watch, can_fit
-from twinfer.converter.recipe import Recipe
-from twinfer.converter.samples import Samples
+from twinfer.converter.quantize.calibrate import Progress
+from twinfer.converter.quantize.recipe import Recipe
+from twinfer.converter.quantize.samples import Samples
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.affine import real
-from twinfer.converter.calibrate import run
 from twinfer.converter.compress.layers import Bias, Weights, bias_of, has_bias
-from twinfer.converter.grams import DAMPING, MOST_INPUTS, Gram, inputs_of, windows
-from twinfer.converter.rounding import Rows
-from twinfer.converter.samples import Samples, samples_of
+from twinfer.converter.quantize.affine import real
+from twinfer.converter.quantize.calibrate import run
+from twinfer.converter.quantize.grams import DAMPING, MOST_INPUTS, Gram, inputs_of, windows
+from twinfer.converter.quantize.rounding import Rows
+from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.plan import make_plan
-from twinfer.runtime.session import Session
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.run.session import Session
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.emit.finish import rebuilt, renamer, signed, with_outputs
 from twinfer.converter.keras.walk import Walk
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
-from twinfer.runtime.files import check_file
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.read.files import check_file
 from twinfer.runtime.shapes import EXTENT_LIMIT, shape_of
 
 #: What inputs of Keras's types become; halves are computed in floats here.

@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError
 from twinfer.converter.onnx.model import Model
 from twinfer.converter.passes._ends import CHANNELS_FIRST
 from twinfer.runtime.errors import ModelError
-from twinfer.runtime.files import read_bytes
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.read.files import read_bytes
 
 #: Opsets that are read. Later ones than 21 add types to the operators that TFLite has, and change none of them.
 OPSETS = range(11, 26)

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.converter.passes._rewrite import View, scalar
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.ops._activation import RANGES, quantized_range
+from twinfer.runtime.ops.core.activation import RANGES, quantized_range
 
 #: Least and greatest value: real numbers, of int8 tensors stored ones.
 Range = tuple[float, float]

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.passes._draft import Draft
-from twinfer.runtime import schema
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor
+from twinfer.runtime.read import schema
 from twinfer.runtime.shapes import infer_node
 
 #: A pass.

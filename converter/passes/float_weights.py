@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.converter.affine import dequantize
 from twinfer.converter.passes._rewrite import Change, View, constant, rewrite
 from twinfer.converter.passes.constant_folding import results
+from twinfer.converter.quantize.affine import dequantize
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
-from twinfer.runtime.packed import unpack
+from twinfer.runtime.read.packed import unpack
 
 #: Operators that take float values and int8 weights ("hybrid": LiteRT quantises their values as they come), and the
 #: positions of these weights.

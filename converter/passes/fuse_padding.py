@@ -9,8 +9,8 @@ import numpy as np
 from twinfer.converter.passes._clip import bounds, whole
 from twinfer.converter.passes._rewrite import Change, View, rewrite, scalar, with_options, works
 from twinfer.runtime.graph import Graph, Node
-from twinfer.runtime.ops._activation import FLOAT_MAX
-from twinfer.runtime.ops._window import window
+from twinfer.runtime.ops.core.activation import FLOAT_MAX
+from twinfer.runtime.ops.core.window import window
 
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.samples import LABELS, Samples, loaded, samples_of
+from twinfer.converter.quantize.samples import LABELS, Samples, loaded, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array

@@ -15,8 +15,8 @@ from typing import Any, TypedDict, Unpack
 from twinfer.converter.convert import only_known, optimised
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
-from twinfer.converter.recipe import read_recipe
-from twinfer.converter.samples import Samples
+from twinfer.converter.quantize.recipe import read_recipe
+from twinfer.converter.quantize.samples import Samples
 from twinfer.converter.search.data import Data, gather
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.space import METHODS, PRECISIONS, Space
@@ -26,9 +26,9 @@ from twinfer.converter.search.workers import workers
 from twinfer.converter.source import Shapes, Source
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.read.tflite import read
 from twinfer.runtime.target import GENERIC, Target
-from twinfer.runtime.tflite import read
-from twinfer.runtime.tflite_write import write
+from twinfer.runtime.write.tflite import write
 
 #: Trials at most, if nothing else is said.
 TRIALS = 64

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from twinfer.converter.methods import method
-from twinfer.converter.recipe import Choice, Recipe, Rule
+from twinfer.converter.quantize.methods import method
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.errors import InvalidArgumentError
 
 #: From the cheapest to the most exact; what a layer may be raised to stands behind what the model is in.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.quant_forms import precision_of
+from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.search.journal import Journal
 from twinfer.converter.search.pareto import front
 from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space

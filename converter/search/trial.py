@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.affine import fed, real
-from twinfer.converter.calibrate import Observed, calibrate, run
-from twinfer.converter.quant_forms import precision_of
-from twinfer.converter.quantize import Options, quantize
-from twinfer.converter.recipe import Choice
-from twinfer.converter.rounding import grams
+from twinfer.converter.quantize.affine import fed, real
+from twinfer.converter.quantize.calibrate import Observed, calibrate, run
+from twinfer.converter.quantize.forms import precision_of
+from twinfer.converter.quantize.quantize import Options, quantize
+from twinfer.converter.quantize.recipe import Choice
+from twinfer.converter.quantize.rounding import grams
+from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
-from twinfer.converter.sensitivity import sensitivity
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan import make_plan
-from twinfer.runtime.session import Session
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.read.tflite import read
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, Target
-from twinfer.runtime.tflite import read
-from twinfer.runtime.tflite_write import write
+from twinfer.runtime.write.tflite import write
 
 #: Calibration samples that the order of the layers is found with: it takes two runs a layer and sample.
 ORDER_SAMPLES = 32

@@ -6,14 +6,13 @@ that takes the place of the extension's; compiled C takes the headers as they li
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
 from mutants.table import MutantError
+from twinfer.aot.print.headers import included
 from twinfer.kernels_c.ffi_build import KERNEL, LEVELS
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _FLAGS = ["-std=c11", "-O0", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC"]
 
 #: Appended to kernels_c/__init__.py: a kernel is the mutant's where there is one.
@@ -35,8 +34,8 @@ def kernel(name: str, isa_level: int) -> Any:
 
 def reached(folder: Path, header: str) -> list[Path]:
     """The headers with kernels that are ``header``, or include it directly or not, in name order."""
-    texts = {path.name: path.read_text("utf-8") for path in sorted(folder.glob("*.h"))}
-    includes = {name: set(_INCLUDE.findall(text)) for name, text in texts.items()}
+    texts = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.h"))}
+    includes = {name: set(included(name, text)) for name, text in texts.items()}
     found = {header}
     while more := {name for name, those in includes.items() if those & found} - found:
         found |= more
@@ -48,7 +47,7 @@ def build(folder: Path, header: str) -> None:
     headers, sources = reached(folder, header), []
     for level, target in LEVELS.items():
         lines = [f'#pragma GCC target("{target}")'] if target else []
-        lines += [f'#include "{path.name}"' for path in headers]
+        lines += [f'#include "{path.relative_to(folder)}"' for path in headers]
         lines += [f"TW_SHARED({name}, {name}_{level})" for path in headers for name in KERNEL.findall(path.read_text())]
         sources.append(folder / f"mutant_{level}.c")
         sources[-1].write_text("\n".join(lines) + "\n", "utf-8")

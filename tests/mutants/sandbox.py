@@ -54,10 +54,11 @@ class Sandbox:
         (folder / CACHE).parent.mkdir(exist_ok=True)
         (folder / CACHE).symlink_to(root / CACHE)
         shared = os.environ.get("TWINFER_SHARED") or root.parent / "shared"
+        tests = Path(__file__).parents[1]
         self._environment = {
             **os.environ,
             **FIXED,
-            "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parents[1]}",
+            "PYTHONPATH": os.pathsep.join(map(str, (folder, tests, tests / "tools"))),
             "TWINFER_SHARED": str(shared),
         }
 
@@ -69,7 +70,7 @@ class Sandbox:
         try:
             path.write_text(mutant.applied(path.read_text("utf-8")), "utf-8")
             if path.suffix == ".h":
-                build(self.folder / "kernels_c", path.name)
+                build(self.folder / "kernels_c", mutant.file.removeprefix("kernels_c/"))
                 front.write_text(front.read_text("utf-8") + OVERRIDE, "utf-8")
             forget_compiled(kept)
             yield

@@ -19,7 +19,14 @@ TABLES = sorted(Path(__file__).parent.glob("*.toml"))
 _VARIANT = re.compile(r"(_dsp|_mve|_words|_s16)+$")
 
 #: Test files that are never asked: of this tool, of the source's form, and those that take longest and say least.
-ASIDE = {f"tests/test_{name}.py" for name in ("mutants", "layers", "packaging", "toolchains", "perf", "corpus")}
+ASIDE = {
+    "tests/test_mutants.py",
+    "tests/test_layers.py",
+    "tests/test_packaging.py",
+    "tests/aot/test_toolchains.py",
+    "tests/kernels/test_perf.py",
+    "tests/runtime/run/test_corpus.py",
+}
 
 
 class MutantError(Exception):
@@ -73,13 +80,18 @@ def read(tables: Sequence[Path] = TABLES, root: Path = ROOT) -> list[Mutant]:
     """
     found = [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
     named = set(chain.from_iterable(_files(*m.tests, *m.wide) for m in found))
-    others = sorted({f"tests/{path.name}" for path in root.glob("tests/test_*.py")} - named - ASIDE)
+    others = sorted(test_files(root) - named - ASIDE)
     return [replace(mutant, wide=(*mutant.wide, *others)) for mutant in found]
+
+
+def test_files(root: Path) -> set[str]:
+    """All files of tests, as paths below ``root``."""
+    return {path.relative_to(root).as_posix() for path in (root / "tests").rglob("test_*.py")}
 
 
 def _files(*tests: str) -> set[str]:
     """The files in pytest's arguments."""
-    return set(re.findall(r"tests/\w+\.py", " ".join(tests)))
+    return set(re.findall(r"tests/[\w/]+\.py", " ".join(tests)))
 
 
 def _area(path: Path, table: Mapping[str, Any], root: Path) -> Iterator[Mutant]:
@@ -95,17 +107,18 @@ def _area(path: Path, table: Mapping[str, Any], root: Path) -> Iterator[Mutant]:
 def by_convention(file: str, root: Path) -> list[str]:
     """The tests of a file: an operator's cases, or the test file of its name. MutantError where there are neither."""
     stem = _VARIANT.sub("", Path(file).stem)
-    if file.startswith(("runtime/ops/", "kernels_c/")) and (root / "runtime" / "ops" / f"{stem}.py").exists():
-        module = importlib.import_module(f"twinfer.runtime.ops.{stem}")
+    family = Path(file).parent.name
+    if file.startswith(("runtime/ops/", "kernels_c/")) and (root / f"runtime/ops/{family}/{stem}.py").exists():
+        module = importlib.import_module(f"twinfer.runtime.ops.{family}.{stem}")
         names = [op.name for op in getattr(module, "OPS", None) or (module.OP,)]
         kinds = ("reference_and_interpreter", "oracle") if file.endswith(".py") else ("reference_and_interpreter",)
         return [of_operators(kind, *names) for kind in kinds]
-    if (root / f"tests/test_{stem}.py").exists():
-        return [f"tests/test_{stem}.py"]
+    if named := [path for path in test_files(root) if Path(path).name == f"test_{stem}.py"]:
+        return named
     raise MutantError(f"{file}: no tests by convention; name them in the table's [tests]")
 
 
 def of_operators(kind: str, *names: str) -> str:
     """pytest's arguments for a test over the cases of these operators."""
     wanted = " or ".join(f"[{name.lower()}-" for name in names)
-    return f"tests/test_ops.py::test_{kind} -k '{wanted}'"
+    return f"tests/kernels/test_ops.py::test_{kind} -k '{wanted}'"

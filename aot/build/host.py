@@ -1,0 +1,129 @@
+"""Emitted C built for this machine, loaded, and run as an engine beside the interpreter's.
+
+A library holds any number of models. It is cached in the user's cache folder under the hash of everything that it was
+made from: sources, flags, the compiler's version and the CPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from twinfer.aot.build.library import library_sources
+from twinfer.aot.build.tools import built, compiler_version
+from twinfer.aot.print.choice import Policy
+from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.kernels_c import ffi, lib
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.run.session import Session
+
+FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
+
+#: x86-64's ABI aligns arrays of 16 bytes and more to 16, and clang relies on it.
+ABI_ALIGNMENT = 16
+
+
+class CompiledSession(Session):
+    """The compiled engine: a model's own functions out of a library that ``build`` made."""
+
+    def __init__(self, plan: Plan, name: str, library: ctypes.CDLL) -> None:
+        self._library, self._name = library, name
+        self._indices = ffi.new("int32_t[]", list(range(len(plan.steps))))
+        super().__init__(plan)
+        self._given = ffi.new("void *[]", [self._input(tensor) for tensor in plan.graph.inputs])
+        self._whole = ffi.new("tw_call *")
+        self._enter(self._whole, f"{name}_whole", ffi.NULL)
+        setattr(self._whole, "in", ffi.cast("const void *const *", self._given))
+
+    def _slots(self, i: int) -> int:
+        return 1
+
+    def _fill_step(self, slots: Any, i: int) -> None:
+        self._enter(slots[0], f"{self._name}_step", ffi.addressof(self._indices, i))
+
+    def _enter(self, slot: Any, symbol: str, params: Any) -> None:
+        address = ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0
+        slot.fn, slot.params, slot.scratch = ffi.cast("tw_fn *", address), params, self._base
+
+    def _input(self, tensor: Tensor) -> Any:
+        return self._pointer(self._inputs[tensor]) if tensor in self._inputs else ffi.NULL
+
+    def run(self) -> None:
+        """One inference in one C call; outputs stay in the arena."""
+        lib.tw_run(self._whole, 1)
+
+
+def compile_plans(
+    plans: Mapping[str, Plan],
+    *,
+    compiler: str | None = None,
+    flags: Iterable[str] = FLAGS,
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
+) -> dict[str, CompiledSession]:
+    """Emit and build the plans into one library with one run of the compiler; one engine each, by name.
+
+    ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if there
+    is none or it fails.
+    """
+    projects = [emit(plan, name, mode=mode, policy=policy) for name, plan in plans.items()]
+    library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
+    return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
+
+
+def find_compiler(command: str | None = None) -> tuple[str, ...]:
+    """The C compiler's command line as words; ToolError if it is not installed."""
+    wanted = command or os.environ.get("CC")
+    for candidate in [wanted] if wanted else ["gcc", "clang", "cc"]:
+        words = shlex.split(candidate)
+        if words and shutil.which(words[0]):
+            return tuple(words)
+    raise ToolError(f"no C compiler found ({wanted or 'gcc, clang, cc'}): install gcc or clang, or set CC to one")
+
+
+def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
+    """The shared library of the projects, from the cache if it is there; ToolError with the compiler's message."""
+    command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
+    sources = library_sources(tuple(projects), entries, ABI_ALIGNMENT)
+    return built(sources, command, "library.so", compiler_version(compiler) + _cpu())
+
+
+def entries(project: Project) -> str:
+    """Two functions of the kernels' own signature: the whole model, and the step whose number params points to."""
+    name = project.name
+    signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
+    return f"""{project.wrappers}
+void {name}_whole{signature};
+void {name}_whole{signature} {{
+    (void)params;
+    (void){name}_run(scratch, in, out);
+}}
+
+void {name}_step{signature};
+void {name}_step{signature} {{
+    static void (*const layers[])(unsigned char *) = {{{", ".join((*project.layers, "NULL"))}}};
+    (void)in;
+    (void)out;
+    layers[*(const int32_t *)params]((unsigned char *)scratch);
+}}
+"""
+
+
+@cache
+def _cpu() -> str:
+    """The CPU's name and features, on which -march=native depends."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = [line for line in lines if line.split("\t")[0] in ("model name", "flags", "Features")]
+    return "\n".join([platform.machine(), *told])

@@ -1,0 +1,42 @@
+"""Any number of emitted models as sources that one run of a compiler takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twinfer.aot.print.data import Constant
+from twinfer.aot.print.emit import Project
+
+
+def library_sources(
+    projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1
+) -> dict[str, str | bytes]:
+    """The projects' code, ``library.c``, which includes it and adds each one's ``entries``, and the constants.
+
+    Compilers take constants for aligned as their ABI says, which has to be given where that is more than a target's.
+
+    Constants are taken from a binary file: as C text they would be most of the compile time (2.7 s a megabyte).
+    """
+    files: dict[str, str | bytes] = {}
+    code, data, blob = [], ["typedef int never_empty;"], bytearray()
+    for project in projects:
+        files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
+        code += [f'#include "{project.name}.c"', entries(project)]
+        for constant in project.constants.all:
+            data.append(_placed(constant, max(project.alignment, least_alignment), len(blob)))
+            blob += constant.array.tobytes()
+    return {
+        **files,
+        "library.c": "\n".join(code),
+        "library_data.c": "\n".join(data) + "\n",
+        "constants.bin": bytes(blob),
+    }
+
+
+def _placed(constant: Constant, alignment: int, at: int) -> str:
+    """A constant's definition: its bytes in constants.bin."""
+    symbol, size, alignment = constant.symbol, constant.array.nbytes, max(alignment, constant.array.itemsize)
+    return f"""__asm__(
+    ".pushsection .rodata.{symbol}, \\"a\\"\\n.balign {alignment}\\n"
+    ".globl {symbol}\\n.hidden {symbol}\\n.type {symbol}, %object\\n.size {symbol}, {size}\\n"
+    "{symbol}: .incbin \\"constants.bin\\", {at}, {size}\\n.popsection");"""

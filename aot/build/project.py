@@ -1,0 +1,199 @@
+"""A folder that builds on its own: the emitted sources, the kernels they use, a Makefile, a README, a self-test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from twinfer.aot.build import boards
+from twinfer.aot.build.firmware import check_fits
+from twinfer.aot.build.targets import Card
+from twinfer.aot.build.tools import write_files
+from twinfer.aot.print.choice import Policy
+from twinfer.aot.print.emit import Mode, Project, emit, version
+from twinfer.aot.print.layers import kernel_counts
+from twinfer.aot.print.literals import comment, grouped
+from twinfer.aot.print.selftest import test_source, vectors
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan.planner import Plan, random_inputs
+from twinfer.runtime.read.files import check_folder, writing
+
+#: Lists what this tool wrote, so that a folder of somebody else's is never overwritten.
+MANIFEST = "twinfer.json"
+
+#: What the Makefile makes; may be removed.
+BUILD = "build"
+
+#: What NAME_reset does, without and with weights that are decoded at the start.
+RESETS = ("variables to their first values", "variables to their first values, coded weights decoded")
+
+#: Whether models may share an arena, of one without and of one with state.
+SHARING = (
+    "Nothing in it lasts from one run to the next: models may take turns in one arena.",
+    "`{NAME}_STATE_BYTES` bytes of it from `{NAME}_STATE_OFFSET` on are the model's state, which has to last from run\n"
+    "to run: do not share the arena with another model, or copy the state away after every run and back before "
+    "the next.",
+)
+
+#: The licence of all that this tool wrote; what a model's values are under, only the user knows.
+_OURS, _USERS = "Apache-2.0", "LicenseRef-model"
+_TERMS = {"_data.c": _USERS, "_test.c": f"{_OURS} AND {_USERS}"}
+
+_FILLED = ("Makefile", "CMakeLists.txt", "README.md")
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+def write_project(
+    plan: Plan,
+    name: str,
+    folder: str | os.PathLike[str],
+    *,
+    sha256: str = "",
+    inputs: Sequence[Array] | None = None,
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
+    stack_bytes: int | None = None,
+    guard: bool = False,
+    card: Card | None = None,
+) -> Project:
+    """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
+
+    ``card`` adds what the self-test needs to run on that board under QEMU, and the stack that a run takes there.
+    ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
+    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the model
+    cannot fit the card's memory.
+    """
+    target = Path(os.path.realpath(folder))
+    check_replaceable(Path(folder))
+    how: dict[str, Any] = {"sha256": sha256, "mode": mode, "policy": policy, "guard": guard}
+    project = emit(plan, name, stack_bytes=stack_bytes, **how)
+    if card is not None:
+        check_fits(project, card)
+        if stack_bytes is None:
+            project = emit(plan, name, stack_bytes=boards.worst_stack(project, card), **how)
+            boards.check_flash(project, card)
+    files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
+    with writing(folder):
+        _put(target, files)
+    return project
+
+
+def _put(target: Path, files: Mapping[str, str]) -> None:
+    """The files in the folder, and no others."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".twinfer-", dir=target.parent) as work:
+        new = Path(work) / "new"
+        write_files(new, files)
+        if target.exists():
+            _move_into(target, new, files)
+        else:
+            os.rename(new, target)
+
+
+def _move_into(target: Path, new: Path, files: Iterable[str]) -> None:
+    """Replace what an earlier run wrote; the folder itself stays, for it may be somebody's working directory."""
+    for path in list(_present(target)):
+        (target / path).unlink()
+    for path in files:
+        (target / path).parent.mkdir(exist_ok=True)
+        os.replace(new / path, target / path)
+
+
+def _present(target: Path) -> Iterator[str]:
+    """The files below a folder, by path, as they are met."""
+    for folder, folders, files in os.walk(target):
+        folders.sort()
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        yield from (os.path.relpath(os.path.join(folder, name), target) for name in sorted(links + files))
+
+
+def check_replaceable(target: Path) -> None:
+    """Raise InvalidArgumentError unless ``target`` is empty, as this tool left it, or absent where it can be made."""
+    check_folder(target)
+    ours = _written(target)
+    foreign = (path for path in _present(target) if path not in ours and not path.startswith(f"{BUILD}/"))
+    if first := next(foreign, None):  # not all of them: this may be somebody's home
+        raise InvalidArgumentError(f"{target} holds {first!r}, not made by twinfer: name another folder")
+
+
+def _written(target: Path) -> set[str]:
+    try:
+        listed = json.loads((target / MANIFEST).read_text(encoding="utf-8"))["files"]
+        return {MANIFEST, *(str(name) for name in listed)}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str]:
+    """Everything that goes into the folder, by path."""
+    target = project.plan.target
+    test = test_source(project, vectors(project.plan, inputs))
+    generated = {**project.files, f"{project.name}_test.c": test}
+    files = {
+        **{path: _licensed(path, text) for path, text in generated.items()},
+        **{template: _filled(template, project, card) for template in _FILLED},
+        **(boards.sources(card) if card else {}),
+        "LICENSE": (_TEMPLATES / "LICENSE").read_text(encoding="utf-8"),
+    }
+    described = {
+        "tool": version(),
+        "license": _OURS,
+        "target": target.name,
+        "optimize": target.optimize,
+        **({} if target.coding == "file" else {"weights": target.coding, "decode": target.decoding}),
+        "mode": project.mode,
+        "model_sha256": project.sha256,
+        "files": sorted(files),
+    }
+    files[MANIFEST] = json.dumps(described, indent=1) + "\n"
+    return files
+
+
+def _licensed(path: str, text: str) -> str:
+    """A generated source with its licence in the first line; kernels bring theirs."""
+    terms = next((terms for end, terms in _TERMS.items() if path.endswith(end)), _OURS)
+    return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
+
+
+def _filled(template: str, project: Project, card: Card | None) -> str:
+    text = (_TEMPLATES / template).read_text(encoding="utf-8")
+    values = {**_facts(project), **boards.building(card, project.plan.target)}
+    return re.sub(r"@(\w+)@", lambda key: values[key[1]], text)
+
+
+def _facts(project: Project) -> Mapping[str, str]:
+    plan = project.plan
+    kernels = kernel_counts(plan)
+    return {
+        "banner": project.banner.removeprefix("/* ").removesuffix(" */"),
+        "name": project.name,
+        "NAME": project.name.upper(),
+        "arena": grouped(plan.arena_bytes),
+        "align": str(plan.target.alignment),
+        "bound": grouped(plan.lower_bound_bytes),
+        "constants": grouped(project.constants.nbytes),
+        "macs": grouped(plan.macs),
+        "layers": str(len(plan.steps)),
+        "kernels": ", ".join(f"{kernel} ×{count}" for kernel, count in kernels.items()) or "none",
+        "inputs": _table(plan.graph.inputs),
+        "outputs": _table(plan.graph.outputs),
+        "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
+        "sharing": SHARING[bool(plan.lasting)].format(NAME=project.name.upper()),
+        "reset": f"    {project.name}_reset(arena); /* {RESETS[bool(plan.start)]} */\n" if plan.resets else "",
+    }
+
+
+def _table(tensors: Sequence[Tensor]) -> str:
+    rows = []
+    for i, t in enumerate(tensors):
+        quant = f"{t.scale:.9g}, {t.zero}" if t.quant is not None and t.quant.scale.size == 1 else "-"
+        label = comment(t.name).replace("`", "'").replace("|", "/")
+        rows.append(f"| {i} | `{label}` | {t.type} | {list(t.shape)} | {quant} |")
+    return "\n".join(rows)

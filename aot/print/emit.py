@@ -1,0 +1,241 @@
+"""Plan -> C: ``<name>.c`` with one function a layer, ``<name>_data.c`` with the constants, ``<name>.h`` for the caller.
+
+Nothing is planned or chosen here but which layers share a body (``choice.py``). The text depends on the plan, the name,
+the mode and the tool's version only: same model and options, same bytes.
+
+Weights, biases, the multipliers of their scales, tables and the model's hash are in ``<name>_data.c`` alone. All else
+is structure: the graph with its shapes, types, options and shared buffers, and scale and zero point of every tensor but
+the weights of convolutions and fully connected layers. A model trained anew with the same structure changes that file
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import metadata
+from typing import Literal, get_args
+
+from twinfer.aot.print import guard as guards
+from twinfer.aot.print.choice import Policy, cold, default_policy, share_all
+from twinfer.aot.print.data import Constants, data_header, data_source
+from twinfer.aot.print.decoding import with_rest
+from twinfer.aot.print.headers import closure, headers_of
+from twinfer.aot.print.interface import header, sizes, static_source
+from twinfer.aot.print.layers import Layers, kernel_counts
+from twinfer.aot.print.literals import check_name, comment
+from twinfer.aot.print.table import Table
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.run.guard import spread
+from twinfer.runtime.run.session import initial_value
+
+#: Compiled: a function a layer, shapes known to the compiler. Interpreted: shared kernels, called from a table.
+Mode = Literal["compiled", "interpreted"]
+
+
+@dataclass(frozen=True)
+class Project:
+    """Emitted sources: ``code`` maps a path in the project's folder to its text, for all but the constants' values.
+
+    ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode there are
+    none until ``wrappers`` is appended to ``<name>.c``, for a program that calls single steps. ``shared`` are the
+    steps that call an instance of their kernel that is shared.
+    """
+
+    name: str
+    plan: Plan
+    mode: Mode
+    code: Mapping[str, str]
+    layers: tuple[str, ...]
+    shared: frozenset[int]
+    wrappers: str
+    constants: Constants
+    banner: str
+    sha256: str
+    stack_bytes: int | None
+
+    @property
+    def alignment(self) -> int:
+        """Of every constant, in bytes."""
+        return 64 if self.plan.target.wide else 4
+
+    @property
+    def files(self) -> dict[str, str]:
+        """All sources."""
+        data = data_source(self.constants, self.name, self.banner, self.sha256, self.alignment)
+        return {**self.code, f"{self.name}_data.c": data}
+
+
+def version() -> str:
+    """This tool's version, as installed."""
+    try:
+        return metadata.version("twinfer")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def emit(
+    plan: Plan,
+    name: str,
+    *,
+    sha256: str = "",
+    mode: Mode = "compiled",
+    policy: Policy | None = None,
+    stack_bytes: int | None = None,
+    guard: bool = False,
+) -> Project:
+    """The C sources of a plan; ``name`` begins every symbol and file name.
+
+    ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: what suits the
+    target); ``stack_bytes`` is for the header, where it was measured; ``guard`` spreads the plan out and watches every
+    layer. Raises InvalidArgumentError if ``name`` is no C identifier.
+    """
+    check_name(name)
+    if mode not in get_args(Mode):
+        raise InvalidArgumentError(f"mode {mode!r} does not exist, only {', '.join(get_args(Mode))}")
+    plan = spread(plan) if guard else plan
+    constants = Constants(plan, name)
+    shared = (policy or default_policy(plan.target) if mode == "compiled" else share_all)(plan) | with_rest(plan)
+    steps = _compiled(plan, name, constants, shared) if mode == "compiled" else _interpreted(plan, name, constants)
+    steps = _guarded(plan, name, steps) if guard and plan.steps else steps
+    banner = f"/* {name}: made by twinfer {version()} for target {comment(_wanted(plan, mode), 300)}. Do not edit. */"
+    macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
+    code = {
+        f"{name}.h": header(plan, name, banner, macros),
+        f"{name}.c": _source(plan, name, constants, steps, banner),
+        f"{name}_data.h": data_header(constants, name, banner),
+        f"{name}_static.c": static_source(plan, name, banner),
+        **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
+    }
+    return Project(name, plan, mode, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
+
+
+def _wanted(plan: Plan, mode: Mode) -> str:
+    """What was asked for, in words."""
+    words = [plan.target.name, *([] if mode == "compiled" else [mode])]
+    target = plan.target
+    words += [] if target.coding == "file" else [f"weights {target.coding}, decoded at the {target.decoding}"]
+    return ", ".join(words if plan.target.optimize == "balanced" else [*words, f"for {plan.target.optimize}"])
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """All steps as C: definitions, what runs them, the kernel headers they need; layers and wrappers as in Project.
+    ``start`` defines what decodes weights at the start.
+
+    ``calls`` is one statement a step or, if all are the same but for ``i``, one statement for all.
+    """
+
+    text: str
+    calls: tuple[str, ...]
+    headers: tuple[str, ...]
+    layers: tuple[str, ...]
+    wrappers: str = ""
+    looped: bool = False
+    start: str = ""
+
+    @property
+    def statements(self) -> Iterator[str]:
+        """What runs all steps."""
+        if not self.looped:
+            yield from self.calls
+        elif self.layers:
+            yield f"for (int32_t i = 0; i < {len(self.layers)}; ++i) {self.calls[0]}"
+
+
+def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> _Steps:
+    printer = Layers(plan, name, constants, shared, cold(plan))
+    layers = tuple(printer)
+    text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
+    symbols = tuple(layer.symbol for layer in layers)
+    headers, calls = ("core/tw.h", *headers_of(kernel_counts(plan))), tuple(f"{s}(base);" for s in symbols)
+    return _Steps(text, calls, headers, symbols, start=printer.start)
+
+
+def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
+    table, count = Table(plan, name, constants), len(plan.steps)
+    headers = (table.header, *headers_of(kernel_counts(plan)))
+    symbols = tuple(f"{table.symbol}_{i}" for i in range(count))
+    wrappers = [
+        f"static void {symbol}(unsigned char *arena) {{ {table.symbol}(arena, {i}); }}"
+        for i, symbol in enumerate(symbols)
+    ]
+    calls = (f"{table.symbol}(base, i);",)
+    return _Steps(table.text, calls, headers, symbols, "\n".join(wrappers), looped=True, start=table.start)
+
+
+def _guarded(plan: Plan, name: str, steps: _Steps) -> _Steps:
+    """The same with every call under watch."""
+    numbers = ["i"] if steps.looped else list(map(str, range(len(steps.calls))))
+    calls = tuple(guards.watched(name, call, i) for call, i in zip(steps.calls, numbers, strict=True))
+    text = f"{steps.text}\n{guards.tables(plan, name)}"
+    return replace(steps, text=text, calls=calls, headers=(guards.HEADER, *steps.headers))
+
+
+def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:
+    includes = [f"{name}.h", f"{name}_data.h", *(f"kernels/{header}" for header in steps.headers)]
+    parts = [
+        banner,
+        "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),
+        "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n",
+        steps.text,
+        _copy(name) if _copied(plan) else "",
+        _run(plan, name, constants, steps.statements),
+        steps.start,
+        _reset(plan, name) if plan.resets else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _copied(plan: Plan) -> bool:
+    return bool(plan.graph.outputs) or any(t.data is None for t in plan.graph.inputs)
+
+
+def _copy(name: str) -> str:
+    return f"""/* Copies unless one side is absent or the value is in place already. */
+static void {name}_copy(void *to, const void *from, size_t size) {{
+    if (to != NULL && from != NULL && to != from) memmove(to, from, size);
+}}
+"""
+
+
+def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> str:
+    up = name.upper()
+    copies_in = [
+        f"        {name}_copy(base + {up}_INPUT_{i}_OFFSET, inputs[{i}], {up}_INPUT_{i}_BYTES);"
+        for i, tensor in enumerate(plan.graph.inputs)
+        if tensor.data is None
+    ]
+    copies_out = [
+        f"        {name}_copy(outputs[{i}], {_output(tensor, i, up, constants)}, {up}_OUTPUT_{i}_BYTES);"
+        for i, tensor in enumerate(plan.graph.outputs)
+    ]
+    lines = [
+        f"int {name}_run(void *arena, const void *const *inputs, void *const *outputs) {{",
+        "    unsigned char *const base = (unsigned char *)arena;",
+        "    if (base == NULL) return 1;",
+        f"    if ((uintptr_t)arena % {up}_ARENA_ALIGN != 0) return 2;",
+        *(["    if (inputs != NULL) {", *copies_in, "    }"] if copies_in else ["    (void)inputs;"]),
+        *(f"    {call}" for call in calls),
+        *(["    if (outputs != NULL) {", *copies_out, "    }"] if copies_out else ["    (void)outputs;"]),
+        "    return 0;",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _output(tensor: Tensor, i: int, up: str, constants: Constants) -> str:
+    if tensor.data is None:
+        return f"base + {up}_OUTPUT_{i}_OFFSET"
+    return constants.symbol(tensor.data) or "base"
+
+
+def _reset(plan: Plan, name: str) -> str:
+    lines = [f"void {name}_reset(void *arena) {{", "    unsigned char *const base = (unsigned char *)arena;"]
+    for tensor in plan.variables:
+        lines.append(f"    memset(base + {plan.offsets[tensor]}, {initial_value(tensor)}, {tensor.nbytes});")
+    lines += [f"    {name}_decode(base);"] if plan.start else []
+    return "\n".join([*lines, "}", ""])

@@ -1,0 +1,188 @@
+"""``<name>_test.c``: a program that runs a model on golden inputs and compares the outputs.
+
+Floats are compared within ``TOLERANCE``, for libraries differ in the last bits of exp or tanh and in a NaN's sign; all
+else byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from twinfer.aot.print.emit import Project
+from twinfer.aot.print.literals import c_type, elements, wrapped
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.plan.planner import Plan, random_inputs
+from twinfer.runtime.run.poison import POISONS, perishable, poison
+from twinfer.runtime.run.session import Session
+
+#: How many runs the self-test of a model with variables takes, one after another without a reset.
+SEQUENCE = 3
+_EXACT = """
+/* Compares bytes and says where the first difference is: 1 if there is one, else 0. */
+static int NAME_test_differs(const char *what, int run, const void *got, const void *want, size_t bytes,
+                             size_t item) {
+    for (size_t i = 0; i < bytes; ++i) {
+        const unsigned g = ((const unsigned char *)got)[i];
+        const unsigned w = ((const unsigned char *)want)[i];
+        if (g != w) {
+            printf("NAME: %s: run %d, element %lu, byte %lu: got 0x%02x, want 0x%02x\\n", what, run,
+                   (unsigned long)(i / item), (unsigned long)(i % item), g, w);
+            return 1;
+        }
+    }
+    return 0;
+}
+"""
+_CLOSE = """
+/* Compares floats, each within TOLERANCE of the largest magnitude there is, and says where the first is that differs by
+ * more: 1 if there is one, else 0. One NaN is as good as another. */
+static int NAME_test_far(const char *what, int run, const void *got, const float *want, size_t bytes) {
+    float most = 0.0f;
+    for (size_t i = 0; i < bytes / sizeof *want; ++i) {
+        const float size = want[i] < 0.0f ? -want[i] : want[i];
+        if (size > most && size <= FLT_MAX) most = size;
+    }
+    for (size_t i = 0; i < bytes / sizeof *want; ++i) {
+        const float w = want[i];
+        float g;
+        memcpy(&g, (const unsigned char *)got + i * sizeof g, sizeof g);
+        if (g == w || (g != g && w != w) || (g > w ? g - w : w - g) <= TOLERANCEf * most) continue;
+        printf("NAME: %s: run %d, element %lu: got %.9g, want %.9g\\n", what, run, (unsigned long)i, (double)g,
+               (double)w);
+        return 1;
+    }
+    return 0;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One run of the self-test: what goes in and what must come out."""
+
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+
+
+def vectors(plan: Plan, inputs: Sequence[Array]) -> list[Vector]:
+    """The interpreter's outputs, from an arena full of rubbish: nothing may lean on zeroed memory.
+
+    One run; of a model with variables several, each from what the one before left, the later ones on random inputs.
+    """
+    session = Session(plan)
+    later = range(1, SEQUENCE if plan.variables else 1)
+    return [_vector(session, fed) for fed in (inputs, *(random_inputs(plan.graph, seed) for seed in later))]
+
+
+def _vector(session: Session, inputs: Sequence[Array]) -> Vector:
+    poison(session)
+    session.feed(inputs)
+    session.run()
+    return Vector(inputs, session.outputs())
+
+
+def test_source(project: Project, vectors: Sequence[Vector]) -> str:
+    """The self-test: all runs over the caller's buffers, then all in place, and the arenas that are refused."""
+    name, graph = project.name, project.plan.graph
+    fed = [i for i, tensor in enumerate(graph.inputs) if tensor.data is None]
+    parts = [
+        project.banner,
+        f'#include "{name}.h"\n\n#include <float.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
+        *(_array(f"{name}_test_input_{i}", graph.inputs[i], [v.inputs[i] for v in vectors]) for i in fed),
+        *(_array(f"{name}_test_want_{i}", t, [v.outputs[i] for v in vectors]) for i, t in enumerate(graph.outputs)),
+        *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
+        *_comparisons(graph.outputs, name),
+        *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
+        *_function(project, "in_place", POISONS[1], _in_place(project, fed), len(vectors)),
+        "int main(void) {",
+        *_main(project),
+        "}",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _array(symbol: str, tensor: Tensor, values: Sequence[Array]) -> str:
+    """A row a run."""
+    rows = [elements(value) or ["0"] for value in values]
+    text = ",\n".join(f"    {{\n{wrapped(row, ' ' * 8)},\n    }}" for row in rows)
+    return f"static const {c_type(tensor.dtype)} {symbol}[{len(rows)}][{len(rows[0])}] = {{\n{text},\n}};"
+
+
+def _buffer(symbol: str, tensor: Tensor) -> str:
+    return f"static {c_type(tensor.dtype)} {symbol}[{tensor.size or 1}];"
+
+
+def _comparisons(outputs: Sequence[Tensor], name: str) -> Iterator[str]:
+    """The functions that compare: those which the outputs need, or compilers complain."""
+    types = {_is_float(tensor) for tensor in outputs}
+    if False in types:
+        yield _EXACT.replace("NAME", name)
+    if True in types:
+        yield _CLOSE.replace("NAME", name).replace("TOLERANCE", str(TOLERANCE))
+
+
+def _is_float(tensor: Tensor) -> bool:
+    return c_type(tensor.dtype) == "float"
+
+
+def _function(project: Project, what: str, rubbish: int, run: Iterable[str], runs: int) -> Iterator[str]:
+    """A function that does all runs, each from an arena full of ``rubbish``, and returns whether one was wrong."""
+    name, plan = project.name, project.plan
+    yield f"static int {name}_test_{what}(void) {{"
+    yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
+    yield "    int bad = 0;"
+    if not plan.arena_bytes:
+        yield "    (void)base; /* the arena holds nothing */"
+    if plan.resets:
+        yield f"    memset(base, {rubbish:#x}, {name.upper()}_ARENA_BYTES);"
+        yield f"    {name}_reset(base);"
+    yield f"    for (int run = 0; run < {runs}; ++run) {{"
+    for begin, end in perishable(plan):
+        yield f"        memset(base + {begin}, {rubbish:#x}, {end - begin}); /* what a run before has left */"
+    yield from (f"        {line}" for line in run)
+    yield from ("    }", "    return bad;", "}", "")
+
+
+def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
+    name, graph = project.name, project.plan.graph
+    inputs = [f"{name}_test_input_{i}[run]" if i in fed else "NULL" for i in range(len(graph.inputs))]
+    outputs = [f"{name}_test_got_{i}" for i in range(len(graph.outputs))]
+    yield f"const void *const inputs[] = {{{', '.join(inputs or ['NULL'])}}};"
+    yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
+    yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
+    yield f"bad |= {name}_run(base, inputs, outputs) != 0;"
+    for i in range(len(graph.outputs)):
+        yield _compare(project, i, f"{name}_test_got_{i}", "")
+
+
+def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
+    name, up = project.name, project.name.upper()
+    for i in fed:
+        yield f"memcpy(base + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
+    yield f"bad |= {name}_run_static(NULL, NULL) != 0;"
+    for i, tensor in enumerate(project.plan.graph.outputs):
+        if tensor.data is None:
+            yield _compare(project, i, f"base + {up}_OUTPUT_{i}_OFFSET", " in place")
+
+
+def _compare(project: Project, i: int, got: str, where: str) -> str:
+    name, want, size = project.name, f"{project.name}_test_want_{i}", f"{project.name.upper()}_OUTPUT_{i}_BYTES"
+    if _is_float(project.plan.graph.outputs[i]):
+        check, sizes = f"{name}_test_far", size
+    else:
+        check, sizes = f"{name}_test_differs", f"{size}, sizeof **{want}"
+    return f'bad |= {check}("output {i}{where}", run, {got}, {want}[run],\n                {sizes});'
+
+
+def _main(project: Project) -> Iterator[str]:
+    name = project.name
+    yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
+    yield f"    int bad = {name}_run(NULL, NULL, NULL) != 1;"
+    yield f"    bad |= {name}_run(base + 1, NULL, NULL) != 2;"
+    yield f"    bad |= {name}_test_buffers();"
+    yield f"    bad |= {name}_test_in_place();"
+    yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'
+    yield "    return bad != 0;"

@@ -1,0 +1,152 @@
+"""What int8 costs in accuracy on real data, by our converter and by its peers.
+
+``make accuracy``, or ``python -m twinfer.bench.lab.accuracy [SET ...] [--json FILE]``. Cross-validation: every sample
+is judged once, by a network that was not trained on it, and whose ranges were calibrated on training samples alone. The
+networks are kept (kept.py). Exit status 1 if a limit is missed, 2 if something fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean, median
+
+import numpy as np
+from rich.console import Console
+
+from twinfer.bench.lab.accuracy_report import document, tables, verdicts
+from twinfer.bench.lab.datasets import DATASETS, Dataset
+from twinfer.bench.lab.kept import SEED, network
+from twinfer.bench.lab.networks import NETWORKS
+from twinfer.bench.lab.quantisers import BASELINE, ENGINES, Engine
+from twinfer.bench.measure.compare import Row
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.op import Array
+from twinfer.runtime.read.files import write_text
+
+#: Training samples that ranges are calibrated on.
+CALIBRATION = 200
+
+
+@dataclass
+class Tally:
+    """What one engine made of one network, summed over the folds. ``changed``: answers that are not the float
+    network's; ``signal`` and ``noise``: sums of squares of its logits and of the difference to them; ``folds``: the
+    accuracy in each, in percent."""
+
+    samples: int = 0
+    correct: int = 0
+    changed: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
+    folds: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+    def add(self, logits: Array, wanted: Array, labels: Array) -> None:
+        """Logits [n, classes] of the engine and of the float network, and the true classes [n]."""
+        answers = logits.argmax(1)
+        correct = int((answers == labels).sum())
+        self.samples += len(labels)
+        self.correct += correct
+        self.folds.append(100 * correct / len(labels))
+        self.changed += int((answers != wanted.argmax(1)).sum())
+        self.signal += float(np.square(wanted, dtype=np.float64).sum())
+        self.noise += float(np.square(logits - wanted, dtype=np.float64).sum())
+
+    def row(self, baseline: Tally) -> Row:
+        """Accuracy and loss in points (percent of the samples), logits' signal to noise in dB; seconds are the median
+        fold's, bytes the folds' mean."""
+        return {
+            "samples": self.samples,
+            "correct": self.correct,
+            "accuracy": 100 * self.correct / self.samples,
+            "folds": self.folds,
+            "loss_points": 100 * (baseline.correct - self.correct) / self.samples,
+            "changed": self.changed,
+            "snr_db": 10 * float(np.log10(self.signal / self.noise)) if self.noise else None,
+            "convert_s": median(self.seconds),
+            "bytes": round(mean(self.sizes)),
+        }
+
+
+def measure(data: Dataset, model: str, engines: Mapping[str, Engine]) -> dict[str, Tally]:
+    """Convert the network of every fold by every engine, and run it on what was held out.
+
+    ``engines`` holds BASELINE. TwinferError if one of them fails.
+    """
+    tallies = {name: Tally() for name in engines}
+    rng = np.random.default_rng(SEED)
+    for fold, (train, held) in enumerate(data.folds(SEED)):
+        source = network(data, model, fold)
+        samples = data.x[rng.choice(train, CALIBRATION, replace=False)]
+        wanted = engines[BASELINE].run(source, data.x[held])
+        for name, engine in engines.items():
+            content, seconds = engine.timed(source, samples)
+            tallies[name].add(engine.run(content, data.x[held]), wanted, data.y[held])
+            tallies[name].seconds.append(seconds)
+            tallies[name].sizes.append(len(content))
+    return tallies
+
+
+def rows(sets: Sequence[str], engines: Mapping[str, Engine]) -> Iterator[Row]:
+    """A row a set, model and engine."""
+    for name in sets:
+        data = DATASETS[name]()
+        for model in NETWORKS[name]:
+            tallies = measure(data, model, engines)
+            for engine, tally in tallies.items():
+                yield {"set": name, "model": model, "engine": engine, **tally.row(tallies[BASELINE])}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    engines = {name: engine for name, engine in ENGINES.items() if engine.installed}
+    progress = Console(stderr=True, markup=False)
+    missing = [name for name in ENGINES if name not in engines]
+    for name in missing:
+        progress.print(
+            f"{name} is left out, it is not installed: pip install 'twinfer[accuracy]'", style="yellow", soft_wrap=True
+        )
+    if BASELINE in missing:
+        return 2
+    try:
+        with progress.status("converting and running the networks"):
+            found = list(rows(arguments.sets or list(DATASETS), engines))
+        _show(found, arguments.json)
+    except TwinferError as error:
+        progress.print(f"accuracy: {error}", style="red", soft_wrap=True)
+        return 2
+    return int(not all(v.good for v in verdicts(found)))
+
+
+def _show(found: Sequence[Row], path: Path | None) -> None:
+    console = Console()
+    for each in tables(found):
+        console.print(each)
+    if path is not None:
+        write_text(path, json.dumps(document(found), indent=2) + "\n")
+
+
+def _known(name: str) -> str:
+    if name not in DATASETS:
+        raise argparse.ArgumentTypeError(f"there is no set {name!r}; there are: {', '.join(DATASETS)}")
+    return name
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = "What int8 costs in accuracy on real data, by our converter and by its peers."
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.lab.accuracy", description=about)
+    known = f"of {', '.join(DATASETS)}; all of them by default"
+    parser.add_argument("sets", nargs="*", type=_known, metavar="SET", help=known)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows and the limits to this file, too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

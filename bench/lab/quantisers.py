@@ -1,0 +1,186 @@
+"""Float ONNX file -> int8 file, by twinfer and by its peers, and the runtime that each of them is made for.
+
+ONNX Runtime is given its QDQ form with int8 activations and per-channel weights; ai-edge-quantizer, which reads
+.tflite, our float export and its own static recipe. All get the same calibration samples.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from twinfer.bench.peers.engines import open_peer, silenced
+from twinfer.converter.convert import conversion, convert
+from twinfer.converter.quantize.methods import METHODS
+from twinfer.converter.quantize.quantize import quantize
+from twinfer.converter.quantize.recipe import Choice, Recipe
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.read.tflite import read
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.write.tflite import write
+
+#: Mean squared errors that differ by less count as equal: half a decibel.
+CLOSE = 10**0.05
+
+#: The one input of the networks.
+INPUT = "x"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """``make(onnx, samples)`` gives the file, ``run(file, x [n, …])`` its logits [n, classes]; ``needs``: module and
+    project of what must be installed. ``prepare`` is done before the clock starts: file that ``make`` begins with."""
+
+    make: Callable[[bytes, Array], bytes]
+    run: Callable[[bytes, Array], Array]
+    needs: tuple[str, str] | None = None
+    prepare: Callable[[bytes], bytes] = bytes
+
+    @property
+    def installed(self) -> bool:
+        return self.needs is None or importlib.util.find_spec(self.needs[0]) is not None
+
+    @property
+    def version(self) -> str:
+        """Of the peer's package; empty for twinfer."""
+        return importlib.metadata.version(self.needs[1]) if self.needs and self.installed else ""
+
+    def timed(self, model: bytes, samples: Array) -> tuple[bytes, float]:
+        """The file and the seconds that making it took."""
+        source = self.prepare(model)
+        start = time.perf_counter()
+        content = self.make(source, samples)
+        return content, time.perf_counter() - start
+
+
+def _ours_float(model: bytes, samples: Array | None = None) -> bytes:
+    return write(convert(onnx.load_model_from_string(model)))
+
+
+def _ours(model: bytes, samples: Array) -> bytes:
+    """As users get it: ranges by min-max."""
+    return write(convert(onnx.load_model_from_string(model), quantize="int8", calibration={INPUT: samples}))
+
+
+def _ours_best(model: bytes, samples: Array) -> bytes:
+    """The method whose logits on the calibration samples are nearest to the float network's: no label is looked at. Of
+    methods that these samples do not tell apart the simplest."""
+    seen = conversion(onnx.load_model_from_string(model), quantize="int8", calibration={INPUT: samples})
+    wanted = run_twinfer(write(seen.source), samples)
+    files = [write(quantize(seen.source, seen.seen, Recipe(default=Choice("int8", None, name)))) for name in METHODS]
+    errors = [float(np.square(run_twinfer(file, samples) - wanted).mean()) for file in files]
+    return next(file for file, error in zip(files, errors, strict=True) if error <= CLOSE * min(errors))
+
+
+def _ort(model: bytes, samples: Array) -> bytes:
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.calibrate import CalibrationDataReader
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._rows: Iterator[Array] = iter(samples)
+
+        def get_next(self) -> dict[str, Array] | None:
+            row = next(self._rows, None)
+            return None if row is None else {INPUT: row[None]}
+
+    with tempfile.TemporaryDirectory(prefix="twinfer-") as folder:
+        ready, made = Path(folder) / "ready.onnx", Path(folder) / "int8.onnx"
+        quant_pre_process(onnx.load_model_from_string(model), ready, skip_symbolic_shape=True)
+        kinds = {"activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8}
+        quantize_static(ready, made, Reader(), quant_format=QuantFormat.QDQ, per_channel=True, **kinds)
+        return made.read_bytes()
+
+
+def _ai_edge(model: bytes, samples: Array) -> bytes:
+    """``model``: a float .tflite file."""
+    from ai_edge_quantizer import quantizer, recipe
+
+    (signature,) = read(model).signatures
+    rows = {signature.key: [{INPUT: row[None]} for row in samples]}
+    with silenced(), warnings.catch_warnings(action="ignore"):
+        maker = quantizer.Quantizer(model, recipe.static_wi8_ai8())
+        seen = maker.calibrate(rows, num_threads=1)
+        return bytes(maker.quantize(seen, enable_progress_bar=False, enable_progress_report=False).quantized_model)
+
+
+def run_onnx(model: bytes, x: Array) -> Array:
+    """In ONNX Runtime on one thread."""
+    import onnxruntime
+
+    options: Any = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return np.concatenate([np.asarray(session.run(None, {INPUT: row[None]})[0]) for row in x])
+
+
+def run_twinfer(model: bytes, x: Array) -> Array:
+    """In the interpreter; int8 inputs are quantised, int8 outputs dequantised."""
+    session = Session(make_plan(read(model)))
+    (source,), (output,) = session.plan.graph.inputs, session.plan.graph.outputs
+    found = []
+    for value in to_type(x, source):
+        session.view(source)[...] = value
+        session.run()
+        found.append(session.view(output).copy())
+    return from_type(np.concatenate(found), output)
+
+
+def run_litert(model: bytes, x: Array) -> Array:
+    """In LiteRT as users get it, with XNNPACK."""
+    (source,), (output,) = (graph := read(model)).inputs, graph.outputs
+    peer = open_peer("litert", model, 1)
+    return from_type(np.concatenate([peer([value[None]])[0] for value in to_type(x, source)]), output)
+
+
+def to_type(x: Array, tensor: Tensor) -> Array:
+    """Float values as the tensor holds them."""
+    if tensor.type == "FLOAT32":
+        return x
+    limits = np.iinfo(tensor.dtype)
+    steps = np.clip(np.rint(x / tensor.scale) + tensor.zero, limits.min, limits.max)
+    return np.asarray(steps, tensor.dtype)
+
+
+def from_type(x: Array, tensor: Tensor) -> Array:
+    """What the tensor's values stand for."""
+    if tensor.type == "FLOAT32":
+        return x
+    return np.asarray((x.astype(np.float32) - tensor.zero) * np.float32(tensor.scale))
+
+
+def _same(model: bytes, samples: Array) -> bytes:
+    return model
+
+
+_ONNXRUNTIME = ("onnxruntime", "onnxruntime")
+
+#: What the float accuracy is measured with, and what loss is a difference to.
+BASELINE = "onnxruntime float"
+
+#: Name -> engine, in the order of the table.
+ENGINES: Mapping[str, Engine] = {
+    BASELINE: Engine(_same, run_onnx, _ONNXRUNTIME),
+    "twinfer float": Engine(_ours_float, run_twinfer),
+    "twinfer int8": Engine(_ours, run_twinfer),
+    "twinfer int8, best": Engine(_ours_best, run_twinfer),
+    "onnxruntime int8": Engine(_ort, run_onnx, _ONNXRUNTIME),
+    "ai-edge-quantizer int8": Engine(_ai_edge, run_litert, ("ai_edge_quantizer", "ai-edge-quantizer"), _ours_float),
+}
+
+#: Ours with a limit, and the peers that it is compared with.
+OURS = ("twinfer int8", "twinfer int8, best")
+PEERS = ("onnxruntime int8", "ai-edge-quantizer int8")

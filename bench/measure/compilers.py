@@ -1,0 +1,212 @@
+"""Do compilers translate emitted C rightly? ``python -m twinfer.bench.measure.compilers [--graphs N] [--seed S] …``.
+
+Random graphs (``bench/measure/movers.py``) are emitted with their self-tests, compiled at every level by every gcc that
+is installed, and run: here, by qemu-user for other architectures, on a board of QEMU's for a Cortex-M4. The self-test
+fills the arena with rubbish before every run, so a call that a compiler has deleted shows, as gcc 11 and 12 delete some
+where functions are open to their interprocedural analyses (``TW_NOINLINE`` in ``kernels_c/core/tw.h``). A graph that
+gives wrong bits is saved as a .tflite file. A thousand graphs take a compiler some minutes, so this is not part of CI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import get_args
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from twinfer.aot.build import boards
+from twinfer.aot.build.qemu import QEMU, SILENT
+from twinfer.aot.build.targets import Card, find
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.selftest import test_source, vectors
+from twinfer.bench.measure.movers import graph
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.write.tflite import write
+
+LEVELS = ("-O1", "-O2", "-O3", "-Os")
+FLAGS = ("-std=c11", "-ffp-contract=off", "-fno-trapping-math", "-w")
+
+#: Graphs that are compiled together: one file with the kernels once.
+TOGETHER = 25
+
+#: Seconds that a program may run.
+PATIENCE = 120
+
+
+@dataclass(frozen=True, eq=False)
+class Compiler:
+    """A compiler's command, what runs its programs, the target that graphs are planned for, and files that it needs."""
+
+    command: tuple[str, ...]
+    runner: tuple[str, ...] = ()
+    target: Target = GENERIC
+    support: Mapping[str, str] = field(default_factory=dict)
+
+    def line(self, level: str, folder: Path) -> list[str]:
+        """What compiles ``program.c`` in ``folder`` to ``program``."""
+        sources = [str(folder / path) for path in ("program.c", "data.c", *self.support) if path.endswith(".c")]
+        scripts = [f"-Wl,-T,{folder / path}" for path in self.support if path.endswith(".ld")]
+        return [*self.command, *FLAGS, level, *scripts, *sources, "-o", str(folder / "program"), "-lm"]
+
+    def __str__(self) -> str:
+        return " ".join(self.command)
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+
+
+def program(seeds: Sequence[int], target: Target, mode: Mode) -> dict[str, str]:
+    """The sources of one program that runs the self-tests of all graphs and prints a line for each."""
+    files: dict[str, str] = {}
+    lines = []
+    for seed in seeds:
+        plan, name = make_plan(graph(seed), target), f"g{seed}"
+        project = emit(plan, name, mode=mode)
+        files |= project.files
+        files[f"{name}_test.c"] = test_source(project, vectors(plan, random_inputs(plan.graph, seed)))
+        parts = [f'#include "{name}{part}.c"' for part in ("", "_static", "_test")]
+        lines += [f"#define main {name}_main", *parts, "#undef main"]
+    calls = [f"    (void)g{seed}_main();" for seed in seeds]
+    # Apart, as users compile them: where a compiler sees the values, it takes other ways.
+    files["data.c"] = "".join(f'#include "g{seed}_data.c"\n' for seed in seeds)
+    files["program.c"] = "\n".join([*lines, "int main(void) {", *calls, "    return 0;", "}", ""])
+    return files
+
+
+def sound(first: int, count: int) -> list[int]:
+    """Seeds from ``first`` on of graphs that can be planned: a few need more loops than a kernel has."""
+    seeds: list[int] = []
+    for seed in range(first, first + count):
+        with suppress(UnsupportedOperatorError):
+            make_plan(graph(seed))
+            seeds.append(seed)
+    return seeds
+
+
+def wrong(compiler: Compiler, level: str, files: dict[str, str], folder: Path) -> set[str]:
+    """The graphs whose self-test does not say that it is ok; OSError or CalledProcessError if nothing can be run."""
+    for path, text in {**files, **compiler.support}.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    subprocess.run(compiler.line(level, folder), check=True, capture_output=True, text=True)
+    run = [*compiler.runner, str(folder / "program")]
+    ended = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    said = (ended.stdout + ended.stderr).splitlines()
+    names = {path.removesuffix("_test.c") for path in files if path.endswith("_test.c")}
+    return {name for name in names if f"{name}: ok" not in said}
+
+
+# -- compilers ---------------------------------------------------------------------------------------------------------
+
+_CROSS = {"aarch64-linux-gnu": "aarch64", "arm-linux-gnueabihf": "arm", "riscv64-linux-gnu": "riscv64"}
+VERSIONS = ("11", "12", "13", "14")
+
+
+def installed(root: str = "") -> Iterator[Compiler]:
+    """The gcc of every version and architecture in this system, or in the one below ``root``, entered by chroot."""
+    enter = ("chroot", root) if root else ()
+
+    def there(name: str) -> bool:
+        return Path(f"{root}/usr/bin/{name}").exists()
+
+    for version in VERSIONS:
+        if there(f"gcc-{version}"):
+            yield Compiler((*enter, f"gcc-{version}", "-march=native"), target=HOST)
+            yield Compiler((*enter, f"gcc-{version}"))
+        for triplet, runner in _CROSS.items():
+            if there(f"{triplet}-gcc-{version}"):
+                yield Compiler((*enter, f"{triplet}-gcc-{version}", "-static"), (f"qemu-{runner}",))
+    if there("arm-none-eabi-gcc"):
+        yield _for_board((*enter, "arm-none-eabi-gcc"), find("cortex-m4"))
+
+
+def _for_board(command: tuple[str, ...], card: Card) -> Compiler:
+    run = (QEMU, "-machine", card.machine, *SILENT, "-kernel")
+    return Compiler((*command, *card.flags, "-nostartfiles"), run, card.target, boards.sources(card))
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of one compiler at one level: how many graphs it was given, which gave wrong bits, and why none could run."""
+
+    compiler: Compiler
+    level: str
+    graphs: int = 0
+    wrong: frozenset[str] = frozenset()
+    failure: str = ""
+
+
+def judge(compiler: Compiler, level: str, programs: Sequence[dict[str, str]], work: Path | None) -> Score:
+    """Compile and run all programs in folders below ``work`` (None: where temporary files are)."""
+    names, failed = set[str](), set[str]()
+    for files in programs:
+        with tempfile.TemporaryDirectory(dir=work) as folder:
+            try:
+                failed |= wrong(compiler, level, files, Path(folder))
+            except (OSError, subprocess.SubprocessError) as error:
+                return Score(compiler, level, failure=str(getattr(error, "stderr", "") or error))
+        names |= {path for path in files if path.endswith("_test.c")}
+    return Score(compiler, level, len(names), frozenset(failed))
+
+
+def table(scores: Sequence[Score]) -> Table:
+    """Graphs of wrong bits by compiler and level."""
+    shown = Table("compiler", *LEVELS, "graphs", title="Graphs whose self-test fails")
+    for compiler in dict.fromkeys(score.compiler for score in scores):
+        row = {score.level: score for score in scores if score.compiler is compiler}
+        cells = [row[level].failure[-60:] or str(len(row[level].wrong)) for level in LEVELS if level in row]
+        shown.add_row(str(compiler), *cells, str(max(score.graphs for score in row.values())))
+    return shown
+
+
+def save(names: Sequence[str], folder: Path) -> None:
+    """The graphs as .tflite files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / f"{name}.tflite").write_bytes(write(graph(int(name.removeprefix("g")))))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m twinfer.bench.measure.compilers", description=__doc__)
+    parser.add_argument("--graphs", type=int, default=100, metavar="N", help="for each compiler, others for each")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first graph")
+    parser.add_argument("--mode", choices=get_args(Mode), default="compiled")
+    parser.add_argument("--root", action="append", default=[], metavar="DIR", help="another system, entered by chroot")
+    parser.add_argument("--only", default="", metavar="TEXT", help="compilers whose command holds this")
+    parser.add_argument("--flags", default="", metavar="FLAGS", help="more for every compiler: --flags=-flto")
+    parser.add_argument("--work", type=Path, default=None, metavar="DIR", help="a folder that all systems share")
+    parser.add_argument("-o", dest="output", type=Path, default=Path("build/wrong"), metavar="DIR")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """1 if a graph gave wrong bits or a compiler could not be run, else 0."""
+    options = _options(arguments)
+    asked = [c for root in ("", *options.root) for c in installed(root) if options.only in str(c)]
+    compilers = [replace(c, command=(*c.command, *options.flags.split())) for c in asked]
+    console, scores = Console(), list[Score]()
+    for i in track(range(len(compilers)), "compile and run", console=Console(stderr=True)):
+        seeds = sound(options.seed + i * options.graphs, options.graphs)
+        groups = [seeds[at : at + TOGETHER] for at in range(0, len(seeds), TOGETHER)]
+        programs = [program(group, compilers[i].target, options.mode) for group in groups]
+        scores += [judge(compilers[i], level, programs, options.work) for level in LEVELS]
+    console.print(table(scores))
+    failed = sorted(set().union(*(score.wrong for score in scores)))
+    if failed:
+        save(failed, options.output)
+    return int(bool(failed) or any(score.failure for score in scores))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""One model on one microcontroller under QEMU, in both modes: the rows of ``twinfer bench --target cortex-m4``.
+
+Compiled code is measured once for every use of flash that is asked for, interpreted once: its kernels are shared.
+
+Instructions, never cycles: QEMU executes what the core would, and knows nothing of its pipeline or its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import product
+from typing import get_args
+
+from twinfer.aot.build.firmware import COMPILER, COMPILER_PACKAGES, build, flags_for
+from twinfer.aot.build.qemu import QEMU, QEMU_PACKAGE, Job, run_jobs
+from twinfer.aot.build.sizes import sizes
+from twinfer.aot.build.stack import firmware_bound
+from twinfer.aot.build.targets import Card, find
+from twinfer.aot.build.tools import need_tool
+from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.literals import identifier
+from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
+from twinfer.bench.measure.price import priced_layers
+from twinfer.bench.models.source import Source
+from twinfer.bench.models.verify import Line, Proof, compare
+from twinfer.bench.models.zero_division import zero_divisions
+from twinfer.bench.peers.recorded import recorded
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.run.poison import POISONS, poison
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import Optimize, Target
+
+#: Interpreted first, as on the host.
+MODES: Sequence[Mode] = get_args(Mode)[::-1]
+
+#: What a row says of an engine that could run; None in that of one that could not.
+FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_bytes", "stack_bound_bytes")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes? Weights stored how?"""
+
+    layers: bool = False
+    seed: int = 0
+    optimize: Sequence[Optimize] = ("balanced",)
+    modes: Sequence[Mode] = MODES
+    storages: Sequence[tuple[str, str]] = (("file", "layer"),)
+
+
+def need_tools() -> None:
+    """ToolError if anything is missing that these figures take."""
+    need_tool(COMPILER, COMPILER_PACKAGES)
+    need_tool(QEMU, QEMU_PACKAGE)
+    if find_spec("elftools") is None:
+        raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
+
+
+def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
+    """A row for interpreted mode, one a setting for compiled code, then TFLM's recorded ones where they are known.
+
+    What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
+    """
+    targets = [card.target.optimized(setting).storing(*how) for setting in options.optimize for how in options.storages]
+    plans = [make_plan(source.graph, target) for target in targets]
+    inputs = random_inputs(plans[0].graph, options.seed)
+    want = host_outputs(plans[0].graph, inputs)
+    shared = plans[: len(options.storages)]
+    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else shared)]
+    rows = []
+    for i, (mode, plan) in enumerate(runs):
+        progress(i / len(runs))
+        project = emit(plan, identifier(source.name), mode=mode)
+        rows.append(_row(source.name, project, card, inputs, want, options))
+    return [*rows, *recorded(source, card.name)]
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """A cost for ``twinfer.search``: instructions of one inference on a board (a name, or a card's file), compiled.
+
+    ToolError for what cannot be built or run there.
+    """
+
+    board: str
+
+    def __call__(self, graph: Graph, content: bytes, target: Target) -> int:
+        card = find(self.board)
+        plan = make_plan(graph, target)
+        (result,) = run_jobs(build(emit(plan, "model"), card), [Job(random_inputs(plan.graph, 0))])
+        return result.counts[0]
+
+    def __str__(self) -> str:
+        return "instructions"
+
+
+def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
+    """What the interpreter on this computer computes."""
+    session = Session(make_plan(graph))
+    poison(session)
+    session.feed(inputs)
+    session.run()
+    return session.outputs()
+
+
+def _planned(model: str, project: Project, card: Card) -> Row:
+    """A row with what is known before anything is built."""
+    plan = project.plan
+    return {
+        "model": model,
+        "engine": project.mode,
+        "target": card.name,
+        "optimize": plan.target.optimize,
+        "weights": plan.target.coding,
+        "decode": plan.target.decoding,
+        "board": card.machine,
+        "operators": len(plan.graph.nodes),
+        "macs": plan.macs,
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "constant_bytes": plan.constant_bytes,
+        "same_bits": None,
+        "max_difference": None,
+        "agrees": None,
+        **dict.fromkeys(FIGURES),
+    }
+
+
+def _row(
+    model: str, project: Project, card: Card, inputs: Sequence[Array], want: Sequence[Array], options: Options
+) -> Row:
+    """What the JSON says of one mode; stack is from the call of ``NAME_run`` on, as painted and as the static bound."""
+    row = _planned(model, project, card)
+    try:
+        firmware = build(project, card)
+        whole, painted, *steps = results = run_jobs(firmware, _jobs(inputs, options))
+        taken = sizes(project, COMPILER, flags_for(card, project))
+        bound = firmware_bound(firmware)
+        layers = priced_layers(project, card, inputs, steps[0].counts, taken) if steps else {}
+    except ToolError as error:
+        return {**row, "error": str(error)}
+    every, wanted = [value for result in results for value in result.outputs], [*want] * len(results)
+    return {
+        **row,
+        "same_bits": same_bits(every, wanted),
+        "max_difference": max_difference(every, wanted),
+        "agrees": all(agree(*pair) for pair in zip(every, wanted, strict=True)),
+        "instructions": whole.counts[0],
+        "code_bytes": taken.code_bytes,
+        "weight_bytes": taken.weight_bytes,
+        "ram_bytes": taken.ram_bytes,
+        "stack_bytes": painted.stack_bytes,
+        "stack_bound_bytes": bound.bytes,
+        **layers,
+    }
+
+
+def _jobs(inputs: Sequence[Array], options: Options) -> list[Job]:
+    """The whole, the same on painted stack and, if layers are asked for, step by step."""
+    return [Job(inputs), Job(inputs, paint=True), *([Job(inputs, by_step=True)] if options.layers else [])]
+
+
+def agree(value: Array, want: Array) -> bool:
+    """The same bits or, of floats, within the tolerance: newlib's exp and tanh are not glibc's."""
+    difference = compare(0, want, value, TOLERANCE)
+    return difference is None or difference.within
+
+
+def verify_on(
+    source: Source,
+    cards: Sequence[Card],
+    *,
+    seed: int = 0,
+    samples: int = 1,
+    guard: bool = False,
+    optimize: Optimize = "balanced",
+    weights: str = "file",
+    decode: str = "layer",
+    progress: Progress = lambda share: None,
+) -> Proof:
+    """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
+
+    Where a model cannot be built or run, the proof has a note.
+    """
+    graph = make_plan(source.graph).graph
+    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    want = [host_outputs(graph, sample) for sample in inputs]
+    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    lines = [Line(tensor, made_by.get(tensor)) for tensor in graph.outputs]
+    runs = list(product(cards, MODES))
+    proof = Proof(source.name, graph, lines, samples, others=[engine_on(card, mode) for card, mode in runs])
+    proof.by_zero.update(zero_divisions(graph, inputs))
+    for k, (card, mode) in enumerate(runs):
+        progress(k / len(runs))
+        try:
+            plan = make_plan(graph, card.target.optimized(optimize).storing(weights, decode))
+            project = emit(plan, identifier(source.name), mode=mode, guard=guard)
+            jobs = [Job(sample) for sample in inputs for _ in POISONS]  # every job finds other rubbish
+            results = run_jobs(build(project, card), jobs, count=False)
+        except ToolError as error:
+            proof.notes[engine_on(card, mode)] = str(error)
+            continue
+        for i, result in enumerate(results):
+            sample = i // len(POISONS)
+            for line, value, wanted in zip(lines, result.outputs, want[sample], strict=True):
+                line.add(engine_on(card, mode), compare(sample, wanted, value, TOLERANCE))
+    return proof
+
+
+def engine_on(card: Card, mode: Mode) -> str:
+    """What a proof calls a mode on a core."""
+    return f"{mode} on {card.name}"

@@ -1,0 +1,158 @@
+"""What ``twinfer bench`` has found on microcontrollers, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinfer.bench.measure.coding_report import coding_tables, stored
+from twinfer.bench.measure.compare import Row
+from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings
+from twinfer.bench.measure.report import bits, engine_label, models, table, variant
+
+Cell = str | Text
+
+
+#: Characters a line needs for all figures; on shorter ones _BOUNDS, the columns of bounds, are left out.
+ROOMY, _BOUNDS = 110, (5, 8)
+
+
+def embedded_tables(rows: Sequence[Row], width: int = ROOMY) -> Iterator[RenderableType]:
+    """Of every core instructions and bytes, then the layers of the models that have them, in lines of ``width``."""
+    for target in dict.fromkeys(row["target"] for row in rows):
+        own = [row for row in rows if row["target"] == target]
+        yield _figures(target, own, width >= ROOMY)
+        yield from (Text(f"{r['model']}: {r['engine']}: {r['error']}", style="yellow") for r in own if r.get("error"))
+        for row in own:
+            if row.get("layers") and row["engine"] == "compiled":
+                yield _layers(row)
+                yield from _instances(row)
+    if rows:
+        yield from _legend(rows)
+    yield from coding_tables(rows)
+    yield from beside_tflm(standings(rows))
+
+
+def _legend(rows: Sequence[Row]) -> Iterator[Text]:
+    yield Text("MAC: multiply-accumulate; bytes of code: all read-only but weights; stack: written, and static bound.")
+    if any("recorded" in row for row in rows):
+        yield Text("TFLM: recorded (bench/data/peers_cortex_m.toml), at -O3 but where it says -Os, its smallest build;")
+        yield Text("its weights are the .tflite file, which lies in flash whole.")
+    if alike := sorted({row["model"] for row in rows if str(row.get("recorded", "")).startswith("alike")}):
+        yield Text(f"TFLM ran MLPerf Tiny's own models of the same topology in place of {', '.join(alike)}.")
+
+
+def _figures(target: str, rows: Sequence[Row], wide: bool) -> Table:
+    """A heading for every model, and below it a line an engine."""
+    sizes = ("code\nbytes", "weight\nbytes", "arena\nbytes", "lower\nbound", "other\nRAM", "stack", "its\nbound")
+    columns = _shown(("instructions", "a MAC", *sizes, "<outputs"), wide)
+    made = table(f"One inference on {target}", "<", *columns, gap=2 if wide else 1)
+    for model in models(rows):
+        made.add_row(Text(model, style="bold"))
+        own = [row for row in rows if row["model"] == model]
+        macs = own[0]["macs"]
+        for row in own:
+            made.add_row(_label(row), *_shown(_cells(row, macs), wide))
+    return made
+
+
+def _shown(columns: Sequence[Any], wide: bool) -> list[Any]:
+    """Those that there is room for."""
+    return [column for i, column in enumerate(columns) if wide or i not in _BOUNDS]
+
+
+def _label(row: Row) -> Text:
+    """The engine, and of compiled code what it is optimized for."""
+    label = engine_label(row)
+    label = label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
+    return label.append("" if row.get("weights", "file") == "file" else f", {stored(row)}")
+
+
+def _cells(row: Row, macs: int) -> list[Cell]:
+    if row["instructions"] is None:
+        return [*["-"] * 9, Text("failed", style="yellow")]
+    per_mac = f"{row['instructions'] / macs:.2f}" if macs else "-"
+    sizes = [row.get(key) for key in ("code_bytes", "weight_bytes", "arena_bytes", "lower_bound_bytes")]
+    other = row["ram_bytes"] - row["arena_bytes"]
+    numbers = [*sizes, other, row["stack_bytes"], row.get("stack_bound_bytes")]
+    outputs = Text("recorded", style="bright_black") if "recorded" in row else bits(row)
+    return [f"{row['instructions']:,}", per_mac, *map(_number, numbers), outputs]
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _layers(row: Row) -> Table:
+    """A line a step: what it costs with a body of its own and over a shared one; the choice that was made is bold."""
+    title = f"Layers of {row['model']} on {row['target']}, {row['optimize']}: instructions, and bytes of their own"
+    columns = ("MACs", "a MAC", "share", "own\nbody", "\nbytes", "shared\nbody", "\nbytes", "<choice")
+    made = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)
+    for layer in row["layers"]:
+        made.add_row(
+            str(layer["index"]),
+            layer["op"],
+            variant(layer["op"], layer["kernel"]),
+            "×".join(map(str, layer["shape"])),
+            _number(layer["macs"] or None),
+            f"{layer['instructions'] / layer['macs']:.2f}" if layer["macs"] else "-",
+            f"{100 * layer['instructions'] / max(row['instructions'], 1):.0f} %",
+            *_choices(layer),
+        )
+    return made
+
+
+def _choices(layer: Row) -> Iterator[Cell]:
+    """Instructions and bytes both ways, and which way it is."""
+    taken = [_number(layer[key]) for key in ("instructions", "code_bytes")]
+    other = [_number(layer[key]) for key in ("other_instructions", "other_code_bytes")]
+    shared = layer["shared"]
+    for cell in other if shared else taken:
+        yield Text(cell, style="bright_black" if shared else "bold")
+    for cell in taken if shared else other:
+        yield Text(cell, style="bold" if shared else "bright_black")
+    yield "shared" if shared else "own"
+
+
+def _instances(row: Row) -> Iterator[Text]:
+    """What the layers share, which is nobody's own."""
+    if row["instances"]:
+        sizes = ", ".join(f"{kernel} {_number(size)}" for kernel, size in row["instances"].items())
+        yield Text(f"Bytes of shared bodies, paid once: {sizes}.")
+
+
+def beside_tflm(found: Sequence[Standing]) -> Iterator[RenderableType]:
+    """Of every core a table of the ratios to TFLM, green within the project's limits and red beyond."""
+    for target in dict.fromkeys(standing.target for standing in found):
+        yield _beside([standing for standing in found if standing.target == target])
+    if found:
+        yield Text(
+            "Instructions against TFLM + CMSIS-NN at -O3. Code: bytes, and against TFLM's smallest build. Weights"
+        )
+        yield Text(
+            "against weights + bias + 5 B per channel; RAM against the plan's bound and TFLM's arena (limits.py)."
+        )
+
+
+def _beside(own: Sequence[Standing]) -> Table:
+    settings = settings_of(own)
+    counts = [f"instr.\n{setting}" for setting in settings]
+    codes = [f"code\n{setting}" for setting in settings]
+    made = table(f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", "/ arena")
+    for each in own:
+        cells = [*(each.instructions.get(s) for s in settings), *(each.code.get(s) for s in settings)]
+        made.add_row(each.model, *map(_verdict, [*cells, each.weights, each.ram, each.arena]))
+    means = [mean(own, setting) for setting in settings]
+    if first := next(filter(None, means), None):
+        made.add_row(Text(f"mean of {first[1]}", style="bold"), *(_verdict(m and m[0]) for m in means))
+    return made
+
+
+def _verdict(verdict: Verdict | None) -> Text:
+    if verdict is None:
+        return Text("-")
+    return Text(str(verdict), style="" if verdict.good is None else "green" if verdict.good else "bold red")

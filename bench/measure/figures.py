@@ -1,0 +1,191 @@
+"""The figures of README.md, written from the JSON files that the commands named there have made.
+
+``python -m twinfer.bench.measure.figures`` writes them into README.md anew; the JSON files lie in bench/data/figures,
+and ``make figures`` makes all of them before. tests/bench/test_figures.py holds the two against one another.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from twinfer.bench.lab.quantisers import BASELINE, OURS, PEERS
+from twinfer.bench.measure import compression_report, report
+from twinfer.bench.measure.coding_report import coded_figures
+from twinfer.bench.measure.compare import Row
+from twinfer.bench.measure.embedded_report import beside_tflm
+from twinfer.bench.measure.limits import mean, standings
+from twinfer.runtime.errors import ToolError
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "figures"
+
+#: Characters of a line of README.md.
+WIDTH = 130
+
+_NAMES = {"digits": "digits", "mnist": "MNIST 5k", "motions": "motions", "mlp": "MLP", "cnn": "CNN", "cnn1d": "1-D CNN"}
+
+#: Instruction-set levels of a PC -> what they are known by.
+_LEVELS = {"base": "no SIMD asked for", "v3": "AVX2", "v4": "AVX512-VNNI"}
+
+
+def host(document: Any) -> str:
+    """The table of times that ``twinfer bench`` prints."""
+    return _printed(next(report.tables(document["rows"])), 80)
+
+
+def machine(document: Any) -> str:
+    """What the times were measured on, in a sentence."""
+    about = document["machine"]
+    compiler = re.sub(r"\s*\([^)]*\)", "", about["compiler"])
+    peers = ", ".join(f"{report.NAMES[name]} {version}" for name, version in about["peers"].items())
+    return f"Measured on one core of: {about['cpu']}, {_LEVELS[about['isa']]}; {compiler}, {peers}."
+
+
+def beside(core: str) -> Callable[[Any], str]:
+    """The table of one core beside TFLM, as ``make bench-embedded`` prints it."""
+
+    def text(document: Any) -> str:
+        own = [standing for standing in standings(document["rows"]) if standing.target == core]
+        return _printed(next(iter(beside_tflm(own))), 120)
+
+    return text
+
+
+def others(document: Any) -> str:
+    """The cores that README.md has no table of, in a sentence."""
+    found = standings(document["rows"])
+    means = {core: mean([s for s in found if s.target == core], "speed") for core in {s.target for s in found}}
+    shares = [
+        f"{m[0]} (M{core.removeprefix('cortex-m')})"
+        for core, m in sorted(means.items(), key=lambda item: int(item[0].removeprefix("cortex-m")))
+        if m and core not in ("cortex-m4", "cortex-m55")
+    ]
+    return f"On the other cores the same four take {_listed(shares)} of CMSIS-NN's instructions."
+
+
+def accuracy(document: Any) -> str:
+    """A line a network: mean and standard deviation of the folds, in percent; bytes of our file and the peers'."""
+    heads = ["accuracy, %", "samples", "float", "ours", "onnxruntime, static", "ai-edge-quantizer"]
+    lines = [[*heads, "bytes: ours, ORT, ai-edge"]]
+    engines = (OURS[0], *PEERS)
+    for name, group in _networks(document["rows"]):
+        own = {row["engine"]: row for row in group}
+        accuracies = [report.spread(own[e]["accuracy"], own[e]["folds"]) for e in (BASELINE, *engines)]
+        sizes = ", ".join(f"{own[e]['bytes']:,}" for e in engines)
+        lines.append([name, f"{group[0]['samples']:,}", *accuracies, sizes])
+    return _markdown(lines)
+
+
+def compression(document: Any) -> str:
+    """A line a network: the least bytes at so many points below int8, and what each fold alone would have chosen."""
+    lines = [["bytes", "int8", "at int8's accuracy", "0.5 points below", "1 point", "2 points"]]
+    for name, group in _networks(document["rows"]):
+        int8 = next(row for row in group if row["setting"] == "int8")
+        found = [compression_report.least(group, loss) for loss in compression_report.LOSSES]
+        lines.append([name, f"{int8['bytes']:,}", *(f"{each.bytes:,}, {each.share} ({each.spread})" for each in found)])
+    return _markdown(lines)
+
+
+def coding(document: Any) -> str:
+    """A line a model and way to store its weights: flash, RAM, instructions, each with its ratio to plain weights'."""
+    lines = [["Cortex-M4", "flash", "", "RAM", "", "instructions", ""]]
+    for model in report.models(document["rows"]):
+        own = [row for row in document["rows"] if row["model"] == model and row["engine"] == "compiled"]
+        plain = next(row for row in own if row["weights"] == "plain")
+        lines += [[f"{model}, {row['weights']}", *coded_figures(row, plain)] for row in own]
+    return _markdown(lines)
+
+
+def search(document: Any) -> str:
+    """What was found, and in how many trials."""
+    trials = document["trials"]
+    best = trials[document["chosen"]]
+    int8 = min((t for t in trials if t["setting"]["precision"] == "int8" and "cost" in t), key=_plainness)
+    text = f"`make search`: the digits take {best['cost']:,} bytes, {best['setting']['precision']}, instead of int8's "
+    text += f"{int8['cost']:,}, {100 * best['loss']:.1f} points below float, after {len(trials)} trials."
+    return "\n".join(textwrap.wrap(text, WIDTH))
+
+
+def _plainness(trial: Any) -> int:
+    """int8 without anything else comes first."""
+    return len(json.dumps(trial["setting"]))
+
+
+#: How a figure's block in README.md begins -> the JSON file that it is made of, and how.
+FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "Time of one inference": ("host", host),
+    "Measured on ": ("host", machine),
+    "| accuracy, % |": ("accuracy", accuracy),
+    "| bytes |": ("compression", compression),
+    "| Cortex-M4 |": ("coded", coding),
+    "`make search`: ": ("search", search),
+    "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
+    "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),
+    "On the other cores ": ("embedded", others),
+}
+
+
+def document(name: str) -> Any:
+    """What a command has written."""
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def blocks() -> Iterator[tuple[str, str]]:
+    """How every figure's block begins, and what it is."""
+    for start, (name, text) in FIGURES.items():
+        yield start, text(document(name))
+
+
+def updated(readme: str) -> str:
+    """The text with every block replaced by its figures; a block ends before an empty line or the end of its code.
+
+    ToolError where a block is not there once.
+    """
+    for start, text in blocks():
+        pattern = re.compile(rf"^{re.escape(start)}.*?(?=\n\n|\n```)", re.MULTILINE | re.DOTALL)
+        if len(pattern.findall(readme)) != 1:
+            raise ToolError(f"README.md has no block, or several, that begin with {start!r}")
+        readme = pattern.sub(lambda _, text=text: text, readme)  # type: ignore[misc]
+    return readme
+
+
+def _networks(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """The name of every network, and its rows."""
+    for group in compression_report.networks(rows).values():
+        yield f"{_NAMES[group[0]['set']]}, {_NAMES[group[0]['model']]}", group
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    rule = "|---" * len(lines[0]) + "|"
+    head, *rest = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([head.replace("|  |", "| |"), rule, *rest])
+
+
+def _printed(table: RenderableType, width: int) -> str:
+    """As a terminal of that width shows it, without colours."""
+    written = io.StringIO()
+    Console(file=written, width=width, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def main() -> int:
+    path = ROOT / "README.md"
+    path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

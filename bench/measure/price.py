@@ -1,0 +1,67 @@
+"""What every layer costs on a microcontroller, and what it would if it had chosen otherwise: own body or shared one.
+
+The other choice is not estimated: the model is built with every layer sharing and with none, and both are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from twinfer.aot.build.firmware import COMPILER, build, flags_for
+from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.sizes import Sizes, sizes
+from twinfer.aot.build.targets import Card
+from twinfer.aot.print.choice import share_all, specialise
+from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.layers import kernel_counts
+from twinfer.bench.measure.compare import Row, described
+from twinfer.runtime.op import Array
+
+
+@dataclass(frozen=True)
+class Build:
+    """One form of a model: instructions of its steps, and its bytes."""
+
+    counts: Sequence[int]
+    sizes: Sizes
+
+    def price(self, i: int) -> tuple[int, int]:
+        """Instructions of step ``i``, and the bytes of code and params that are its alone."""
+        own = self.sizes.layer(i)
+        return self.counts[i], own.get("code", 0) + own.get("params", 0)
+
+
+def priced_layers(
+    project: Project, card: Card, inputs: Sequence[Array], counts: Sequence[int], taken: Sizes
+) -> dict[str, object]:
+    """What the row of a model says of its layers, and of the instances that they share: kernel -> bytes."""
+    made = Build(counts, taken)
+    layers = list(_layers(project, made))
+    if project.mode == "compiled":
+        forms = (emit(project.plan, project.name, policy=policy) for policy in (specialise, share_all))
+        every_own, every_shared = (build_steps(form, card, inputs) for form in forms)
+        for i, layer in enumerate(layers):
+            other = every_own if i in project.shared else every_shared
+            layer["shared"] = i in project.shared
+            layer["other_instructions"], layer["other_code_bytes"] = other.price(i)
+    return {"layers": layers, "instances": instances(project, taken)}
+
+
+def _layers(project: Project, made: Build) -> Iterator[Row]:
+    for i, step in enumerate(project.plan.steps):
+        instructions, code = made.price(i)
+        yield {**described(step), "instructions": instructions, "code_bytes": code}
+
+
+def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:
+    """Build a model and run it step by step. ToolError if a tool fails."""
+    (steps,) = run_jobs(build(project, card), [Job(inputs, by_step=True)])
+    return Build(steps.counts, sizes(project, COMPILER, flags_for(card, project)))
+
+
+def instances(project: Project, taken: Sizes) -> dict[str, int]:
+    """Kernel -> bytes of its shared instance."""
+    found = {symbol.name: symbol.size + symbol.padding for symbol in taken.symbols}
+    names = {kernel: f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
+    return {kernel: found[name] for kernel, name in names.items() if name in found}

@@ -1,0 +1,96 @@
+"""Measures what a body of its own costs and saves: ``python -m twinfer.bench.measure.prices MODEL...``.
+
+Writes ``aot/print/prices.toml`` anew, which ``aot/print/choice.py`` reads. Every model is built with all layers
+specialised and with all shared; both are run step by step. Run it when kernels have changed: the figures are those of
+real layers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.choice import PRICES, bodies, outputs_of, share_all, specialise, work
+from twinfer.aot.print.emit import emit
+from twinfer.aot.print.literals import identifier
+from twinfer.bench.measure.price import build_steps, instances
+from twinfer.bench.models.source import Source, load
+from twinfer.converter.convert import convert
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+
+#: Built-in models that are measured with int16 activations, too.
+WIDE = ("kws_float32", "ic_float32")
+
+CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
+
+HEAD = """\
+# Of every kernel in the models of `make bench-embedded` and two of int16: [more bytes that a specialised body takes
+# than a layer over a shared one, bytes of the shared instance, instructions that specialising saves an element of the
+# output, instructions that a unit of work takes]. Means over layers, under QEMU; `make prices` writes this file anew.
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One kernel in one model on one core: sums over its layers, and how many different bodies they have."""
+
+    kernel: str
+    bodies: int
+    body_bytes: int
+    instance: int
+    saved: int
+    outputs: int
+    instructions: int
+    work: int
+
+
+def samples(source: Source, core: str) -> Iterator[Sample]:
+    """A sample of every kernel that the model has there."""
+    card = find(core)
+    plan = make_plan(source.graph, card.target.optimized("speed"))
+    inputs, name = random_inputs(plan.graph), identifier(source.name)
+    own = build_steps(emit(plan, name, policy=specialise), card, inputs)
+    project = emit(plan, name, policy=share_all)
+    shared = build_steps(project, card, inputs)
+    found = instances(project, shared.sizes)
+    for kernel, users in bodies(plan).items():
+        steps = [i for same in users for i in same]
+        saved, more = (sum(shared.price(i)[j] - own.price(i)[j] for i in steps) for j in range(2))
+        outputs, effort = (sum(of(plan.steps[i]) for i in steps) for of in (outputs_of, work))
+        taken = sum(own.price(i)[0] for i in steps)
+        yield Sample(kernel, len(users), -more, found[kernel], saved, outputs, taken, effort)
+
+
+def wide(model: str) -> Source:
+    """The 16x8 twin of a built-in float model, its ranges from seeded inputs."""
+    graph, rng = load(model).graph, np.random.default_rng(1)
+    seen = {x.name: rng.standard_normal((8, *x.shape[1:]), np.float32) for x in graph.inputs}
+    return Source(model.replace("float32", "int16x8"), convert(graph, quantize="int16x8", calibration=seen))
+
+
+def table(found: Sequence[Sample]) -> str:
+    """The file: means over bodies, models, outputs and work."""
+    lines = [HEAD + "[kernels]"]
+    for kernel in sorted({sample.kernel for sample in found}):
+        own = [sample for sample in found if sample.kernel == kernel]
+        body = sum(s.body_bytes for s in own) / sum(s.bodies for s in own)
+        instance = sum(s.instance for s in own) / len(own)
+        saved = sum(s.saved for s in own) / max(sum(s.outputs for s in own), 1)
+        pace = sum(s.instructions for s in own) / max(sum(s.work for s in own), 1)
+        lines.append(f"{kernel} = [{body:.0f}, {instance:.0f}, {saved:.1f}, {pace:.2f}]")
+    return "\n".join(lines) + "\n"
+
+
+def main(models: Sequence[str]) -> None:
+    """Measure the models and ``WIDE``, and write the table."""
+    sources = [*map(load, models), *map(wide, WIDE)]
+    found = [sample for source in sources for core in CORES for sample in samples(source, core)]
+    PRICES.write_text(table(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

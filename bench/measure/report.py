@@ -1,0 +1,217 @@
+"""What ``twinfer bench`` has found, as tables for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinfer import kernels_c
+from twinfer.aot.build.tools import compiler_version
+from twinfer.bench.measure.compare import Row
+from twinfer.bench.measure.grid import Grid
+from twinfer.bench.peers import engines as peers
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.printable import printable
+from twinfer.runtime.run import isa
+
+#: Rises when a key of the JSON changes its meaning or goes; new ones may come.
+SCHEMA = 1
+
+#: Engine -> its name in tables.
+NAMES = {
+    "litert": "LiteRT (XNNPACK)",
+    "litert-ref": "LiteRT (reference)",
+    "tflm": "tflite-micro",
+    "tflm-cmsis": "TFLM + CMSIS-NN",
+    "tflm-cmsis-small": "TFLM + CMSIS, -Os",
+    "tflm-reference": "TFLM reference",
+}
+
+
+def document(rows: Sequence[Row]) -> dict[str, Any]:
+    """The JSON document: what ran where, and a row an engine, model and target."""
+    return {"schema": SCHEMA, "machine": machine(), "rows": list(rows)}
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on beside the code."""
+    from twinfer.aot.build.firmware import COMPILER
+    from twinfer.aot.build.host import find_compiler
+
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "isa": kernels_c.LEVELS[isa.level()],
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "compiler": _compiler(find_compiler),
+        "arm_compiler": _compiler(lambda: (COMPILER,)),
+        "peers": {name: peers.version(name) for name in ("litert", "tflm") if peers.version(name)},
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _compiler(command: Callable[[], Sequence[str]]) -> str:
+    """The first line that a compiler says of itself; empty where there is none."""
+    try:
+        return compiler_version(command()).splitlines()[0]
+    except (ToolError, IndexError):
+        return ""
+
+
+def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
+    """The times of all models, then their sizes, then the layers of those that have them."""
+    if not rows:
+        return
+    yield _times(rows)
+    yield from (Text(f"{r['model']}: {_name(r)}: {r['error']}", style="yellow") for r in rows if r.get("error"))
+    yield _sizes(rows)
+    for model in models(rows):
+        own = [row for row in rows if row["model"] == model and row.get("layers")]
+        if own:
+            yield _layers(model, own)
+            yield _dispatch(own[0])
+
+
+def models(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(row["model"] for row in rows))
+
+
+def table(title: str, *columns: str, gap: int = 2) -> Table:
+    """A table that fits narrow terminals; columns whose name begins with "<" are left-aligned and may be folded."""
+    style = {"title_justify": "left", "title_style": "bold", "header_style": "bold", "pad_edge": False}
+    made = Grid(title=printable(title), box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
+    for column in columns:
+        left = column[:1] == "<"
+        made.add_column(
+            printable(column.removeprefix("<")), justify="left" if left else "right", no_wrap=not left, overflow="fold"
+        )
+    return made
+
+
+def _times(rows: Sequence[Row]) -> Table:
+    """A heading for every model, and below it a line an engine."""
+    columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
+    made = table("Time of one inference", *columns)
+    for model in models(rows):
+        made.add_row(Text(model, style="bold"))
+        for row in (row for row in rows if row["model"] == model):
+            made.add_row(engine_label(row), *_time_cells(row))
+    return made
+
+
+def _name(row: Row) -> str:
+    name: str = row["engine"]
+    return NAMES.get(name, name)
+
+
+def engine_label(row: Row) -> Text:
+    return Text(f"  {_name(row)}", style="bold" if row["engine"] == "compiled" else "")
+
+
+def _time_cells(row: Row) -> list[str | Text]:
+    if row["min_us"] is None:
+        return ["-", "-", "-", "-", "-", Text("failed", style="yellow")]
+    rate = row["macs"] / row["min_us"] / 1e3
+    times = [number(row[key]) for key in ("min_us", "median_us", "spread_us")]
+    return [*times, f"{row['ratio']:.2f}", f"{rate:.1f}" if row["macs"] else "-", bits(row)]
+
+
+def bits(row: Row) -> Text:
+    if row["same_bits"]:
+        return Text("same bits", style="green")
+    far = row["max_difference"]
+    text = "differ" if far is None else f"differ by {far:.0f}" if far >= 1 else f"differ by {far:.1g}"
+    return Text(text, style="yellow" if row["engine"] in NAMES or row.get("agrees") else "bold red")
+
+
+def number(value: float) -> str:
+    """Four significant digits, no exponent."""
+    digits = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
+    return f"{value:,.{digits}f}"
+
+
+def spread(value: float, folds: Sequence[float]) -> str:
+    """A mean and the standard deviation of what it is the mean of, if that is more than one figure."""
+    return f"{value:.2f} ±{stdev(folds):.2f}" if len(folds) > 1 else f"{value:.2f}"
+
+
+def _sizes(rows: Sequence[Row]) -> Table:
+    columns = (
+        "<",
+        "opera-\ntors",
+        "MACs",
+        "constant\nbytes",
+        "arena\nbytes",
+        "lower\nbound",
+        "over\nbound",
+        "compiled\nin s",
+    )
+    made = table("Size", *columns)
+    for row in rows:
+        if row["engine"] != "compiled":
+            continue
+        bound = row["lower_bound_bytes"]
+        over = f"{100 * (row['arena_bytes'] / bound - 1):.1f} %" if bound else "-"
+        keys = ("operators", "macs", "constant_bytes", "arena_bytes", "lower_bound_bytes")
+        took = "cached" if row["compile_cached"] else f"{row['compile_s']:.2f}"
+        made.add_row(Text(row["model"], style="bold"), *(f"{row[key]:,}" for key in keys), over, took)
+    return made
+
+
+def _layers(model: str, rows: Sequence[Row]) -> Table:
+    """A line a step: kernel times, the step's share of the interpreted run, and Python dispatch's share of the step."""
+    times = [f"{row['engine'][:6]}.\nµs" for row in rows]
+    made = table(
+        f"Layers of {model}", "#", "<operator", "<kernel", "<output", "MACs", *times, "share", "dis-\npatch", gap=1
+    )
+    total = sum(layer["min_us"] for layer in rows[0]["layers"])
+    dispatch = rows[0]["dispatch_us"]
+    for group in zip(*(row["layers"] for row in rows), strict=True):
+        first = group[0]
+        made.add_row(
+            str(first["index"]),
+            first["op"],
+            variant(first["op"], first["kernel"]),
+            "×".join(map(str, first["shape"])),
+            f"{first['macs']:,}" if first["macs"] else "-",
+            *(number(layer["min_us"]) for layer in group),
+            f"{100 * first['min_us'] / max(total, 1e-9):.0f} %",
+            f"{100 * dispatch / max(first['min_us'] + dispatch, 1e-9):.0f} %",
+        )
+    return made
+
+
+def variant(op: str, kernel: str) -> str:
+    """What a kernel's name says beyond the operator's: wide_s8 of tw_conv2d_wide_s8."""
+    words, rest = op.lower().replace("_", ""), kernel.removeprefix("tw_")
+    for at in range(len(rest) + 1):
+        if rest[:at].replace("_", "") == words:
+            return rest[at:].lstrip("_") or rest
+    return rest
+
+
+def _dispatch(row: Row) -> Text:
+    """The line about the loop in Python, which runs only where somebody looks on (``on_call``)."""
+    steps, dispatch = len(row["layers"]), row["dispatch_us"]
+    share = 100 * steps * dispatch / max(row["min_us"] + steps * dispatch, 1e-9)
+    return Text(
+        f"Dispatch from Python, as with on_call: {dispatch:.3f} µs an operator, {share:.1f} % of a run;\n"
+        "without on_call, invoke() is one call into C."
+    )

@@ -1,0 +1,62 @@
+"""Runs of an interpreter or its compiled twin whose results no run before can have left: over rubbish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan.planner import Step
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.poison import POISONS, poison
+
+Values = dict[Tensor, Array]
+
+
+def initial_state(model: Interpreter) -> Values:
+    """The variables' first values, to which they are set."""
+    model.reset_all_variables()
+    return {tensor: model.session.view(tensor).copy() for tensor in model.plan.variables}
+
+
+def _prepare(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> None:
+    """Inputs, fresh state, and memory full of ``rubbish``, lest what a run before has left looks like a result."""
+    poison(model.session, rubbish)
+    model.reset_all_variables()
+    model.session.feed(inputs)
+
+
+def whole(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> Values:
+    """The outputs of a run in one call, as users run it."""
+    _prepare(model, inputs, rubbish)
+    model.invoke()
+    return dict(zip(model.plan.graph.outputs, model.session.outputs(), strict=True))
+
+
+def observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
+    """Every tensor as soon as a run, step by step, has made it."""
+    _prepare(model, inputs, POISONS[0])
+    session, graph = model.session, model.plan.graph
+    seen: Values = dict(zip(graph.inputs, inputs, strict=True))
+
+    def look(position: int, step: Step) -> None:
+        seen.update((tensor, session.view(tensor).copy()) for tensor in step.node.outputs)
+
+    model.on_call = look
+    model.invoke()
+    model.on_call = None
+    _fill_dropped(graph, seen)
+    return seen
+
+
+def _fill_dropped(graph: Graph, seen: Values) -> None:
+    """Tensors without a step of their own: another shape of their source, in its memory; or without elements."""
+    for node in graph.nodes:
+        for tensor in node.outputs:
+            if tensor not in seen:
+                source = node.optional(0)
+                value = None if source is None else seen.get(source, source.data)
+                empty = value is None or not tensor.size
+                seen[tensor] = np.zeros(tensor.shape, tensor.dtype) if empty else value.reshape(tensor.shape)  # type: ignore[union-attr]

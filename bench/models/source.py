@@ -1,0 +1,64 @@
+"""What a MODEL on the command line means: a .tflite file, or the name of a model that twinfer brings along."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.read.tflite import read_file
+
+#: Files that ``twinfer convert`` makes .tflite files of.
+TO_CONVERT = (".onnx", ".keras", ".pt2")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model by name, as its file has it; ``path`` is None for a built-in one."""
+
+    name: str
+    graph: Graph
+    path: Path | None = None
+
+    @cached_property
+    def content(self) -> bytes:
+        """The .tflite file: as it is on disk, or written anew."""
+        from twinfer.runtime.write.tflite import write
+
+        return self.path.read_bytes() if self.path is not None else write(self.graph)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def builtin_names() -> list[str]:
+    from twinfer.bench.models.builtin import builtin
+
+    return list(builtin())
+
+
+def load(model: str) -> Source:
+    """The model of that path or, if there is no such file, of that name.
+
+    InvalidArgumentError if it is neither, ModelError if the file is damaged.
+    """
+    path = Path(model)
+    if path.suffix.lower() in TO_CONVERT and os.path.exists(path):
+        raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")
+    if os.path.exists(path) and path.suffix.lower() != ".tflite":
+        from twinfer.converter.source import check_kind
+
+        check_kind(path)
+    if os.path.exists(path) or path.suffix or len(path.parts) > 1:
+        return Source(path.stem, read_file(path), path)
+    from twinfer.bench.models.builtin import builtin
+
+    known = builtin()
+    if model not in known:
+        raise InvalidArgumentError(f"{model!r} is neither a file nor a built-in model; those are: {', '.join(known)}")
+    return Source(model, known[model]())

@@ -1,0 +1,63 @@
+"""Integers divided by 0: the bits agree, yet no reference says what is right. LiteRT aborts, TFLM forbids it."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from twinfer.bench.models.observe import Values, observed
+from twinfer.runtime.errors import ModelWarning
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.op import Array
+from twinfer.runtime.run.interpreter import Interpreter
+
+
+def zero_divisions(graph: Graph, samples: Sequence[Sequence[Array]]) -> Counter[Tensor]:
+    """How many elements of a DIV's integer output were divided by 0, over all samples, each from fresh state.
+
+    The interpreter runs them only if the graph has such a DIV. The samples have the graph's shapes.
+    """
+    counts: Counter[Tensor] = Counter()
+    if has_integer_division(graph):
+        interpreter = Interpreter.from_graph(graph)
+        interpreter.allocate_tensors()
+        for sample in samples:
+            counts.update(divided_by_zero(graph, observed(interpreter, sample)))
+    return counts
+
+
+def has_integer_division(graph: Graph) -> bool:
+    """Whether any DIV is of integers; the others cannot divide them by 0."""
+    return any(map(_divides_integers, graph.nodes))
+
+
+def divided_by_zero(graph: Graph, values: Values) -> Mapping[Tensor, int]:
+    """How many elements of a DIV's integer output one run divided by 0; ``values`` holds every tensor of that run."""
+    return {node.output: count for node in graph.nodes if _divides_integers(node) and (count := _zeros(node, values))}
+
+
+def descriptions(counts: Mapping[Tensor, int], samples: str) -> Iterator[str]:
+    """A line for each tensor; ``samples`` names, in words, what the elements were counted on."""
+    for tensor, count in counts.items():
+        yield f"{tensor} is divided by 0 in {count} of its elements on {samples}: no engine defines that, LiteRT aborts"
+
+
+def warn_of_zero_divisions(graph: Graph, inputs: Sequence[Array], samples: str, model: str = "") -> None:
+    """A ModelWarning for every tensor that a run on ``inputs`` divides by 0; it names the model where one is given."""
+    for line in descriptions(zero_divisions(graph, [inputs]), samples):
+        warnings.warn(f"{model}: {line}" if model else line, ModelWarning, stacklevel=3)
+
+
+def _divides_integers(node: Node) -> bool:
+    return node.op == "DIV" and node.output.type != "FLOAT32"
+
+
+def _zeros(node: Node, values: Values) -> int:
+    """How many elements of the output have a divisor of 0."""
+    divisor = node.input(1)
+    array = values[divisor] if divisor.data is None else divisor.data
+    zero = 0 if divisor.quant is None else divisor.zero
+    return int((np.broadcast_to(array, node.output.shape) == zero).sum())

@@ -1,0 +1,38 @@
+"""TensorFlow Lite for Microcontrollers beside us: figures measured once, in ``data/peers_cortex_m.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from twinfer.bench.measure.compare import Row
+from twinfer.bench.models.source import Source
+
+_FILE = Path(__file__).resolve().parents[1] / "data" / "peers_cortex_m.toml"
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def recorded(source: Source, target: str) -> list[Row]:
+    """A row a peer that was measured with this model on that core; a built-in model has its namesake's, "alike"."""
+    tables = _tables()
+    named = source.path is None and tables["alike"].get(source.name)
+    model = named or tables["models"].get(source.sha256)
+    rows = []
+    for engine, cores in tables["engines"].items():
+        figures = cores.get(target, {}).get(model)
+        if figures is not None:
+            rows.append(_row(source.name, engine, target, dict(zip(tables["columns"], figures, strict=True))))
+            rows[-1]["recorded"] = f"alike: {model}" if named else model
+            rows[-1]["weights_floor_bytes"] = tables["weights_floor_bytes"].get(model)
+    return rows
+
+
+def _row(model: str, engine: str, target: str, figures: Row) -> Row:
+    """In the form of our own rows; the model's file lies in flash whole, beside the code."""
+    return {"model": model, "engine": engine, "target": target, "same_bits": None, "macs": None, **figures}

@@ -1,0 +1,111 @@
+"""Which tensors share one quantisation, and which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from twinfer.converter.quantize.affine import EMPTY, Range, activation, data_range
+from twinfer.converter.quantize.rules import Fixed, Rule
+from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
+
+#: A tensor in an integer type: mixed graphs may need both.
+Key = tuple[Tensor, str]
+
+
+class Groups:
+    """Tensors joined by the same-scale rules (union-find), each group with a fixed quantisation or a range.
+
+    ``types`` gives the activations' type of the nodes that are quantised; ``ranges`` the range of a tensor.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        types: Mapping[Node, str],
+        rules: Mapping[str, Rule],
+        ranges: Callable[[Tensor], Range],
+    ) -> None:
+        self._readers = consumers(graph)
+        self._outputs = set(graph.outputs)
+        self._ranges, self._rules, self._types = ranges, rules, types
+        self._producer = {t: node for node in types for t in node.outputs}
+        self._parent: dict[Key, Key] = {}
+        self._members: dict[Key, list[Key]] = {}
+        self._fixed: dict[Key, Fixed] = {}
+        self._quants: dict[Key, Quant] = {}
+        for node, type in types.items():
+            self._add(node, rules[node.op], type)
+
+    def quant(self, tensor: Tensor, type: str) -> Quant:
+        """The quantisation of the tensor where it is held in that type."""
+        root = self._root((tensor, type))
+        if root not in self._quants:
+            self._quants[root] = self._made(root)
+        return self._quants[root]
+
+    def _made(self, root: Key) -> Quant:
+        if root in self._fixed:
+            return Quant.per_tensor(*self._fixed[root])
+        low, high = self._raw(root)
+        needed = max(self._needed(tensor, root[1]) for tensor, _ in self._members[root])
+        return activation((low, max(high, low + needed) if high > low else EMPTY), root[1])
+
+    def _raw(self, root: Key) -> Range:
+        """The range that holds those of all members, and zero."""
+        found = [self._ranges(tensor) for tensor, _ in self._members[root]]
+        return min(0.0, *(low for low, _ in found)), max(0.0, *(high for _, high in found))
+
+    def _needed(self, tensor: Tensor, type: str) -> float:
+        """The least span that its readers take, and the kernel of its operator beside the spans of its inputs."""
+        read = max((self._rules[n.op].span for n in self._readers.get(tensor, ()) if n in self._types), default=0.0)
+        node = self._producer.get(tensor)
+        if node is None or not self._rules[node.op].least:
+            return read
+        rule = self._rules[node.op]
+        spans = [self._raw(self._root((node.input(i), type))) for i in rule.values(node)]
+        widest = max(high - low or EMPTY for low, high in spans)
+        if rule.weights is not None:
+            widest *= max(map(abs, data_range(node.input(rule.weights))))
+        return max(read, rule.least * (widest * widest if rule.squares else widest))
+
+    def _add(self, node: Node, rule: Rule, type: str) -> None:
+        fixed = rule.fixed8 if type == "INT8" else rule.fixed16
+        if fixed is not None:
+            self._fixed[self._root((node.output, type))] = fixed
+        if not rule.same:
+            return
+        values = list(dict.fromkeys(node.input(i) for i in rule.values(node)))
+        joined = self._joined(node, values, type)
+        for tensor in (*joined, *node.outputs[1:]):
+            self._join((node.output, type), (tensor, type))
+
+    def _joined(self, node: Node, values: list[Tensor], type: str) -> Iterable[Tensor]:
+        """The inputs that take the output's scale; the others are requantised on their way in.
+
+        One alone always does. Of several, those that nobody else reads do, unless their scale is fixed and is not the
+        scale of them all.
+        """
+        fixed = [self._fixed.get(self._root((t, type))) for t in values]
+        if len(values) == 1 or (fixed[0] is not None and all(f == fixed[0] for f in fixed)):
+            return values
+        return [t for t, f in zip(values, fixed, strict=True) if f is None and self._only_reader(t, node)]
+
+    def _only_reader(self, tensor: Tensor, node: Node) -> bool:
+        return tensor.data is not None or (tensor not in self._outputs and self._readers.get(tensor) == [node])
+
+    def _root(self, key: Key) -> Key:
+        if key not in self._parent:
+            self._parent[key] = key
+            self._members[key] = [key]
+        while self._parent[key] != key:
+            key = self._parent[key]
+        return key
+
+    def _join(self, a: Key, b: Key) -> None:
+        first, second = self._root(a), self._root(b)
+        if first == second:
+            return
+        self._parent[second] = first
+        self._members[first] += self._members.pop(second)
+        if second in self._fixed:
+            self._fixed[first] = self._fixed.pop(second)

@@ -1,0 +1,151 @@
+"""How a range is chosen from what calibration has seen: the methods by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
+from twinfer.converter.quantize.calibrate import Observed
+from twinfer.converter.quantize.histogram import HALF
+from twinfer.runtime.errors import InvalidArgumentError
+
+#: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" says another.
+PERCENTILE = 99.99
+
+#: Candidates for one end of the range in "mse", and thresholds in "entropy".
+CANDIDATES = 100
+
+#: The greatest share of the values that "entropy" clips, and the share of the quantised distribution that it gives to
+#: all bins alike, so that clipped values count.
+CLIPPED, SMOOTHING = 1e-3, 1e-4
+
+#: From what was observed and the integer type to the range that is to be spread over it.
+Method = Callable[[Observed, str], Range]
+
+
+def minmax(seen: Observed, type: str) -> Range:
+    """All that was seen."""
+    return seen.low, seen.high
+
+
+def moving_average(seen: Observed, type: str) -> Range:
+    """Exponential moving average of the ranges of batches. Source: Jacob et al. 2018, section 3.1."""
+    return seen.moving
+
+
+def percentile(seen: Observed, type: str, kept: float = PERCENTILE) -> Range:
+    """The range that leaves out (100 - kept) / 2 percent of the values at either end, never zero."""
+    counts = seen.histogram.counts.copy()
+    counts[HALF] += seen.histogram.zeros
+    share = np.cumsum(counts) / max(1, counts.sum())
+    tail = (100 - kept) / 200
+    first, last = int(np.searchsorted(share, tail, "right")), int(np.searchsorted(share, 1 - tail))
+    edges = seen.histogram.edges()
+    return max(seen.low, float(edges[first])), min(seen.high, float(edges[last + 1]))
+
+
+def mse(seen: Observed, type: str) -> Range:
+    """The range of least mean squared error between the values and what their integers stand for.
+
+    Coordinate descent: each end in turn shrinks over CANDIDATES shares of itself, twice. Values count as their bin's
+    middle; exact zeros have no error. Source: Banner et al. 2019, by search in place of their closed form.
+    """
+    if not seen.histogram.counts.any() or not _coarse(type):
+        return minmax(seen, type)
+    low, high = min(seen.low, 0.0), max(seen.high, 0.0)
+    shares = np.arange(1, CANDIDATES + 1)[::-1] / CANDIDATES
+    best_low, best_high = low, high
+    for _ in range(2):
+        best_low = min((low * s for s in shares), key=lambda end: _error(seen, (end, best_high), type))
+        best_high = min((high * s for s in shares), key=lambda end: _error(seen, (best_low, end), type))
+    return float(best_low), float(best_high)
+
+
+def _error(seen: Observed, limits: Range, type: str) -> float:
+    counts, values = _values(seen)
+    quant = activation(limits, type)
+    error = dequantize(quantize(values, quant, *LIMITS[type]), quant) - values
+    return float(counts @ (error * error))
+
+
+def _values(seen: Observed) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Counts of the bins that have any, and the values that stand for them: within what was seen, which matters where
+    many values are the greatest one (6 behind RELU6), which is where its bin begins."""
+    used = seen.histogram.counts.nonzero()[0]
+    return seen.histogram.counts[used], np.clip(seen.histogram.centres()[used], seen.low, seen.high)
+
+
+def entropy(seen: Observed, type: str) -> Range:
+    """The range of least Kullback-Leibler divergence between the values' distribution and its quantised one.
+
+    Clips at a magnitude, but never more than CLIPPED of the values. Exact zeros, which ReLU makes, are left out: they
+    are exact in every range. Source: Migacz, "8-bit Inference with TensorRT", 2017, with the steps of the asymmetric
+    type in place of 128 magnitudes, and over all values: there, what is clipped moves to the outermost bin of P, so
+    that a range that clips much costs little if its steps are as fine as the bins. That rewards narrow ranges wherever
+    values gather in single bins (a plane's background behind a first layer), since wide steps spread these over their
+    neighbours; the bound holds against the same.
+    """
+    if not seen.histogram.counts.any() or not _coarse(type):
+        return minmax(seen, type)
+    candidates = [limits for limits in _clipped(seen) if _outside(seen, limits) <= CLIPPED]
+    return min(candidates, key=lambda limits: _divergence(seen, limits, type))
+
+
+def _clipped(seen: Observed) -> Iterator[Range]:
+    """The whole range, then narrower ones down to a sixteenth."""
+    low, high = min(seen.low, 0.0), max(seen.high, 0.0)
+    peak = max(-low, high)
+    for share in np.linspace(1, 1 / 16, CANDIDATES):
+        yield max(low, -peak * share), min(high, peak * share)
+
+
+def _outside(seen: Observed, limits: Range) -> float:
+    """The share of the values that the range clips."""
+    counts, values = _values(seen)
+    return float(counts[(values < limits[0]) | (values > limits[1])].sum() / counts.sum())
+
+
+def _divergence(seen: Observed, limits: Range, type: str) -> float:
+    """KL(P || Q): P the distribution over all bins, Q what the quantised values tell of it.
+
+    Every step is spread evenly over the bins in the range that fall into it, the outermost steps with what they took up
+    by clipping; bins beyond have nothing in Q but SMOOTHING, which Q holds everywhere.
+    """
+    counts, values = _values(seen)
+    steps = quantize(values, activation(limits, type), *LIMITS[type]) - LIMITS[type][0]
+    inside = (values >= limits[0]) & (values <= limits[1])
+    sums, bins = np.bincount(steps, counts), np.bincount(steps, inside)
+    q = np.where(inside, (sums / np.maximum(bins, 1))[steps], 0.0)
+    p, q = counts / counts.sum(), (1 - SMOOTHING) * q / q.sum() + SMOOTHING / q.size
+    return float(p @ np.log(p / q))
+
+
+def _coarse(type: str) -> bool:
+    """Whether the type has fewer steps than the histogram bins: only then is there something to weigh."""
+    least, most = LIMITS[type]
+    return most - least < 2 * HALF
+
+
+METHODS: Mapping[str, Method] = {
+    "minmax": minmax,
+    "moving-average": moving_average,
+    "percentile": percentile,
+    "mse": mse,
+    "entropy": entropy,
+}
+
+
+def method(name: str) -> Method:
+    """The method of that name, or "percentile-P" for one that keeps P percent; InvalidArgumentError for no other."""
+    if name in METHODS:
+        return METHODS[name]
+    kind, _, kept = name.partition("-")
+    if kind != "percentile" or not re.fullmatch(r"\d+(\.\d+)?", kept) or not 50 < float(kept) <= 100:
+        known = f"{', '.join(METHODS)}, and percentile-P that keeps P percent, 50 < P <= 100"
+        raise InvalidArgumentError(f"{name!r} is no method of calibration; there are: {known}")
+    return partial(percentile, kept=float(kept))

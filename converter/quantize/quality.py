@@ -1,0 +1,86 @@
+"""How good a quantised graph is, in one number and the layers that cost most, and whether to warn of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from twinfer.converter.quantize.affine import real
+from twinfer.converter.quantize.samples import Samples, samples_of
+from twinfer.converter.quantize.sensitivity import sensitivity
+from twinfer.converter.report import Sensitivity, Sums, feed, in_words
+from twinfer.runtime.errors import ModelWarning
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.run.session import Session
+
+#: Outputs with a lower signal-to-noise ratio are worth a warning: an error of a tenth of the signal.
+LEAST_DB = 20.0
+
+#: Samples of an iterator that are kept for judging, layers times samples run for finding the worst, and those named.
+KEPT, RUNS, NAMED = 16, 200, 3
+
+
+@dataclass(frozen=True)
+class Quality:
+    """``snr_db`` of all float outputs beside those of the float graph; ``worst``: the layers that cost most if they
+    alone are quantised, the costliest first (none if no layer is)."""
+
+    snr_db: float
+    worst: tuple[Sensitivity, ...]
+
+    def __str__(self) -> str:
+        worst = f"; worst layer: {_named(self.worst[0])}" if self.worst else ""
+        return f"outputs at {in_words(self.snr_db)} to the float model's on the calibration data{worst}"
+
+
+def _named(layer: Sensitivity) -> str:
+    return f"{layer.name!r} {layer.operator} ({in_words(layer.snr_db)} alone)"
+
+
+def quality(graph: Graph, quantized: Graph, samples: Samples) -> Quality | None:
+    """What quantising did to the outputs over the samples; None for a graph without float outputs."""
+    outputs = [i for i, t in enumerate(graph.outputs) if t.type == "FLOAT32" and t.data is None]
+    if not outputs:
+        return None
+    sums, sessions = Sums(), [Session(make_plan(g)) for g in (graph, quantized)]
+    for sample in samples_of(graph, samples):
+        for session in sessions:
+            feed(session, sample)
+        for i in outputs:
+            wanted, got = ((s.plan.graph.outputs[i], s.view(s.plan.graph.outputs[i])) for s in sessions)
+            sums.add(wanted[1], real(got[1], got[0]))
+    return Quality(sums.snr_db, sensitivity(graph, quantized, samples, runs=RUNS)[:NAMED])
+
+
+def warn_if_poor(found: Quality, mode: str) -> None:
+    """A ModelWarning for outputs below ``LEAST_DB``, with what may be done."""
+    if found.snr_db >= LEAST_DB:
+        return
+    others = "int8 or int16x8" if mode == "int4" else "int16x8"
+    advice = f"quantise to {others}, or by a recipe raise these layers to it or keep them float"
+    if mode == "int16x8":
+        advice = "keep these layers float by a recipe"
+    layers = ", ".join(map(_named, found.worst)) or "the layers that --report shows"
+    warnings.warn(
+        f"the {mode} model's outputs are at {in_words(found.snr_db)} to the float model's, below {LEAST_DB:.0f} dB: "
+        f"{advice}: {layers}",
+        ModelWarning,
+        stacklevel=5,
+    )
+
+
+def kept(samples: Samples, keep: list[Any]) -> Samples:
+    """The samples; of an iterator, which can be read once, the first ones are put into ``keep`` on the way."""
+    if not isinstance(samples, Iterator):
+        return samples
+    keep += islice(samples, KEPT)
+    return _both(tuple(keep), samples)
+
+
+def _both(first: tuple[Any, ...], rest: Iterator[Any]) -> Iterator[Any]:
+    yield from first
+    yield from rest

@@ -1,0 +1,237 @@
+"""Post-training quantisation: a float graph and what calibration saw of it -> a graph of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.passes._rewrite import rebuilt
+from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
+from twinfer.converter.quantize.affine import quantize as to_integers
+from twinfer.converter.quantize.calibrate import Calibration
+from twinfer.converter.quantize.forms import precision_of
+from twinfer.converter.quantize.grams import Gram
+from twinfer.converter.quantize.groups import Groups
+from twinfer.converter.quantize.methods import method
+from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
+from twinfer.converter.quantize.rounding import adaptive
+from twinfer.converter.quantize.rules import RULES, Rule
+from twinfer.converter.quantize.states import STATEFUL
+from twinfer.converter.quantize.weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
+from twinfer.converter.versions import with_versions
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor, check
+from twinfer.runtime.read import schema
+
+#: How int8 and int16 tensors are called that stand beside the tensor of the float graph.
+SUFFIX = {"INT8": "_int8", "INT16": "_int16", "FLOAT32": "_float"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``quantize`` may be told beside the recipe.
+
+    ``inference_type``: type of the graph's float inputs and outputs, "FLOAT32" to keep them, with QUANTIZE and
+    DEQUANTIZE at the borders; None is the type of the default precision. ``bias_correction``: biases take up what the
+    rounding of the weights adds on average. ``grams`` (``rounding.grams`` of this graph): these nodes' weights are
+    rounded so that the layer's outputs change least, not each to the nearest.
+    """
+
+    inference_type: str | None = None
+    bias_correction: bool = False
+    grams: Mapping[Node, Gram] = field(default_factory=dict)
+
+    def border(self, recipe: Recipe) -> str:
+        if self.inference_type not in (None, "FLOAT32", "INT8", "INT16"):
+            raise InvalidArgumentError(f"{self.inference_type!r} is no inference type: FLOAT32, INT8 or INT16")
+        return self.inference_type or recipe.default.type
+
+
+PLAIN = Options()
+
+
+def quantize(
+    graph: Graph,
+    seen: Calibration,
+    recipe: Recipe = DEFAULT,
+    options: Options = PLAIN,
+) -> Graph:
+    """The quantised twin of a float graph.
+
+    ``seen`` is what ``calibrate`` says of this very graph. Nodes that ``quant_rules`` has no row for, that the recipe
+    keeps, or whose int8 form has no kernel, stay float between DEQUANTIZE and QUANTIZE. A tensor keeps its name in the
+    type that it is made in; its other forms get a suffix. InvalidArgumentError where ``seen`` lacks a tensor.
+    """
+    writer = _Writer(graph, seen, recipe, options)
+    for tensor in graph.inputs:
+        writer.input(tensor)
+    for node in graph.nodes:
+        writer.node(node)
+    made = with_versions(writer.graph())
+    check(made)
+    return made
+
+
+@dataclass
+class _Writer:
+    """The quantised graph while it is written. ``made``: the forms of a tensor, by type and quantisation."""
+
+    source: Graph
+    seen: Calibration
+    recipe: Recipe
+    options: Options
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+    home: dict[Tensor, Tensor] = field(default_factory=dict)
+    made: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.border = self.options.border(self.recipe)
+        self.choices = {node: precision_of(node, self.recipe.of_node(node), self.seen) for node in self.source.nodes}
+        types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
+        self._producer = {t: node for node in self.source.nodes for t in node.outputs}
+        self.groups = Groups(self.source, types, RULES, self._range)
+
+    def _range(self, tensor: Tensor) -> Range:
+        """The range of a float tensor by the method that was chosen for it."""
+        if tensor.data is not None:
+            return data_range(tensor)
+        whole, node = self._observed(tensor), self._producer.get(tensor)
+        choice = self.recipe.of_node(node) if node else self.recipe.of_input(tensor)
+        type = choice.type if choice.precision != "float" else "INT8"
+        seen, key = self.seen[tensor], (choice.method, type)
+        if key not in seen.ranges:
+            seen.ranges[key] = method(choice.method)(seen, type) if seen.count else whole
+        return seen.ranges[key]
+
+    def _observed(self, tensor: Tensor) -> Range:
+        """All that calibration has seen of a tensor."""
+        if tensor not in self.seen:
+            raise InvalidArgumentError(f"calibration has not seen {tensor}: calibrate the graph that is quantised")
+        seen = self.seen[tensor]
+        return (seen.low, seen.high) if seen.count else (0.0, 0.0)
+
+    # -- tensors -------------------------------------------------------------------------------------------------------
+
+    def input(self, tensor: Tensor) -> None:
+        """A graph input, in the type of the border."""
+        if tensor.type == "FLOAT32" and self.border != "FLOAT32":
+            self._settle(tensor, replace(tensor, type=self.border, quant=self.groups.quant(tensor, self.border)))
+        self.inputs.append(self.home.get(tensor, tensor))
+
+    def _settle(self, tensor: Tensor, home: Tensor) -> Tensor:
+        """Note the form in which the tensor comes into being."""
+        self.home[tensor] = home
+        self.made[_key(tensor, home.type, home.quant)] = home
+        return home
+
+    def form(self, tensor: Tensor, type: str, quant: Quant | None = None) -> Tensor:
+        """The tensor in that type and quantisation, converted by a QUANTIZE or DEQUANTIZE if it is not there yet."""
+        key = _key(tensor, type, quant)
+        home = self.home.get(tensor, tensor)
+        if key not in self.made and (home.type, home.quant) == (type, quant):
+            self.made[key] = home
+        if key not in self.made:
+            name = f"{tensor.name}{SUFFIX[type]}"
+            made = replace(tensor, name=name, type=type, quant=quant, data=None, extra=MappingProxyType({}))
+            self.made[key] = self._constant(tensor, made) if tensor.data is not None else self._convert(home, made)
+        return self.made[key]
+
+    def _constant(self, tensor: Tensor, made: Tensor) -> Tensor:
+        quant = made.quant or Quant.per_tensor(1.0)
+        data = to_integers(np.asarray(tensor.data), quant, *LIMITS[made.type]).astype(made.dtype)
+        data.flags.writeable = False
+        return replace(made, data=data)
+
+    def _convert(self, home: Tensor, made: Tensor) -> Tensor:
+        op = "DEQUANTIZE" if made.type == "FLOAT32" else "QUANTIZE"
+        self._append(Node(op, (home,), (made,), schema.default_options(op)))
+        return made
+
+    def _append(self, node: Node) -> None:
+        self.nodes.append(replace(node, index=len(self.nodes)))
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def node(self, node: Node) -> None:
+        """The node as it was chosen to be."""
+        choice = self.choices[node]
+        if choice.precision == "float":
+            self._append(replace(node, inputs=tuple(None if t is None else self._as_it_was(t) for t in node.inputs)))
+            return
+        rule, type = RULES[node.op], choice.type
+        inputs: list[Tensor | None] = [None if t is None else self._as_it_was(t, type) for t in node.inputs]
+        for i in rule.values(node):
+            quant = self.groups.quant(node.output if rule.same else node.input(i), type)
+            inputs[i] = self.form(node.input(i), type, quant)
+        if rule.weights is not None:
+            self._parameters(node, rule, choice, inputs)
+        outputs = node.outputs if rule.integer else tuple(self._output(t, type) for t in node.outputs)
+        made = replace(node, inputs=tuple(inputs), outputs=outputs)
+        if node.op in STATEFUL:
+            made = STATEFUL[node.op](made, self._observed)
+        options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
+        self._append(replace(made, options=options))
+
+    def _as_it_was(self, tensor: Tensor, type: str = "FLOAT32") -> Tensor:
+        """An input in the type that it has in the float graph."""
+        return self.form(tensor, "FLOAT32") if tensor in self.home and type == "FLOAT32" else tensor
+
+    def _output(self, tensor: Tensor, type: str) -> Tensor:
+        """The tensor in the quantisation of its group. SVDF makes its own, from which others are converted: integer
+        kernels have no activation, RELU is that the least value stands for 0."""
+        alone = self._producer[tensor].op == "SVDF"
+        quant = activation(self._range(tensor), type) if alone else self.groups.quant(tensor, type)
+        return self._settle(tensor, replace(tensor, type=type, quant=quant))
+
+    def _parameters(self, node: Node, rule: Rule, choice: Choice, inputs: list[Tensor | None]) -> None:
+        """Put weights and bias into ``inputs``."""
+        bits = 4 if choice.precision == "int4" else 8
+        per_channel = rule.int4_axis or bits == 8 if choice.granularity is None else choice.granularity == "channel"
+        layer = Layer(node, rule, bits, per_channel)
+        position = next(rule.values(node))
+        source = inputs[position]
+        in_scale = source.scale if source is not None else 1.0
+        quant = weight_quant(layer, in_scale)
+        gram = self.options.grams.get(node)
+        q = integers(layer, quant) if gram is None else adaptive(layer, quant, gram)
+        bias = layer.biases()
+        if self.options.bias_correction:
+            bias = bias + correction(layer, quant, q, self.seen[node.input(position)])
+        inputs[rule.weights or 0] = weight_tensor(layer, quant, q)
+        if rule.bias is not None:  # LiteRT refuses some convolutions without one, TFLM crashes on others
+            inputs += [None] * (rule.bias + 1 - len(inputs))
+            inputs[rule.bias] = bias_tensor(layer, bias, in_scale, quant, choice.type == "INT16")
+
+    # -- the whole -----------------------------------------------------------------------------------------------------
+
+    def graph(self) -> Graph:
+        """The finished graph."""
+        ends = {t: self._end(t) for t in dict.fromkeys((*self.source.outputs, *self._named()))}
+        signatures = tuple(self._signature(s, ends) if s.subgraph == 0 else s for s in self.source.signatures)
+        outputs = tuple(ends[t] for t in self.source.outputs)
+        bare = replace(self.source, tensors=(), inputs=tuple(self.inputs), outputs=outputs, signatures=signatures)
+        return rebuilt(bare, self.nodes)
+
+    def _named(self) -> list[Tensor]:
+        return [t for s in self.source.signatures if s.subgraph == 0 for t in s.outputs.values()]
+
+    def _end(self, tensor: Tensor) -> Tensor:
+        """A graph output in the type of the border."""
+        if tensor.type != "FLOAT32" or tensor.data is not None:
+            return tensor
+        return self.form(
+            tensor, self.border, None if self.border == "FLOAT32" else self.groups.quant(tensor, self.border)
+        )
+
+    def _signature(self, signature: Signature, ends: Mapping[Tensor, Tensor]) -> Signature:
+        inputs = {name: self.home.get(t, t) for name, t in signature.inputs.items()}
+        return replace(signature, inputs=inputs, outputs={name: ends[t] for name, t in signature.outputs.items()})
+
+
+def _key(tensor: Tensor, type: str, quant: Quant | None) -> tuple[Any, ...]:
+    return (tensor, type) if quant is None else (tensor, type, quant.scale.tobytes(), quant.zero_point.tobytes())

@@ -1,0 +1,106 @@
+"""Adaptive rounding of weights: what rounding one weight does to a layer's output is made good by the next ones.
+
+The weights of an output channel are rounded in order; the error of each is spread over those that follow so that the
+output over the calibration samples changes least. Source: Frantar et al. 2023, "GPTQ" (section 3.3), which solves the
+layer-wise reconstruction that AdaRound (Nagel et al. 2020) poses without gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.quantize.calibrate import finite, run
+from twinfer.converter.quantize.forms import precision_of
+from twinfer.converter.quantize.grams import MOST_INPUTS, Gram, inputs_of, windows
+from twinfer.converter.quantize.recipe import DEFAULT
+from twinfer.converter.quantize.samples import Samples, need_to_last, samples_of
+from twinfer.converter.quantize.weights import MOST, Layer, integers
+from twinfer.runtime.graph import Graph, Node, Quant
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.run.session import Session
+
+#: Weights of a layer, [groups, outputs, inputs].
+Rows = NDArray[np.float64]
+
+
+def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
+    """Sums of x xT over all windows x that CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED see in the float graph.
+
+    Errors as those of ``calibrate``; InvalidArgumentError for an iterator, which calibration has used up.
+    """
+    need_to_last(samples)
+    session = Session(make_plan(graph, preserve_all=True))
+    layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
+    sums: dict[Node, NDArray[np.float64]] = {}
+    for i, sample in enumerate(samples_of(graph, samples)):
+        run(session, sample)
+        for node in layers:
+            seen = finite(session.view(node.input(0)), node.input(0), i)
+            x = windows(node, np.asarray(seen, np.float64))
+            sums[node] = sums.get(node, 0.0) + x.transpose(0, 2, 1) @ x
+    return {node: Gram(matrices) for node, matrices in sums.items()}
+
+
+def _inputs(node: Node) -> float:
+    """Weights of one output; infinite for a node that is not quantised."""
+    return np.inf if precision_of(node, DEFAULT.default).precision == "float" else inputs_of(node)
+
+
+def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
+    """The weights as integers, in their shape; a weight of 0, as pruning leaves them, stays 0."""
+    view, back = _VIEWS[layer.node.op]
+    scales = np.broadcast_to(quant.scale.astype(np.float64), (layer.channels,)).reshape(len(gram.sums), -1)
+    rows = view(layer.values()).reshape(*scales.shape, -1)
+    most = MOST[layer.bits]
+
+    def nearest(values: Rows, k: int) -> Rows:
+        whole = np.clip(np.round(values / scales), -most, most)
+        return np.where(rows[:, :, k] == 0, 0.0, whole * scales)
+
+    q = np.round(fed_back(rows, gram, nearest) / scales[:, :, None])
+    plain = view(integers(layer, quant).astype(np.float64)).reshape(rows.shape)
+    q = np.where(nearer(rows, q * scales[:, :, None], plain * scales[:, :, None], gram)[:, :, None], q, plain)
+    return back(q.reshape(layer.channels, -1), layer.weights.shape).astype(np.int64)
+
+
+def fed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Rows:
+    """The rows [groups, outputs, inputs] of weights, rounded column by column by ``nearest(column [groups, outputs],
+    its number)``, the error of each spread over the columns that follow."""
+    rest, made, spread = rows.copy(), np.zeros_like(rows), gram.spread
+    for k in range(rows.shape[2]):
+        made[:, :, k] = nearest(rest[:, :, k], k)
+        error = (rest[:, :, k] - made[:, :, k]) / spread[:, k, k, None]
+        rest[:, :, k + 1 :] -= error[:, :, None] * spread[:, None, k, k + 1 :]
+    return made
+
+
+def nearer(wanted: Rows, one: Rows, other: Rows, gram: Gram) -> NDArray[np.bool_]:
+    """For every output whether ``one`` changes it less than ``other`` does: [groups, outputs]."""
+    return np.asarray(gram.error(one - wanted) < gram.error(other - wanted))
+
+
+def _rows(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    return weights.reshape(len(weights), -1)
+
+
+def _columns(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.ascontiguousarray(weights.reshape(-1, weights.shape[-1]).T)
+
+
+def _from_rows(rows: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    return rows.reshape(shape)
+
+
+def _from_columns(rows: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    return rows.T.reshape(shape)
+
+
+#: Operator -> weights as [outputs, inputs], and back.
+_VIEWS = {
+    "CONV_2D": (_rows, _from_rows),
+    "FULLY_CONNECTED": (_rows, _from_rows),
+    "DEPTHWISE_CONV_2D": (_columns, _from_columns),
+}

@@ -1,0 +1,102 @@
+"""Which layer costs most: every node of a quantised graph is put alone into the float graph it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from twinfer.converter.quantize.affine import fed, real
+from twinfer.converter.quantize.calibrate import Progress, run
+from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
+from twinfer.converter.report import Sensitivity, Sums, feed
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import Array
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.run.session import Session
+
+#: Nodes times samples at most, but for one sample: so the time grows with the graph and not with its square.
+MOST_RUNS = 10_000
+
+
+def sensitivity(
+    graph: Graph, quantized: Graph, samples: Samples, progress: Progress | None = None, runs: int | None = None
+) -> tuple[Sensitivity, ...]:
+    """The outputs' signal-to-noise ratio where one node alone is as in ``quantized``; the costliest node comes first.
+
+    Nodes that are float there are not among them. The float graph runs once a sample; for every node the quantised one
+    takes the values that it sees there, and what comes behind is run again. Of many nodes and samples the first samples
+    count, so that at most ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError for an
+    iterator, which calibration has used up.
+    """
+    need_to_last(samples)
+    bench = _Bench(graph, quantized)
+    most = max(1, (runs or MOST_RUNS) // max(1, len(bench.twins)))
+    total = min(most, count_of(graph, samples) or most)
+    for i, sample in enumerate(islice(samples_of(graph, samples), most)):
+        bench.add(sample)
+        if progress is not None:
+            progress(i + 1, total)
+    return tuple(sorted((twin.report() for twin in bench.twins), key=lambda s: s.snr_db))
+
+
+class _Twin:
+    """A node of the float graph, the quantised one on its own, and how far the outputs are off by it."""
+
+    def __init__(self, position: int, node: Node, quantized: Node) -> None:
+        self.position, self.node, self.sums = position, node, Sums()
+        inputs = [t for t in quantized.inputs if t is not None and t.data is None and not t.variable]
+        tensors = [t for t in (*quantized.inputs, *quantized.outputs) if t is not None]
+        kept = (*dict.fromkeys([*tensors, *quantized.extra.get("intermediates", ())]),)
+        alone = Graph("one node", kept, (quantized,), tuple(dict.fromkeys(inputs)), quantized.outputs)
+        self.session, self.made = Session(make_plan(alone)), quantized
+        self.states: Sequence[Array] = ()
+
+    def run(self, floats: Session) -> None:
+        """Puts what it makes of the values in the float graph in the place of the node's own results."""
+        pairs = zip(self.node.inputs, self.made.inputs, strict=False)  # what was added behind is constant
+        values = {twin: fed(floats.view(t), twin) for t, twin in pairs if t and twin in self.session.plan.graph.inputs}
+        run(self.session, values)
+        for tensor, twin in zip(self.node.outputs, self.made.outputs, strict=True):
+            floats.view(tensor)[...] = real(self.session.view(twin), twin)
+
+    def report(self) -> Sensitivity:
+        return Sensitivity(self.node.output.name, self.node.op, self.sums.snr_db)
+
+
+class _Bench:
+    """The float graph, ready to be run from any step on, and the twins of its nodes."""
+
+    def __init__(self, graph: Graph, quantized: Graph) -> None:
+        self.session = Session(make_plan(graph, preserve_all=True))
+        self.variables = self.session.plan.variables
+        made = {t.name: node for node in quantized.nodes for t in node.outputs}
+        pairs = [(step.node, made.get(step.node.output.name)) for step in self.session.plan.steps]
+        self.twins = [_Twin(i, n, twin) for i, (n, twin) in enumerate(pairs) if twin and _types(n) != _types(twin)]
+        self.stream = any(node.op == "SVDF" for node in graph.nodes)  # goes on from the last sample's states
+        for twin in self.twins:
+            twin.states = self._states()
+        self.outputs = [t for t in self.session.plan.graph.outputs if t.type == "FLOAT32" and t.data is None]
+
+    def add(self, sample: Sample) -> None:
+        """One more sample. The last node comes first: what earlier ones read is not overwritten until then."""
+        feed(self.session, sample)
+        after, wanted = self._states(), [self.session.view(t).copy() for t in self.outputs]
+        for twin in reversed(self.twins):
+            self._restore(twin.states)
+            twin.run(self.session)
+            self.session.run_from(twin.position + 1)
+            twin.states = self._states() if self.stream else twin.states
+            for tensor, value in zip(self.outputs, wanted, strict=True):
+                twin.sums.add(value, real(self.session.view(tensor), tensor))
+        self._restore(after)
+
+    def _states(self) -> list[Array]:
+        return [self.session.view(t).copy() for t in self.variables]
+
+    def _restore(self, states: Sequence[Array]) -> None:
+        for tensor, value in zip(self.variables, states, strict=True):
+            self.session.view(tensor)[...] = value
+
+
+def _types(node: Node) -> list[str]:
+    return [t.type for t in (*node.inputs, *node.outputs) if t is not None]

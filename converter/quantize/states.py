@@ -1,0 +1,107 @@
+"""SVDF and LSTM in int8: what these operators want beside quantised values, weights and bias.
+
+Source: LiteRT's "8-bit quantization specification"; TFLite's tools/optimize/operator_property.cc.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from twinfer.converter.quantize.affine import LEAST_SCALE, Range, activation, quantize
+from twinfer.converter.quantize.rules import Rule
+from twinfer.converter.quantize.weights import MOST_BIAS, Layer, bias_tensor, integers, weight_quant, weight_tensor
+from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
+
+#: The range of a state, from the tensor.
+Ranges = Callable[[Tensor], Range]
+
+#: Of the scales of an LSTM's cells, which are powers of 2: least and greatest exponent that kernels take.
+CELL_EXPONENTS = (-12, -4)
+
+#: Tensors that an LSTM's node lists as intermediate: of four gates (for layer normalisation only) and the hidden state.
+_INTERMEDIATES = 5
+
+_SVDF_FEATURES, _SVDF_TIME, _SVDF_BIAS, _SVDF_STATE = 1, 2, 3, 4
+
+
+def is_quantisable(node: Node) -> bool:
+    """Whether all parameters are float constants, and SVDF ends in RELU, without which LiteRT refuses integers."""
+    positions = [i for gate in GATES for i in gate] if node.op == "UNIDIRECTIONAL_SEQUENCE_LSTM" else range(1, 4)
+    tensors = [t for t in map(node.optional, positions) if t is not None]
+    if node.op == "SVDF" and node.options.get("fused_activation_function") != "RELU":
+        return False
+    return all(t.data is not None and t.type == "FLOAT32" for t in tensors)
+
+
+def lstm(node: Node, ranges: Ranges) -> Node:
+    """The node, whose input and output are quantised, with the rest quantised: weights per tensor, bias INT32, the
+    hidden state like the output, cells INT16 in steps of a power of 2."""
+    inputs, x, hidden = list(node.inputs), node.input(0), node.output.quant
+    for w, r, b in GATES:
+        for position, bias, source in ((w, b, x), (r, None, node.output)):
+            layer = Layer(node, Rule(weights=position, bias=bias), per_channel=False)
+            quant = weight_quant(layer, source.scale)
+            inputs[position] = weight_tensor(layer, quant, integers(layer, quant))
+            if bias is not None:
+                inputs[bias] = bias_tensor(layer, layer.biases(), source.scale, quant, wide=False)
+    inputs[HIDDEN] = replace(node.input(HIDDEN), type="INT8", quant=hidden)
+    inputs[CELL] = replace(node.input(CELL), type="INT16", quant=_cell(ranges(node.input(CELL))))
+    name = node.output.name
+    extra = {
+        **node.extra,
+        "intermediates": tuple(_intermediate(f"{name}_{i}", hidden, i) for i in range(_INTERMEDIATES)),
+    }
+    return replace(node, inputs=tuple(inputs), extra=MappingProxyType(extra))
+
+
+def _cell(limits: Range) -> Quant:
+    """The least power of 2 that reaches the range."""
+    peak = max(-limits[0], limits[1])
+    exponent = math.ceil(math.log2(peak)) - 15 if peak else CELL_EXPONENTS[0]
+    return Quant.per_tensor(2.0 ** min(max(exponent, CELL_EXPONENTS[0]), CELL_EXPONENTS[1]))
+
+
+def _intermediate(name: str, hidden: Quant | None, i: int) -> Tensor:
+    """Empty: only its quantisation counts, and only the hidden state's."""
+    last = i == _INTERMEDIATES - 1
+    return Tensor(f"{name}_intermediate", "INT8" if last else "FLOAT32", (0,), hidden if last else None)
+
+
+def svdf(node: Node, ranges: Ranges) -> Node:
+    """The node, whose input and output are quantised, with the rest quantised: features INT8, the filter over time and
+    the state INT16, bias INT32."""
+    inputs, state, time = list(node.inputs), node.input(_SVDF_STATE), node.input(_SVDF_TIME)
+    features = Layer(node, Rule(weights=_SVDF_FEATURES), per_channel=False)
+    quant = weight_quant(features, 1.0)
+    inputs[_SVDF_FEATURES] = weight_tensor(features, quant, integers(features, quant))
+    held = activation(ranges(state), "INT16")
+    inputs[_SVDF_STATE] = replace(state, type="INT16", quant=held)
+    filters = Layer(node, Rule(weights=_SVDF_TIME, bias=_SVDF_BIAS), per_channel=False)
+    over = _over_time(filters, node.output.shape[1], float(held.scale[0]))
+    data = quantize(filters.values(), over, -32767, 32767).astype(np.int16)
+    data.flags.writeable = False
+    inputs[_SVDF_TIME] = replace(time, type="INT16", quant=over, data=data)
+    if filters.bias is not None:
+        inputs[_SVDF_BIAS] = bias_tensor(filters, filters.biases(), float(held.scale[0]), over, wide=False)
+    return replace(node, inputs=tuple(inputs))
+
+
+def _over_time(filters: Layer, units: int, held: float) -> Quant:
+    """The scale of the filter over time. Kernels sum in int32 and do not saturate: a unit's sums over states of 16 bits
+    and its bias must stay within half of that each."""
+    taps = np.abs(filters.values()).reshape(units, -1)
+    bias = 0.0 if filters.bias is None else float(np.abs(filters.biases()).max(initial=0.0))
+    scale = max(taps.max(initial=0.0) / 32767, taps.sum(1).max(initial=0.0) / 2**15, bias / MOST_BIAS / held)
+    return Quant.per_tensor(max(float(np.float32(scale)), LEAST_SCALE))
+
+
+#: Operators with states -> what finishes them.
+STATEFUL: Mapping[str, Callable[[Node, Ranges], Node]] = MappingProxyType(
+    {"UNIDIRECTIONAL_SEQUENCE_LSTM": lstm, "SVDF": svdf}
+)

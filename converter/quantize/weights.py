@@ -1,0 +1,118 @@
+"""Weights and biases as integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.quantize.affine import LEAST_SCALE, dequantize, quantize
+from twinfer.converter.quantize.calibrate import Observed
+from twinfer.converter.quantize.rules import Rule
+from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.read.packed import pack
+from twinfer.runtime.registry import operator
+
+#: Bits of weights -> greatest magnitude; symmetric, so that -128 and -8 are not used.
+MOST = {8: 127, 4: 7}
+
+#: A bias must fit int32 with room for the sums that it is added to.
+MOST_BIAS = 1 << 30
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node with constant weights and how they are to be quantised."""
+
+    node: Node
+    rule: Rule
+    bits: int = 8
+    per_channel: bool = True
+
+    @property
+    def weights(self) -> Tensor:
+        return self.node.input(self.rule.weights or 0)
+
+    @property
+    def bias(self) -> Tensor | None:
+        return None if self.rule.bias is None else self.node.optional(self.rule.bias)
+
+    @property
+    def channels(self) -> int:
+        return self.weights.shape[self.rule.axis]
+
+    def values(self) -> NDArray[np.float64]:
+        return np.asarray(self.weights.data, np.float64)
+
+    def biases(self) -> NDArray[np.float64]:
+        """The bias, zero where there is none, [channels]."""
+        bias = self.bias
+        return np.zeros(self.channels) if bias is None else np.asarray(bias.data, np.float64).reshape(-1)
+
+
+def weight_quant(layer: Layer, in_scale: float) -> Quant:
+    """Symmetric scales from the greatest magnitudes, wide enough for the bias in steps of in_scale * scale."""
+    others = tuple(a for a in range(len(layer.weights.shape)) if a != layer.rule.axis)
+    peaks = np.abs(layer.values()).max(axis=others, initial=0.0)
+    scales = np.maximum(peaks / MOST[layer.bits], np.abs(layer.biases()) / MOST_BIAS / in_scale)
+    if not layer.per_channel:
+        scales = scales.max(keepdims=True)
+    dead = scales < LEAST_SCALE  # a channel without any value: any scale will do
+    scales = np.where(dead, 1.0 if dead.all() else scales.max(), scales).astype(np.float32)
+    return Quant(scales, np.zeros(scales.size, np.int64), layer.rule.axis if layer.per_channel else 0)
+
+
+def integers(layer: Layer, quant: Quant) -> NDArray[np.int64]:
+    """The weights, each rounded to the nearest."""
+    return quantize(layer.values(), quant, -MOST[layer.bits], MOST[layer.bits])
+
+
+def weight_tensor(layer: Layer, quant: Quant, q: NDArray[np.int64]) -> Tensor:
+    """The weights as a constant."""
+    small = q.astype(np.int8)
+    data: NDArray[Any] = pack(small, 4) if layer.bits == 4 else small
+    data.flags.writeable = False
+    return replace(layer.weights, type="INT4" if layer.bits == 4 else "INT8", data=data, quant=quant)
+
+
+def bias_tensor(layer: Layer, values: NDArray[np.float64], in_scale: float, weights: Quant, wide: bool) -> Tensor:
+    """The bias in steps of in_scale * weight scale: INT32, or INT64 where activations are INT16 (``wide``)."""
+    scale = (np.float64(in_scale) * weights.scale.astype(np.float64)).astype(np.float32)
+    quant = Quant(scale, np.zeros(scale.size, np.int64), 0)
+    limit = 1 << (62 if wide else 31)
+    steps = quantize(values, quant, -limit, limit - 1).astype(np.int64 if wide else np.int32)
+    steps.flags.writeable = False
+    source = layer.bias
+    kind, shape = "INT64" if wide else "INT32", values.shape
+    if source is None:
+        return Tensor(f"{layer.node.output.name}_bias", kind, shape, quant, steps)
+    return replace(source, type=kind, shape=shape, quant=quant, data=steps)
+
+
+def with_weights(layer: Layer, values: NDArray[np.float32]) -> Node:
+    """The node with other weights and no activation: operators may take constants from node or inputs."""
+    inputs = list(layer.node.inputs)
+    inputs[layer.rule.weights or 0] = replace(layer.weights, data=values)
+    options = {**layer.node.options, "fused_activation_function": "NONE"}
+    return replace(layer.node, inputs=tuple(inputs), options=options)
+
+
+def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], seen: Observed) -> NDArray[np.float64]:
+    """What the rounding of the weights adds to every output channel on average, negated, [channels].
+
+    The layer is linear: E[layer(x, dW)] = layer(E[x], dW), averaged over the positions. Source: Nagel et al. 2019,
+    "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2, with means from calibration.
+    """
+    error = (dequantize(q, quant) - layer.values()).astype(np.float32)
+    rule, node = layer.rule, layer.node
+    inputs: list[Any] = [None if t is None else t.data for t in node.inputs]
+    inputs[rule.weights or 0] = error
+    position = next(rule.values(node))
+    inputs[position] = seen.mean.astype(np.float32).reshape(node.input(position).shape)
+    if rule.bias is not None and rule.bias < len(inputs):
+        inputs[rule.bias] = None if inputs[rule.bias] is None else np.zeros(layer.channels, np.float32)
+    plain = with_weights(layer, error)
+    (mean,) = operator(node).reference(plain, inputs)
+    return np.asarray(-np.asarray(mean, np.float64).reshape(-1, layer.channels).mean(axis=0), np.float64)

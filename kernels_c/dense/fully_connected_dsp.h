@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FULLY_CONNECTED on the DSP extension: four channels at a time, so that they share the unpacking of x. */
+#ifndef TW_FULLY_CONNECTED_DSP_H
+#define TW_FULLY_CONNECTED_DSP_H
+
+#include "../isa/dsp/dsp_tile.h"
+
+/* int8. in: x [batches, depth], packed weights (dsp_tile.h) with two pairs of channels alternating by two words, out
+ * padded to four: [out / 4][k4 / 4][2][2]; bias int32 [out padded], doubled, with the input zero point folded in; mult
+ * int32 [mults] and right shift int8 [mults], 1..22. mults: 1, or out padded to four. out: y [batches, out]. scratch:
+ * int8 [k4], k4: depth rounded up to 4; none where depth is that. chunk: words of a
+ * pair after which the sum of its second channel is taken over; even. */
+typedef struct {
+    int32_t batches, depth, k4, chunk, out, mults;
+    int32_t out_zero, act_min, act_max;
+} tw_fully_connected_dsp_s8_params;
+
+TW_INLINE tw_dsp_channel tw_fully_connected_dsp_end(const void *const *in, int32_t c,
+                                                    const tw_fully_connected_dsp_s8_params *p) {
+    const int32_t shift = ((const int8_t *)in[4])[c];
+    const tw_dsp_channel channel = {((const int32_t *)in[3])[c], tw_rounding(p->out_zero, shift), shift};
+    return channel;
+}
+
+/* Channels c..c + 3 of one output. Those beyond the last are written to the first and overwritten there. all: the scale, if
+ * there is but one. */
+TW_INLINE const uint32_t *tw_fully_connected_dsp_four(const int8_t *x, const uint32_t *w, const void *const *in,
+                                                      int8_t *y, int32_t c, const tw_dsp_channel *all,
+                                                      const tw_fully_connected_dsp_s8_params *p) {
+    const int32_t *bias = (const int32_t *)in[2] + c;
+    const int32_t count = p->out % 4 == 0 ? 4 : p->out - c;
+    int32_t twice[4] = {0, 0, 0, 0};
+    for (int32_t left = p->k4 / 2; left > 0; left -= p->chunk) {
+        int32_t both[2], first[2];
+        const int32_t words = tw_min(left, p->chunk);
+        w = tw_dsp_sums1(x, w, words, both, first);
+        for (int j = 0; j < 2; ++j) {
+            twice[2 * j] = tw_add(twice[2 * j], tw_shift_left(first[j], 1));
+            twice[2 * j + 1] = tw_add(twice[2 * j + 1], tw_dsp_second(both[j], first[j]));
+        }
+        x += 2 * words;
+    }
+    for (int j = 3; j >= 0; --j) {
+        const tw_dsp_channel end = p->mults > 1 ? tw_fully_connected_dsp_end(in, c + j, p) : *all;
+        y[c + (j < count ? j : 0)] = tw_dsp_output(tw_add(bias[j], twice[j]), &end);
+    }
+    return w;
+}
+
+TW_KERNEL(tw_fully_connected_dsp_s8) {
+    const tw_fully_connected_dsp_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    const tw_dsp_channel all = tw_fully_connected_dsp_end(in, 0, &p);
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
+        const uint32_t *w = (const uint32_t *)in[1];
+        if (p.depth != p.k4) memcpy(scratch, x, (size_t)p.depth);
+        for (int32_t c = 0; c < p.out; c += 4)
+            w = tw_fully_connected_dsp_four(p.depth != p.k4 ? (const int8_t *)scratch : x, w, in, y, c, &all, &p);
+        tw_dsp_activation(y, p.out, p.act_min, p.act_max);
+    }
+}
+
+#endif

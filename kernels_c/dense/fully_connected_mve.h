@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FULLY_CONNECTED on Helium. */
+#ifndef TW_FULLY_CONNECTED_MVE_H
+#define TW_FULLY_CONNECTED_MVE_H
+
+#include "../isa/mve/mve_tile.h"
+
+/* int8. in: x [batches, depth], w [out, depth], ends int32 [out / 4 rounded up][9]: of four channels the biases with
+ * the input zero point folded in, multipliers, and shifts int8 [4], -31..-1. The last four are out - 4 and on, or all
+ * if there are fewer. out: y [batches, out]. */
+typedef struct {
+    int32_t batches, depth, out;
+    int32_t out_zero, act_min, act_max;
+} tw_fully_connected_mve_s8_params;
+
+TW_KERNEL(tw_fully_connected_mve_s8) {
+    const tw_fully_connected_mve_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    const int32_t most = p.out - 1, last = tw_max(p.out - 4, 0);
+    const int32_t rows[] = {tw_min(1, most) * p.depth, tw_min(2, most) * p.depth, tw_min(3, most) * p.depth, p.depth};
+    int8_t few[4];
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out) {
+        int8_t *const to = most < 3 ? few : y;
+        const int32_t *ends = (const int32_t *)in[2];
+#pragma GCC unroll 1
+        for (int32_t c = 0; c < p.out; c += 4, ends += 9) {
+            const int32_t at = tw_min(c, last);
+            const tw_v4 sums = tw_mve_tile1(x, (const int8_t *)in[1] + at * p.depth, rows, ends);
+            const tw_v4 mult = tw_v4_load(ends + 4, 4), shift = tw_v4_load_s8((const int8_t *)(ends + 8), 4);
+            tw_v4_store_s8(to + at, tw_v4_scaled(sums, mult, shift), p.out_zero, p.act_min, p.act_max, 4);
+        }
+        if (most < 3) memcpy(y, few, (size_t)p.out);
+    }
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of one float (of one int32: ABS and NEG); int8 goes through a table (lut.h). */
+#ifndef TW_ELEMENTWISE_H
+#define TW_ELEMENTWISE_H
+
+#include <math.h>
+
+#include "../core/tw.h"
+
+/* in: x [size] (may be planned in place). out: y [size]. int32 wraps: the least value has no opposite. */
+typedef struct {
+    int32_t size;
+} tw_abs_f32_params;
+typedef tw_abs_f32_params tw_abs_s32_params;
+typedef tw_abs_f32_params tw_neg_f32_params;
+typedef tw_abs_f32_params tw_neg_s32_params;
+typedef tw_abs_f32_params tw_square_f32_params;
+typedef tw_abs_f32_params tw_sqrt_f32_params;
+typedef tw_abs_f32_params tw_rsqrt_f32_params;
+typedef tw_abs_f32_params tw_exp_f32_params;
+typedef tw_abs_f32_params tw_log_f32_params;
+typedef tw_abs_f32_params tw_sin_f32_params;
+typedef tw_abs_f32_params tw_cos_f32_params;
+typedef tw_abs_f32_params tw_floor_f32_params;
+typedef tw_abs_f32_params tw_ceil_f32_params;
+typedef tw_abs_f32_params tw_round_f32_params;
+typedef tw_abs_f32_params tw_elu_f32_params;
+typedef tw_abs_f32_params tw_gelu_f32_params;
+typedef tw_abs_f32_params tw_gelu_tanh_f32_params;
+
+/* y = f(x) all over; f folds away. */
+TW_INLINE void tw_each_f32(int32_t size, const void *from, void *to, float (*f)(float)) {
+    const float *x = (const float *)from;
+    float *y = (float *)to;
+    for (int32_t i = 0; i < size; ++i) y[i] = f(x[i]);
+}
+
+TW_INLINE void tw_each_s32(int32_t size, const void *from, void *to, int32_t (*f)(int32_t)) {
+    const int32_t *x = (const int32_t *)from;
+    int32_t *y = (int32_t *)to;
+    for (int32_t i = 0; i < size; ++i) y[i] = f(x[i]);
+}
+
+TW_INLINE float tw_abs_f32(float x) { return fabsf(x); }
+TW_INLINE int32_t tw_neg_s32(int32_t x) { return (int32_t)(0U - (uint32_t)x); }
+TW_INLINE int32_t tw_abs_s32(int32_t x) { return x < 0 ? tw_neg_s32(x) : x; }
+TW_INLINE float tw_neg_f32(float x) { return -x; }
+TW_INLINE float tw_square_f32(float x) { return x * x; }
+TW_INLINE float tw_sqrt_f32(float x) { return sqrtf(x); }
+TW_INLINE float tw_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
+TW_INLINE float tw_exp_f32(float x) { return expf(x); }
+TW_INLINE float tw_log_f32(float x) { return logf(x); }
+TW_INLINE float tw_sin_f32(float x) { return sinf(x); }
+TW_INLINE float tw_cos_f32(float x) { return cosf(x); }
+TW_INLINE float tw_floor_f32(float x) { return floorf(x); }
+TW_INLINE float tw_ceil_f32(float x) { return ceilf(x); }
+TW_INLINE float tw_elu_f32(float x) { return x < 0.0f ? expm1f(x) : x; }
+/* Half to even, the rounding that C starts with. */
+TW_INLINE float tw_round_f32(float x) { return rintf(x); }
+/* x / 2 * (1 + erf(x / sqrt(2))), which keeps its digits where x is far below 0. */
+TW_INLINE float tw_gelu_f32(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
+/* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+TW_INLINE float tw_gelu_tanh_f32(float x) {
+    return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+}
+
+TW_KERNEL(tw_abs_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_abs_f32); }
+TW_KERNEL(tw_abs_s32) { (void)scratch, tw_each_s32(params->size, in[0], out[0], tw_abs_s32); }
+TW_KERNEL(tw_neg_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_neg_f32); }
+TW_KERNEL(tw_neg_s32) { (void)scratch, tw_each_s32(params->size, in[0], out[0], tw_neg_s32); }
+TW_KERNEL(tw_square_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_square_f32); }
+TW_KERNEL(tw_sqrt_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_sqrt_f32); }
+TW_KERNEL(tw_rsqrt_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_rsqrt_f32); }
+TW_KERNEL(tw_exp_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_exp_f32); }
+TW_KERNEL(tw_log_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_log_f32); }
+TW_KERNEL(tw_sin_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_sin_f32); }
+TW_KERNEL(tw_cos_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_cos_f32); }
+TW_KERNEL(tw_floor_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_floor_f32); }
+TW_KERNEL(tw_ceil_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_ceil_f32); }
+TW_KERNEL(tw_round_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_round_f32); }
+TW_KERNEL(tw_elu_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_elu_f32); }
+TW_KERNEL(tw_gelu_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_gelu_f32); }
+TW_KERNEL(tw_gelu_tanh_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_gelu_tanh_f32); }
+
+#endif

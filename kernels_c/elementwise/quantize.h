@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* QUANTIZE: float32 to integers, and integers of one scale to integers of another. 8 bits to 8: lut.h. */
+#ifndef TW_QUANTIZE_H
+#define TW_QUANTIZE_H
+
+#include "../core/tw.h"
+
+/* x / scale rounded half away from zero, kept within low..high (|low|, |high| < 2^17). A NaN gives low, as the least
+ * value does: what the reference makes of it depends on the machine. */
+TW_INLINE int32_t tw_quantized(float x, float scale, float low, float high) {
+    const float real = x / scale;
+    const float raised = real > low ? real : low;
+    const float bounded = raised < high ? raised : high;
+    const int32_t twice = (int32_t)(bounded * 2.0f); /* cut towards zero: a half counts, what is left of it does not */
+    return (twice + 1 + (twice >> 31)) >> 1;
+}
+
+/* in: x float32 [size]. out: y [size], 8 bits, signed or not as low and high say, or int16. low and high are the range
+ * of the type less zero. reciprocal is 2^54 / the 24-bit mantissa of scale (2^30..2^31-1), exponent the biased one of
+ * scale plus 30; scale is 2^-100..2^100, or exponent is 0. */
+typedef struct {
+    int32_t size, zero, low, high, reciprocal, exponent;
+    float scale;
+} tw_quantize_f32_8_params;
+typedef tw_quantize_f32_8_params tw_quantize_f32_s16_params;
+
+/* tw_quantized by integers, for cores without floats: the quotient with 30 bits after its leading one, and the division
+ * itself only beyond 17 bits or where a bound of rounding is so near that its last bits decide. */
+TW_INLINE int32_t tw_quantized_bits(const tw_quantize_f32_8_params *p, float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int32_t n = p->exponent - (int32_t)(bits >> 23 & 255U); /* bits after the point */
+    if (n > 31) return 0;
+    if (n > 12) {
+        const int32_t mantissa = (int32_t)(((bits & 0x7FFFFFU) | 0x800000U) << 7);
+        const uint32_t sum = (uint32_t)tw_mul_high(mantissa, p->reciprocal) + (1U << (n - 1));
+        const uint32_t rest = sum & ((1U << n) - 1);
+        const int32_t whole = (int32_t)(sum >> n);
+        if (rest - 256 < (1U << n) - 512) return tw_clamp(bits >> 31 ? -whole : whole, p->low, p->high);
+    }
+    return tw_quantized(x, p->scale, (float)p->low, (float)p->high);
+}
+
+/* One of the two; low and high as floats, for which the loop is spared the conversion. */
+TW_INLINE int32_t tw_quantized_any(const tw_quantize_f32_8_params *p, float x, float low, float high) {
+#if defined(__arm__) && !defined(__ARM_FP)
+    (void)low, (void)high;
+    if (p->exponent) return tw_quantized_bits(p, x);
+#endif
+    return tw_quantized(x, p->scale, low, high);
+}
+
+TW_KERNEL(tw_quantize_f32_8) {
+    const tw_quantize_f32_8_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
+    const float low = (float)p.low, high = (float)p.high;
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (uint8_t)(tw_quantized_any(&p, x[i], low, high) + p.zero);
+}
+
+TW_KERNEL(tw_quantize_f32_s16) {
+    const tw_quantize_f32_s16_params p = *params;
+    const float *TW_RESTRICT x = (const float *)in[0];
+    int16_t *TW_RESTRICT y = (int16_t *)out[0];
+    const float low = (float)p.low, high = (float)p.high;
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)(tw_quantized_any(&p, x[i], low, high) + p.zero);
+}
+
+/* in: x [size] (may be planned in place where both types are one). out: y [size]. mult 2^30..2^31-1 or 0, shift -31..30
+ * (left where positive), zero points and low..high in the range of their types. Overflow wraps, as in TFLM. */
+typedef struct {
+    int32_t size, zero, mult, shift, out_zero, low, high;
+} tw_quantize_s8_s16_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s8_s32_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s16_s8_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s16_s16_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s16_s32_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s32_s8_params;
+typedef tw_quantize_s8_s16_params tw_quantize_s32_s16_params;
+
+TW_INLINE int32_t tw_requantized(const tw_quantize_s8_s16_params *p, int32_t x) {
+    const int32_t scaled = tw_requantize((int32_t)((uint32_t)x - (uint32_t)p->zero), p->mult, p->shift);
+    return tw_clamp(tw_add(scaled, p->out_zero), p->low, p->high);
+}
+
+TW_KERNEL(tw_quantize_s8_s16) {
+    const tw_quantize_s8_s16_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    int16_t *TW_RESTRICT y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s8_s32) {
+    const tw_quantize_s8_s32_params p = *params;
+    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
+    int32_t *TW_RESTRICT y = (int32_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s16_s8) {
+    const tw_quantize_s16_s8_params p = *params;
+    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int8_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s16_s16) {
+    const tw_quantize_s16_s16_params p = *params;
+    const int16_t *x = (const int16_t *)in[0];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s16_s32) {
+    const tw_quantize_s16_s32_params p = *params;
+    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
+    int32_t *TW_RESTRICT y = (int32_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s32_s8) {
+    const tw_quantize_s32_s8_params p = *params;
+    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
+    int8_t *TW_RESTRICT y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int8_t)tw_requantized(&p, x[i]);
+}
+
+TW_KERNEL(tw_quantize_s32_s16) {
+    const tw_quantize_s32_s16_params p = *params;
+    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
+    int16_t *TW_RESTRICT y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
+}
+
+#endif

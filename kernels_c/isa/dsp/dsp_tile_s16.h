@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products of int16 activations and int8 weights on the DSP extension: what CONV_2D and FULLY_CONNECTED share.
+ *
+ * Activations are halves as they lie in memory; SXTB16 makes halves of weights. Sums are taken in 32 bits and, where
+ * those would not do for a whole one, over in chunks. */
+#ifndef TW_DSP_TILE_S16_H
+#define TW_DSP_TILE_S16_H
+
+#include "dsp.h"
+#include "../../core/sums_s16.h"
+
+/* Pixels of a panel: words [words][3], two activations each. */
+#define TW_DSP_PIXELS_S16 3
+
+/* Of every two channels: both biases, both multipliers as tw_top takes them. */
+#define TW_DSP_ENDS_S16 4
+
+/* A packed matrix, and how its sums become outputs: weights int8 [out / 2][words][2][2], of two activations the two
+ * channels' by turns; ends: int32 [out / 2][TW_DSP_ENDS_S16]. words: of a pair, even. chunk: words after which sums are
+ * taken over, even. */
+typedef struct {
+    const uint32_t *weights;
+    const int32_t *ends;
+    int32_t words, chunk, out, low, high;
+} tw_dsp_matrix_s16;
+
+/* Adds to sums [2][3], of two channels over the pixels of a panel. words of weights, an even number. A function of its
+ * own, in assembly: gcc finds registers for all of it only if there is nothing else, clang never. */
+static TW_NOINLINE void tw_dsp_sums3_s16(const uint32_t *x, const uint32_t *w, int32_t words, int32_t *sums) {
+    const uint32_t *const end = w + words;
+    int32_t a0 = sums[0], a1 = sums[1], a2 = sums[2], b0 = sums[3], b1 = sums[4], b2 = sums[5];
+#if defined(TW_DSP_LOOPS) && !defined(__clang__)
+#define TW_DSP_WORD                                                                                                    \
+    "ldr %[v], [%[w]], #4\n ldmia %[x]!, {r4, r5, r6}\n sxtb16 %[e], %[v]\n sxtb16 %[v], %[v], ror #8\n"               \
+    "smlad %[a0], %[e], r4, %[a0]\n smlad %[a1], %[e], r5, %[a1]\n smlad %[a2], %[e], r6, %[a2]\n"                     \
+    "smlad %[b0], %[v], r4, %[b0]\n smlad %[b1], %[v], r5, %[b1]\n smlad %[b2], %[v], r6, %[b2]\n"
+    int32_t v = words & 2, e; /* then the loop of four words begins at its half */
+    __asm volatile("cmp %[v], #0\n bne 2f\n"
+                   "1:\n" TW_DSP_WORD TW_DSP_WORD "2:\n" TW_DSP_WORD TW_DSP_WORD
+                   "ldr r4, %[end]\n cmp %[w], r4\n bne 1b\n"
+                   : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [b0] "+r"(b0), [b1] "+r"(b1), [b2] "+r"(b2),
+                     [x] "+r"(x), [w] "+r"(w), [v] "+r"(v), [e] "=&r"(e)
+                   : [end] "m"(end)
+                   : "r4", "r5", "r6", "cc", "memory");
+#undef TW_DSP_WORD
+#else
+    for (; w != end; ++w, x += TW_DSP_PIXELS_S16) {
+        const uint32_t even = tw_even(*w), odd = tw_odd(*w);
+        a0 = tw_dual(even, x[0], a0), a1 = tw_dual(even, x[1], a1), a2 = tw_dual(even, x[2], a2);
+        b0 = tw_dual(odd, x[0], b0), b1 = tw_dual(odd, x[1], b1), b2 = tw_dual(odd, x[2], b2);
+    }
+#endif
+    sums[0] = a0, sums[1] = a1, sums[2] = a2;
+    sums[3] = b0, sums[4] = b1, sums[5] = b2;
+}
+
+/* The output of a sum, bias included. */
+TW_INLINE int16_t tw_dsp_output_s16(int32_t sum, int32_t mult, int32_t low, int32_t high) {
+    return tw_clamp_s16(tw_top(sum, mult), low, high);
+}
+
+/* The same taken over in chunks: sums hold the biases, and then what 32 bits can of the whole. */
+static TW_NOINLINE TW_COLD void tw_dsp_pair3_s16(const uint32_t *x, const uint32_t *w, int32_t *sums,
+                                                 const tw_dsp_matrix_s16 *m) {
+    int64_t whole[2 * TW_DSP_PIXELS_S16] = {0};
+    for (int32_t left = m->words;;) {
+        tw_dsp_sums3_s16(x, w, tw_min(left, m->chunk), sums);
+        left -= m->chunk;
+        if (left <= 0) break;
+        x += TW_DSP_PIXELS_S16 * m->chunk, w += m->chunk;
+        for (int i = 0; i < 2 * TW_DSP_PIXELS_S16; ++i) whole[i] += sums[i], sums[i] = 0;
+    }
+    for (int i = 0; i < 2 * TW_DSP_PIXELS_S16; ++i) sums[i] = tw_saturate(whole[i] + sums[i]);
+}
+
+/* y [rows, out], rows 1..3, from a panel. Of an odd number of channels the last one's second, written first, is
+ * overwritten. */
+TW_INLINE void tw_dsp_panel_s16(const uint32_t *panel, int16_t *y, int32_t rows, const tw_dsp_matrix_s16 *m) {
+    const uint32_t *w = m->weights;
+    const int32_t *ends = m->ends;
+    for (int32_t left = m->out; left > 0; left -= 2, ends += TW_DSP_ENDS_S16, w += m->words, y += 2) {
+        const int32_t second = m->out % 2 == 0 || left > 1;
+        int32_t sums[] = {ends[0], ends[0], ends[0], ends[1], ends[1], ends[1]};
+        int16_t *to = y;
+        if (m->chunk >= m->words)
+            tw_dsp_sums3_s16(panel, w, m->words, sums);
+        else
+            tw_dsp_pair3_s16(panel, w, sums, m);
+#pragma GCC unroll 3
+        for (int r = 0; r < TW_DSP_PIXELS_S16; ++r, to += m->out) {
+            if (r >= rows) break;
+            to[second] = tw_dsp_output_s16(sums[3 + r], ends[3], m->low, m->high);
+            to[0] = tw_dsp_output_s16(sums[r], ends[2], m->low, m->high);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sixteen int32 or float lanes, one output channel each: what the host's convolution kernels are written in.
+ *
+ * An int8 matrix product runs over panels: rows of x as uint8 (x + 128), k padded to a multiple of 4 with anything, and
+ * weights packed [out / 16][k / 4][16][4] with zeros in the padding. The +128 and the input zero point are folded into
+ * the bias when the weights are packed (runtime/ops/_wide.py). All sums wrap as two's complement does, so the order of
+ * additions does not matter and every instruction-set level gives the same bits. */
+#ifndef TW_WIDE_H
+#define TW_WIDE_H
+
+#include "../../core/tw.h"
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define TW_WIDE_VNNI 1
+#include <immintrin.h>
+#elif defined(__AVX2__)
+#define TW_WIDE_AVX2 1
+#include <immintrin.h>
+#endif
+
+#define TW_LANES 16
+
+/* How many rows of a panel one tile of accumulators covers; panels are padded to a multiple of it. */
+#define TW_TILE_ROWS 8
+
+#if defined(TW_WIDE_VNNI)
+typedef __m512i tw_acc;
+
+TW_INLINE tw_acc tw_acc_load(const int32_t *p) { return _mm512_loadu_si512(p); }
+TW_INLINE tw_acc tw_acc_zero(void) { return _mm512_setzero_si512(); }
+
+/* acc[lane] += sum over j < 4 of x[j] * w[lane][j]. */
+TW_INLINE tw_acc tw_acc_dot4(tw_acc acc, const uint8_t *x, const int8_t *w) {
+    int32_t four;
+    memcpy(&four, x, 4);
+    return _mm512_dpbusd_epi32(acc, _mm512_set1_epi32(four), _mm512_loadu_si512(w));
+}
+
+TW_INLINE __mmask16 tw_lanes(int32_t count) { return (__mmask16)((1U << tw_min(count, TW_LANES)) - 1U); }
+
+/* acc[lane] += x[lane] * w[lane] in the first count lanes; w holds int16 values with zeros in the upper halves. */
+TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32_t count) {
+    const __m512i wide = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(tw_lanes(count), x));
+    return _mm512_dpwssd_epi32(acc, wide, _mm512_loadu_si512(w));
+}
+
+/* tw_requantize in every lane. */
+TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_t *left, const int32_t *right) {
+    const __m512i m = _mm512_loadu_si512(mult), e = _mm512_loadu_si512(right);
+    const __m512i x = _mm512_sllv_epi32(acc, _mm512_loadu_si512(left)), half = _mm512_set1_epi64(1 << 30);
+    const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, m), half);
+    const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(m, 32)), half);
+    const __m512i high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
+    const __m512i ones = _mm512_set1_epi32(-1), mask = _mm512_andnot_si512(_mm512_sllv_epi32(ones, e), ones);
+    const __m512i threshold = _mm512_sub_epi32(_mm512_srli_epi32(mask, 1), _mm512_srai_epi32(high, 31));
+    const __mmask16 up = _mm512_cmpgt_epi32_mask(_mm512_and_si512(high, mask), threshold);
+    const __m512i down = _mm512_srav_epi32(high, e);
+    return _mm512_mask_sub_epi32(down, up, down, ones);
+}
+
+/* The first count lanes, plus zero, clamped, as int8. */
+TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, int32_t zero, int32_t low, int32_t high, int32_t count) {
+    const __m512i moved = _mm512_add_epi32(acc, _mm512_set1_epi32(zero));
+    const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+    _mm_mask_storeu_epi8(y, tw_lanes(count), _mm512_cvtepi32_epi8(clamped));
+}
+#else
+typedef struct {
+    int32_t v[TW_LANES];
+} tw_acc;
+
+TW_INLINE tw_acc tw_acc_load(const int32_t *p) {
+    tw_acc acc;
+    memcpy(&acc, p, sizeof acc);
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_zero(void) {
+    tw_acc acc;
+    memset(&acc, 0, sizeof acc);
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_dot4(tw_acc acc, const uint8_t *x, const int8_t *w) {
+#if defined(TW_WIDE_AVX2)
+    int32_t four;
+    memcpy(&four, x, 4);
+    const __m256i x16 = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+    for (int i = 0; i < 2; ++i) {
+        const __m128i *at = (const __m128i *)(const void *)(w + 32 * i);
+        const __m256i low = _mm256_madd_epi16(x16, _mm256_cvtepi8_epi16(_mm_loadu_si128(at)));
+        const __m256i high = _mm256_madd_epi16(x16, _mm256_cvtepi8_epi16(_mm_loadu_si128(at + 1)));
+        const __m256i sums = _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0xD8);
+        __m256i *to = (__m256i *)(void *)(acc.v + 8 * i);
+        _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), sums));
+    }
+#else
+    for (int lane = 0; lane < TW_LANES; ++lane) {
+        const int8_t *p = w + 4 * lane;
+        acc.v[lane] = tw_add(acc.v[lane], x[0] * p[0] + x[1] * p[1] + x[2] * p[2] + x[3] * p[3]);
+    }
+#endif
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32_t count) {
+    if (count >= TW_LANES)
+        for (int lane = 0; lane < TW_LANES; ++lane) acc.v[lane] = tw_add(acc.v[lane], x[lane] * (int16_t)w[lane]);
+    else
+        for (int lane = 0; lane < count; ++lane) acc.v[lane] = tw_add(acc.v[lane], x[lane] * (int16_t)w[lane]);
+    return acc;
+}
+
+TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_t *left, const int32_t *right) {
+    for (int lane = 0; lane < TW_LANES; ++lane) {
+        const int32_t high = tw_mul_high(tw_shift_left(acc.v[lane], left[lane]), mult[lane]);
+        acc.v[lane] = tw_round_shift(high, right[lane]);
+    }
+    return acc;
+}
+
+TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, int32_t zero, int32_t low, int32_t high, int32_t count) {
+    if (count >= TW_LANES) {
+        for (int lane = 0; lane < TW_LANES; ++lane) y[lane] = (int8_t)tw_clamp(tw_add(acc.v[lane], zero), low, high);
+        return;
+    }
+    for (int lane = 0; lane < count; ++lane) y[lane] = (int8_t)tw_clamp(tw_add(acc.v[lane], zero), low, high);
+}
+#endif
+
+/* How sums become int8 outputs: per channel, padded to whole blocks of 16 lanes. */
+typedef struct {
+    const int32_t *bias, *mult, *left, *right; /* [out padded to 16] */
+    int32_t zero, low, high;
+} tw_epilogue;
+
+/* acc[r][b] += row r of x [rows, k] . block b of the packed weights. rows and blocks are constants at every call. */
+TW_INLINE void tw_tile_sums(tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS], const uint8_t *x, int32_t k, const int8_t *w,
+                            int rows, int blocks) {
+    for (int32_t i = 0; i < k; i += 4)
+        for (int b = 0; b < blocks; ++b)
+            for (int r = 0; r < rows; ++r)
+                acc[r][b] = tw_acc_dot4(acc[r][b], x + r * k + i, w + TW_LANES * (b * k + i));
+}
+
+/* rows x (16 * blocks) outputs at channel c: y[row * out + c ...], the first valid_rows of them. */
+TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out, int32_t c, int rows,
+                          int blocks, int32_t valid_rows, const tw_epilogue *e) {
+    tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS];
+    for (int b = 0; b < blocks; ++b)
+        for (int r = 0; r < rows; ++r) acc[r][b] = tw_acc_load(e->bias + c + TW_LANES * b);
+    tw_tile_sums(acc, x, k, w, rows, blocks);
+    for (int r = 0; r < rows; ++r) {
+        if (r >= valid_rows) break;
+        for (int b = 0; b < blocks; ++b) {
+            const int32_t at = c + TW_LANES * b;
+            const tw_acc q = tw_acc_requantize(acc[r][b], e->mult + at, e->left + at, e->right + at);
+            tw_acc_store(y + r * out + at, q, e->zero, e->low, e->high, out - at);
+        }
+    }
+}
+
+/* y [rows, out] = requantized panel [rows padded to 8, k] x packed weights; k a multiple of 4. */
+TW_INLINE void tw_panel_s8(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t out,
+                           const tw_epilogue *e) {
+    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
+    int32_t b = 0;
+    for (; b + 2 <= blocks; b += 2)
+        for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
+            tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 2, rows - r,
+                       e);
+    for (; b < blocks; ++b)
+        for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
+            tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 1, rows - r,
+                       e);
+}
+
+/* The same for one row, where loading weights is all the work. */
+TW_INLINE void tw_row_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out, const tw_epilogue *e) {
+    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
+    int32_t b = 0;
+    for (; b + 8 <= blocks; b += 8) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 8, 1, e);
+    for (; b + 2 <= blocks; b += 2) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 2, 1, e);
+    for (; b < blocks; ++b) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 1, 1, e);
+}
+
+/* count bytes of x as uint8: x + 128. */
+TW_INLINE void tw_bias128(uint8_t *to, const int8_t *from, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) to[i] = (uint8_t)((uint8_t)from[i] ^ 0x80U);
+}
+
+/* Sixteen float lanes. Sums run over k in order, multiply and add rounded apart: the reference's bits. */
+typedef float tw_f32x16 __attribute__((vector_size(64)));
+typedef float tw_f32x16_any __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t tw_i32x16 __attribute__((vector_size(64)));
+
+/* tw_clampf in every lane, by masks: from the scalar form compilers make branches, which a ReLU's data mispredict. */
+TW_INLINE void tw_clamp_f32x16(tw_f32x16 *x, float low, float high) {
+    const tw_f32x16 zero = {0}, lows = zero + low, highs = zero + high;
+    const tw_i32x16 below = *x < lows;
+    const tw_i32x16 raised = (below & (tw_i32x16)lows) | (~below & (tw_i32x16)*x);
+    const tw_i32x16 above = highs < (tw_f32x16)raised;
+    *x = (tw_f32x16)((above & (tw_i32x16)highs) | (~above & raised));
+}
+
+TW_INLINE void tw_tile_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out,
+                           int32_t c, int rows, int blocks, int32_t valid_rows, float low, float high) {
+    tw_f32x16 acc[TW_TILE_ROWS][TW_TILE_ROWS], zero;
+    memset(&zero, 0, sizeof zero);
+    for (int b = 0; b < blocks; ++b)
+        for (int r = 0; r < rows; ++r) acc[r][b] = zero;
+    for (int32_t i = 0; i < k; ++i)
+        for (int b = 0; b < blocks; ++b)
+            for (int r = 0; r < rows; ++r)
+                acc[r][b] += x[r * k + i] * *(const tw_f32x16_any *)(const void *)(w + TW_LANES * (b * k + i));
+    for (int r = 0; r < rows; ++r) {
+        if (r >= valid_rows) break;
+        for (int b = 0; b < blocks; ++b) {
+            const int32_t at = c + TW_LANES * b, count = out - at;
+            tw_f32x16 sums = acc[r][b] + *(const tw_f32x16_any *)(const void *)(bias + at);
+            tw_clamp_f32x16(&sums, low, high);
+            if (count >= TW_LANES)
+                memcpy(y + r * out + at, &sums, sizeof sums);
+            else
+                memcpy(y + r * out + at, &sums, (size_t)count * sizeof *y);
+        }
+    }
+}
+
+/* y [rows, out] = clamp(panel [rows padded to 8, k] x weights packed [out / 16][k][16] + bias). */
+TW_INLINE void tw_panel_f32(const float *x, int32_t rows, int32_t k, const float *w, const float *bias, float *y,
+                            int32_t out, float low, float high) {
+    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
+    for (int32_t b = 0; b < blocks; ++b)
+        for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
+            tw_tile_f32(x + r * k, k, w + TW_LANES * b * k, bias, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 1,
+                        rows - r, low, high);
+}
+
+TW_INLINE void tw_row_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out,
+                          float low, float high) {
+    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
+    int32_t b = 0;
+    for (; b + 8 <= blocks; b += 8)
+        tw_tile_f32(x, k, w + TW_LANES * b * k, bias, y, out, TW_LANES * b, 1, 8, 1, low, high);
+    for (; b < blocks; ++b) tw_tile_f32(x, k, w + TW_LANES * b * k, bias, y, out, TW_LANES * b, 1, 1, 1, low, high);
+}
+
+#endif

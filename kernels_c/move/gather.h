@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GATHER: slices along one dimension, picked by number. */
+#ifndef TW_GATHER_H
+#define TW_GATHER_H
+
+#include "../core/tw.h"
+
+/* in: x [batch, outer, count, run bytes], at [batch, picked] int32 or (wide) int64. out: y [batch, outer, picked, run
+ * bytes]. A number outside 0..count-1 takes the nearest inside. */
+typedef struct {
+    int32_t batch, outer, count, picked, run, wide;
+} tw_gather_params;
+
+TW_KERNEL(tw_gather) {
+    const tw_gather_params p = *params;
+    const uint8_t *x = (const uint8_t *)in[0];
+    uint8_t *y = (uint8_t *)out[0];
+    (void)scratch;
+    for (int32_t b = 0; b < p.batch; ++b)
+        for (int32_t o = 0; o < p.outer; ++o, x += p.count * p.run)
+            for (int32_t i = 0; i < p.picked; ++i, y += p.run) {
+                const int32_t n = b * p.picked + i;
+                const int64_t given = p.wide ? ((const int64_t *)in[1])[n] : ((const int32_t *)in[1])[n];
+                const int64_t at = given < 0 ? 0 : given < p.count ? given : p.count - 1;
+                memcpy(y, x + (ptrdiff_t)at * p.run, (size_t)p.run);
+            }
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RESIZE_NEAREST_NEIGHBOR and RESIZE_BILINEAR over height and width. */
+#ifndef TW_RESIZE_H
+#define TW_RESIZE_H
+
+#include <math.h>
+
+#include "../core/tw.h"
+
+/* Any type: pixel is the bytes of one position, image of one input image. in: x [batches, image], rows [out_h] and
+ * cols [out_w] int32: byte offsets of the source row in the image and of the source pixel in its row.
+ * out: y [batches, out_h, out_w, pixel]. */
+typedef struct {
+    int32_t batches, image, out_h, out_w, pixel;
+} tw_resize_nearest_neighbor_params;
+
+TW_KERNEL(tw_resize_nearest_neighbor) {
+    const tw_resize_nearest_neighbor_params p = *params;
+    const uint8_t *TW_RESTRICT x = (const uint8_t *)in[0];
+    const int32_t *TW_RESTRICT rows = (const int32_t *)in[1];
+    const int32_t *TW_RESTRICT cols = (const int32_t *)in[2];
+    uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
+    const size_t pixel = (size_t)p.pixel, row = pixel * (size_t)p.out_w;
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.image) {
+        for (int32_t i = 0; i < p.out_h; ++i, y += row) {
+            if (i > 0 && rows[i] == rows[i - 1]) {
+                memcpy(y, y - row, row);
+                continue;
+            }
+            for (int32_t j = 0; j < p.out_w; ++j) memcpy(y + (size_t)j * pixel, x + rows[i] + cols[j], pixel);
+        }
+    }
+}
+
+/* Positions have 10 fractional bits: output i lies at i * scale + offset of the input, cut to it. Dimensions are at
+ * most 2^20. in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. */
+typedef struct {
+    int32_t batches, in_h, in_w, channels, out_h, out_w;
+    int32_t scale_h, offset_h, scale_w, offset_w;
+} tw_resize_bilinear_s8_params;
+
+/* y [channels] between the pixels at x, x + right, x + down and x + down + right; 10 fractional bits each. */
+TW_INLINE void tw_bilinear_pixel_s8(const int8_t *TW_RESTRICT x, int8_t *TW_RESTRICT y, int32_t channels,
+                                    ptrdiff_t down, ptrdiff_t right, int32_t part_h, int32_t part_w) {
+    const int32_t w00 = (1024 - part_h) * (1024 - part_w), w01 = (1024 - part_h) * part_w;
+    const int32_t w10 = part_h * (1024 - part_w), w11 = part_h * part_w;
+    for (int32_t c = 0; c < channels; ++c) {
+        const int32_t sum = x[c] * w00 + x[c + right] * w01 + x[c + down] * w10 + x[c + down + right] * w11;
+        y[c] = (int8_t)((sum + (sum > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
+    }
+}
+
+TW_KERNEL(tw_resize_bilinear_s8) {
+    const tw_resize_bilinear_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {
+        for (int32_t i = 0; i < p.out_h; ++i) {
+            const int32_t at_h = tw_clamp(i * p.scale_h + p.offset_h, 0, (p.in_h - 1) * 1024);
+            const ptrdiff_t down = at_h & 1023 ? row : 0;
+            for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+                const int32_t at_w = tw_clamp(j * p.scale_w + p.offset_w, 0, (p.in_w - 1) * 1024);
+                const ptrdiff_t right = at_w & 1023 ? p.channels : 0;
+                tw_bilinear_pixel_s8(x + (at_h >> 10) * row + (ptrdiff_t)(at_w >> 10) * p.channels, y, p.channels, down,
+                                     right, at_h & 1023, at_w & 1023);
+            }
+        }
+    }
+}
+
+/* Output i lies at (i + centre) * scale - centre of the input; centre is 0 or 0.5.
+ * in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. */
+typedef struct {
+    int32_t batches, in_h, in_w, channels, out_h, out_w;
+    float scale_h, scale_w, centre;
+} tw_resize_bilinear_f32_params;
+
+/* Between the elements at offsets low and high; part is the distance from low, outside of 0..1 only where both are one
+ * element. */
+typedef struct {
+    ptrdiff_t low, high;
+    float part;
+} tw_bilinear_place;
+
+/* The place at of size elements that lie step apart. */
+TW_INLINE tw_bilinear_place tw_bilinear_at(float at, int32_t size, ptrdiff_t step) {
+    const int32_t low = tw_clamp((int32_t)floorf(at), 0, size - 1);
+    tw_bilinear_place place;
+    place.low = low * step;
+    place.high = tw_min((int32_t)ceilf(at), size - 1) * step;
+    place.part = at - (float)low;
+    return place;
+}
+
+TW_INLINE void tw_bilinear_pixel_f32(const float *TW_RESTRICT x, float *TW_RESTRICT y, int32_t channels,
+                                     tw_bilinear_place h, tw_bilinear_place w) {
+    const float above = 1.0f - h.part, before = 1.0f - w.part;
+    const float *x00 = x + h.low + w.low, *x10 = x + h.high + w.low;
+    const float *x01 = x + h.low + w.high, *x11 = x + h.high + w.high;
+    for (int32_t c = 0; c < channels; ++c) {
+        y[c] = x00[c] * above * before + x10[c] * h.part * before + x01[c] * above * w.part + x11[c] * h.part * w.part +
+               0.0f; /* as the reference's rounding offset: no negative zero */
+    }
+}
+
+TW_KERNEL(tw_resize_bilinear_f32) {
+    const tw_resize_bilinear_f32_params p = *params;
+    const float *x = (const float *)in[0];
+    float *y = (float *)out[0];
+    const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;
+    (void)scratch;
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {
+        for (int32_t i = 0; i < p.out_h; ++i) {
+            const float at_h = ((float)i + p.centre) * p.scale_h - p.centre;
+            const tw_bilinear_place h = tw_bilinear_at(at_h, p.in_h, row);
+            for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+                const float at_w = ((float)j + p.centre) * p.scale_w - p.centre;
+                tw_bilinear_pixel_f32(x, y, p.channels, h, tw_bilinear_at(at_w, p.in_w, p.channels));
+            }
+        }
+    }
+}
+
+#endif

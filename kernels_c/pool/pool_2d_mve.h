@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AVERAGE_POOL_2D over Helium, int8, four channels at a time. */
+#ifndef TW_POOL_2D_MVE_H
+#define TW_POOL_2D_MVE_H
+
+#include "../isa/mve/mve.h"
+#include "pool_2d.h"
+
+/* Windows of at most 4087 values; the rest as in pool_2d.h. */
+typedef tw_pool_2d_params tw_average_pool_2d_mve_s8_params;
+
+/* sum / count rounded half away from zero in every lane, as tw_pool_average does. */
+TW_INLINE tw_v4 tw_v4_average(tw_v4 sum, int32_t count, uint32_t reciprocal) {
+#if defined(TW_MVE)
+    const uint32x4_t n = vshlq_n_u32(vreinterpretq_u32_s32(vaddq_n_s32(vabsq_s32(sum), count / 2)), 1);
+    const int32x4_t q = vreinterpretq_s32_u32(vmulhq_u32(n, vdupq_n_u32(reciprocal)));
+    const int32x4_t sign = vshrq_n_s32(sum, 31);
+    return vsubq_s32(veorq_s32(q, sign), sign);
+#else
+    for (int i = 0; i < 4; ++i) sum.lane[i] = tw_pool_average(sum.lane[i], count, reciprocal);
+    return sum;
+#endif
+}
+
+/* The sums of rows x cols values, channels apart from each other, the rows pitch apart. */
+TW_INLINE tw_v4 tw_v4_window_sum(const int8_t *x, int32_t rows, int32_t cols, int32_t channels, int32_t pitch,
+                                 int32_t lanes) {
+    tw_v4 sum = tw_v4_all(0);
+    for (int32_t r = 0; r < rows; ++r, x += pitch) {
+        const int8_t *tap = x;
+        for (int32_t k = 0; k < cols; ++k, tap += channels) sum = tw_v4_add(sum, tw_v4_load_s8(tap, lanes));
+    }
+    return sum;
+}
+
+TW_KERNEL(tw_average_pool_2d_mve_s8) {
+    const tw_pool_2d_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    int8_t *y = (int8_t *)out[0];
+    const int32_t pitch = p.in_w * p.channels;
+    (void)scratch;
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i)
+        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            const int32_t count = w.rows * w.cols;
+            const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
+            for (int32_t c = 0; c < p.channels; c += 4) {
+                const int32_t lanes = tw_min(p.channels - c, 4);
+                const tw_v4 sum = tw_v4_window_sum(x + w.at + c, w.rows, w.cols, p.channels, pitch, lanes);
+                tw_v4_store_s8(y + c, tw_v4_average(sum, count, reciprocal), 0, p.act_min, p.act_max, lanes);
+            }
+        }
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AVERAGE_POOL_2D and MAX_POOL_2D by words of four channels, on any 32-bit core: channels is a multiple of 4. Bytes are
+ * made unsigned (x + 128) first, for their sums and differences not to borrow from a neighbour. */
+#ifndef TW_POOL_2D_WORDS_H
+#define TW_POOL_2D_WORDS_H
+
+#include "../isa/dsp/dsp.h"
+#include "pool_2d.h"
+
+/* As the kernels of pool_2d.h, and an average is over at most 181 elements. */
+typedef tw_pool_2d_params tw_average_pool_2d_words_s8_params;
+typedef tw_pool_2d_params tw_max_pool_2d_words_s8_params;
+
+TW_INLINE void tw_store4(int8_t *p, uint32_t word) { memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word); }
+
+/* What turns sums of count unsigned bytes into averages rounded half away from zero: (sum * mult + offset) >> 23. mult
+ * is a little above 2^23 / count, which takes the ties of both signs away from zero and nothing else over a bound, up to
+ * 181 values: 128 count / 2^23 < 1 / (2 count). */
+typedef struct {
+    uint32_t mult, offset;
+} tw_averaging;
+
+TW_INLINE tw_averaging tw_averaging_of(uint32_t count) {
+    tw_averaging by;
+    by.mult = (1U << 23) / count + 1;
+    by.offset = (128U << 23) + (1U << 22) - 128 * count * by.mult; /* 128 is added to every byte */
+    return by;
+}
+
+/* The average of a sum as an unsigned byte, clamped to act_min .. act_max. */
+TW_INLINE uint32_t tw_average_byte(const tw_pool_2d_params *p, uint32_t sum, tw_averaging by) {
+    int32_t q = (int32_t)((sum * by.mult + by.offset) >> 23);
+    if (p->act_min > INT8_MIN) q = tw_max(q, p->act_min + 128);
+    if (p->act_max < INT8_MAX) q = tw_min(q, p->act_max + 128);
+    return (uint32_t)q;
+}
+
+/* Four averages from the sums of their bytes, as a word of int8. */
+TW_INLINE uint32_t tw_average4(const tw_pool_2d_params *p, uint32_t even, uint32_t odd, tw_averaging by) {
+    const uint32_t low = tw_average_byte(p, even & 0xFFFFU, by) | tw_average_byte(p, odd & 0xFFFFU, by) << 8;
+    const uint32_t high = tw_average_byte(p, even >> 16, by) | tw_average_byte(p, odd >> 16, by) << 8;
+    return (low | high << 16) ^ 0x80808080U;
+}
+
+/* y [channels] = the average of the window at x. */
+TW_INLINE void tw_average_words_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
+                                   int8_t *TW_RESTRICT y) {
+    const tw_averaging by = tw_averaging_of((uint32_t)(w.rows * w.cols));
+    TW_ROLLED
+    for (int32_t c = 0; c < p->channels; c += 4) {
+        const int8_t *tap = x + c;
+        uint32_t even = 0, odd = 0;
+        for (int32_t r = 0; r < w.rows; ++r, tap += (p->in_w - w.cols) * p->channels) {
+            for (int32_t k = 0; k < w.cols; ++k, tap += p->channels) {
+                const uint32_t word = tw_unsigned4(tap);
+                even = tw_add_even(even, word);
+                odd = tw_add_odd(odd, word);
+            }
+        }
+        tw_store4(y + c, tw_average4(p, even, odd, by));
+    }
+}
+
+/* y [channels] = the largest of the window at x. */
+TW_INLINE void tw_max_words_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
+                               int8_t *TW_RESTRICT y) {
+    const uint32_t least = (uint32_t)(p->act_min + 128) * 0x01010101U;
+    const uint32_t limit = (uint32_t)(127 - p->act_max) * 0x01010101U;
+    TW_ROLLED
+    for (int32_t c = 0; c < p->channels; c += 4) {
+        const int8_t *tap = x + c;
+        uint32_t most = least;
+        for (int32_t r = 0; r < w.rows; ++r, tap += (p->in_w - w.cols) * p->channels) {
+            for (int32_t k = 0; k < w.cols; ++k, tap += p->channels) most = tw_greater4(most, tw_unsigned4(tap));
+        }
+        most = ~tw_greater4(~most, limit) ^ 0x80808080U; /* the lesser by complements */
+        tw_store4(y + c, most);
+    }
+}
+
+TW_KERNEL(tw_average_pool_2d_words_s8) {
+    const tw_pool_2d_params p = *params;
+    int8_t *y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
+        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            tw_average_words_s8(&p, w, (const int8_t *)in[0] + w.at, y);
+        }
+    }
+}
+
+TW_KERNEL(tw_max_pool_2d_words_s8) {
+    const tw_pool_2d_params p = *params;
+    int8_t *y = (int8_t *)out[0];
+    (void)scratch;
+    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
+        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
+            const tw_pool_window w = tw_pool_cut(&p, i, j);
+            tw_max_words_s8(&p, w, (const int8_t *)in[0] + w.at, y);
+        }
+    }
+}
+
+#endif

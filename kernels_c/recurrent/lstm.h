@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UNIDIRECTIONAL_SEQUENCE_LSTM with four gates and nothing else; the int8 form over int16 cells. */
+#ifndef TW_LSTM_H
+#define TW_LSTM_H
+
+#include <math.h>
+
+#include "../elementwise/logistic.h"
+
+#define TW_MAX_GATES 4
+
+/* Gates in the order forget, input, cell, output. in: x, then for each gate weights [units, size], recurrent weights
+ * [units, units], bias [units]. out: y, hidden [batches, units], cell [batches, units]; the last two are carried on.
+ * x [batches, steps, size] and y [batches, steps, units]; neighbours are *_batch and *_step elements apart. clip: cells
+ * stay within +-clip, 0 is no limit. scratch: 4 * units values. */
+typedef struct {
+    int32_t batches, steps, size, units, x_batch, x_step, y_batch, y_step;
+    float clip;
+} tw_lstm_f32_params;
+
+/* Gates of int8 are summed as int16 with 12 fractional bits. mult, shift: of the inputs, of the hidden state; keep, add,
+ * give: of the product of cell and forget gate, of cell gate and input gate, of the cell's tanh and output gate. cell:
+ * the cell has 15 - cell fractional bits. in further: sigmoid [256] uint16, of x / 24 with 16 fractional bits. */
+typedef struct {
+    int32_t batches, steps, size, units, x_batch, x_step, y_batch, y_step;
+    int32_t clip, x_zero, hidden_zero, cell;
+    int32_t mult[TW_MAX_GATES], shift[TW_MAX_GATES], hidden_mult[TW_MAX_GATES], hidden_shift[TW_MAX_GATES];
+    int32_t keep_mult, keep_shift, add_mult, add_shift, give_mult, give_shift;
+} tw_lstm_s8_params;
+
+TW_INLINE float tw_lstm_gate_f32(const float *x, const float *w, int32_t size, const float *h, const float *r,
+                                 int32_t units, float bias) {
+    float sum = 0.0f, more = 0.0f;
+    for (int32_t i = 0; i < size; ++i) sum += x[i] * w[i];
+    for (int32_t i = 0; i < units; ++i) more += h[i] * r[i];
+    return sum + bias + more;
+}
+
+/* One step of one sequence; gates: scratch [4, units]. */
+TW_INLINE void tw_lstm_step_f32(const tw_lstm_f32_params *p, const void *const *in, const float *x, float *hidden,
+                                float *cell, float *gates) {
+    const int32_t n = p->units;
+    for (int32_t g = 0; g < TW_MAX_GATES; ++g) {
+        const float *w = (const float *)in[1 + 3 * g], *r = (const float *)in[2 + 3 * g];
+        const float *bias = (const float *)in[3 + 3 * g];
+        for (int32_t u = 0; u < n; ++u) {
+            const float sum = tw_lstm_gate_f32(x, w + u * p->size, p->size, hidden, r + u * n, n, bias[u]);
+            gates[g * n + u] = g == 2 ? tanhf(sum) : tw_logistic(sum);
+        }
+    }
+    for (int32_t u = 0; u < n; ++u) {
+        const float value = gates[u] * cell[u] + gates[n + u] * gates[2 * n + u];
+        cell[u] = p->clip > 0.0f ? tw_clampf(value, -p->clip, p->clip) : value;
+        hidden[u] = tanhf(cell[u]) * gates[3 * n + u];
+    }
+}
+
+TW_KERNEL(tw_lstm_f32) {
+    const tw_lstm_f32_params p = *params;
+    for (int32_t b = 0; b < p.batches; ++b) {
+        float *hidden = (float *)out[1] + b * p.units, *cell = (float *)out[2] + b * p.units;
+        for (int32_t t = 0; t < p.steps; ++t) {
+            const float *x = (const float *)in[0] + b * p.x_batch + t * p.x_step;
+            tw_lstm_step_f32(&p, in, x, hidden, cell, (float *)scratch);
+            memcpy((float *)out[0] + b * p.y_batch + t * p.y_step, hidden, (size_t)p.units * sizeof *hidden);
+        }
+    }
+}
+
+TW_INLINE int32_t tw_clamp16(int32_t x) { return tw_clamp(x, INT16_MIN, INT16_MAX); }
+
+/* The sigmoid with 15 fractional bits of x with 12, between the table's entries. x * 3 fits 17 bits. */
+TW_INLINE int32_t tw_sigmoid16(int32_t x, const uint16_t *table) {
+    const uint32_t at = (uint32_t)(x < 0 ? -3 * x : 3 * x), i = at >> 9;
+    uint32_t y = UINT32_C(0x7FFF) << 10;
+    if (i < 255) y = ((uint32_t)table[i] << 9) + (at & 511) * (uint32_t)(table[i + 1] - table[i]);
+    return (int32_t)((x >= 0 ? y + 512 : (UINT32_C(1) << 25) - y + 511) >> 10);
+}
+
+/* tanh(x) with 15 fractional bits = 2 sigmoid(2 x) - 1, of x with 12 after a shift to the left by 0..12. */
+TW_INLINE int32_t tw_tanh16(int32_t x, int32_t left, const uint16_t *table) {
+    const int32_t wide = x * (3 << left);
+    const uint32_t at = (uint32_t)(wide < 0 ? -wide : wide), i = at >> 8;
+    int32_t y = 0xFFFF << 8;
+    if (i < 255) y = (table[i] << 8) + (int32_t)(at & 255) * (table[i + 1] - table[i]);
+    return (wide >= 0 ? y - (1 << 23) + 128 : -y + (1 << 23) + 127) >> 8;
+}
+
+TW_INLINE int32_t tw_product16(int32_t a, int32_t b, int32_t mult, int32_t shift, int32_t zero) {
+    return tw_add(tw_requantize(a * b, mult, shift), zero);
+}
+
+/* x . w less the zero point of x, requantised to int16. */
+TW_INLINE int32_t tw_lstm_sum_s8(int32_t start, const int8_t *x, const int8_t *w, int32_t n, int32_t zero, int32_t mult,
+                                 int32_t shift) {
+    for (int32_t i = 0; i < n; ++i) start = tw_add(start, (x[i] - zero) * w[i]);
+    return tw_clamp16(tw_requantize(start, mult, shift));
+}
+
+TW_INLINE void tw_lstm_step_s8(const tw_lstm_s8_params *p, const void *const *in, const int8_t *x, int8_t *hidden,
+                               int16_t *cell, int16_t *gates) {
+    const uint16_t *table = (const uint16_t *)in[13];
+    const int32_t n = p->units;
+    for (int32_t g = 0; g < TW_MAX_GATES; ++g) {
+        const int8_t *w = (const int8_t *)in[1 + 3 * g], *r = (const int8_t *)in[2 + 3 * g];
+        const int32_t *bias = (const int32_t *)in[3 + 3 * g];
+        for (int32_t u = 0; u < n; ++u) {
+            const int32_t one =
+                tw_lstm_sum_s8(bias[u], x, w + u * p->size, p->size, p->x_zero, p->mult[g], p->shift[g]);
+            const int32_t other =
+                tw_lstm_sum_s8(0, hidden, r + u * n, n, p->hidden_zero, p->hidden_mult[g], p->hidden_shift[g]);
+            const int32_t sum = tw_clamp16(one + other);
+            gates[g * n + u] = (int16_t)(g == 2 ? tw_tanh16(sum, 0, table) : tw_sigmoid16(sum, table));
+        }
+    }
+    for (int32_t u = 0; u < n; ++u) {
+        const int32_t kept = tw_clamp16(tw_product16(gates[u], cell[u], p->keep_mult, p->keep_shift, 0));
+        const int32_t added = tw_clamp16(tw_product16(gates[n + u], gates[2 * n + u], p->add_mult, p->add_shift, 0));
+        const int32_t value = tw_clamp16(kept + added);
+        cell[u] = (int16_t)(p->clip > 0 ? tw_clamp(value, -p->clip, p->clip) : value);
+        const int32_t shown = tw_tanh16(cell[u], p->cell, table);
+        const int32_t q = tw_product16(shown, gates[3 * n + u], p->give_mult, p->give_shift, p->hidden_zero);
+        hidden[u] = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
+    }
+}
+
+TW_KERNEL(tw_lstm_s8) {
+    const tw_lstm_s8_params p = *params;
+    for (int32_t b = 0; b < p.batches; ++b) {
+        int8_t *hidden = (int8_t *)out[1] + b * p.units;
+        int16_t *cell = (int16_t *)out[2] + b * p.units;
+        for (int32_t t = 0; t < p.steps; ++t) {
+            const int8_t *x = (const int8_t *)in[0] + b * p.x_batch + t * p.x_step;
+            tw_lstm_step_s8(&p, in, x, hidden, cell, (int16_t *)scratch);
+            memcpy((int8_t *)out[0] + b * p.y_batch + t * p.y_step, hidden, (size_t)p.units);
+        }
+    }
+}
+
+#endif

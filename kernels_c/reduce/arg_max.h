@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ARG_MAX and ARG_MIN: where the greatest (least) value along one dimension is, the first of equals. */
+#ifndef TW_ARG_MAX_H
+#define TW_ARG_MAX_H
+
+#include "../core/tw.h"
+
+/* in: x [outer, count, inner], count at least 1. out: y [outer, inner], int64 if wide, else int32. minimum: 0 or 1. */
+typedef struct {
+    int32_t outer, count, inner, minimum, wide;
+} tw_arg_max_f32_params;
+typedef tw_arg_max_f32_params tw_arg_max_s32_params;
+typedef tw_arg_max_f32_params tw_arg_max_s8_params;
+
+TW_INLINE void tw_put_index(void *y, int32_t at, int32_t index, int32_t wide) {
+    if (wide)
+        ((int64_t *)y)[at] = index;
+    else
+        ((int32_t *)y)[at] = index;
+}
+
+/* Whether x[m] is greater than x[n]. */
+typedef int tw_greater_fn(const void *x, int32_t m, int32_t n);
+
+TW_INLINE int tw_greater_f32(const void *x, int32_t m, int32_t n) {
+    return ((const float *)x)[m] > ((const float *)x)[n];
+}
+
+TW_INLINE int tw_greater_s32(const void *x, int32_t m, int32_t n) {
+    return ((const int32_t *)x)[m] > ((const int32_t *)x)[n];
+}
+
+TW_INLINE int tw_greater_s8(const void *x, int32_t m, int32_t n) {
+    return ((const int8_t *)x)[m] > ((const int8_t *)x)[n];
+}
+
+/* All types, of elements of so many bytes; greater folds away. */
+TW_INLINE void tw_arg_max(const tw_arg_max_f32_params *p, const void *from, int32_t bytes, void *y,
+                          tw_greater_fn *greater) {
+    const char *x = (const char *)from;
+    for (int32_t o = 0; o < p->outer; ++o, x += p->count * p->inner * bytes)
+        for (int32_t i = 0; i < p->inner; ++i) {
+            int32_t found = 0;
+            for (int32_t c = 1; c < p->count; ++c) {
+                const int32_t m = c * p->inner + i, n = found * p->inner + i;
+                found = (p->minimum ? greater(x, n, m) : greater(x, m, n)) ? c : found;
+            }
+            tw_put_index(y, o * p->inner + i, found, p->wide);
+        }
+}
+
+TW_KERNEL(tw_arg_max_f32) {
+    const tw_arg_max_f32_params p = *params;
+    (void)scratch;
+    tw_arg_max(&p, in[0], 4, out[0], tw_greater_f32);
+}
+
+TW_KERNEL(tw_arg_max_s32) {
+    const tw_arg_max_s32_params p = *params;
+    (void)scratch;
+    tw_arg_max(&p, in[0], 4, out[0], tw_greater_s32);
+}
+
+TW_KERNEL(tw_arg_max_s8) {
+    const tw_arg_max_s8_params p = *params;
+    (void)scratch;
+    tw_arg_max(&p, in[0], 1, out[0], tw_greater_s8);
+}
+
+#endif

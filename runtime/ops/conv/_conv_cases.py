@@ -1,0 +1,97 @@
+"""Small random convolution and fully-connected nodes for ``cases``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Case, Shape, tensor
+from twinfer.runtime.read.packed import pack
+
+X_SCALE = np.float32(0.05)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a case varies; ``kind``: INT8, INT16 (int8 w), INT4 (int8 x), FLOAT32 or HYBRID (float x, int8 w).
+
+    ``bound`` and ``bias_type`` are the bias's; the type of INT16's is INT64 unless it says otherwise. ``halves``: small
+    sums times 1, 1/2 or 1/4, so that many lie right between two outputs.
+    """
+
+    kind: str = "INT8"
+    zero: int = 3
+    out_zero: int = -4
+    out_scale: float | None = None
+    bias: bool = True
+    per_tensor: bool = False
+    bound: int = 900
+    bias_type: str = ""
+    halves: bool = False
+
+    def case(
+        self,
+        rng: np.random.Generator,
+        op: str,
+        shapes: tuple[Shape, Shape],
+        shape: Callable[[Node], Shape],
+        options: Mapping[str, Any],
+        axis: int = 0,
+    ) -> Case:
+        """A node over x and w of the given shapes; ``shape`` tells the output's, ``axis`` is w's output channel."""
+        x_shape, w_shape = shapes
+        channels = w_shape[axis]
+        scales = self._scales(rng, channels)
+        type, zero, out_zero = self._activations()
+        x = tensor(x_shape, type, float(X_SCALE), zero) if type != "FLOAT32" else tensor(x_shape)
+        w = self._weights(rng, w_shape, scales, axis)
+        b = self._bias(rng, scales)
+        y_shape = shape(Node(op, (x, w), (), options))
+        y = tensor(y_shape, name="y")
+        if type != "FLOAT32":
+            spread = float(X_SCALE) if self.halves else 0.03 * (w.size / channels) ** 0.5
+            y = tensor(y_shape, type, self.out_scale or spread, out_zero, name="y")
+        node = Node(op, (x, w, b) if self.bias else (x, w), (y,), options)
+        # LiteRT's sums of hybrid operators are rounded once less: fused multiply-add, a few units in the last place.
+        return Case(node, oracle="litert", tolerance=1e-5) if self.kind == "HYBRID" else Case(node)
+
+    def _scales(self, rng: np.random.Generator, channels: int) -> Any:
+        if self.halves:
+            return 0.5 ** rng.integers(0, 3, channels)
+        return np.full(channels, 0.01) if self.per_tensor else rng.uniform(0.002, 0.02, channels)
+
+    def _activations(self) -> tuple[str, int, int]:
+        """Type of x and y, and their zero points."""
+        if self.kind in ("FLOAT32", "HYBRID"):
+            return "FLOAT32", 0, 0
+        return ("INT16", 0, 0) if self.kind == "INT16" else ("INT8", self.zero, self.out_zero)
+
+    def _weights(self, rng: np.random.Generator, shape: Shape, scales: Any, axis: int) -> Tensor:
+        if self.kind == "FLOAT32":
+            return tensor(shape, data=rng.standard_normal(shape), name="w")
+        quant = scales[:1] if self.per_tensor else scales
+        if self.kind == "INT4":
+            packed = pack(rng.integers(-8, 8, shape), 4)
+            return Tensor("w", "INT4", shape, tensor(shape, "INT8", quant.tolist(), axis=axis).quant, packed)
+        most = 1 if self.halves else 127
+        return tensor(shape, "INT8", quant.tolist(), axis=axis, data=rng.integers(-most, most + 1, shape), name="w")
+
+    def _bias(self, rng: np.random.Generator, scales: Any) -> Tensor:
+        if self.kind in ("FLOAT32", "HYBRID"):
+            return tensor(scales.shape, data=rng.standard_normal(scales.shape), name="b")
+        values = rng.integers(-self.bound, self.bound, scales.shape)
+        type = self.bias_type or ("INT64" if self.kind == "INT16" else "INT32")
+        return tensor(scales.shape, type, (scales * X_SCALE).tolist(), data=values, name="b")
+
+
+def with_equal_scales(case: Case) -> Case:
+    """The case with one scale for all output channels, stored for each."""
+    x, w, *rest = case.node.inputs
+    if w is None or w.quant is None:
+        return case
+    quant = replace(w.quant, scale=np.full_like(w.quant.scale, 0.01))
+    return replace(case, node=replace(case.node, inputs=(x, replace(w, quant=quant), *rest)))

@@ -1,0 +1,35 @@
+"""What CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED share for int16 activations and int8 weights (16x8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import reduced_multiplier
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Param, Weights, unsupported
+from twinfer.runtime.ops.conv import _conv
+from twinfer.runtime.ops.core.activation import quantized_range
+
+#: Shifts that sums of 64 bits take, as TFLite signs them.
+SHIFTS = (-31, 7)
+
+
+def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: int) -> Call:
+    """The call of a 16x8 kernel; ``w``: int8 as it reads them, ``shape``: the params beside those of the sums' end."""
+    channels = node.output.shape[-1]
+    bias = _conv.constant_bias(node, channels)
+    start = node.constant(2) if bias is None else bias
+    narrow = _conv.narrow_sums(node)
+    mult, shift = _conv.multipliers(node, channels)
+    if not narrow:
+        if shift.max(initial=-31) > SHIFTS[1]:
+            raise unsupported(node, f"the scale of {node.output} is too small beside its inputs'; requantise the model")
+        mult, shift = reduced_multiplier(mult), (15 - shift).astype(np.int8)
+    if "mults" in shape and (mult == mult[0]).all() and (shift == shift[0]).all():
+        mult, shift, shape = mult[:1], shift[:1], {**shape, "mults": 1}
+    low, high = quantized_range(node, node.output)
+    inputs = (node.input(0), np.ascontiguousarray(w), start.astype(np.int64), mult, shift)
+    params = {**shape, "narrow": int(narrow), "act_min": low, "act_max": high}
+    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(unit=int("mults" in shape)))

@@ -1,0 +1,268 @@
+"""DEPTHWISE_CONV_2D, NHWC with weights [1, k_h, k_w, out_c], out_c = in_c * depth multiplier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import wrap32
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
+from twinfer.runtime.ops.conv import _conv, conv2d
+from twinfer.runtime.ops.conv._conv import Window, window_of
+from twinfer.runtime.ops.conv._conv_cases import Layer, with_equal_scales
+from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.isa import dsp_depthwise as _dsp_depthwise
+from twinfer.runtime.ops.isa import mve_depthwise as _mve_depthwise
+from twinfer.runtime.ops.isa import mve_depthwise_s16 as _mve_depthwise_s16
+from twinfer.runtime.target import Target
+
+#: Rows or columns of output that are worth a table; more only a file means that is short and says much.
+LONGEST = 1 << 16
+
+#: Channels that kernels_c/conv/depthwise_conv2d.h gathers at a time.
+CHANNELS = 32
+
+
+def geometry(node: Node) -> Window:
+    _, k_h, k_w, out_c = node.input(1).shape
+    return window_of(node, k_h, k_w, out_c)
+
+
+def infer(node: Node) -> list[Shape]:
+    node = _conv.unpacked(node)
+    x, w = node.input(0), node.input(1)
+    need(len(w.shape) == 4 and w.shape[0] == 1 and w.size > 0, node, f"{w} must have the shape [1, k_h, k_w, out_c]")
+    g = geometry(node)
+    need(g.out_c % g.in_c == 0, node, f"{w} has {g.out_c} channels, no multiple of the {g.in_c} of {x}")
+    said = int(node.options.get("depth_multiplier", 0))
+    need(said in (0, g.out_c // g.in_c), node, f"depth multiplier {said} with {g.in_c} channels in and {g.out_c} out")
+    _conv.check_types(node, g.out_c)
+    _conv.check_symmetric(node)
+    return [g.shape]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
+    g, node = geometry(node), _conv.unpacked(node)
+    w = inputs[1] if node.input(1).data is None else node.constant(1)
+    return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
+
+
+def _sums(x: Array, w: Array, g: Window) -> Array:
+    acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
+    for ky, kx in g.taps():
+        acc += np.repeat(_conv.shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
+    return acc
+
+
+def lower(node: Node, target: Target) -> Call:
+    node = _conv.unpacked(node)
+    g, x, w = geometry(node), node.input(0), node.input(1)
+    macs = g.pixels * w.size
+    if _conv.is_hybrid(node):
+        return _lower_hybrid(node, g, macs)
+    if x.type == "INT16":
+        return _lower_s16(node, target, g, macs)
+    bias = _conv.constant_bias(node, g.out_c)
+    if target.wide and w.data is not None and bias is not None:
+        if g.in_c == 1:  # one input channel: the same as CONV_2D
+            return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
+        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
+            return _lower_wide(node, g, w.data, bias, macs)
+    if x.type == "INT8" and w.data is not None and bias is not None:
+        fast = _lower_fast(node, target, g, w.data, bias, macs)
+        if fast is not None:
+            return fast
+        if g.in_c == 1:
+            return conv2d.lower_plain(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
+    return _lower_plain(node, g, bias, macs)
+
+
+def _lower_plain(node: Node, g: Window, bias: Array | None, macs: int) -> Call:
+    """The call in plain C, float32 or int8; ``bias`` is None where it is computed at run time."""
+    x, w = node.input(0), node.input(1)
+    params = {**asdict(g), "multiplier": g.out_c // g.in_c}
+    if x.type == "FLOAT32":
+        low, high = float_range(node)
+        floats = {**params, "act_min": low, "act_max": high}
+        return Call("tw_depthwise_conv2d_f32", floats, (x, w, _conv.bias_of(node, g.out_c)), (node.output,), macs=macs)
+    low, high = quantized_range(node, node.output)
+    ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
+    start = node.constant(2) if bias is None else bias
+    c, short = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
+    inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
+    columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
+    scratch = g.k_h * columns * min(g.in_c, CHANNELS)
+    params |= {**ends, "fast": int(short)}
+    return Call("tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
+
+
+def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
+    """The int8 call for the target's instruction set; None where the plain kernel serves."""
+    fast = _dsp_depthwise.depthwise(node, g, w, bias, macs) if target.dsp else None
+    if fast is None and g.in_c == 1:
+        fast = conv2d.lower_fast(node, target, g, w.reshape(-1, g.out_c).T, bias, macs)
+    if fast is None and target.mve:
+        fast = _mve_depthwise.lower(node, g, w, bias, macs)
+    return fast
+
+
+def _lower_s16(node: Node, target: Target, g: Window, macs: int) -> Call:
+    """The call with int16 activations and int8 weights; in plain C a CONV_2D with as many groups as input channels."""
+    w = node.constant(1)
+    fast = _dsp_depthwise.depthwise_s16(node, g, w, macs) if target.dsp else None
+    if (target.mve or target.wide) and g.in_c > 1:  # a host's compiler makes vectors of the stand-ins
+        fast = _mve_depthwise_s16.lower(node, g, w, macs)
+    turned = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
+    return fast or conv2d.lower_s16(node, target, g, turned, macs)
+
+
+def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
+    quant = node.input(1).quant
+    if g.out_c > 1 and not (quant and quant.per_channel):
+        raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
+    low, high = float_range(node)
+    params = {**asdict(g), "multiplier": g.out_c // g.in_c, "act_min": low, "act_max": high}
+    inputs = (node.input(0), node.input(1), *_conv.hybrid_ends(node, g.out_c))
+    scratch = -(-g.in_h * g.in_w * g.in_c // 16) * 16 + 4 * g.out_c
+    return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
+
+
+def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent: int) -> list[tuple[int, int]]:
+    """For every output along one axis: the first tap inside the image and the end of those inside."""
+    found = []
+    for o in range(out):
+        taps = [k for k in range(kernel) if 0 <= o * stride - pad + k * dilation < extent]
+        found.append((taps[0], taps[-1] + 1) if taps else (0, 0))
+    return found
+
+
+def _classes(inside: list[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]]]:
+    """The taps inside with their border class [out][3], and the distinct classes."""
+    distinct = list(dict.fromkeys(inside))
+    return np.array([(*pair, distinct.index(pair)) for pair in inside], np.int32), distinct
+
+
+def _lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
+    x, y = node.input(0), node.output
+    rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
+    columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))
+    taps = w[0].astype(np.int64)
+    sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in column_classes] for r0, r1 in row_classes])
+    folded = wrap32(bias.astype(np.int64) - x.zero * sums.reshape(-1, g.out_c)).astype(np.int32)
+    lanes = _conv.padded(w[0].astype(np.int32) & 0xFFFF, axis=2)
+    low, high = quantized_range(node, y)
+    shape = {k: v for k, v in asdict(g).items() if k != "out_c"}
+    params = {**shape, "padded": lanes.shape[2], "column_classes": len(column_classes)}
+    ends = {"out_zero": y.zero, "act_min": low, "act_max": high}
+    inputs = (x, lanes, _conv.padded(folded, axis=1), *_conv.lane_epilogue(node, g.out_c), rows, columns)
+    return Call("tw_depthwise_conv2d_wide_s8", {**params, **ends}, inputs, (y,), macs=macs, weights=Weights())
+
+
+def _case(
+    rng: np.random.Generator,
+    x_shape: Shape,
+    k: tuple[int, int],
+    multiplier: int = 1,
+    layer: Layer | None = None,
+    **o: Any,
+) -> Case:
+    shapes = (x_shape, (1, *k, x_shape[3] * multiplier))
+    options = {**conv2d.DEFAULTS, "depth_multiplier": multiplier, **o}
+    return (layer or Layer()).case(rng, "DEPTHWISE_CONV_2D", shapes, lambda n: geometry(n).shape, options, axis=3)
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for kind in ("INT8", "FLOAT32"):
+        layer = Layer(kind)
+        for padding in ("SAME", "VALID"):
+            for x_shape, k, m, (h, w) in (
+                ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
+                ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
+                ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
+                ((1, 12, 9, 1), (10, 8), 8, (2, 2)),
+                ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
+                ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
+            ):
+                yield _case(rng, x_shape, k, m, layer, padding=padding, stride_h=h, stride_w=w)
+        yield _case(rng, (1, 11, 12, 6), (3, 3), 1, layer, dilation_h_factor=3, dilation_w_factor=2)
+        yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
+        yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
+        yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
+        yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
+        for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+            yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
+    for padding in ("SAME", "VALID"):
+        yield _case(rng, (2, 5, 6, 17), (3, 3), 1, Layer("HYBRID"), padding=padding)
+        yield _case(rng, (1, 5, 7, 3), (3, 2), 2, Layer("HYBRID"), padding=padding, stride_h=2, stride_w=2)
+    for channels, h, w in ((8, 1, 1), (24, 4, 1), (40, 1, 3)):  # strides beyond the window; the last lanes unused
+        yield _case(rng, (1, 7, 9, channels), (3, 3), 1, Layer(), stride_h=h, stride_w=w)
+    for zero, out_zero in ((-128, 127), (127, -128)):
+        yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(zero=zero, out_zero=out_zero))
+    yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=0.0001))  # multiplier above 1: a left shift
+    yield _case(rng, (1, 6, 5, 8), (3, 3), 1, Layer(out_scale=1000.0))
+    yield from _cases_3x3(rng)
+    yield from _wide_cases(rng)
+    yield from _end_cases(rng)
+
+
+def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """int16 activations, and int4 weights."""
+    wide = Layer("INT16", bound=1 << 24)
+    for padding in ("SAME", "VALID"):
+        yield _case(rng, (2, 5, 9, 17), (3, 3), 1, wide, padding=padding, stride_h=2)
+        yield _case(rng, (1, 8, 7, 3), (3, 2), 4, wide, padding=padding, dilation_w_factor=2)
+    yield _case(rng, (1, 12, 9, 1), (10, 8), 8, Layer("INT16", bias=False), fused_activation_function="RELU")
+    yield _case(rng, (1, 6, 5, 9), (3, 3), 1, wide, fused_activation_function="RELU6")
+    for x_shape, m in (((1, 5, 9, 16), 1), ((1, 6, 5, 3), 2), ((1, 6, 5, 1), 5)):
+        yield _case(rng, x_shape, (3, 3), m, Layer("INT4"))
+
+
+def _end_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Sums that end in halves, or leave int16 before the zero point is added; hybrid ones with a single scale."""
+    for k in ((3, 3), (3, 2)):
+        for kind in ("INT8", "INT16"):
+            yield _case(rng, (1, 5, 6, 19), k, 1, Layer(kind, bound=9, halves=True))
+        for out_zero in (-100, 100):
+            yield _case(rng, (1, 5, 6, 19), k, 1, Layer(bound=1 << 20, out_scale=0.001, out_zero=out_zero))
+        yield _case(rng, (2, 5, 6, 1), k, 1, Layer("HYBRID"))
+        yield with_equal_scales(_case(rng, (2, 5, 6, 3), k, 1, Layer("HYBRID")))
+
+
+def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:
+    """What microcontrollers have kernels for: lines along either axis, odd and even numbers of outputs, all borders."""
+    for padding in ("SAME", "VALID"):
+        for x_shape, (h, w) in (
+            ((1, 9, 4, 3), (1, 1)),  # lines along the columns of the image, if padded
+            ((2, 3, 3, 5), (1, 1)),
+            ((1, 4, 8, 3), (2, 1)),
+            ((1, 8, 5, 2), (1, 2)),
+            ((1, 3, 4, 2), (2, 2)),
+            ((1, 11, 3, 2), (1, 3)),
+            ((1, 257, 3, 2), (1, 1)),  # longer than a line may be
+        ):
+            layer = Layer(zero=int(rng.integers(-128, 128)), out_zero=int(rng.integers(-128, 128)))
+            yield _case(rng, x_shape, (3, 3), 1, layer, padding=padding, stride_h=h, stride_w=w)
+        for x_shape, h, w, m in (((1, 7, 6, 1), 2, 2, 8), ((1, 6, 9, 2), 1, 2, 3), ((2, 8, 5, 3), 2, 1, 2)):
+            yield _case(rng, x_shape, (3, 3), m, padding=padding, stride_h=h, stride_w=w)
+    for bound in (1 << 29, (1 << 31) - 1):  # sums below 2^30, and such as wrap
+        yield _case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(bound=bound, out_scale=3e4))
+    yield _dead(_case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(zero=-128)), channel=2)
+    for value in (-128, 127):
+        case = _case(rng, (1, 4, 5, 3), (3, 3), 1, Layer(zero=-128, out_zero=127))
+        yield replace(case, inputs=(np.full(case.node.input(0).shape, value, np.int8),))
+
+
+def _dead(case: Case, channel: int) -> Case:
+    """The case with weights of 0 and a huge bias in a channel, as training leaves them."""
+    x, w, b = case.node.input(0), case.node.input(1), case.node.input(2)
+    weights, bias = np.array(w.data), np.array(b.data)
+    weights[..., channel], bias[channel] = 0, 1 << 30
+    return replace(case, node=replace(case.node, inputs=(x, replace(w, data=weights), replace(b, data=bias))))
+
+
+OP = Op("DEPTHWISE_CONV_2D", infer, reference, lower, cases)

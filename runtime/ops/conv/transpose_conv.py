@@ -1,0 +1,139 @@
+"""TRANSPOSE_CONV, NHWC with weights [out_c, k_h, k_w, in_c]; input 0 is the output's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, Weights, need, need_type, unsupported
+from twinfer.runtime.ops.conv import _conv, _conv_s16
+from twinfer.runtime.ops.conv._conv_cases import Layer
+from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.move._move import index, indices
+from twinfer.runtime.target import Target
+
+_LARGE = 1 << 30  # sums of two must fit int32
+
+
+def _as_conv(node: Node) -> Node:
+    """The node with its inputs as CONV_2D has them: x, weights, bias."""
+    return replace(node, inputs=(node.input(2), node.input(1), *node.inputs[3:4]))
+
+
+def _shape(node: Node) -> Shape:
+    """The output's shape: the constant's, else what the model says of the output."""
+    given = node.input(0)
+    need_type(node, given, "INT32")
+    need(given.shape == (4,), node, f"{given} must be a shape of 4 dimensions")
+    return node.output.shape if given.data is None else tuple(indices(node, 0, 4))
+
+
+def _pad(node: Node, out: int, kernel: int, stride: int) -> int:
+    """Padding in front along an axis. Source: TFLM transpose_conv.cc: that of a convolution from output to input."""
+    need(stride >= 1 and kernel >= 1, node, f"filter {kernel} and stride {stride} must be at least 1")
+    need(max(out, kernel, stride) < _LARGE, node, f"output {out}, filter {kernel} or stride {stride} is absurdly large")
+    padding = node.options["padding"]
+    need(padding in ("SAME", "VALID"), node, f"padding {padding!r} is neither SAME nor VALID")
+    return max(0, (-(-out // stride) - 1) * stride + kernel - out) // 2 if padding == "SAME" else 0
+
+
+def _geometry(node: Node) -> dict[str, int]:
+    """The params of the kernels, by name."""
+    (b, in_h, in_w, in_c), (out_c, k_h, k_w, _) = node.input(2).shape, node.input(1).shape
+    _, out_h, out_w, _ = _shape(node)
+    stride_h, stride_w = int(node.options["stride_h"]), int(node.options["stride_w"])
+    pads = _pad(node, out_h, k_h, stride_h), _pad(node, out_w, k_w, stride_w)
+    return {
+        "batches": b, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_h": out_h, "out_w": out_w, "out_c": out_c,
+        "k_h": k_h, "k_w": k_w, "stride_h": stride_h, "stride_w": stride_w, "pad_h": pads[0], "pad_w": pads[1],
+    }  # fmt: skip
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) in (3, 4), node, f"it has {len(node.inputs)} inputs, not 3 or 4")
+    w, x, shape = node.input(1), node.input(2), _shape(node)
+    need(len(w.shape) == 4 and w.size > 0, node, f"{w} must have 4 dimensions [out_c, k_h, k_w, in_c]")
+    need(len(x.shape) == 4 and x.size > 0, node, f"{x} must have 4 dimensions (NHWC)")
+    need(len(shape) == 4 and min(shape) >= 1, node, f"{list(shape)} is no shape of an output")
+    fits = w.shape[3] == x.shape[3] and shape[::3] == (x.shape[0], w.shape[0])
+    need(fits, node, f"{x}, {w} and the output's shape {list(shape)} do not match")
+    if _conv.is_hybrid(_as_conv(node)):
+        raise unsupported(node, "float activations with int8 weights have no kernel: dequantise the weights")
+    _conv.check_types(_as_conv(node), w.shape[0])
+    if w.type == "INT8" and w.quant is not None and w.quant.zero_point.any():
+        raise unsupported(node, f"{w} must have zero points of 0: TFLM and LiteRT take them so, whatever they are")
+    _geometry(node)
+    return [shape]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """Source: TFLM reference TransposeConv: float sums in rising order of input row, column, channel."""
+    _, w, x, *bias = inputs
+    return _conv.convolve(_as_conv(node), [x, w, *bias], lambda images: _sums(images, w, _geometry(node)))
+
+
+def _sums(x: Array, w: Array, g: dict[str, int]) -> Array:
+    h, v = g["in_h"] * g["stride_h"] + g["k_h"], g["in_w"] * g["stride_w"] + g["k_w"]
+    room = max(h, g["out_h"] + g["pad_h"]), max(v, g["out_w"] + g["pad_w"])
+    acc = np.zeros((len(x), *room, g["out_c"]), x.dtype)
+    for iy in range(g["in_h"]):
+        for ix in range(g["in_w"]):
+            y, z = iy * g["stride_h"], ix * g["stride_w"]
+            for c in range(g["in_c"]):
+                tap = w[..., c].transpose(1, 2, 0).astype(x.dtype)
+                acc[:, y : y + g["k_h"], z : z + g["k_w"]] += x[:, iy, ix, c, None, None, None] * tap
+    return acc[:, g["pad_h"] :, g["pad_w"] :][:, : g["out_h"], : g["out_w"]]
+
+
+def lower(node: Node, target: Target) -> Call:
+    conv, g = _as_conv(node), _geometry(node)
+    x, w, y = node.input(2), node.input(1), node.output
+    bias = _conv.bias_of(conv, g["out_c"])
+    macs = g["batches"] * g["in_h"] * g["in_w"] * w.size
+    if x.type == "INT16":
+        return _conv_s16.call("tw_transpose_conv_s16", conv, node.constant(1), g, macs)
+    params: dict[str, Param] = {**g}
+    if x.type == "FLOAT32":
+        low, high = float_range(node)
+        return Call("tw_transpose_conv_f32", params | {"low": low, "high": high}, (x, w, bias), (y,), macs=macs)
+    least, most = quantized_range(node, y)
+    params |= {"in_zero": x.zero, "out_zero": y.zero, "low": least, "high": most}
+    inputs = (x, w, bias, *_conv.multipliers(conv, g["out_c"]))
+    return Call("tw_transpose_conv_s8", params, inputs, (y,), macs=macs, weights=Weights())
+
+
+def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: tuple[int, int], padding: str) -> Case:
+    def out(n: int, k: int, stride: int) -> int:
+        return n * stride if padding == "SAME" else (n - 1) * stride + max(k, stride)
+
+    shape = (x[0], out(x[1], w[1], strides[0]), out(x[2], w[2], strides[1]), w[0])
+    options = {"padding": padding, "stride_h": strides[0], "stride_w": strides[1], "fused_activation_function": "NONE"}
+    made = layer.case(rng, "TRANSPOSE_CONV", (x, w), lambda node: shape, options)
+    return Case(
+        replace(made.node, inputs=(index(shape), made.node.inputs[1], made.node.inputs[0], *made.node.inputs[2:]))
+    )
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    forms: tuple[tuple[Shape, Shape, tuple[int, int], str], ...] = (
+        ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1), "SAME"), ((1, 4, 5, 3), (2, 3, 3, 3), (2, 2), "SAME"),
+        ((2, 3, 4, 5), (7, 2, 3, 5), (1, 2), "VALID"), ((1, 3, 3, 4), (3, 2, 2, 4), (3, 2), "SAME"),
+        ((1, 5, 4, 2), (4, 5, 3, 2), (2, 1), "VALID"), ((2, 2, 3, 17), (1, 4, 4, 17), (2, 2), "SAME"),
+        ((1, 3, 2, 3), (2, 1, 1, 3), (2, 3), "VALID"),
+    )  # fmt: skip
+    for form in forms:
+        for layer in (
+            Layer(),
+            Layer("FLOAT32"),
+            Layer(bias=False, zero=-128),
+            Layer(per_tensor=True, out_zero=127),
+            Layer("INT16", bound=1 << 24),
+        ):
+            yield _case(rng, layer, *form)
+
+
+OP = Op("TRANSPOSE_CONV", infer, reference, lower, cases)

@@ -1,0 +1,88 @@
+"""Channels of sums of int16 * int8 brought to where microcontrollers end them with one multiplication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.fixed_point import reduced_multiplier, requantize_wide
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array
+from twinfer.runtime.ops.conv import _conv
+from twinfer.runtime.ops.core.activation import quantized_range
+
+#: Shifts that a multiplier of 31 bits can stand for, as TFLite signs them, and the least where sums are saturated.
+SHIFTS, SATURATED = (-17, -1), -14
+
+#: Greatest magnitude of an activation; what a chunk's sums and a bias may reach where they are taken over.
+MOST, BOUND = 1 << 15, 1 << 30
+
+
+@dataclass(frozen=True)
+class Channels:
+    """A layer's output channels: weights int8 [out, k], bias int32 [out], and the multiplier int32 [out]: an output is
+    sum * mult / 2^32 rounded half up, clamped to ``low..high``. Sums that leave 32 bits are saturated to them."""
+
+    weights: Array
+    bias: Array
+    mult: Array
+    low: int
+    high: int
+
+    @property
+    def params(self) -> dict[str, int]:
+        """How outputs end, with the field names of the kernels' params."""
+        return {"act_min": self.low, "act_max": self.high}
+
+    @property
+    def fit(self) -> bool:
+        """Whether no sum leaves 32 bits."""
+        return bool((reach(self.weights, self.bias) < 1 << 31).all())
+
+    def chunk(self, size: int) -> int:
+        """Groups of ``size`` weights after which sums of 32 bits have to be taken over; all, if they need not."""
+        w = _conv.padded(np.abs(self.weights.astype(np.int64)), size, 1)
+        groups = MOST * w.reshape(len(w), -1, size).sum(2)
+        count = int(groups.shape[1])
+        while not self.fit and np.add.reduceat(groups, np.arange(0, groups.shape[1], count), axis=1).max() >= BOUND:
+            count = -(-count // 2)
+        return count
+
+
+def reach(w: Array, bias: Array) -> NDArray[np.int64]:
+    """What the magnitude of no sum exceeds, [out]: weights int8 [out, k], bias [out]."""
+    return np.asarray(np.abs(bias.astype(np.int64)) + MOST * np.abs(w.astype(np.int64)).sum(1))
+
+
+def _within(values: Array, bits: int) -> bool:
+    return bool(values.min() >= -(1 << bits) and values.max() <= 1 << bits)
+
+
+def short_channels(node: Node, w: Array) -> Channels | None:
+    """Channels of weights int8 [out, k] with the same outputs as the node's; None if some cannot be had.
+
+    A multiplier of 15 bits and a shift of 16..32 are one of 31 bits and a shift of 32. A sum may be saturated to 32
+    bits where it is beyond int16 even so. A channel whose output does not depend on the input gets weights of 0 and a
+    bias that says the output.
+    """
+    bias = _conv.constant_bias(node, len(w))
+    (mult, shift), (low, high) = _conv.multipliers(node, len(w)), quantized_range(node, node.output)
+    if bias is None or _conv.narrow_sums(node) or not _within(bias, 46) or shift.max() > 7:
+        return None
+    reduced, right = reduced_multiplier(mult), 15 - shift.astype(np.int64)
+    most = np.minimum(reach(w, bias), 1 << 47)
+    whole = (most < 1 << 47) & (most * reduced >> right < (1 << 31) - 1)  # no output wraps
+    saturable = whole & (shift >= SATURATED) & (np.abs(bias) < BOUND)
+    short = (mult > 0) & (shift >= SHIFTS[0]) & (shift <= SHIFTS[1]) & ((most < 1 << 31) | saturable)
+    first, last = (requantize_wide(end, mult, shift).clip(low, high) for end in (-most, most))
+    fixed = ~short & ((whole & (first == last)) | (mult == 0))
+    if not (short | fixed).all():
+        return None
+    return Channels(
+        np.where(fixed[:, None], 0, w).astype(np.int8),
+        np.where(fixed, 4 * first, bias).astype(np.int32),
+        np.where(fixed, 1 << 30, reduced << (32 - right).clip(0, 16)).astype(np.int32),
+        *(low, high),
+    )

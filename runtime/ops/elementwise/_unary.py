@@ -1,0 +1,93 @@
+"""Functions of one element, float32, int8 or int16; int8 goes through a table of 256, made when planning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor
+from twinfer.runtime.ops.core.quantized import need_symmetric
+
+#: All int8 values, in order.
+INT8 = np.arange(-128, 128)
+
+_LEAST, _MOST = 2.0**-100, 2.0**100
+
+
+def infer(node: Node, *types: str) -> list[Shape]:
+    """One input, one output of its shape and type; integers need a quantisation per tensor on both.
+
+    ``types`` are those beside FLOAT32 and INT8.
+    """
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, "FLOAT32", "INT8", *types)
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    if x.type != "FLOAT32":
+        need_symmetric(node, x, y)
+        usable = all(_LEAST < t.scale < _MOST for t in (x, y))
+        need(usable, node, f"scales {x.scale} and {y.scale} are beyond what float32 divides: quantise {x} and {y} anew")
+    return [x.shape]
+
+
+def lookup(node: Node, function: Callable[[Array], Array]) -> Call:
+    """The call that maps every byte of input 0 through ``function``, which maps int8 values (held in int64) to int8."""
+    table = np.roll(function(INT8).astype(np.int8), 128)  # indexed by the byte as unsigned
+    return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
+
+
+def elementwise(node: Node, kernel: str, **params: float) -> Call:
+    """The call of a float kernel over all elements."""
+    return Call(kernel, {"size": node.output.size, **params}, (node.input(0),), (node.output,), inplace=(0,))
+
+
+def in_double(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """``function`` computed in float64 and rounded to the type of its argument, which is what libm aims at.
+
+    TFLite takes its libm's float functions, which on some arguments are one bit off (expf of glibc 2.36) or two
+    (tanhf). A table from it can so differ from ours by one where that bit decides a half: with output steps below
+    about 2^-10 of the values. Ours is the same on every machine.
+    """
+    return lambda x: np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+
+
+def through_float(node: Node, q: Array, function: Callable[[Array], Array]) -> Array:
+    """int8 values through a real function of float32 arrays: dequantised, mapped and requantised in float32.
+
+    Source: LiteRT's LUTPopulate. Halves round away from zero; what is no number gives the least value. Outputs of 2^31
+    steps and more saturate (TFLM's ELU casts them to int32, which C leaves undefined).
+    """
+    x, y = node.input(0), node.output
+    real = np.float32(x.scale) * (q.astype(np.int64) - x.zero).astype(np.float32)
+    inverse = np.float32(1) / np.float32(y.scale)
+    with np.errstate(over="ignore"):
+        steps = np.nan_to_num(function(real) * inverse, nan=-np.inf)
+    whole = np.copysign(np.floor(np.minimum(np.abs(steps), 1e6).astype(np.float64) + 0.5), steps)
+    return np.asarray(np.clip(whole + y.zero, -128, 127), np.int8)
+
+
+def int8_case(op: str, x: tuple[float, int], y: tuple[float, int], oracle: str = "tflm", why: str = "") -> Case:
+    """All 256 values through the operator; ``x`` and ``y`` are (scale, zero point)."""
+    node = Node(op, (tensor((2, 128), "INT8", *x),), (tensor((2, 128), "INT8", *y, name="y"),))
+    return Case(node, (INT8.astype(np.int8).reshape(2, 128),), oracle, why)
+
+
+def int16_case(op: str, x: float, y: float, oracle: str = "tflm", why: str = "", **options: float) -> Case:
+    """All int16 values through the operator; ``x`` and ``y`` are scales."""
+    values = np.arange(-(1 << 15), 1 << 15).astype(np.int16).reshape(16, -1)
+    node = Node(op, (tensor(values.shape, "INT16", x),), (tensor(values.shape, "INT16", y, name="y"),), options)
+    return Case(node, (values,), oracle, why)
+
+
+#: Values where float kernels branch or overflow.
+FLOATS = (0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 6.0, -6.0, 9.0, -9.0, -9.000001, 16.619047, 16.62, 88.0, -104.0, 1e30, -1e30)
+
+
+def float_cases(op: str, tolerance: float, shapes: Sequence[Shape] = ((1,), (3, 5), (2, 3, 4, 7))) -> list[Case]:
+    """Random values in a few shapes, and the values where kernels branch."""
+    cases = [Case(Node(op, (tensor(s),), (tensor(s, name="y"),)), tolerance=tolerance) for s in shapes]
+    edges = np.array(FLOATS, np.float32)
+    node = Node(op, (tensor(edges.shape),), (tensor(edges.shape, name="y"),))
+    return [*cases, Case(node, (edges,), tolerance=tolerance)]

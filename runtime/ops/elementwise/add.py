@@ -1,0 +1,155 @@
+"""ADD and SUB, with broadcasting and fused activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, tensor, unsupported
+from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
+from twinfer.runtime.ops.core.plane import plane
+from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.target import Target
+
+#: Type -> bits that both operands get more before they are scaled.
+LEFT_SHIFTS = {"INT8": 20, "INT16": 15}
+LEFT_SHIFT = LEFT_SHIFTS["INT8"]
+
+
+def infer(node: Node) -> list[Shape]:
+    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
+    output_range(node)
+    a, b, y = node.input(0), node.input(1), node.output
+    if y.type in LEFT_SHIFTS and _multipliers(a, b, y)[2][1] > 0:
+        raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
+    return shapes
+
+
+def _multipliers(a: Tensor, b: Tensor, y: Tensor) -> list[tuple[int, int]]:
+    """Multiplier and shift of both inputs and the output. Source: TFLM's CalculateOpDataAdd."""
+    common = 2 * max(a.scale, b.scale)
+    reals = (a.scale / common, b.scale / common, common / ((1 << LEFT_SHIFTS[y.type]) * y.scale))
+    return [quantize_multiplier(real) for real in reals]
+
+
+def _sign(node: Node) -> int:
+    return -1 if node.op == "SUB" else 1
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """TFLM reference_integer_ops::Add and reference_ops::Sub: both operands in more bits, then one rescaling."""
+    a, b = inputs
+    low, high = output_range(node).values()
+    if node.output.type == "FLOAT32":
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = a + b if _sign(node) > 0 else a - b
+        return [total.clip(low, high)]
+    a, b = a.astype(np.int64), b.astype(np.int64)
+    if node.output.type == "INT32":
+        return [(a + _sign(node) * b).astype(np.int32).clip(low, high)]
+    total = _quantized(a, b, node.input(0), node.input(1), node.output, _sign(node))
+    return [total.clip(low, high).astype(node.output.dtype)]
+
+
+def _quantized(a: Array, b: Array, like_a: Tensor, like_b: Tensor, y: Tensor, sign: int) -> Array:
+    """a + sign * b before clamping, in steps of ``y``; a and b int64 in steps of ``like_a`` and ``like_b``."""
+    by_a, by_b, by_y = _multipliers(like_a, like_b, y)
+    left = LEFT_SHIFTS[y.type]
+    scaled_a = requantize((a - like_a.zero) << left, *by_a)
+    scaled_b = requantize((b - like_b.zero) << left, *by_b)
+    return requantize(scaled_a + sign * scaled_b, *by_y) + y.zero
+
+
+def _plane(a: Tensor, b: Tensor, y: Tensor, sign: int) -> dict[str, int] | None:
+    values = INT8.astype(np.int64)
+    exact = _quantized(values[:, None], values, a, b, y, sign)
+    return plane(exact, a.scale / y.scale, sign * b.scale / y.scale)
+
+
+def lower(node: Node, target: Target) -> Call:
+    a, b, y = node.input(0), node.input(1), node.output
+    if node.op == "ADD":
+        a, b = commuted(a, b)
+    limits = output_range(node)
+    params: dict[str, Param] = {"b_sign": _sign(node)}
+    if target.mve and y.type == "INT8" and (call := _lower_mve(node, target)):
+        return call
+    if y.type == "INT8" and not target.wide and limits == {"low": -128, "high": 127}:
+        flat = _plane(a, b, y, _sign(node))
+        if flat:
+            return broadcast_call("tw_add_plane_s8", (a, b), y, flat, target)
+    if y.type in LEFT_SHIFTS:
+        for prefix, (mult, shift) in zip(("a_", "b_", ""), _multipliers(a, b, y), strict=True):
+            params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
+    if y.type == "INT8":
+        params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
+    kernel = {"INT8": "tw_add_s8", "INT16": "tw_add_s16", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
+    return broadcast_call(kernel, (a, b), y, params | limits, target)
+
+
+def _lower_mve(node: Node, target: Target) -> Call | None:
+    """The call over Helium, None where it does not apply: an operand has one value a row, or the last shift is 0."""
+    a, b, y = node.input(0), node.input(1), node.output
+    sign = _sign(node)
+    if swap := b.scale > a.scale:
+        a, b = b, a
+    _, (b_mult, b_shift), (mult, shift) = _multipliers(a, b, y)
+    steps = walk(a, b, target)
+    if not (steps["a_step"] and steps["b_step"] and shift < 0):
+        return None
+    more = LEFT_SHIFT if b_shift < 0 else LEFT_SHIFT + 1  # so that no shift is 0, which would round otherwise
+    params: dict[str, Param] = {
+        "a_scale": sign << (LEFT_SHIFT - 1), "a_start": -a.zero * sign << (LEFT_SHIFT - 1),
+        "b_scale": 1 << more, "b_start": -b.zero << more, "b_mult": b_mult, "b_shift": min(b_shift, -1),
+        "out_zero": y.zero, "mult": mult if swap else mult * sign, "shift": shift,
+    }  # fmt: skip
+    return broadcast_call("tw_add_mve_s8", (a, b), y, params | output_range(node), target)
+
+
+SCALES = (
+    (0.5, 3, 0.25, -5, 0.7, 1), (0.013, -128, 0.013, -128, 0.026, -128), (1.0, 127, 1e-4, -128, 0.9, 127),
+    (1e-6, 0, 3e-6, 0, 1e-6, 0), (0.1, 4, 0.1, 4, 30.0, -3), (1e-7, 0, 3.0, 9, 1e-3, 0),
+)  # fmt: skip
+
+
+def _symmetric(scales: Sequence[float]) -> tuple[float, ...]:
+    return tuple(value if i % 2 == 0 else 0 for i, value in enumerate(scales))
+
+
+def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
+    acts = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+    for i, (a, b) in enumerate(SHAPES):
+        yield binary_case(op, "INT8", a, b, SCALES[i % len(SCALES)], fused_activation_function="NONE")
+        yield binary_case(op, "FLOAT32", a, b, fused_activation_function=acts[i % 4])
+        if i % 3 == 1:
+            yield binary_case(op, "INT32", a, b, fused_activation_function="NONE")
+        scales = _symmetric(SCALES[(0, 1, 3, 4)[i % 4]])
+        yield binary_case(op, "INT16", a, b, scales, fused_activation_function=acts[i // 2 % 4])
+    for i, scales in enumerate(SCALES):
+        for act in ("NONE", acts[1 + i % 3]):
+            yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function=act)
+    for act in acts[1:]:  # TFLM's ADD does not clamp int32
+        values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
+        yield binary_case(op, "INT32", (99,), (99,), values=values, oracle="litert", fused_activation_function=act)
+    huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
+    swapped = huge[[0, 1, 2, 3, 5, 4, 6]]
+    yield binary_case(op, "FLOAT32", (7,), (7,), values=(huge, swapped), fused_activation_function="NONE")
+    yield binary_case(op, "INT8", (2, 1, 2, 1, 3), (1, 2, 1, 2, 1), SCALES[0], fused_activation_function="NONE")
+    constant = tensor((5,), "INT8", 0.2, 7, data=rng.integers(-128, 128, 5), name="c")
+    y = tensor((3, 5), "INT8", 0.4, -9, name="y")
+    yield Case(Node(op, (constant, tensor((3, 5), "INT8", 0.3, -8)), (y,), {"fused_activation_function": "RELU"}))
+    for zero in (-128, 127):  # every output is one end of int8, so that a plane's offset has no bound but int32's
+        other = zero if op == "ADD" else ~zero
+        scales = (40.1, zero, 20.8, other, 0.37, ~zero)
+        yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function="NONE")
+
+
+OPS = (
+    Op("ADD", infer, reference, lower, lambda rng: cases("ADD", rng)),
+    Op("SUB", infer, reference, lower, lambda rng: cases("SUB", rng)),
+)

@@ -1,0 +1,190 @@
+"""Functions of one value: ABS, NEG, SQUARE, SQRT, RSQRT, EXP, LOG, SIN, COS, FLOOR, CEIL, ROUND, ELU, GELU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
+from twinfer.runtime.ops.elementwise._unary import elementwise, in_double, infer, int8_case, lookup, through_float
+from twinfer.runtime.target import Target
+
+_exp, _tanh = in_double(np.exp), in_double(np.tanh)
+_erfc = in_double(np.vectorize(math.erfc, otypes=[np.float64]))
+
+
+def _elu(x: Array) -> Array:
+    return np.where(x < 0, _exp(np.minimum(x, 0)) - 1, x)
+
+
+def _gelu(x: Array) -> Array:
+    return np.asarray(0.5 * x * _erfc(x * -math.sqrt(0.5)))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + _tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+
+
+def _abs_int8(node: Node, q: Array) -> Array:
+    """Source: TFLM elementwise.cc, AbsEvalQuantized."""
+    x, y = node.input(0), node.output
+    steps = np.abs(q.astype(np.int64) - x.zero)
+    if x.scale != y.scale:
+        steps = requantize(steps, *quantize_multiplier(x.scale / y.scale))
+    return np.asarray(np.clip(steps + y.zero, -128, 127), np.int8)
+
+
+def _rsqrt_int8(node: Node, q: Array) -> Array:
+    """Source: TFLM elementwise.cc, RsqrtEvalQuantized; zero, and what it refuses below, gives the greatest value."""
+    x, y = node.input(0), node.output
+    mult, shift = quantize_multiplier(1 / (math.sqrt(x.scale) * y.scale))
+    found = []
+    for value in (q.astype(np.int64) - x.zero).ravel():
+        if value <= 0:
+            found.append(127)
+            continue
+        root, right = _gemmlowp.inverse_root(int(value))
+        data = requantize(np.array(1), root, 20 - right)
+        found.append(int(requantize(data, mult, shift - 20)) + y.zero)
+    return np.asarray(np.clip(np.array(found), -128, 127), np.int8).reshape(q.shape)
+
+
+def _sqrt_int8(node: Node, q: Array) -> Array:
+    """Source: LiteRT elementwise.cc, SqrtEvalQuantized: in float32, towards zero; 0 below 0 (refused there)."""
+    x, y = node.input(0), node.output
+    real = np.float32(x.scale) * np.maximum(q.astype(np.int64) - x.zero, 0).astype(np.float32)
+    with np.errstate(over="ignore"):
+        steps = np.minimum(np.sqrt(real) / np.float32(y.scale), 1e6).astype(np.int64)
+    return np.asarray(np.clip(steps + y.zero, -128, 127), np.int8)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One operator. ``real``: the function of arrays of float64, and of float32 as TFLite computes int8's tables;
+    ``int8``: of stored values where it is not ``real`` rounded; ``least`` and ``most``: between which it is tried,
+    ``tolerance`` there."""
+
+    real: Callable[[Array], Array]
+    least: float = -8.0
+    most: float = 8.0
+    tolerance: float = 0.0
+    int8: Callable[[Node, Array], Array] | None = None
+    oracle: str = "none"  # of int8
+    types: tuple[str, ...] = ("FLOAT32", "INT8")
+
+
+def _log(x: Array) -> Array:
+    return np.where(x > 0, np.log(np.maximum(x, 1e-300)), np.where(x == 0, -np.inf, np.nan))
+
+
+_WITH_INT32 = ("FLOAT32", "INT8", "INT32")
+
+FUNCTIONS = {
+    "ABS": Function(np.abs, int8=_abs_int8, oracle="tflm", types=_WITH_INT32),
+    "NEG": Function(np.negative, types=_WITH_INT32),
+    "SQUARE": Function(np.square),
+    "SQRT": Function(np.sqrt, least=0, int8=_sqrt_int8, oracle="litert"),
+    "RSQRT": Function(lambda x: 1 / np.sqrt(x), least=0.01, tolerance=2e-6, int8=_rsqrt_int8, oracle="tflm"),
+    "EXP": Function(_exp, most=4, tolerance=1e-5, oracle="litert"),
+    "LOG": Function(in_double(_log), least=0, tolerance=1e-6, oracle="litert"),
+    "SIN": Function(in_double(np.sin), tolerance=2e-7),
+    "COS": Function(in_double(np.cos), tolerance=2e-7),
+    "FLOOR": Function(np.floor),
+    "CEIL": Function(np.ceil),
+    "ROUND": Function(np.rint),
+    "ELU": Function(_elu, tolerance=2e-7, oracle="tflm"),
+    "GELU": Function(_gelu, tolerance=1e-6, oracle="litert"),
+}
+
+#: Operators that TFLM lacks.
+LITERT = frozenset({"GELU"})
+
+
+def _by_tanh(node: Node) -> bool:
+    return node.op == "GELU" and bool(node.options.get("approximate"))
+
+
+def _real(node: Node) -> Callable[[Array], Array]:
+    return _gelu_tanh if _by_tanh(node) else FUNCTIONS[node.op].real
+
+
+def _infer(node: Node) -> list[Shape]:
+    x, y = node.input(0), node.output
+    if x.type != "INT32":
+        return infer(node)
+    need_type(node, x, *FUNCTIONS[node.op].types)
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    return [x.shape]
+
+
+def _int8(node: Node, q: Array) -> Array:
+    """The function's own fixed point, else the real one rounded; where that is not defined, the least value."""
+    special = FUNCTIONS[node.op].int8
+    return special(node, q) if special else through_float(node, q, _real(node))
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    (x,) = inputs
+    if x.dtype == np.int8:
+        return [_int8(node, x)]
+    if x.dtype == np.int32:
+        return [np.asarray(FUNCTIONS[node.op].real(x.astype(np.int64))).astype(np.int32)]
+    with np.errstate(all="ignore"):
+        return [np.asarray(_real(node)(x.astype(np.float64))).astype(np.float32)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x = node.input(0)
+    if x.type == "INT8":
+        return lookup(node, lambda q: _int8(node, q))
+    way = "_tanh" if _by_tanh(node) else ""
+    return elementwise(node, f"tw_{node.op.lower()}{way}_{'s32' if x.type == 'INT32' else 'f32'}")
+
+
+_INT8_QUANTS = (
+    ((0.05, -128), (0.05, -128)), ((0.02, -128), (0.03, -20)), ((0.004, -128), (0.3, 127)), ((1.0, -128), (0.9, 0)),
+)  # fmt: skip
+
+#: Steps with halves, which only arithmetic in float32 rounds as TFLite does.
+_HALVES = (((1.0, 0), (2.0, -128)), ((2.0**-15, 127), (2.0**-14, 0)), ((2.0**-19, 122), (2.0**-18, 127)))
+
+
+def _float_cases(op: str, rng: np.random.Generator, **options: object) -> Iterator[Case]:
+    f = FUNCTIONS[op]
+    edges = np.array([0.0, -0.0, 0.5, 1.0, 1.5, 2.5, -0.5, -1.5, -2.5, f.most, f.least], np.float32)
+    for shape in ((), (1,), (3, 5), (2, 3, 4, 7), (edges.size,)):
+        values = rng.uniform(f.least, f.most, shape).astype(np.float32)
+        if shape == (edges.size,):
+            values = np.maximum(edges, np.float32(f.least))
+        node = Node(op, (tensor(shape),), (tensor(shape, name="y"),), options)
+        yield Case(node, (values,), "litert" if op in LITERT else "tflm", tolerance=f.tolerance)
+
+
+def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
+    f = FUNCTIONS[op]
+    ways: tuple[dict[str, object], ...] = ({"approximate": False}, {"approximate": True}) if op == "GELU" else ({},)
+    for options in ways:
+        yield from _float_cases(op, rng, **options)
+        for x, y in (*_INT8_QUANTS, *(() if f.int8 else _HALVES)):
+            case = int8_case(op, x, y, f.oracle, "neither runtime takes int8" if f.oracle == "none" else "")
+            node = Node(op, case.node.inputs, case.node.outputs, options)
+            yield Case(node, case.inputs, case.oracle, case.why)
+    if "INT32" in f.types:
+        values = rng.integers(-(2**31) + 1, 2**31, (3, 67)).astype(np.int32)
+        node = Node(op, (tensor((3, 67), "INT32"),), (tensor((3, 67), "INT32", name="y"),))
+        yield Case(node, (values,), "litert")
+
+
+def _op(name: str) -> Op:
+    return Op(name, _infer, reference, lower, lambda rng: cases(name, rng))
+
+
+OPS = tuple(map(_op, FUNCTIONS))

@@ -1,0 +1,69 @@
+"""LOGISTIC: 1 / (1 + exp(-x))."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import round_shift
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape
+from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
+from twinfer.runtime.ops.elementwise import _sigmoid, _unary
+from twinfer.runtime.ops.elementwise._unary import elementwise, float_cases, in_double, int8_case, int16_case, lookup
+from twinfer.runtime.target import Target
+
+_exp = in_double(np.exp)
+
+
+def infer(node: Node) -> list[Shape]:
+    shapes = _unary.infer(node, "INT16")
+    if node.input(0).type == "INT16":
+        _sigmoid.check(node)
+    return shapes
+
+
+def _int8(node: Node, q: Array) -> Array:
+    """Fixed point for the one output quantisation that it knows (TFLM reference_integer_ops::Logistic), else float."""
+    x, y = node.input(0), node.output
+    if (y.scale, y.zero) != (1 / 256, -128):
+        return _unary.through_float(node, q, lambda v: 1 / (1 + _exp(-v)))
+    steps, saturated = _gemmlowp.to_q4(q.astype(np.int64) - x.zero, x.scale)
+    inside = round_shift(_gemmlowp.logistic(steps, 4), 23) - 128
+    return np.where(saturated, saturated * 128, np.minimum(inside, 127)).clip(-128, 127).astype(np.int8)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    (x,) = inputs
+    if x.dtype == np.int8:
+        return [_int8(node, x)]
+    if x.dtype == np.int16:
+        return [_sigmoid.logistic(node, x)]
+    return [(1 / (1 + np.exp(np.minimum(-x.astype(np.float64), 700)))).astype(np.float32)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    if node.input(0).type == "FLOAT32":
+        return elementwise(node, "tw_logistic_f32")
+    if node.input(0).type == "INT16":
+        mult, shift = _sigmoid.scaling(node)
+        params = {"size": node.output.size, "mult": mult, "shift": shift}
+        return Call("tw_logistic_s16", params, (node.input(0), _sigmoid.table()), (node.output,), inplace=(0,))
+    return lookup(node, lambda q: _int8(node, q))
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    yield from float_cases("LOGISTIC", 2e-7)
+    for scale in (1e-6, 0.001, 0.0235, 0.05, 0.1, 1 / 3, 1.0, math.pi, 15.9, 16.0, 40.0):
+        yield int8_case("LOGISTIC", (scale, int(rng.integers(-128, 128))), (1 / 256, -128))
+    yield int8_case("LOGISTIC", (0.05, 127), (1 / 256, 3), "litert")
+    yield int8_case("LOGISTIC", (2.0**-10, -128), (1 / 256, -127), "litert")  # a half that float32 alone rounds so
+    yield int8_case("LOGISTIC", (0.05, -128), (1 / 128, -128), "none", "TFLM ignores the output scale, LiteRT refuses")
+    for scale in (1e-6, 1 / 4096, 1 / 2048, 0.000244, 0.001, 0.03, 2.6):
+        yield int16_case("LOGISTIC", scale, 1 / 32768)
+
+
+OP = Op("LOGISTIC", infer, reference, lower, cases)

@@ -1,0 +1,89 @@
+"""MUL, with broadcasting and fused activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape
+from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
+from twinfer.runtime.target import Target
+
+
+def infer(node: Node) -> list[Shape]:
+    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
+    output_range(node)
+    return shapes
+
+
+def _multiplier(node: Node) -> tuple[int, int]:
+    """Source: TFLM's CalculateOpDataMul (float64; LiteRT's int16 takes float32)."""
+    return quantize_multiplier(node.input(0).scale * node.input(1).scale / node.output.scale)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """TFLM reference_integer_ops::Mul: the product of the values less their zero points, rescaled once."""
+    a, b = inputs
+    low, high = output_range(node).values()
+    if node.output.type == "FLOAT32":
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [(a * b).clip(low, high)]
+    a, b = a.astype(np.int64), b.astype(np.int64)
+    if node.output.type == "INT32":
+        return [(a * b).astype(np.int32).clip(low, high)]
+    product = (a - node.input(0).zero) * (b - node.input(1).zero)
+    total = wrap32(requantize(product, *_multiplier(node)) + node.output.zero)
+    return [total.clip(low, high).astype(node.output.dtype)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    a, b = commuted(node.input(0), node.input(1))
+    y, params = node.output, output_range(node)
+    if y.type == "INT8":
+        mult, shift = _multiplier(node)
+        helium = target.mve and shift <= 0 and walk(a, b, target)["b_step"]
+        if not helium and not target.wide and params == {"low": -128, "high": 127} and 1 <= -shift <= 22:
+            rounding = (2 * y.zero + 1) << -shift >> 1
+            scaled = {"a_zero": a.zero, "b_zero": b.zero, "mult": mult, "right": -shift, "rounding": rounding}
+            return broadcast_call("tw_mul_scaled_s8", (a, b), y, scaled, target)
+        params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
+        if helium:
+            return broadcast_call("tw_mul_mve_s8", (a, b), y, params, target)
+    if y.type == "INT16":
+        params |= dict(zip(("mult", "shift"), _multiplier(node), strict=True))
+    kernel = {"INT8": "tw_mul_s8", "INT16": "tw_mul_s16", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32"}[y.type]
+    return broadcast_call(kernel, (a, b), y, params, target)
+
+
+SCALES = (
+    (0.5, 3, 0.25, -5, 0.7, 1), (0.013, -128, 0.013, -128, 0.026, -128), (1.0, 127, 1e-4, -128, 0.9, 127),
+    (1e-6, 0, 3e-6, 0, 1e-6, 0), (3.0, 4, 0.9, 4, 1.1, -3), (4.0, 0, 4.0, 9, 1e-2, 0), (60.0, 0, 4.0, 9, 1e-3, 0),
+)  # fmt: skip
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    acts = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+    for i, (a, b) in enumerate(SHAPES):
+        yield binary_case("MUL", "INT8", a, b, SCALES[i % 5], fused_activation_function="NONE")
+        yield binary_case("MUL", "FLOAT32", a, b, fused_activation_function=acts[i % 4])
+        if i % 3 == 1:
+            yield binary_case("MUL", "INT32", a, b, fused_activation_function="NONE")
+        wide = (0.002 * (i + 1), 0, 0.003, 0, (0.1, 3e-6)[i % 4 == 3], 0)
+        yield binary_case("MUL", "INT16", a, b, wide, fused_activation_function=acts[i // 2 % 4])
+    for i, scales in enumerate(SCALES):
+        for act in ("NONE", acts[1 + i % 3]):
+            yield binary_case("MUL", "INT8", (333,), (333,), scales, fused_activation_function=act)
+    for act in acts[1:]:
+        values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
+        yield binary_case("MUL", "INT32", (99,), (99,), values=values, fused_activation_function=act)
+    huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
+    swapped = huge[[0, 1, 2, 6, 5, 4, 3]]
+    yield binary_case("MUL", "FLOAT32", (7,), (7,), values=(huge, swapped), fused_activation_function="NONE")
+
+
+OP = Op("MUL", infer, reference, lower, cases)

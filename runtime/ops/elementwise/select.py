@@ -1,0 +1,101 @@
+"""SELECT and SELECT_V2: element by element one of two tensors; SELECT_V2 broadcasts all three."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.move._move import Axis, check_arity, check_moved, example, same_meaning, steps
+from twinfer.runtime.target import Target
+
+#: Loops of the kernel (TW_MAX_SELECT in kernels_c/elementwise/select.h).
+LOOPS = 6
+
+
+def _condition(node: Node) -> Shape:
+    """The condition's shape as it broadcasts: SELECT takes one value for all or one a leading element, too."""
+    shape, x = node.input(0).shape, node.input(1)
+    if node.op == "SELECT" and len(shape) == 1 and len(x.shape) > 1 and shape[0] == x.shape[0]:
+        return (*shape, *[1] * (len(x.shape) - 1))
+    return shape
+
+
+def infer(node: Node) -> list[Shape]:
+    check_arity(node, 3)
+    condition, a, b = node.input(0), node.input(1), node.input(2)
+    need_type(node, condition, "BOOL")
+    check_moved(node, a, b)
+    if not (same_meaning(a, node.output) and same_meaning(b, node.output)):
+        raise unsupported(node, f"{a}, {b} and {node.output} must be quantised alike: quantise them anew")
+    if node.op == "SELECT":
+        need(a.shape == b.shape, node, f"{a} and {b} differ in shape")
+    try:
+        shape = np.broadcast_shapes(_condition(node), a.shape, b.shape)
+    except ValueError:
+        need(False, node, f"{condition}, {a} and {b} do not broadcast")
+    need(node.op != "SELECT" or shape == a.shape, node, f"{condition} does not fit {a}")
+    if len(shape) > LOOPS:
+        raise unsupported(node, f"{len(shape)} dimensions, {LOOPS} are the limit; use fewer")
+    return [tuple(shape)]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    condition, a, b = inputs
+    return [np.asarray(np.where(condition.reshape(_condition(node)), a, b))]
+
+
+def _walk(shape: Shape) -> list[int]:
+    """Steps in elements through an operand along the output's axes, LOOPS of them."""
+    own: list[Axis] = [(1, 0)] * (LOOPS - len(shape)) + list(zip(shape, steps(shape, 1), strict=True))
+    return [0 if n == 1 else step for n, step in own]
+
+
+def lower(node: Node, target: Target) -> Call:
+    a, b, y = node.input(1), node.input(2), node.output
+    params: dict[str, Param] = {
+        "size": y.dtype.itemsize,
+        "total": y.size,
+        "n": [1] * (LOOPS - len(y.shape)) + list(y.shape),
+        "steps": _walk(_condition(node)),
+        "a_steps": _walk(a.shape),
+        "b_steps": _walk(b.shape),
+    }
+    return Call("tw_select", params, (node.input(0), a, b), (y,))
+
+
+def _case(op: str, type: str, shapes: tuple[Shape, Shape, Shape], out: Shape, oracle: str) -> Case:
+    a, b = (example(type, s) for s in shapes[1:])
+    y = Tensor("y", a.type, out, a.quant)
+    return Case(Node(op, (tensor(shapes[0], "BOOL", name="c"), a, b), (y,)), oracle=oracle)
+
+
+def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
+    same: tuple[Shape, ...] = ((7,), (3, 5), (2, 3, 4, 5))
+    for shape in same:
+        for type in ("INT8", "FLOAT32", "INT32"):
+            yield _case(
+                op, type, (shape, shape, shape), shape, "litert" if op == "SELECT" or type == "INT32" else "tflm"
+            )
+    if op == "SELECT":
+        yield _case(op, "FLOAT32", ((), (3, 5), (3, 5)), (3, 5), "litert")
+        yield _case(op, "INT8", ((3,), (3, 5, 2), (3, 5, 2)), (3, 5, 2), "litert")
+        return
+    for shapes in (
+        ((5,), (3, 5), (1,)),
+        ((3, 1), (1, 5), ()),
+        ((), (2, 1, 3), (4, 1)),
+        ((2, 1, 4, 1), (3, 1, 5), (4, 5)),
+    ):
+        out = tuple(np.broadcast_shapes(*shapes))
+        yield _case(op, "INT8", shapes, out, "litert")
+        yield _case(op, "INT64", shapes, out, "litert")
+
+
+OPS = (
+    Op("SELECT", infer, reference, lower, lambda rng: cases("SELECT", rng)),
+    Op("SELECT_V2", infer, reference, lower, lambda rng: cases("SELECT_V2", rng)),
+)

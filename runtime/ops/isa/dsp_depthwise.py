@@ -1,0 +1,122 @@
+"""DEPTHWISE_CONV_2D on the DSP extension: which nodes suit kernels_c/conv/depthwise_conv2d_dsp.h, and its params."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Param, Weights
+from twinfer.runtime.ops.conv import _conv
+from twinfer.runtime.ops.conv._conv import Window
+from twinfer.runtime.ops.core.requantize import fast_channels
+from twinfer.runtime.ops.core.requantize_s16 import short_channels
+
+#: Elements of a line whose number the kernel can count in a byte.
+LONGEST = 254
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A node along one axis; x_bytes and y_bytes lie between neighbours."""
+
+    extent: int
+    out: int
+    stride: int
+    pad: int
+    x_bytes: int
+    y_bytes: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether windows of 3 reach no further than 1 out of an image of 3 or more."""
+        behind = (self.out - 1) * self.stride - self.pad + 3 - self.extent
+        return self.extent >= 3 and self.pad <= 1 and behind <= 1
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Outputs whose window begins in the padding before, lies inside, and ends in the padding behind."""
+        ends = (self.extent + self.pad - 3) // self.stride + 1
+        return self.pad, ends - self.pad, self.out - ends
+
+    @property
+    def walkable(self) -> bool:
+        """Whether the kernel may walk along this axis."""
+        return self.extent <= LONGEST and (self.stride == 2 or (self.stride == 1 and self.x_bytes == self.y_bytes))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How the kernel walks over a node's images: weights int8 [out_c, along * lines], and the params that say so."""
+
+    weights: Array
+    params: dict[str, Param]
+
+
+def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
+    """The call for constant weights int8 [1, k_h, k_w, out_c] and bias int32 [out_c]; None if it does not suit."""
+    walk = _walk(g, w, 1)
+    c = None if walk is None else fast_channels(_conv.channels_of(node, walk.weights, bias))
+    if walk is None or c is None:
+        return None
+    arrays = (c.weights, np.stack([2 * c.bias, c.mult], 1), -c.shift)
+    params = {**walk.params, "in_zero": node.input(0).zero, **c.params}
+    inputs = (node.input(0), *arrays)
+    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=macs, weights=Weights())
+
+
+def depthwise_s16(node: Node, g: Window, w: Array, macs: int) -> Call | None:
+    """The same for int16 activations and their biases."""
+    walk = _walk(g, w, 2)
+    c = None if walk is None else short_channels(node, walk.weights)
+    if walk is None or c is None or not c.fit:
+        return None
+    inputs = (node.input(0), c.weights, np.stack([c.bias, c.mult], 1), None)
+    params = {**walk.params, "in_zero": 0, "out_zero": 0, **c.params}
+    return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=macs, weights=Weights())
+
+
+def _walk(g: Window, w: Array, size: int) -> Walk | None:
+    """How to walk, elements taking ``size`` bytes; None if there is no way. w: int8 [1, k_h, k_w, out_c]."""
+    axes = _axes(g, size)
+    if axes is None:
+        return None
+    along, lines = axes
+    turned = along.x_bytes < lines.x_bytes  # along rows of the image: lines are those of the weights
+    taps = w[0].transpose(2, 1, 0) if turned else w[0].transpose(2, 0, 1)
+    return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size))
+
+
+def _axes(g: Window, size: int) -> tuple[Axis, Axis] | None:
+    """The axis to walk along, the longer one where there is a choice, and the other; None if neither will do."""
+    x, y = g.in_c * size, g.out_c * size
+    rows = Axis(g.in_h, g.out_h, g.stride_h, g.pad_h, g.in_w * x, g.out_w * y)
+    columns = Axis(g.in_w, g.out_w, g.stride_w, g.pad_w, x, y)
+    windows = (g.k_h, g.k_w, g.dilation_h, g.dilation_w) == (3, 3, 1, 1)
+    if not (windows and rows.fits and columns.fits):
+        return None
+    if rows.walkable and (rows.out > columns.out or not columns.walkable):
+        return rows, columns
+    return (columns, rows) if columns.walkable else None
+
+
+def _params(g: Window, along: Axis, lines: Axis, size: int) -> dict[str, Param]:
+    steps, (before, inside, behind) = along.counts, lines.counts
+    return {
+        "batches": g.batches,
+        "in_c": g.in_c,
+        "multiplier": g.out_c // g.in_c,
+        "x_size": g.in_h * g.in_w * g.in_c * size,
+        "y_size": g.out_h * g.out_w * g.out_c * size,
+        "lines": (before, inside, behind),
+        "line_stride": lines.stride,
+        "x_line": lines.x_bytes,
+        "y_line": lines.y_bytes,
+        "steps": steps[0] + steps[1],
+        "behind": steps[2],
+        "stride": along.stride,
+        "pad": along.pad,
+        "x_step": along.x_bytes,
+        "y_step": along.y_bytes,
+    }

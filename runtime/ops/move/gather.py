@@ -1,0 +1,100 @@
+"""GATHER: slices along one dimension, picked by number. Source of the rules: LiteRT kernels/gather.cc."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.ops.move._move import axis_in, case, check_arity, check_moved, copy_call, example, index
+from twinfer.runtime.target import Target
+
+
+def _axes(node: Node) -> tuple[int, int]:
+    """The axis that is picked along, and how many leading dimensions both inputs share."""
+    x, at = node.input(0), node.input(1)
+    axis = axis_in(node, int(node.options.get("axis", 0)), len(x.shape))
+    given = int(node.options.get("batch_dims", 0))
+    batch = given + len(at.shape) if given < 0 else given
+    fits = 0 <= batch <= min(axis, len(at.shape)) and x.shape[:batch] == at.shape[:batch]
+    need(fits, node, f"{x} and {at} do not share {given} leading dimensions before axis {axis}")
+    return axis, batch
+
+
+def infer(node: Node) -> list[Shape]:
+    check_arity(node, 2)
+    x, at = node.input(0), node.input(1)
+    check_moved(node, x)
+    need_type(node, at, "INT32", "INT64")
+    axis, batch = _axes(node)
+    count = x.shape[axis]
+    need(at.size == 0 or count > 0, node, f"{x} is empty along axis {axis}")
+    if at.data is not None:
+        inside = ((at.data >= 0) & (at.data < count)).all()
+        need(bool(inside), node, f"{at} has numbers outside 0..{count - 1}")
+    return [(*x.shape[:axis], *at.shape[batch:], *x.shape[axis + 1 :])]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """Numbers that are outside, which LiteRT refuses when running, take the nearest inside."""
+    x, at = inputs
+    axis, batch = _axes(node)
+    flat = x.reshape(math.prod(x.shape[:batch]), *x.shape[batch:])
+    picked = np.clip(at, 0, max(x.shape[axis] - 1, 0)).reshape(len(flat), *at.shape[batch:])
+    found = [np.take(part, i, axis - batch) for part, i in zip(flat, picked, strict=True)]
+    return [np.asarray(found, x.dtype).reshape(node.output.shape)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, at, y = node.input(0), node.input(1), node.output
+    if not y.size:
+        return copy_call(node)
+    axis, batch = _axes(node)
+    params = {
+        "batch": math.prod(x.shape[:batch]),
+        "outer": math.prod(x.shape[batch:axis]),
+        "count": x.shape[axis],
+        "picked": math.prod(at.shape[batch:]),
+        "run": math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize,
+        "wide": int(at.type == "INT64" and at.data is None),
+    }
+    numbers = at if at.data is None else at.data.astype(np.int32)
+    return Call("tw_gather", params, (x, numbers), (y,))
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    def one(
+        type: str, shape: Shape, at: Shape, axis: int, batch: int = 0, *, fed: str = "", oracle: str = "tflm"
+    ) -> Case:
+        place, count = axis % len(shape), shape[axis]
+        numbers = rng.integers(0, count, at)
+        x = example(type, shape)
+        out = (*shape[:place], *at[batch:], *shape[place + 1 :])
+        given = tensor(at, fed, name="at") if fed else index(numbers.ravel().tolist(), shape=at)
+        made = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=batch)
+        if not fed:
+            return made
+        values = rng.integers(-100, 100, shape).astype(x.dtype)
+        return Case(made.node, (values, numbers.astype(given.dtype)), oracle)
+
+    for type in ("INT8", "FLOAT32"):
+        yield one(type, (7,), (3,), 0)
+        yield one(type, (5, 6), (4,), 0, fed="INT32")
+        yield one(type, (5, 6), (2, 3), 1)
+        yield one(type, (3, 4, 5), (2,), -2, fed="INT32")
+        yield one(type, (3, 4, 5), (3, 2), 1, 1)
+        yield one(type, (2, 3, 4, 5), (2, 3), 2, 1, fed="INT32")
+    yield one("INT32", (5, 6), (), 0, oracle="litert")
+    yield one("INT32", (5, 6), (9,), 1, fed="INT64", oracle="litert")
+    yield one("BOOL", (5, 6), (9,), 1, oracle="litert")
+    outside = case(
+        "GATHER", (example("INT8", (5, 6)), tensor((9,), "INT32", name="at")), [(5, 9)], axis=1, batch_dims=0
+    )
+    yield Case(outside.node, None, "none", "both refuse numbers outside when running")
+
+
+OP = Op("GATHER", infer, reference, lower, cases)

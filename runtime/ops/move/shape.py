@@ -1,0 +1,44 @@
+"""SHAPE: the extents of a tensor, known when planning. Source of the rules: TFLM kernels/shape.cc."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.ops.move._move import check_arity
+from twinfer.runtime.target import Target
+
+
+def infer(node: Node) -> list[Shape]:
+    check_arity(node, 1)
+    need_type(node, node.output, "INT32", "INT64")
+    wanted = node.options.get("out_type", node.output.type)
+    need(wanted == node.output.type, node, f"out_type is {wanted}, but the output is {node.output}")
+    return [(len(node.input(0).shape),)]
+
+
+def _extents(node: Node) -> Array:
+    return np.array(node.input(0).shape, node.output.dtype)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    return [np.array(inputs[0].shape, node.output.dtype)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    return Call("tw_copy", {"size": node.output.nbytes}, (_extents(node),), (node.output,))
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for type, shape in (("INT8", (2, 3, 1, 5)), ("FLOAT32", (7,)), ("INT32", (1, 4))):
+        y = tensor((len(shape),), "INT32", name="y")
+        yield Case(Node("SHAPE", (tensor(shape, type),), (y,), {"out_type": "INT32"}))
+    y = tensor((3,), "INT64", name="y")
+    yield Case(Node("SHAPE", (tensor((2, 5, 3)),), (y,), {"out_type": "INT64"}), oracle="litert")
+
+
+OP = Op("SHAPE", infer, reference, lower, cases)

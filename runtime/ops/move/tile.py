@@ -1,0 +1,94 @@
+"""BROADCAST_TO and TILE: a tensor repeated along its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
+from twinfer.runtime.ops.move._move import (
+    Axis,
+    case,
+    check_arity,
+    check_moved,
+    example,
+    index,
+    indices,
+    slice_call,
+    steps,
+)
+from twinfer.runtime.target import Target
+
+
+def infer_broadcast(node: Node) -> list[Shape]:
+    check_arity(node, 2)
+    x = node.input(0)
+    check_moved(node, x)
+    shape = tuple(indices(node, 1))
+    need(all(n >= 0 for n in shape), node, f"{list(shape)} is no shape")
+    need(len(shape) >= len(x.shape), node, f"{x} has more dimensions than {list(shape)}")
+    pairs = zip(x.shape[::-1], shape[::-1], strict=False)
+    need(all(n in (1, m) for n, m in pairs), node, f"{x} does not broadcast to {list(shape)}")
+    return [shape]
+
+
+def infer_tile(node: Node) -> list[Shape]:
+    check_arity(node, 2)
+    x = node.input(0)
+    check_moved(node, x)
+    times = indices(node, 1, len(x.shape))
+    need(all(n >= 0 for n in times), node, f"multiples {times} must not be negative")
+    return [tuple(n * t for n, t in zip(x.shape, times, strict=True))]
+
+
+def _broadcast(node: Node, inputs: list[Any]) -> list[Array]:
+    return [np.ascontiguousarray(np.broadcast_to(inputs[0], node.output.shape))]
+
+
+def _tile(node: Node, inputs: list[Any]) -> list[Array]:
+    return [np.tile(inputs[0], tuple(indices(node, 1)))]
+
+
+def _lower_broadcast(node: Node, target: Target) -> Call:
+    """What is repeated is read with a step of 0."""
+    x, shape = node.input(0), node.output.shape
+    lead = len(shape) - len(x.shape)
+    own = [(1, 0)] * lead + list(zip(x.shape, steps(x.shape, x.dtype.itemsize), strict=True))
+    return slice_call(node, 0, [(m, step if n == m else 0) for m, (n, step) in zip(shape, own, strict=True)])
+
+
+def _lower_tile(node: Node, target: Target) -> Call:
+    x, walk = node.input(0), list[Axis]()
+    for times, n, step in zip(indices(node, 1), x.shape, steps(x.shape, x.dtype.itemsize), strict=True):
+        walk += [(times, 0), (n, step)]
+    return slice_call(node, 0, walk)
+
+
+def broadcast_cases(rng: np.random.Generator) -> Iterator[Case]:
+    forms: tuple[tuple[Shape, Shape], ...] = (
+        ((), (3,)), ((1,), (300,)), ((5,), (3, 5)), ((5, 1), (5, 7)), ((3, 1, 4), (2, 3, 6, 4)),
+        ((1, 5, 1, 3), (2, 5, 7, 3)), ((4, 3), (4, 3)), ((2, 1, 3, 1, 2), (2, 4, 3, 5, 2)),
+    )  # fmt: skip
+    for i, (shape, out) in enumerate(forms):
+        for type in ("INT8", ("FLOAT32", "INT32", "BOOL", "INT16")[i % 4]):
+            yield case("BROADCAST_TO", (example(type, shape), index(out)), [out])
+
+
+def tile_cases(rng: np.random.Generator) -> Iterator[Case]:
+    forms: tuple[tuple[Shape, Shape], ...] = (
+        ((3,), (1,)), ((3,), (5,)), ((2, 5), (3, 1)), ((2, 5), (1, 3)), ((2, 3, 4), (2, 1, 3)), ((1, 3, 1), (4, 2, 1)),
+        ((2, 3, 2), (2, 2, 2)), ((2, 3), (0, 2)),
+    )  # fmt: skip
+    for i, (shape, times) in enumerate(forms):
+        out = tuple(n * t for n, t in zip(shape, times, strict=True))
+        for type in ("INT8", ("FLOAT32", "INT32", "BOOL", "INT64")[i % 4]):
+            yield case("TILE", (example(type, shape), index(times)), [out], "litert")
+
+
+OPS = (
+    Op("BROADCAST_TO", infer_broadcast, _broadcast, _lower_broadcast, broadcast_cases),
+    Op("TILE", infer_tile, _tile, _lower_tile, tile_cases),
+)

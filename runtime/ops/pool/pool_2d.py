@@ -1,0 +1,166 @@
+"""AVERAGE_POOL_2D and MAX_POOL_2D: windows over height and width; padding takes no part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, quantized_range
+from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.window import window
+from twinfer.runtime.target import Target
+
+_MOST = {"INT8": 1 << 23, "INT16": (1 << 16) - 1}  # values whose sum is sure to fit int32
+_MOST_RECIPROCAL = 4087  # int8 values that tw_pool_average divides by multiplication
+_KERNELS = {
+    ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
+    ("AVERAGE_POOL_2D", "INT16"): "tw_average_pool_2d_s16",
+    ("AVERAGE_POOL_2D", "FLOAT32"): "tw_average_pool_2d_f32",
+    ("MAX_POOL_2D", "INT8"): "tw_max_pool_2d_s8",
+    ("MAX_POOL_2D", "INT16"): "tw_max_pool_2d_s16",
+    ("MAX_POOL_2D", "FLOAT32"): "tw_max_pool_2d_f32",
+}
+
+
+def _axis(node: Node, axis: str) -> tuple[int, int, int, int]:
+    """Filter, stride, output extent and padding in front along height ("h") or width ("w")."""
+    extent = node.input(0).shape[1 if axis == "h" else 2]
+    size = int(node.options["filter_height" if axis == "h" else "filter_width"])
+    stride = int(node.options[f"stride_{axis}"])
+    out, pad = window(node, extent, size, stride, 1, node.options["padding"])
+    return size, stride, out, pad
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, "INT8", "INT16", "FLOAT32")
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
+    float_range(node)
+    if x.type in _MOST:
+        need_quant(node, x, y)
+        if abs(x.scale - y.scale) > 1e-6 or x.zero != y.zero:  # TFLM's bound, too
+            raise unsupported(node, f"{x} and {y} must have the same quantisation: requantise after pooling")
+        quantized_range(node, y)
+        if math.prod(x.shape[1:3]) > _MOST[x.type]:
+            raise unsupported(node, f"the sum of a window over {x} may not fit int32: split the image")
+    return [(x.shape[0], _axis(node, "h")[2], _axis(node, "w")[2], x.shape[3])]
+
+
+def _windows(node: Node, x: Array) -> Iterator[tuple[int, int, Array]]:
+    """Every output position and what its window sees of the input: [batches, elements, channels]."""
+    (f_h, s_h, out_h, pad_h), (f_w, s_w, out_w, pad_w) = _axis(node, "h"), _axis(node, "w")
+    for i in range(out_h):
+        for j in range(out_w):
+            top, left = i * s_h - pad_h, j * s_w - pad_w
+            seen = x[:, max(top, 0) : top + f_h, max(left, 0) : left + f_w]
+            yield i, j, seen.reshape(x.shape[0], -1, x.shape[3])
+
+
+def _average_integer(x: Array) -> Array:
+    """Rounded half away from zero. Source: TFLM reference_integer_ops::AveragePool."""
+    total, count = x.astype(np.int64).sum(axis=1), x.shape[1]
+    return np.asarray(np.sign(total) * ((np.abs(total) + count // 2) // count))
+
+
+def _average_float(x: Array) -> Array:
+    """The sum in the order of the elements, in float32."""
+    total = np.zeros((x.shape[0], x.shape[2]), np.float32)
+    for i in range(x.shape[1]):
+        total += x[:, i]
+    return total / np.float32(x.shape[1])
+
+
+def _largest(x: Array) -> Array:
+    return np.asarray(np.max(x, axis=1, initial=-FLOAT_MAX if x.dtype.kind == "f" else np.iinfo(x.dtype).min))
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    (x,) = inputs
+    integer = x.dtype.kind == "i"
+    reduce = _largest if node.op == "MAX_POOL_2D" else _average_integer if integer else _average_float
+    low, high = quantized_range(node, node.output) if integer else float_range(node)
+    y = np.empty(node.output.shape, x.dtype)
+    for i, j, seen in _windows(node, x):
+        y[:, i, j] = np.clip(reduce(seen), low, high)
+    return [y]
+
+
+def _by_words(node: Node, target: Target) -> bool:
+    """Whether the kernel over four channels at once applies: its averages are exact up to 181 values."""
+    x = node.input(0)
+    seen = math.prod(min(_axis(node, a)[0], n) for a, n in zip("hw", x.shape[1:3], strict=True))
+    fits = node.op == "MAX_POOL_2D" or seen <= 181
+    return x.type == "INT8" and not target.wide and x.shape[3] % 4 == 0 and fits
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y = node.input(0), node.output
+    (f_h, s_h, out_h, pad_h), (f_w, s_w, out_w, pad_w) = _axis(node, "h"), _axis(node, "w")
+    params = {
+        "batches": x.shape[0], "in_h": x.shape[1], "in_w": x.shape[2], "channels": x.shape[3],
+        "out_h": out_h, "out_w": out_w, "filter_h": f_h, "filter_w": f_w,
+        "stride_h": s_h, "stride_w": s_w, "pad_h": pad_h, "pad_w": pad_w,
+    }  # fmt: skip
+    names = ("act_min", "act_max") if x.type in _MOST else ("low", "high")
+    limits = quantized_range(node, y) if x.type in _MOST else float_range(node)
+    kernel = _KERNELS[node.op, x.type]
+    if target.mve and kernel == "tw_average_pool_2d_s8" and f_h * f_w <= _MOST_RECIPROCAL:
+        kernel = "tw_average_pool_2d_mve_s8"
+    elif _by_words(node, target):
+        kernel = kernel.replace("_s8", "_words_s8")
+    return Call(kernel, {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
+
+
+def _case(
+    op: str, shape: Shape, size: tuple[int, int], stride: tuple[int, int], padding: str, act: str
+) -> Iterator[Case]:
+    options = {
+        "filter_height": size[0], "filter_width": size[1], "stride_h": stride[0], "stride_w": stride[1],
+        "padding": padding, "fused_activation_function": act,
+    }  # fmt: skip
+    for type, scale, zero in (("INT8", 0.05, 7), ("INT16", 0.0002, 0), ("FLOAT32", None, 0)):
+        x = tensor(shape, type, scale, zero)
+        out = (shape[0], *(_axis(Node(op, (x,), (), options), a)[2] for a in "hw"), shape[3])
+        yield Case(Node(op, (x,), (tensor(out, type, scale, zero, name="y"),), options))
+
+
+def _cases(op: str) -> Iterator[Case]:
+    for padding in ("SAME", "VALID"):
+        yield from _case(op, (1, 8, 8, 16), (2, 2), (2, 2), padding, "NONE")
+        yield from _case(op, (2, 7, 5, 3), (3, 3), (1, 1), padding, "RELU")
+        yield from _case(op, (2, 7, 5, 65), (3, 2), (2, 3), padding, "RELU6")
+        yield from _case(op, (1, 6, 9, 1), (1, 4), (4, 1), padding, "RELU_N1_TO_1")
+        yield from _case(op, (1, 6, 7, 130), (6, 7), (1, 1), padding, "NONE")
+        yield from _case(op, (1, 5, 5, 4), (1, 1), (3, 2), padding, "NONE")
+        yield from _case(op, (1, 1, 1, 1), (1, 1), (1, 1), padding, "NONE")
+    yield from _case(op, (1, 3, 4, 5), (7, 9), (1, 1), "SAME", "NONE")  # filter larger than the input
+    yield from _case(op, (1, 3, 4, 5), (7, 9), (2, 2), "SAME", "RELU")
+    yield from _case(op, (1, 66, 66, 1), (64, 64), (1, 1), "VALID", "NONE")  # 4096 values to average
+    for case in _case(op, (1, 9, 9, 2), (9, 9), (1, 1), "SAME", "NONE"):
+        x = case.node.input(0)
+        for value in (-128, 127) if x.type != "INT16" else (-(1 << 15), (1 << 15) - 1):
+            yield Case(case.node, (np.full(x.shape, value, x.dtype),))
+    yield _nearly_the_next(op)
+
+
+def _nearly_the_next(op: str) -> Case:
+    """6400 values whose average is just below 100.5, too near to it for a product with the reciprocal."""
+    case = next(_case(op, (1, 80, 80, 1), (80, 80), (1, 1), "VALID", "NONE"))
+    x = case.node.input(0)
+    total = 100 * x.size + x.size // 2 - 1
+    return Case(case.node, ((total // x.size + (np.arange(x.size) < total % x.size)).reshape(x.shape).astype(np.int8),))
+
+
+def _op(name: str) -> Op:
+    cases: Callable[[np.random.Generator], Iterator[Case]] = lambda rng: _cases(name)  # noqa: E731
+    return Op(name, infer, reference, lower, cases)
+
+
+OPS = (_op("AVERAGE_POOL_2D"), _op("MAX_POOL_2D"))

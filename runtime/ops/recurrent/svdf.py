@@ -1,0 +1,148 @@
+"""SVDF: features of the new input, then a filter over the last few of them, which the state keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.target import Target
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 5, node, f"it has {len(node.inputs)} inputs, not 5")
+    x, features, time, bias, state = node.input(0), node.input(1), node.input(2), node.optional(3), node.input(4)
+    rank = int(node.options["rank"])
+    need(len(x.shape) == len(features.shape) == len(time.shape) == 2, node, "input and weights must be matrices")
+    (batches, size), (filters, memory) = x.shape, time.shape
+    need(rank >= 1 and filters % rank == 0, node, f"{filters} filters are no multiple of rank {rank}")
+    need(features.shape == (filters, size) and memory >= 1, node, f"{x}, {features} and {time} do not match")
+    need(bias is None or bias.shape == (filters // rank,), node, f"{bias} must have {filters // rank} elements")
+    need(state.size == batches * filters * memory, node, f"{state} must have {batches * filters * memory} elements")
+    need(state.variable, node, f"{state} must be a variable")
+    _check_types(node)
+    return [(batches, filters // rank)]
+
+
+def _check_types(node: Node) -> None:
+    x, features, time, bias, state = node.input(0), node.input(1), node.input(2), node.optional(3), node.input(4)
+    need_type(node, x, "FLOAT32", "INT8")
+    need_type(node, features, x.type)
+    need_type(node, node.output, x.type)
+    need_type(node, state, *(("FLOAT32",) if x.type == "FLOAT32" else ("INT8", "INT16")))
+    need_type(node, time, state.type)
+    if bias is not None:
+        need_type(node, bias, "FLOAT32" if x.type == "FLOAT32" else "INT32")
+    if x.type == "FLOAT32":
+        float_range(node)
+        return
+    need_quant(node, x, features, time, state, node.output)
+    if features.zero or time.zero:
+        raise unsupported(node, f"{features} and {time} must have zero points of 0")
+    quantized_range(node, node.output)
+
+
+def _multipliers(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Of the features and of the output. Source: TFLM svdf_common.cc, PrepareSvdf."""
+    x, features, time, state = (node.input(i) for i in (0, 1, 2, 4))
+    first = quantize_multiplier(x.scale * features.scale / state.scale)
+    return first, quantize_multiplier(state.scale * time.scale / node.output.scale)
+
+
+def _bias(node: Node) -> Any:
+    kind = np.float32 if node.input(0).type == "FLOAT32" else np.int32
+    return node.optional(3) or np.zeros(node.output.shape[1], kind)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """The output after ``inputs[4]``, the state before. Source: TFLM svdf_common.cc."""
+    x, features, time, bias, state = inputs
+    rows = state.reshape(len(x), *time.shape)
+    wide = np.int64 if x.dtype == np.int8 else np.float64
+    start = np.zeros(node.output.shape[1]) if bias is None else bias
+    zero = node.input(0).zero if x.dtype == np.int8 else 0
+    newest = (x.astype(wide) - zero) @ features.astype(wide).T
+    if x.dtype == np.int8:
+        info = np.iinfo(state.dtype)
+        held = node.input(4).zero
+        newest = np.clip(requantize(wrap32(newest), *_multipliers(node)[0]) + held, info.min, info.max) - held
+        rows = rows.astype(wide) - held
+    moved = np.concatenate([rows[:, :, 1:], newest[:, :, None]], axis=2)
+    sums = (moved * time).sum(axis=2).reshape(*node.output.shape, -1).sum(axis=2) + start
+    if x.dtype == np.float32:
+        return [np.clip(sums, *float_range(node)).astype(np.float32)]
+    steps = wrap32(requantize(wrap32(sums.astype(np.int64)), *_multipliers(node)[1]) + node.output.zero)
+    return [np.clip(steps, *quantized_range(node, node.output)).astype(np.int8)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, features, time, state, y = node.input(0), node.input(1), node.input(2), node.input(4), node.output
+    params: dict[str, Param] = {
+        "batches": x.shape[0],
+        "size": x.shape[1],
+        "units": y.shape[1],
+        "rank": int(node.options["rank"]),
+        "memory": time.shape[1],
+    }
+    macs = x.shape[0] * (features.size + time.size)
+    inputs = (x, features, time, _bias(node))
+    if x.type == "FLOAT32":
+        low, high = float_range(node)
+        return Call("tw_svdf_f32", params | {"low": low, "high": high}, inputs, (y, state), macs=macs)
+    least, most = quantized_range(node, y)
+    (mult, shift), (out_mult, out_shift) = _multipliers(node)
+    params |= {"in_zero": x.zero, "state_zero": state.zero, "out_zero": y.zero, "low": least, "high": most}
+    params |= {"mult": mult, "shift": shift, "out_mult": out_mult, "out_shift": out_shift}
+    return Call("tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16", params, inputs, (y, state), macs=macs)
+
+
+WRAPS = "TFLM as packaged adds a state's zero point after clamping and wraps; its sources have mended that since"
+
+
+def _case(
+    rng: np.random.Generator,
+    kind: str,
+    shape: Shape,
+    sizes: tuple[int, int, int],
+    held: tuple[float, int] = (2.0, -3),
+) -> Case:
+    """``sizes``: units, rank, memory; ``held``: scale of the state and, for INT8, its zero point."""
+    (units, rank, memory), (held_scale, zero) = sizes, held
+    real, filters = kind == "FLOAT32", units * rank
+    integer = {"x": 0.05, "f": 0.02, "t": 0.01, "s": held_scale, "y": 2.0}
+    scales: dict[str, Any] = dict.fromkeys(integer) if real else integer
+    of_state = zero if kind == "INT8" else 0
+    byte = kind if real else "INT8"
+
+    def some(name: str, type: str, shape: Shape) -> Any:
+        values = rng.standard_normal(shape) if real else rng.integers(-127, 128, shape)
+        return tensor(shape, type, scales[name], 0, data=values, name=name)
+
+    x = tensor(shape, byte, scales["x"], 0 if real else 4, name="x")
+    state = replace(tensor((shape[0], filters * memory), kind, scales["s"], of_state, name="s"), variable=True)
+    of_bias = ("FLOAT32", None) if real else ("INT32", held_scale * 0.01)
+    bias = tensor((units,), of_bias[0], of_bias[1], data=rng.integers(-9, 9, units), name="b")
+    y = tensor((shape[0], units), byte, scales["y"], 0 if real else -128, name="y")
+    ins = (x, some("f", byte, (filters, shape[1])), some("t", kind, (filters, memory)), bias, state)
+    options = {"rank": rank, "fused_activation_function": "RELU", "asymmetric_quantize_inputs": False}
+    return Case(Node("SVDF", ins, (y,), options), tolerance=1e-4 if real else 0.0)
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for kind in ("FLOAT32", "INT8", "INT16"):
+        for shape, sizes in (((1, 5), (3, 1, 4)), ((2, 33), (4, 2, 7)), ((3, 1), (1, 1, 1))):
+            yield _case(rng, kind, shape, sizes)
+    yield _case(rng, "INT16", (2, 33), (4, 2, 7), held=(1e-4, 0))
+    yield _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, 0))
+    case = _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, -3))
+    yield Case(case.node, oracle="none", why=WRAPS)
+
+
+OP = Op("SVDF", infer, reference, lower, cases)

@@ -1,0 +1,56 @@
+"""What the reductions share: which dimensions are reduced, and the few that kernels walk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Shape, need, tensor, unsupported
+from twinfer.runtime.ops.move._move import indices
+
+
+def axes_of(node: Node) -> tuple[int, ...]:
+    """The reduced dimensions, in order, each once."""
+    rank = len(node.input(0).shape)
+    given = indices(node, 1)
+    need(all(-rank <= a < rank for a in given), node, f"axis {given} is outside the rank of {node.input(0)}")
+    return tuple(sorted({a % rank for a in given}))
+
+
+def count_of(node: Node) -> int:
+    """How many values of the input go into one of the output."""
+    return math.prod(node.input(0).shape[a] for a in axes_of(node))
+
+
+def reduced_shape(node: Node) -> Shape:
+    """The output's shape; reduced dimensions stay as 1 where the node says so."""
+    axes, keep = axes_of(node), bool(node.options.get("keep_dims", False))
+    return tuple(1 if d in axes else n for d, n in enumerate(node.input(0).shape) if keep or d not in axes)
+
+
+def alternating(node: Node) -> list[int]:
+    """The input's shape as kept, reduced, kept, reduced, kept, reduced: neighbours merged, ones put in front."""
+    dims, axes = [1], axes_of(node)
+    for d, n in enumerate(node.input(0).shape):
+        if n == 1:
+            continue
+        if (d in axes) == (len(dims) % 2 == 0):
+            dims[-1] *= n
+        else:
+            dims.append(n)
+    dims += [1] * (len(dims) % 2)
+    if len(dims) > 6:
+        raise unsupported(node, "kept and reduced dimensions alternate more than three times: transpose the input")
+    return [1] * (6 - len(dims)) + dims
+
+
+def reduction(op: str, x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Node:
+    """A node for cases: ``x`` reduced along ``axes``, the output's scale and zero point as ``quant``."""
+    reduced = {a % len(x.shape) for a in axes}
+    shape = tuple(1 if d in reduced else n for d, n in enumerate(x.shape) if keep or d not in reduced)
+    scale, zero = quant or (None, 0)
+    at = tensor((len(axes),), "INT32", data=np.array(axes), name="axis")
+    return Node(op, (x, at), (tensor(shape, x.type, scale, zero, name="y"),), {"keep_dims": keep})

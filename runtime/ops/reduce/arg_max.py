@@ -1,0 +1,66 @@
+"""ARG_MAX and ARG_MIN: where the greatest (least) value along one dimension is, the first of equals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.ops.move._move import axis_in, check_arity, example, index, indices
+from twinfer.runtime.target import Target
+
+KERNELS = {"FLOAT32": "tw_arg_max_f32", "INT8": "tw_arg_max_s8", "INT32": "tw_arg_max_s32"}
+
+
+def _axis(node: Node) -> int:
+    return axis_in(node, indices(node, 1, 1)[0], len(node.input(0).shape))
+
+
+def infer(node: Node) -> list[Shape]:
+    check_arity(node, 2)
+    x, axis = node.input(0), _axis(node)
+    need_type(node, x, *KERNELS)
+    need_type(node, node.output, "INT32", "INT64")
+    need(x.shape[axis] > 0, node, f"{x} is empty along axis {axis}")
+    return [(*x.shape[:axis], *x.shape[axis + 1 :])]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    find = np.argmax if node.op == "ARG_MAX" else np.argmin
+    return [np.asarray(find(inputs[0], axis=_axis(node))).astype(node.output.dtype)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y, axis = node.input(0), node.output, _axis(node)
+    params = {
+        "outer": math.prod(x.shape[:axis]),
+        "count": x.shape[axis],
+        "inner": math.prod(x.shape[axis + 1 :]),
+        "minimum": int(node.op == "ARG_MIN"),
+        "wide": int(y.type == "INT64"),
+    }
+    return Call(KERNELS[x.type], params, (x,), (y,))
+
+
+def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
+    def one(type: str, shape: Shape, axis: int, out: str, oracle: str) -> Case:
+        at = axis % len(shape)
+        y = tensor((*shape[:at], *shape[at + 1 :]), out, name="y")
+        values = rng.integers(-20, 20, shape).astype(example(type, shape).dtype)
+        node = Node(op, (example(type, shape), index((axis,), shape=())), (y,), {"output_type": out})
+        return Case(node, (values,), oracle)
+
+    for shape, axis in (((7,), 0), ((1, 300), 1), ((3, 4, 5), -1), ((3, 4, 5), 0), ((2, 3, 4, 5), -2), ((4, 1), 1)):
+        for type in ("FLOAT32", "INT8"):
+            yield one(type, shape, axis, "INT32", "tflm")
+        yield one("INT32", shape, axis, "INT64", "litert")
+
+
+OPS = (
+    Op("ARG_MAX", infer, reference, lower, lambda rng: cases("ARG_MAX", rng)),
+    Op("ARG_MIN", infer, reference, lower, lambda rng: cases("ARG_MIN", rng)),
+)

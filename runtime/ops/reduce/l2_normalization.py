@@ -1,0 +1,76 @@
+"""L2_NORMALIZATION: x over the root of the sum of its squares, along the last dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import requantize
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.gemmlowp import inverse_root
+from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.target import Target
+
+#: int8 values whose sum of squares is sure to fit int32.
+_LONGEST = (1 << 31) // 255**2
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, "FLOAT32", "INT8")
+    need_type(node, y, x.type)
+    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    if node.options.get("fused_activation_function", "NONE") != "NONE":
+        raise unsupported(node, "it has no fused activation in TFLite: take it apart")
+    if x.type == "INT8":
+        need_quant(node, x, y)
+        if (y.scale, y.zero) != (1 / 128, 0):
+            raise unsupported(node, f"{y} must have scale 1/128 and zero point 0, as TFLite defines it")
+        if x.shape[-1] > _LONGEST:
+            raise unsupported(node, f"the squares of {x} may not fit int32: {_LONGEST} in a row are the limit")
+    return [x.shape]
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    """Source: TFLM reference L2Normalization, of floats and of int8."""
+    (x,) = inputs
+    if x.dtype == np.float32:
+        norm = np.sqrt(np.square(x).sum(axis=-1, keepdims=True))
+        return [x / np.maximum(norm, np.float32(1e-6))]
+    rows = x.reshape(-1, x.shape[-1]).astype(np.int64) - node.input(0).zero
+    roots = [inverse_root(int(total)) for total in np.square(rows).sum(axis=1)]
+    mult, right = (np.array(values)[:, None] for values in zip(*roots, strict=True)) if roots else (1, 0)
+    return [np.clip(requantize(rows, mult, 7 - right), -128, 127).astype(np.int8).reshape(x.shape)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x = node.input(0)
+    params = {"rows": math.prod(x.shape[:-1]), "depth": x.shape[-1]}
+    if x.type == "FLOAT32":
+        return Call("tw_l2_normalization_f32", params, (x,), (node.output,), inplace=(0,))
+    return Call("tw_l2_normalization_s8", params | {"zero": x.zero}, (x,), (node.output,), inplace=(0,))
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    options = {"fused_activation_function": "NONE"}
+    for shape in ((1, 1), (3, 7), (2, 3, 4, 33), (1, 10000)):
+        x, y = tensor(shape), tensor(shape, name="y")
+        yield Case(Node("L2_NORMALIZATION", (x,), (y,), options), tolerance=1e-6)
+        for zero in (0, -128, 3, 127):
+            x, y = tensor(shape, "INT8", 0.05, zero), tensor(shape, "INT8", 1 / 128, 0, name="y")
+            yield Case(Node("L2_NORMALIZATION", (x,), (y,), options))
+    small = rng.integers(-2, 3, (40, 3)).astype(np.int8)
+    x, y = tensor((40, 3), "INT8", 0.05, 0), tensor((40, 3), "INT8", 1 / 128, 0, name="y")
+    yield Case(Node("L2_NORMALIZATION", (x,), (y,), options), (small,))
+    yield Case(
+        Node("L2_NORMALIZATION", (tensor((2, 3)),), (tensor((2, 3), name="y"),), options),
+        (np.zeros((2, 3), np.float32),),
+    )
+
+
+OP = Op("L2_NORMALIZATION", infer, reference, lower, cases)

@@ -1,0 +1,141 @@
+"""MEAN over any dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.core.requantize import SHIFTS
+from twinfer.runtime.ops.reduce._reduce import alternating, axes_of, count_of, reduced_shape, reduction
+from twinfer.runtime.target import Target
+
+#: Values whose centred sum is sure to fit: of int8 tw_scaled's 30 bits, of int16 int32.
+MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
+    x, y, axes = node.input(0), node.output, axes_of(node)
+    need_type(node, x, "FLOAT32", "INT8", "INT16", "INT32")
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    need(count_of(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
+    if x.type in MOST:
+        need_symmetric(node, x, y)
+        if count_of(node) > MOST[x.type]:
+            raise unsupported(node, f"the sum of {count_of(node)} values of {x} may not fit int32: split the reduction")
+    alternating(node)
+    return [reduced_shape(node)]
+
+
+def _multiplier(node: Node) -> tuple[int, int]:
+    """The rescaling with 1 / count in it. Source: TFLM reference_ops::QuantizedMeanOrSum."""
+    count = count_of(node)
+    mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
+    more = min(count.bit_length() - 1, 31 + shift)
+    return (mult << more) // count, shift - more
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    x, axes = inputs[0], axes_of(node)
+    if x.dtype in (np.int8, np.int16):
+        info = np.iinfo(x.dtype)
+        total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * count_of(node)
+        mean = np.clip(wrap32(requantize(total, *_multiplier(node)) + node.output.zero), info.min, info.max)
+    elif x.dtype == np.int32:
+        total = x.astype(np.int64).sum(axis=axes)
+        mean = np.sign(total) * (np.abs(total) // count_of(node))
+    else:
+        mean = x.astype(np.float64).sum(axis=axes) / count_of(node)
+    return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
+
+
+def _by_words(node: Node) -> bool:
+    """Whether the kernel over four channels at once applies."""
+    _, first, _, _, depth, last = alternating(node)
+    return first == last == 1 and depth % 4 == 0 and SHIFTS[0] <= _multiplier(node)[1] <= SHIFTS[1]
+
+
+def _words(node: Node) -> Call:
+    x, y = node.input(0), node.output
+    outer, _, inner, reduced, depth, _ = alternating(node)
+    mult, shift = _multiplier(node)
+    params: dict[str, Param] = {
+        "kept": outer * inner,
+        "reduced": reduced,
+        "depth": depth,
+        "offset": -(x.zero + 128) * reduced,
+        "mult": mult,
+        "right": -shift,
+        "rounding": (2 * y.zero + 1) << -shift >> 1,
+    }
+    return Call("tw_mean_words_s8", params, (x,), (y,))
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y, count = node.input(0), node.output, count_of(node)
+    shape = alternating(node)
+    if x.type == "FLOAT32":
+        return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
+    if x.type == "INT32":
+        return Call("tw_mean_s32", {"shape": shape, "divisor": count}, (x,), (y,))
+    on_mve = target.mve and x.type == "INT8" and shape[0] * shape[1] * shape[5] == 1
+    if x.type == "INT8" and not target.wide and not on_mve and _by_words(node):
+        return _words(node)
+    mult, shift = _multiplier(node)
+    params: dict[str, Param] = {
+        "shape": shape,
+        "zero": x.zero * count,
+        "mult": mult,
+        "shift": shift,
+        "out_zero": y.zero,
+    }
+    if x.type == "INT16":
+        return Call("tw_mean_s16", params, (x,), (y,))
+    if on_mve:
+        ends = dict(zip(("kept", "reduced", "depth"), shape[2:5], strict=True))
+        return Call("tw_mean_mve_s8", {k: v for k, v in params.items() if k != "shape"} | ends, (x,), (y,))
+    return Call("tw_mean_s8", params, (x,), (y,))
+
+
+def _case(x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Case:
+    oracle = "litert" if x.type == "INT32" else "tflm"
+    tolerance = 2e-6 if x.type == "FLOAT32" else 0.0
+    return Case(reduction("MEAN", x, axes, keep, quant), None, oracle, tolerance=tolerance)
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    forms: list[tuple[Shape, Sequence[int]]] = [
+        ((2, 5, 3, 70), (1, 2)),
+        ((2, 5, 3, 7), (2, 1)),
+        ((2, 5, 3, 7), (-1,)),
+        ((2, 5, 3, 7), (0,)),
+        ((2, 5, 3, 7), (1, 3)),
+        ((2, 5, 3, 7), (0, 2)),
+        ((2, 5, 3, 7), (-3, 1, -4)),
+        ((2, 5, 3, 7), (0, 1, 2, 3)),
+        ((11, 130), (0,)),
+        ((11, 13), (1,)),
+        ((9,), (0,)),
+        ((1, 1, 1, 8), (1, 2)),
+        ((2, 5, 3, 8), (1, 2)),
+        ((3, 4, 5, 8), (2,)),
+        ((2, 513, 4), (1,)),
+    ]
+    for shape, axes in forms:
+        for keep in (True, False):
+            yield _case(tensor(shape), axes, keep)
+            yield _case(tensor(shape, "INT8", 0.05, 3), axes, keep, (0.05, 3))
+            yield _case(tensor(shape, "INT8", 0.05, -128), axes, keep, (0.011, 127))
+        yield _case(tensor(shape, "INT32"), axes, True)
+        yield _case(tensor(shape, "INT16", 0.0003), axes, False, (0.0002, 0))
+    for ratio in (1e-9, 0.001, 0.9, 1.9, 100.0):
+        yield _case(tensor((1, 7, 3, 5), "INT8", 0.05 * ratio, 40), (1, 2), True, (0.05, -100))
+
+
+OP = Op("MEAN", infer, reference, lower, cases)

@@ -1,0 +1,117 @@
+"""SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_ANY and REDUCE_ALL over any dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.move._move import same_meaning
+from twinfer.runtime.ops.reduce._reduce import alternating, axes_of, count_of, reduced_shape, reduction
+from twinfer.runtime.target import Target
+
+#: int8 values whose centred sum is sure to fit int32.
+MOST = 1 << 22
+
+TYPES = {
+    "SUM": ("FLOAT32", "INT8", "INT32"),
+    "REDUCE_MAX": ("FLOAT32", "INT8", "INT32"),
+    "REDUCE_MIN": ("FLOAT32", "INT8", "INT32"),
+    "REDUCE_ANY": ("BOOL",),
+    "REDUCE_ALL": ("BOOL",),
+}
+
+_ENDS = {"FLOAT32": "f32", "INT32": "s32", "INT8": "s8", "BOOL": "s8"}
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
+    x, y = node.input(0), node.output
+    need_type(node, x, *TYPES[node.op])
+    need(x.type == y.type, node, f"{x} and {y} differ in type")
+    need(count_of(node) > 0, node, f"{x} is empty along {list(axes_of(node))}")
+    if x.type == "INT8":
+        need_quant(node, x, y)
+        if node.op != "SUM" and not same_meaning(x, y):
+            raise unsupported(node, f"{x} and {y} must be quantised alike")
+        if count_of(node) > MOST:
+            raise unsupported(node, f"the sum of {count_of(node)} int8 values may not fit int32: split the reduction")
+    alternating(node)
+    return [reduced_shape(node)]
+
+
+def _sum(node: Node, x: Array) -> Array:
+    """Source of int8: LiteRT reference/reduce.h, QuantizedMeanOrSum."""
+    axes = axes_of(node)
+    if x.dtype == np.float32:
+        return np.asarray(x.astype(np.float64).sum(axis=axes))
+    total = x.astype(np.int64).sum(axis=axes)
+    if x.dtype == np.int32:
+        return wrap32(total)
+    mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
+    steps = requantize(total - node.input(0).zero * count_of(node), mult, shift)
+    return np.asarray(np.clip(wrap32(steps + node.output.zero), -128, 127))
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    x = inputs[0]
+    if node.op == "SUM":
+        found = _sum(node, x)
+    elif x.dtype == np.float32:
+        found = (np.fmax if node.op == "REDUCE_MAX" else np.fmin).reduce(x, axis=axes_of(node))
+    else:
+        found = (np.max if node.op in ("REDUCE_MAX", "REDUCE_ANY") else np.min)(x, axis=axes_of(node))
+    return [np.asarray(found).reshape(node.output.shape).astype(x.dtype)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y = node.input(0), node.output
+    params: dict[str, Param] = {"shape": alternating(node)}
+    if node.op != "SUM":
+        params["minimum"] = int(node.op in ("REDUCE_MIN", "REDUCE_ALL"))
+        return Call(f"tw_reduce_max_{_ENDS[x.type]}", params, (x,), (y,))
+    if x.type != "INT8":
+        return Call(f"tw_sum_{_ENDS[x.type]}", params, (x,), (y,))
+    mult, shift = quantize_multiplier(x.scale / y.scale)
+    params |= {"zero": x.zero * count_of(node), "mult": mult, "shift": shift, "out_zero": y.zero}
+    return Call("tw_mean_s8", params, (x,), (y,))
+
+
+def _case(
+    op: str, x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None, oracle: str = "tflm"
+) -> Case:
+    tolerance = 1e-4 if x.type == "FLOAT32" and op == "SUM" else 0.0
+    return Case(reduction(op, x, axes, keep, quant), None, oracle, tolerance=tolerance)
+
+
+_FORMS: tuple[tuple[Shape, Sequence[int]], ...] = (
+    ((2, 5, 3, 70), (1, 2)), ((2, 5, 3, 7), (-1,)), ((2, 5, 3, 7), (0,)), ((2, 5, 3, 7), (1, 3)),
+    ((2, 5, 3, 7), (0, 2)), ((2, 5, 3, 7), (-3, 1, -4)), ((2, 5, 3, 7), (0, 1, 2, 3)), ((11, 130), (0,)),
+    ((11, 13), (1,)), ((9,), (0,)), ((1, 1, 1, 8), (1, 2)),
+)  # fmt: skip
+
+
+def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
+    for i, (shape, axes) in enumerate(_FORMS):
+        keep = i % 2 == 0
+        if "BOOL" in TYPES[op]:
+            yield _case(op, tensor(shape, "BOOL"), axes, keep, oracle="litert")
+            continue
+        yield _case(op, tensor(shape), axes, keep)
+        yield _case(op, tensor(shape, "INT8", 0.05, 3), axes, keep, (0.05, 3))
+        yield _case(op, tensor(shape, "INT32"), axes, keep, oracle="litert")
+    if op == "SUM":
+        for scale, zero in ((0.05, -100), (1.0, 0), (7.0, 127), (1e-3, 5)):
+            yield _case(op, tensor((1, 7, 3, 5), "INT8", 0.05, 40), (1, 2), True, (scale, zero))
+
+
+def _op(name: str) -> Op:
+    return Op(name, infer, reference, lower, lambda rng: cases(name, rng))
+
+
+OPS = tuple(map(_op, TYPES))

@@ -1,0 +1,201 @@
+"""SOFTMAX: exp(beta * x) over its sum, along the last dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
+from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.target import Target
+
+#: Type -> the only quantisation of an output.
+_OUTPUTS = {"INT8": (1 / 256, -128), "INT16": (1 / 32768, 0)}
+
+#: int16 values whose exponentials' sum is sure to fit int32.
+MOST_INT16 = (1 << 16) - 1
+
+#: Differences of int16 values become steps of this size; the scale * beta from which they need more than 15 bits more,
+#: for which int32 has no room.
+_STEP = 10.0 / 65535.0
+_STEEPEST = _STEP * (1 << 15)
+
+
+def _beta(node: Node) -> float:
+    return float(node.options.get("beta", 1.0))
+
+
+def infer(node: Node) -> list[Shape]:
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, "FLOAT32", "INT8", "INT16")
+    need_type(node, y, x.type)
+    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    need(0 <= _beta(node) < math.inf, node, f"beta {_beta(node)} must be finite and not negative")
+    if x.type in _OUTPUTS:
+        need_symmetric(node, x, y)
+        scale, zero = _OUTPUTS[x.type]
+        if (y.scale, y.zero) != (scale, zero):
+            raise unsupported(
+                node,
+                f"{y} must have scale 1/{1 / scale:.0f} and zero point {zero}, as TFLite defines it: requantise it",
+            )
+    if x.type == "INT16":
+        _check_int16(node)
+    return [x.shape]
+
+
+def _check_int16(node: Node) -> None:
+    """What keeps sums, and differences shifted left for their multiplier, within int32."""
+    x = node.input(0)
+    if x.shape[-1] > MOST_INT16:
+        raise unsupported(node, f"the sum over {x.shape[-1]} values of {x} may not fit int32: split it")
+    if _multiplier_int16(node)[1] > 15:
+        raise unsupported(
+            node,
+            f"{x} has scale {x.scale}, which times beta {_beta(node)} must be below {_STEEPEST:.6f} for differences to "
+            "fit int32: quantise it by a smaller range",
+        )
+
+
+def _exp(node: Node, steps: Array) -> Array:
+    """exp(beta * scale * steps) with 31 fractional bits for steps <= 0; 0 below what TFLM looks at.
+
+    Source: TFLM softmax_common.cc and PreprocessSoftmaxScaling; the exponent is in Q5.
+    """
+    real = min(_beta(node) * node.input(0).scale * (1 << 26), (1 << 31) - 1.0)
+    mult, shift = quantize_multiplier(real)
+    seen = steps >= -input_radius(5, shift)
+    return np.where(seen, exp_of_negative(requantize(np.where(seen, steps, 0), mult, shift), 5), 0)
+
+
+def _reference_int8(node: Node, x: Array) -> Array:
+    """Source: TFLM reference_ops::Softmax."""
+    rows = x.reshape(-1, x.shape[-1]).astype(np.int64)
+    exps = _exp(node, rows - rows.max(axis=1, keepdims=True))
+    total = round_shift(exps, 12).sum(axis=1, keepdims=True)  # 19 fractional bits
+    headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
+    scale = one_over_one_plus((total << np.maximum(headroom, 0)) - (1 << 31))
+    q = np.where(headroom < 4, 0, round_shift(multiply_high(scale, exps), np.minimum(35 - headroom, 31)))
+    return np.asarray(np.clip(q - 128, -128, 127), np.int8).reshape(x.shape)
+
+
+def _table(function: Callable[[Array], Array], low: float, high: float) -> NDArray[np.int16]:
+    """513 samples of ``function`` with 15 fractional bits, shifted by half of what interpolation errs in the middle.
+
+    Source: TFLM's gen_lut, in float32.
+    """
+    step = (np.float32(high) - np.float32(low)) / np.float32(512)
+    at = np.float32(low) + np.arange(512, dtype=np.float32) * step
+    after = np.float32(low) + np.arange(1, 513, dtype=np.float32) * step
+    sample, middle, following = (_scaled(function(v)) for v in (at, at + step / 2, after))
+    error = _rounded((following + _rounded(sample)) / 2) - _rounded(middle)
+    values = np.append(_rounded(sample) - _rounded(error / 2), _rounded(_scaled(function(np.array(high, np.float32)))))
+    return values.clip(-(1 << 15), (1 << 15) - 1).astype(np.int16)
+
+
+def _scaled(x: Array) -> Array:
+    return np.asarray(x, np.float32) * np.float32(1 << 15)
+
+
+def _rounded(x: Array) -> Array:
+    """Half away from zero."""
+    return np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x)
+
+
+def _tables() -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """exp from -10 to 0, and 1 / (1 + x) from 0 to 1."""
+    exps = _table(lambda x: np.exp(x.astype(np.float64)).astype(np.float32), -10, 0)
+    return exps, _table(lambda x: np.float32(1) / (np.float32(1) + x), 0, 1)
+
+
+def _multiplier_int16(node: Node) -> tuple[int, int]:
+    """What makes 65535 of a difference of 10. Source: TFLM's CalculateSoftmaxParams."""
+    return quantize_multiplier(node.input(0).scale * _beta(node) / _STEP)
+
+
+def _lookup(table: NDArray[np.int16], x: NDArray[np.int64]) -> NDArray[np.int64]:
+    values, at = table.astype(np.int64), x.clip(-(1 << 15), (1 << 15) - 1) + (1 << 15)
+    i = at >> 7
+    return np.asarray(values[i] + (((values[i + 1] - values[i]) * (at & 127) + 64) >> 7))
+
+
+def _reference_int16(node: Node, x: Array) -> Array:
+    """Source: TFLM reference_ops::SoftmaxInt16."""
+    rows = x.reshape(-1, x.shape[-1]).astype(np.int64)
+    exp, reciprocal = _tables()
+    scaled = requantize(rows - rows.max(axis=1, keepdims=True), *_multiplier_int16(node))
+    exps = _lookup(exp, wrap32(scaled + 32767))
+    total = exps.sum(axis=1, keepdims=True)
+    headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
+    shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
+    scale, right = _lookup(reciprocal, shifted - (1 << 15) - (1 << 16)), 31 - headroom
+    q = (exps * scale + (np.int64(1) << (right - 1))) >> right
+    return np.asarray(q.clip(0, (1 << 15) - 1), np.int16).reshape(x.shape)
+
+
+def reference(node: Node, inputs: list[Any]) -> list[Array]:
+    (x,) = inputs
+    if x.dtype == np.int8:
+        return [_reference_int8(node, x)]
+    if x.dtype == np.int16:
+        return [_reference_int16(node, x)]
+    exps = np.exp((x - x.max(axis=-1, keepdims=True)) * np.float32(_beta(node)))
+    return [exps / exps.sum(axis=-1, keepdims=True)]
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y = node.input(0), node.output
+    shape = {"rows": math.prod(x.shape[:-1]), "depth": x.shape[-1]}
+    if x.type == "FLOAT32":
+        return Call("tw_softmax_f32", {**shape, "beta": _beta(node)}, (x,), (y,), inplace=(0,))
+    if x.type == "INT16":
+        mult, shift = _multiplier_int16(node)
+        return Call("tw_softmax_s16", {**shape, "mult": mult, "shift": shift}, (x, *_tables()), (y,), inplace=(0,))
+    exps = _exp(node, -np.arange(256)).astype(np.uint32)
+    exps[exps < 1 << 11] = 0  # less than half a step of the sum, and of any result
+    exps = exps[: np.count_nonzero(exps) + 1]
+    return Call("tw_softmax_s8", {**shape, "last": len(exps) - 1}, (x, exps), (y,), inplace=(0,))
+
+
+def _int8_case(
+    shape: Shape, scale: float, beta: float = 1.0, values: Array | None = None, oracle: str = "tflm"
+) -> Case:
+    y = tensor(shape, "INT8", 1 / 256, -128, name="y")
+    node = Node("SOFTMAX", (tensor(shape, "INT8", scale, 3),), (y,), {"beta": beta})
+    why = "" if oracle != "none" else "TFLM aborts where the sum reaches 512"
+    return Case(node, None if values is None else (values,), oracle, why)
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for shape in ((1,), (7,), (2, 10), (3, 2, 33), (2, 3, 4, 5), (1, 1, 1, 300)):
+        yield _int8_case(shape, 0.1)
+        yield Case(Node("SOFTMAX", (tensor(shape),), (tensor(shape, name="y"),), {"beta": 1.0}), tolerance=3e-7)
+    for scale in (1e-6, 0.001, 0.0235, 0.5, 3.0, 31.0, 300.0):
+        yield _int8_case((4, 12), scale)
+        yield _int8_case((4, 12), scale, 0.37)
+    for shape in ((1,), (5, 7), (2, 3, 2, 33), (3, 700)):
+        for scale in (1e-6, 0.0003, 0.001, 0.3):
+            x, y = tensor(shape, "INT16", scale), tensor(shape, "INT16", 1 / 32768, name="y")
+            yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0 if scale != 0.001 else 0.37}))
+    every = np.arange(-(1 << 15), 1 << 15).astype(np.int16).reshape(256, 256)
+    x, y = tensor(every.shape, "INT16", 0.01), tensor(every.shape, "INT16", 1 / 32768, name="y")
+    yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0}), (every,))
+    yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0}), (np.ascontiguousarray(every.T),))
+    near = rng.integers(-3, 3, (5, 400)).astype(np.int8)
+    yield _int8_case((5, 400), 0.001, values=near)
+    yield _int8_case((2, 511), 0.1, values=np.full((2, 511), -7, np.int8))
+    yield _int8_case((2, 512), 0.1, values=np.full((2, 512), -7, np.int8), oracle="none")
+    yield _int8_case((1, 4100), 0.1, values=np.full((1, 4100), 127, np.int8), oracle="none")
+    x, y = tensor((3, 9)), tensor((3, 9), name="y")
+    yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 2.5}), tolerance=3e-7)
+
+
+OP = Op("SOFTMAX", infer, reference, lower, cases)

@@ -1,0 +1,200 @@
+"""Reads untrusted FlatBuffers into plain values: nothing is used before it was checked.
+
+A table becomes a dict with every field of its row in ``schema.TABLES``: scalars as int, float or bool, enums as
+names, strings as str, vectors as tuples (bytes: a memoryview on the file, or None if absent), tables as dicts or None,
+unions as ``(table name, dict)`` or None. Anything wrong raises ``Damage`` with the place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, TABLES, UNIONS, Field, Table
+
+Values = dict[str, Any]
+
+#: Tables whose name in messages is not just their name.
+_LABELS = {
+    "SubGraph": "subgraph", "SignatureDef": "signature", "OperatorCode": "operator code", "TensorMap": "entry",
+    "DimensionMetadata": "dimension", "Metadata": "metadata", "VariantSubType": "variant",
+}  # fmt: skip
+
+
+class Damage(Exception):
+    """Something in the file is wrong: ``place`` from the outside in, and the reason; becomes a ModelError."""
+
+    def __init__(self, reason: str, *place: str) -> None:
+        super().__init__(reason)
+        self.place = list(place)
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (", ".join(self.place), str(self.args[0]))))
+
+
+def label(kind: str, index: int, name: object = None) -> str:
+    """What one element of a vector of tables is called in messages: "tensor 3 'bias'", "subgraph 0"."""
+    known = f"{_LABELS.get(kind, kind.lower())} {index}"
+    if not isinstance(name, str) or not name or kind == "SubGraph":
+        return known
+    return f"{known} {name if len(name) <= 100 else name[:99] + '…'!r}"
+
+
+@contextmanager
+def at(place: str) -> Iterator[None]:
+    """Adds a place to the damage found inside."""
+    try:
+        yield
+    except Damage as damage:
+        damage.place.insert(0, place)
+        raise
+
+
+class Reader:
+    """Bounds-checked access to one file.
+
+    ``budget`` bounds time and memory: every byte may be visited twice on average. Honest files visit each once (a few
+    strings are shared), hostile ones let thousands of tables and vectors overlap.
+    """
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.budget = 2 * len(data) + 65536
+        self._vtables: dict[int, tuple[int, ...]] = {}
+
+    def root(self, table: str) -> Values:
+        """The file's root table."""
+        if len(self.data) < 8:
+            raise Damage(f"the file has {len(self.data)} bytes, too short for a .tflite model")
+        found = bytes(self.data[4:8])
+        if found != IDENTIFIER:
+            raise Damage(f"the file is no .tflite model: bytes 4 to 7 are {found!r}, not {IDENTIFIER!r}")
+        return self._table(TABLES[table], self._follow(0))
+
+    def _get(self, form: str, position: int) -> tuple[Any, ...]:
+        """Unpack at a position; Damage if it reaches outside of the file."""
+        size = struct.calcsize(form)
+        if position < 0 or position + size > len(self.data):
+            raise Damage(f"it reaches outside of the file (byte {position}, {size} bytes, file {len(self.data)})")
+        return struct.unpack_from(form, self.data, position)
+
+    def spend(self, size: int) -> None:
+        """Charge work against the budget; Damage if it is used up."""
+        self.budget -= size
+        if self.budget < 0:
+            raise Damage("the parts of the file overlap: it would take far more memory than the file is long")
+
+    def _follow(self, position: int) -> int:
+        """Where the offset stored at a position leads."""
+        offset: int = self._get("<I", position)[0]
+        if offset < 4:
+            raise Damage(f"offset {offset} at byte {position} leads nowhere")
+        return position + offset
+
+    def _vtable(self, position: int) -> tuple[int, ...]:
+        """The field offsets of the table at a position (0: absent)."""
+        start = position - self._get("<i", position)[0]
+        known = self._vtables.get(start)
+        if known is None:
+            length = self._get("<H", start)[0]
+            if length < 4 or length % 2:
+                raise Damage(f"the vtable at byte {start} has length {length}")
+            self.spend(length)
+            known = self._vtables[start] = self._get(f"<{length // 2}H", start)
+        return known
+
+    def _table(self, table: Table, position: int) -> Values:
+        field, values = None, {}
+        try:
+            self.spend(8)
+            vtable = self._vtable(position)
+            for field in table.fields:
+                values[field.name] = self._field(field, position, vtable)
+            return values
+        except Damage as damage:
+            if field and not (field.vector and damage.place):  # "tensor 3" says more than "field tensors, tensor 3"
+                damage.place.insert(0, f"field {field.name}")
+            raise
+
+    def _element(self, table: Table, position: int, index: int) -> Values:
+        """A table in a vector: damage is reported with its index and name."""
+        start = self._follow(position)
+        try:
+            return self._table(table, start)
+        except Damage as damage:
+            damage.place.insert(0, label(table.name, index, self._name(table, start)))
+            raise
+
+    def _name(self, table: Table, position: int) -> object:
+        """The name of a damaged table, if it has one that can still be read."""
+        for field in table.fields:
+            if field.name == "name":
+                try:
+                    return self._field(field, position, self._vtable(position))
+                except Damage:
+                    return None
+        return None
+
+    def _field(self, field: Field, table: int, vtable: tuple[int, ...]) -> Any:
+        offset = _offset(vtable, field.slot)
+        if field.kind in UNIONS:
+            return self._union(field, table, offset, _offset(vtable, field.slot + 1))
+        if not offset:
+            return None if field.vector and field.kind == "uint8" else field.default
+        if field.scalar and not field.vector:
+            return self._values(field, table + offset, 1)[0]
+        start = self._follow(table + offset)
+        if field.kind == "string":
+            return self._string(start)
+        return self._vector(field, start) if field.vector else self._table(TABLES[field.kind], start)
+
+    def _values(self, field: Field, position: int, count: int) -> tuple[Any, ...]:
+        """Scalars or enums at a position."""
+        values = self._get(f"<{count}{field.scalar.packer_type.format[-1]}", position)
+        enum = ENUMS.get(field.kind)
+        if enum is None:
+            return values
+        for value in values:
+            if not 0 <= value < len(enum.names):
+                raise Damage(f"value {value} is not a {enum.name} ({enum})")
+        return tuple(enum.names[value] for value in values)
+
+    def _vector(self, field: Field, start: int) -> tuple[Any, ...] | memoryview:
+        count = self._get("<I", start)[0]
+        size = count * (field.scalar.bytewidth if field.scalar else 4)
+        start += 4
+        if start + size > len(self.data):
+            raise Damage(f"{count} elements at byte {start} reach outside of the file ({len(self.data)} bytes)")
+        if field.kind == "uint8":
+            return self.data[start : start + size]
+        self.spend(size)
+        if field.scalar:
+            return self._values(field, start, count)
+        table = TABLES[field.kind]
+        return tuple(self._element(table, start + 4 * i, i) for i in range(count))
+
+    def _string(self, start: int) -> str:
+        size = self._get("<I", start)[0]
+        self.spend(size)
+        raw = self._get(f"<{size}s", start + 4)[0]
+        try:
+            return str(raw, "utf-8")
+        except UnicodeDecodeError:
+            raise Damage(f"the string {raw[:40]!r} is not UTF-8") from None
+
+    def _union(self, field: Field, table: int, type_offset: int, offset: int) -> tuple[str, Values] | None:
+        names = UNIONS[field.kind]
+        code = self._get("<B", table + type_offset)[0] if type_offset else 0
+        if code >= len(names):
+            raise Damage(f"type {code} is not one of {field.kind} (0 to {len(names) - 1})")
+        if not code:
+            return None
+        if not offset:
+            return names[code], TABLES[names[code]].defaults
+        return names[code], self._table(TABLES[names[code]], self._follow(table + offset))
+
+
+def _offset(vtable: tuple[int, ...], slot: int) -> int:
+    return vtable[slot + 2] if slot + 2 < len(vtable) else 0

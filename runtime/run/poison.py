@@ -1,0 +1,41 @@
+"""Memory that holds no value is filled with rubbish before a run whose outputs are compared.
+
+Without that, a step that is skipped goes unseen: the run before has left the right values in the arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.run.session import Session
+
+#: What memory without a value is filled with, in turn: no value of a tensor is equal to both.
+POISONS = (0xA5, 0x5A)
+
+#: Bytes of the arena, [begin, end).
+Span = tuple[int, int]
+
+
+def span(plan: Plan, tensor: Tensor) -> Span:
+    """Where a tensor lies."""
+    at = plan.offsets[tensor]
+    return at, at + tensor.nbytes
+
+
+def perishable(plan: Plan) -> Iterator[Span]:
+    """The arena without what keeps its value from run to run, in rising order."""
+    at = 0
+    for begin, end in sorted(span(plan, tensor) for tensor in plan.lasting):
+        if at < begin:
+            yield at, begin
+        at = max(at, end)
+    if at < plan.arena_bytes:
+        yield at, plan.arena_bytes
+
+
+def poison(session: Session, value: int = POISONS[0]) -> None:
+    """Fill what holds no value between two runs with bytes of ``value``. Inputs that were set stay: they lie apart."""
+    for begin, end in perishable(session.plan):
+        session.arena[begin:end] = value

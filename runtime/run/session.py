@@ -1,0 +1,200 @@
+"""A plan made ready to run through cffi: the arena, the C structs of every call, and the loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from twinfer import kernels_c
+from twinfer.kernels_c import ffi, lib
+from twinfer.runtime.errors import ModelError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Array, Call
+from twinfer.runtime.plan.planner import COPY, Plan, Step
+from twinfer.runtime.run import isa
+
+#: Called around every step of an observed run: ``hook(position, step)``.
+Hook = Callable[[int, Step], None]
+
+_ALIGN = 64
+
+
+def aligned_bytes(size: int) -> Array:
+    """Zeroed uint8 array of ``size`` bytes whose address is a multiple of 64."""
+    try:
+        raw = np.zeros(size + _ALIGN, np.uint8)
+    except MemoryError:
+        raise ModelError(f"the model needs {size} bytes in one piece, which this machine does not give") from None
+    start = -raw.ctypes.data % _ALIGN
+    return raw[start : start + size]
+
+
+def aligned_copy(array: Array) -> Array:
+    """The array itself if it is contiguous and its address is a multiple of 16, else a copy that is."""
+    if array.flags.c_contiguous and array.ctypes.data % 16 == 0:
+        return array
+    copy = aligned_bytes(array.nbytes)
+    copy[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    return copy
+
+
+def initial_value(tensor: Tensor) -> int:
+    """What every element of a variable starts as: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
+    if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
+        return 0
+    if not -128 <= tensor.zero <= 127:
+        raise ModelError(f"{tensor}: zero point {tensor.zero} is outside its type")
+    return tensor.zero
+
+
+@cache
+def _clock_ns() -> int:
+    """What ``tw_profile`` reads for a call that does nothing."""
+    params, nothing = ffi.new(f"{COPY}_params *"), ffi.new("void *[1]")
+    idle = ffi.new("tw_call *", {"fn": kernels_c.kernel(COPY, 0), "params": params, "out": nothing, "in": nothing})
+    ns = ffi.new("int64_t *", 2**62)
+    for _ in range(2000):
+        lib.tw_profile(idle, 1, ns)
+    return int(ns[0])
+
+
+class Session:
+    """The interpreter's engine: one arena and one table of calls for a plan.
+
+    ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
+    """
+
+    def __init__(self, plan: Plan, level: int | None = None) -> None:
+        self.plan = plan
+        self._keep: list[Any] = []
+        self._level = isa.level() if level is None else level
+        self.arena = aligned_bytes(plan.arena_bytes)
+        self._base = ffi.cast("char *", ffi.from_buffer(self.arena.data))
+        self._constants: dict[int, Any] = {}
+        self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.graph.inputs if t.data is None}
+        self._loads, counts = len(self._inputs), [self._slots(i) for i in range(len(plan.steps))]
+        self._count = self._loads + sum(counts)
+        self._calls = ffi.new("tw_call[]", max(1, self._count))
+        for call, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
+            self._fill(call, Call(COPY, {"size": tensor.nbytes}, (memory,), (tensor,)), 0)
+        self._first = [*accumulate(counts, initial=self._loads)]
+        self._steps = [(ffi.addressof(self._calls, at), n) for at, n in zip(self._first, counts, strict=False)]
+        for i, (slots, _) in enumerate(self._steps):
+            self._fill_step(slots, i)
+        decoders = [call for step in plan.start for call in step.call.calls]
+        self._decoders = ffi.new("tw_call[]", max(1, len(decoders)))
+        for slot, call in zip(self._decoders, decoders, strict=False):
+            self._fill(slot, call, 0)
+        self.reset_variables()
+
+    def _slots(self, i: int) -> int:
+        """How many calls step ``i`` takes."""
+        return len(self.plan.steps[i].call.sequence)
+
+    def _fill_step(self, slots: Any, i: int) -> None:
+        """Make step ``i`` ready; the compiled twin puts the model's own function here."""
+        step = self.plan.steps[i]
+        for k, (call, part) in enumerate(step.call.sequence):
+            self._fill(slots[k], call, step.scratch, part)
+
+    def _fill(self, slot: Any, call: Call, scratch: int, part: int = 0) -> None:
+        params = ffi.new(f"{call.kernel}_params *", dict(call.params))
+        strides = iter(call.strides or [0] * (len(call.inputs) + len(call.outputs)))
+        inputs = ffi.new("void *[]", [self._at(arg, part * next(strides)) for arg in call.inputs])
+        outputs = ffi.new("void *[]", [self._at(arg, part * next(strides)) for arg in call.outputs])
+        self._keep += [params, inputs, outputs]
+        slot.fn = kernels_c.kernel(call.kernel, self._level)
+        slot.params, slot.out = params, outputs
+        setattr(slot, "in", ffi.cast("const void *const *", inputs))
+        slot.scratch = self._base + scratch
+
+    def _at(self, arg: Tensor | Array | None, byte: int) -> Any:
+        """Address of a byte of an argument."""
+        pointer = self._pointer(arg)
+        return ffi.cast("char *", pointer) + byte if byte else pointer
+
+    def _pointer(self, arg: Tensor | Array | None) -> Any:
+        if isinstance(arg, Tensor):
+            if arg.data is None:
+                return self._base + self.plan.offsets[arg]
+            arg = arg.data
+        if arg is None:
+            return ffi.NULL
+        if id(arg) not in self._constants:
+            array = aligned_copy(arg)
+            self._keep += [arg, array]
+            self._constants[id(arg)] = ffi.cast("void *", ffi.from_buffer(array.data)) if array.size else self._base
+        return self._constants[id(arg)]
+
+    def view(self, tensor: Tensor) -> Array:
+        """The tensor's memory as an array of its dtype and shape.
+
+        A graph input has memory of its own, which every run copies into the arena: it may be set once and run often.
+        """
+        if tensor.data is not None:
+            return tensor.data
+        if tensor in self._inputs:
+            return self._inputs[tensor].view(tensor.dtype).reshape(tensor.shape)
+        at = self.plan.offsets[tensor]
+        return self.arena[at : at + tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        """Set the graph's inputs, one array of the tensor's shape for each; those of constants are passed over."""
+        for tensor, value in zip(self.plan.graph.inputs, inputs, strict=True):
+            if tensor.data is None:
+                self.view(tensor)[...] = value
+
+    def outputs(self) -> list[Array]:
+        """Copies of the graph's outputs, as the last run has left them."""
+        return [self.view(tensor).copy() for tensor in self.plan.graph.outputs]
+
+    def run(self) -> None:
+        """All steps in one C call."""
+        lib.tw_run(self._calls, self._count)
+
+    def run_observed(self, on_call: Hook | None) -> None:
+        """Step by step from Python; ``on_call`` is called after every step, when its outputs can be looked at."""
+        run = lib.tw_run
+        self.load_inputs()
+        if on_call is None:
+            for slots, count in self._steps:
+                run(slots, count)
+            return
+        for i, ((slots, count), step) in enumerate(zip(self._steps, self.plan.steps, strict=True)):
+            run(slots, count)
+            on_call(i, step)
+
+    def load_inputs(self) -> None:
+        """Copy the inputs into the arena: the beginning of a run that goes on with ``run_step`` for every step."""
+        lib.tw_run(self._calls, self._loads)
+
+    def run_step(self, i: int) -> None:
+        """One step alone."""
+        lib.tw_run(*self._steps[i])
+
+    def run_from(self, i: int) -> None:
+        """Step ``i`` and all behind it in one C call, over what the arena holds."""
+        lib.tw_run(self._calls + self._first[i], self._count - self._first[i])
+
+    def profile(self, runs: int) -> list[int]:
+        """The shortest time of every step in ``runs`` whole runs, in nanoseconds, timed in C between its neighbours.
+
+        The cost of reading the clock, measured on no calls at all, is taken off.
+        """
+        steps, count = self._calls + self._loads, self._count - self._loads
+        ns = ffi.new("int64_t[]", [2**62] * max(1, count))
+        for _ in range(runs):
+            lib.tw_run(self._calls, self._loads)
+            lib.tw_profile(steps, count, ns)
+        clock, taken = _clock_ns(), iter(ns)
+        return [sum(max(0, next(taken) - clock) for _ in range(slots)) for _, slots in self._steps]
+
+    def reset_variables(self) -> None:
+        """Variables to their initial value, and the weights decoded that are decoded at the start."""
+        lib.tw_run(self._decoders, sum(len(step.call.calls) for step in self.plan.start))
+        for tensor in self.plan.variables:
+            self.view(tensor)[...] = initial_value(tensor)

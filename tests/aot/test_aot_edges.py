@@ -1,0 +1,88 @@
+"""Names of constants, and what is counted of a plan, at their edges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+
+from twinfer.aot.build.firmware import firmware_sources, live_bytes
+from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import built
+from twinfer.aot.print.data import Constants, _origin
+from twinfer.aot.print.emit import emit
+from twinfer.aot.print.guard import STATUS, check_status, merged
+from twinfer.aot.print.literals import check_name, identifier
+from twinfer.runtime.errors import GuardError
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import tensor
+from twinfer.runtime.plan.planner import make_plan
+
+
+def test_a_constant_without_elements_has_no_name() -> None:
+    plan = tiny.dense()
+    constants = Constants(plan, "m")
+    assert constants.symbol(np.zeros(0, np.int8)) is None
+    assert {constants.symbol(array) for array in plan.constants} <= {c.symbol for c in constants.all}
+
+
+def test_a_copy_of_a_constant_is_named_after_it() -> None:
+    w = tensor((3,), "INT8", 0.1, data=np.array([1, 2, 3]), name="weights")
+    node = Node("ADD", (tensor((3,), "INT8", 0.1), w), (tensor((3,), "INT8", 0.1),), index=7)
+    assert w.data is not None
+    assert _origin(node, w.data.copy()) == '"weights"'
+    assert _origin(node, w.data.astype(np.int16)) == "packed for operator 7 ADD"
+    assert _origin(node, w.data + np.int8(1)) == "packed for operator 7 ADD"
+
+
+def test_spans_that_touch_are_one() -> None:
+    assert merged([(8, 12), (0, 4), (4, 8), (20, 30), (22, 25), (5, 5)]) == [(0, 12), (20, 30)]
+
+
+def test_every_layer_s_status_is_named() -> None:
+    plan = tiny.dense()
+    for i, step in enumerate(plan.steps):
+        with pytest.raises(GuardError, match=str(step.node.index)):
+            check_status(plan, STATUS + i)
+    check_status(plan, STATUS + len(plan.steps))
+    check_status(plan, STATUS - 1)
+
+
+def test_an_arena_serves_the_largest_of_several_models() -> None:
+    card = find("cortex-m4")
+    projects = [emit(replace(tiny.dense(), arena_bytes=size), f"m{size}") for size in (64, 4096, 512)]
+    sources = firmware_sources(projects, card)
+    assert any("tw_arena[4096]" in str(text) for text in sources.values())
+
+
+def test_memory_that_is_shared_counts_once() -> None:
+    """In place, input and output lie on one another."""
+    x, middle, y = (tensor((1000,), name=name) for name in "xmy")
+    nodes = tuple(Node("ABS", (a,), (b,)) for a, b in ((x, middle), (middle, y)))
+    plan = make_plan(Graph("g", (x, middle, y), nodes, (x,), (y,)))
+    assert plan.offsets[x] == plan.offsets[middle] == plan.offsets[y]
+    assert [live_bytes(plan, step) for step in plan.steps] == [4000, 4000]
+    apart = replace(plan, offsets={x: 0, middle: 2000, y: 4000})
+    assert live_bytes(apart, apart.steps[0]) == 6000
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("int", "model_int"), ("Install", "model_install"), ("stdint", "model_stdint"), ("tw_add", "model_tw_add"),
+     ("3d", "model_3d"), ("kws", "kws")],
+)  # fmt: skip
+def test_a_file_s_name_that_c_knows(file: str, name: str) -> None:
+    assert identifier(file) == name
+    assert check_name(name) == name
+
+
+def test_other_sources_of_the_same_length_are_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def copied(text: str) -> str:
+        return built({"a": text}, ("cp", "a", "b"), "b", "cp").read_text("utf-8")
+
+    assert [copied(text) for text in ("one", "two", "one")] == ["one", "two", "one"]

@@ -1,0 +1,134 @@
+"""Every case of every operator as emitted C: the interpreter's bits under gcc and clang; clean under ASan and UBSan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import (
+    ALLOWED_SYMBOLS,
+    SEED,
+    assert_sanitized,
+    cases_of,
+    graph_of,
+    interpreted,
+    outputs_of,
+    values_of,
+    with_common_instances,
+)
+from needs import ROOT
+
+from twinfer.aot.build.compiled import CompiledModel
+from twinfer.aot.build.host import (
+    FLAGS,
+    CompiledSession,
+    compile_plans,
+    entries,
+    find_compiler,
+)
+from twinfer.aot.build.library import library_sources
+from twinfer.aot.build.tools import run_tool, write_files
+from twinfer.aot.print.choice import share_all
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.runtime.errors import ToolError, TwinferError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run import isa
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, Target
+
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries are kept in build/, found again by content: unchanged operators are not built twice."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+
+
+def models(op: str, *targets: Target) -> Iterator[tuple[str, Graph, list[Any], Plan]]:
+    """Name, graph, input values and plan of every case of the operator; of a target, what those before lack."""
+    for name, case in cases_of(op).items():
+        graph, kernels = graph_of(case.node), set()
+        for target in targets:
+            plan = make_plan(graph, target)
+            used = tuple(step.call.kernel for step in plan.steps)
+            if used not in kernels:
+                yield f"{target.name}_{name}".replace("-", "_"), graph, values_of(case, graph), plan
+            kernels.add(used)
+
+
+def need(compiler: str) -> None:
+    try:
+        find_compiler(compiler)
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+def taken_from_outside(engine: CompiledSession) -> set[str]:
+    """The functions that the engine's library needs from others, but for the C start-up code's."""
+    listed = run_tool(["nm", "--dynamic", "--undefined-only", engine._library._name])
+    return {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()[-2] == "U"}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("op", operators())
+def test_compiled_is_interpreted(op: str, compiler: str) -> None:
+    need(compiler)
+    found = list(models(op, HOST, DSP, MVE))
+    plans = {name: plan for name, _, _, plan in found}
+    engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
+    assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
+    wrong = []
+    for name, graph, values, _ in found:
+        want = interpreted(graph, values, HOST, isa.level())
+        got = outputs_of(engines[name], values)
+        if [g.tobytes() for g in got] != [w.tobytes() for w in want]:
+            wrong.append(name)
+    assert not wrong, f"compiled by {compiler} and interpreted differ: {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize("op", operators())
+def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
+    need("g++")
+    modes: dict[Target, Mode] = {HOST: "compiled", GENERIC: "interpreted", DSP: "compiled", MVE: "interpreted"}
+    projects = [emit(plan, name, mode=modes[plan.target]) for name, _, _, plan in models(op, *modes)]
+    write_files(tmp_path, library_sources(projects, entries))
+    run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
+
+
+@pytest.mark.parametrize("targets", [(HOST,), (GENERIC, DSP, MVE)], ids=["host", "small"])
+@pytest.mark.parametrize("op", operators())
+def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_path: Path) -> None:
+    """The self-tests of all cases in one program: compiled for small targets, interpreted for the host.
+
+    Kernels read their params at run time, so that no step of theirs is decided by the compiler instead.
+    """
+    need("gcc")
+    found = list(models(op, *targets))
+    mode: Mode = "interpreted" if targets == (HOST,) else "compiled"
+    projects = with_common_instances([emit(plan, name, mode=mode, policy=share_all) for name, _, _, plan in found])
+    assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, found, strict=True)])
+
+
+@pytest.mark.corpus("app", "op", "derived", sample=40)
+@pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
+def test_corpus(corpus_model: Any) -> None:
+    """Real models, whole: a sample; ``--all-models`` takes every one."""
+    twins = [Interpreter(model_path=corpus_model.path), CompiledModel(model_path=corpus_model.path)]
+    try:
+        twins[0].allocate_tensors()
+    except TwinferError:
+        pytest.skip("the interpreter does not run it either")
+    values = random_inputs(twins[0].plan.graph, SEED)
+    outputs = []
+    for twin in twins:
+        twin.allocate_tensors()
+        for details, value in zip(twin.get_input_details(), values, strict=True):
+            twin.set_tensor(details["index"], value)
+        twin.invoke()
+        outputs.append([twin.get_tensor(details["index"]).tobytes() for details in twin.get_output_details()])
+    assert outputs[0] == outputs[1]

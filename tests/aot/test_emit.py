@@ -1,0 +1,402 @@
+"""The emitted C as text and under compilers: golden files, determinism, no warnings, exact constants, what links in."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import tiny
+from cases import ALLOWED_SYMBOLS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinfer.aot.build import project as project_module
+from twinfer.aot.build.host import build, compile_plans, find_compiler
+from twinfer.aot.build.project import project_files
+from twinfer.aot.build.tools import write_files
+from twinfer.aot.print import choice
+from twinfer.aot.print import emit as emit_module
+from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.literals import comment, identifier
+from twinfer.kernels_c import kernel as kernel_function
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
+from twinfer.runtime.op import tensor
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.target import GENERIC, HOST
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+WARNINGS = ("-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+NEWLIB = "/usr/include/newlib"
+DIALECTS = {
+    "gcc": ("gcc", "-std=c11"),
+    "clang": ("clang", "-std=c11"),
+    "g++": ("g++", "-std=c++20", "-x", "c++"),
+    "clang++": ("clang++", "-std=c++20", "-x", "c++"),
+    "cortex-m0": ("arm-none-eabi-gcc", "-std=c11", "-mcpu=cortex-m0", "-mthumb"),
+    "cortex-m7": ("arm-none-eabi-gcc", "-std=c11", "-mcpu=cortex-m7", "-mthumb", "-mfpu=fpv5-d16", "-mfloat-abi=hard"),
+    "clang-m4": ("clang", "-std=c11", "--target=arm-none-eabi", "-mcpu=cortex-m4", "-isystem", NEWLIB),
+}
+EVERY_OTHER: Policy = lambda plan: frozenset(range(1, len(plan.steps), 2))  # noqa: E731
+FORMS: list[dict[str, Any]] = [{}, {"policy": share_all}, {"policy": EVERY_OTHER}, {"mode": "interpreted"}]
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def installed(words: tuple[str, ...]) -> None:
+    try:
+        find_compiler(words[0])
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("folder", [*tiny.MODELS, "dense_interpreted"])
+def test_golden(folder: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Read the difference in review; ``pytest --refresh-golden`` writes the files anew."""
+    for module in (emit_module, project_module):
+        monkeypatch.setattr(module, "version", lambda: "VERSION")
+    files = tiny.project(folder.split("_")[0], "interpreted" if folder.endswith("_interpreted") else "compiled")
+    if request.config.getoption("refresh_golden"):
+        write_files(GOLDEN / folder, files)
+    for path, text in files.items():
+        kept = (GOLDEN / folder / path).read_text(encoding="utf-8")
+        assert text == kept, f"{folder}/{path} has changed; --refresh-golden"
+    assert {p.name for p in (GOLDEN / folder).iterdir()} == set(files)
+
+
+def test_same_text_in_every_process() -> None:
+    digests = set()
+    for seed in ("0", "1", "random"):
+        done = subprocess.run(
+            [sys.executable, tiny.__file__],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_compiles_without_warnings(name: str, dialect: str, tmp_path: Path) -> None:
+    installed(DIALECTS[dialect])
+    plan = tiny.MODELS[name]()
+    if "m" in dialect:
+        plan = make_plan(plan.graph, GENERIC)
+    for form in FORMS:
+        project = emit(plan, name, **form)
+        write_files(tmp_path, project_files(project, random_inputs(plan.graph)))
+        for source in sorted(tmp_path.glob("*.c")):
+            run([*DIALECTS[dialect], *WARNINGS, "-c", source.name, "-o", "out.o"], tmp_path)
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_header_serves_old_cpp(name: str, tmp_path: Path) -> None:
+    installed(("g++",))
+    write_files(tmp_path, emit(tiny.MODELS[name](), name).files)
+    call = f'#include "{name}.h"\nint main() {{ return {name}_run(nullptr, nullptr, nullptr) != 1; }}\n'
+    (tmp_path / "main.cpp").write_text(call)
+    run(["g++", "-std=c++11", *WARNINGS, "-c", "main.cpp"], tmp_path)
+    run(["gcc", "-std=c11", "-c", f"{name}.c", f"{name}_data.c"], tmp_path)
+    run(["g++", "main.o", f"{name}.o", f"{name}_data.o", "-lm", "-o", "main"], tmp_path)
+    run([str(tmp_path / "main")], tmp_path)
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_no_libc_and_no_writable_data(name: str, mode: Mode, tmp_path: Path) -> None:
+    installed(("gcc",))
+    write_files(tmp_path, emit(tiny.MODELS[name](), name, mode=mode).files)
+    sources = [f"{name}.c", f"{name}_data.c", f"{name}_static.c"]
+    run(["gcc", "-std=c11", "-O3", "-fno-pie", "-fno-pic", "-c", *sources], tmp_path)
+    model = symbols(tmp_path, f"{name}.o", f"{name}_data.o")
+    defined = {symbol for kind, symbol in model if kind != "U"}
+    assert {symbol for kind, symbol in model if kind == "U"} - defined <= ALLOWED_SYMBOLS
+    assert {kind for kind, _ in model} <= set("UTtRr")
+    writable = [symbol for kind, symbol in symbols(tmp_path, f"{name}_static.o") if kind not in "UTtRr"]
+    assert writable == [f"{name}_static_arena"]
+
+
+def symbols(folder: Path, *objects: str) -> list[tuple[str, str]]:
+    """Kind (nm's letter) and name of every symbol of the objects."""
+    lines = [line.split() for line in run(["nm", *objects], folder).splitlines()]
+    return [(words[-2], words[-1]) for words in lines if len(words) > 1]
+
+
+def constant_model(arrays: list[Any], types: list[str]) -> Graph:
+    outputs = tuple(Tensor(f"c{i}", t, a.shape, data=a) for i, (a, t) in enumerate(zip(arrays, types, strict=True)))
+    return Graph("constants", outputs, (), (), outputs)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_constants_keep_every_bit(compiler: str, tmp_path: Path) -> None:
+    """All types, extremes first, then random bits: NaNs with payloads, denormals, infinities."""
+    installed((compiler,))
+    rng = np.random.default_rng(3)
+    arrays, types = [], []
+    for name, dtype in DTYPES.items():
+        bits = np.concatenate([np.repeat(np.array([0, 255], np.uint8), 16), rng.integers(0, 256, 1600, np.uint8)])
+        array = (bits & 1).view(dtype) if name == "BOOL" else bits.view(dtype)
+        ends = [np.iinfo(dtype).min, np.iinfo(dtype).max] if dtype.kind in "iu" else []
+        arrays.append(np.concatenate([np.array(ends, dtype), array]))
+        types.append(name)
+    arrays.append(tiny.ODD_FLOATS)
+    types.append("FLOAT32")
+    write_files(tmp_path, emit(make_plan(constant_model(arrays, types)), "all_types").files)
+    run([compiler, "-std=c11", "-shared", "-fPIC", *WARNINGS, "all_types_data.c", "-o", "data.so"], tmp_path)
+    library = ctypes.CDLL(str(tmp_path / "data.so"))
+    for i, array in enumerate(arrays):
+        kept = (ctypes.c_char * array.nbytes).in_dll(library, f"all_types_output_{i}")
+        assert bytes(kept) == array.tobytes(), types[i]
+
+
+def test_constants_of_one_source_are_kept_once() -> None:
+    """The same array is one constant for each type that it is read as; an equal one may differ after a training."""
+    a = np.arange(40, dtype=np.int32)
+    model = constant_model([a, a[:], a.view(np.uint32), a.copy()], ["INT32", "INT32", "UINT32", "INT32"])
+    project = emit(make_plan(model), "m")
+    assert project.constants.nbytes == 480
+    assert project.files["m_data.c"].count("alignas(") == 3
+
+
+def halved(quant: Quant | None) -> Quant | None:
+    return quant and replace(quant, scale=quant.scale / 2)
+
+
+def with_weights(graph: Graph, change: Callable[[Any], Any]) -> Graph:
+    """The model with other constants of other scales."""
+    trained = {t: replace(t, data=change(t.data), quant=halved(t.quant)) for t in graph.tensors if t.data is not None}
+    nodes = tuple(replace(n, inputs=tuple(trained.get(t, t) for t in n.inputs)) for n in graph.nodes)
+    return replace(graph, tensors=tuple(trained.get(t, t) for t in graph.tensors), nodes=nodes)
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("name", ["dense", "conv"])
+def test_training_changes_the_data_file_only(name: str, mode: Mode) -> None:
+    """Also where weights become equal or zero."""
+    plan = tiny.MODELS[name]()
+    before = emit(plan, name, mode=mode, sha256="0" * 64).files
+    for change in (lambda data: -data, lambda data: np.zeros_like(data)):
+        retrained = make_plan(with_weights(plan.graph, change), plan.target)
+        after = emit(retrained, name, mode=mode, sha256="1" * 64).files
+        assert [path for path in before if before[path] != after[path]] == [f"{name}_data.c"]
+        assert before.keys() == after.keys()
+
+
+QUANTIZERS = (
+    ("INT8", 0.05, -7),
+    ("INT8", 3e-5, 127),
+    ("UINT8", 1 / 255, 0),
+    ("UINT8", 2.0, 255),
+    ("INT16", 0.1, -32768),
+    ("INT16", 1e30, 0),
+)
+
+#: Loops over the helpers of one input.
+LOOPS = """
+void to_N(const float *x, TYPE *y, int n) { while (n--) *y++ = q_quantize_input_N(*x++); }
+void of_N(const TYPE *x, float *y, int n) { while (n--) *y++ = q_dequantize_input_N(*x++); }
+"""
+
+
+def test_header_quantizes_as_numpy(tmp_path: Path) -> None:
+    """Halves, their neighbours, both ends and beyond; back and forth gives every value again."""
+    installed(("gcc",))
+    tensors = tuple(tensor((4,), t, s, z, name=t) for t, s, z in QUANTIZERS)
+    project = emit(make_plan(Graph("q", tensors, (), tensors, tensors[:1])), "q")
+    loops = [LOOPS.replace("_N", f"_{i}").replace("TYPE", f"{t.type.lower()}_t") for i, t in enumerate(tensors)]
+    write_files(tmp_path, {**project.files, "all.c": '#include "q.h"' + "".join(loops)})
+    run(["gcc", "-std=c11", "-O2", "-shared", "-fPIC", "all.c", "-o", "all.so"], tmp_path)
+    library = ctypes.CDLL(str(tmp_path / "all.so"))
+    for i, t in enumerate(tensors):
+        check_quantizer(library, i, t)
+
+
+def check_quantizer(library: ctypes.CDLL, i: int, t: Tensor) -> None:
+    limits = np.iinfo(t.dtype)
+    every = np.arange(limits.min, limits.max + 1).astype(t.dtype)
+    real = np.empty(every.size, np.float32)
+    getattr(library, f"of_{i}")(every.ctypes, real.ctypes, every.size)
+    scale = np.float32(t.scale)
+    np.testing.assert_array_equal(real, (every.astype(np.int64) - t.zero).astype(np.float32) * scale)
+    back = np.empty_like(every)
+    getattr(library, f"to_{i}")(real.ctypes, back.ctypes, every.size)
+    np.testing.assert_array_equal(back, every)
+    halves = np.concatenate([np.arange(-700, 700) / 2, [1e9, -1e9]]).astype(np.float32)
+    scaled = np.concatenate([halves, *(np.nextafter(halves, np.float32(d)) for d in (-np.inf, 0, np.inf))])
+    with np.errstate(over="ignore"):
+        x = np.concatenate([scaled, scaled * scale, np.array([np.inf, -np.inf], np.float32)])
+        scaled = (x / scale).astype(np.float64)
+    want = np.clip(np.copysign(np.floor(np.abs(scaled) + 0.5), scaled) + t.zero, limits.min, limits.max).astype(t.dtype)
+    got = np.empty(x.size, t.dtype)
+    getattr(library, f"to_{i}")(x.ctypes, got.ctypes, x.size)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_only_quantised_values_have_helpers() -> None:
+    assert "quantize" not in emit(tiny.conv(), "m").files["m.h"]
+
+
+def test_header_knows_the_stack_once_it_was_measured() -> None:
+    assert "STACK" not in emit(tiny.dense(), "m").files["m.h"]
+    assert "#define M_STACK_BYTES 120 " in emit(tiny.dense(), "m", stack_bytes=120).files["m.h"]
+
+
+def test_a_mode_that_does_not_exist() -> None:
+    with pytest.raises(InvalidArgumentError, match="compiled, interpreted"):
+        emit(tiny.dense(), "m", mode="fast")  # type: ignore[arg-type]
+
+
+def test_equal_params_share_one_body() -> None:
+    text = emit(tiny.dense(), "m").files["m.c"]
+    assert text.count("_body(&m_") == 2, "layers 1 and 2 have equal params"
+    assert "TW_SHARED" not in text
+    assert emit(tiny.dense(), "m", policy=share_all).files["m.c"].count("TW_SHARED(") == 1
+
+
+def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the two different bodies, the one with less work shares."""
+    monkeypatch.setattr(choice, "MOST_BODIES", 1)
+    plan = tiny.dense()
+    assert specialise(plan) == default_policy(HOST)(plan) == {0}
+    text = emit(plan, "m", policy=lambda _: frozenset([0])).files["m.c"]
+    assert text.count("TW_SHARED(") == text.count("m_tw_fully_connected_s8(&m_0_params") == 1
+
+
+@pytest.mark.parametrize(
+    ("price", "worth", "shared"),
+    [
+        (Price(100, 250, 8), 0, set()),  # two bodies are less than an instance
+        (Price(100, 150, 8), 0, {0, 1, 2}),
+        (Price(100, 150, 8), 3, set()),
+        (Price(200, 50, 8), 6, {0}),  # the layer that writes least
+        (Price(-10, 50, 0), 0, set()),
+    ],
+)
+def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layer 0 does a third of the work, layers 1 and 2, which have a body in common, the rest."""
+    monkeypatch.setattr(choice, "_price", lambda kernel: price)
+    monkeypatch.setattr(choice, "WORTH", {"balanced": worth, "size": worth})
+    plan = tiny.dense()
+    assert by_price(plan) == default_policy(GENERIC)(plan) == default_policy(HOST.optimized("size"))(plan) == shared
+    assert default_policy(HOST)(plan) == set(), "flash is not dear"
+
+
+def test_prices_are_of_kernels() -> None:
+    """Whatever is in the file is a kernel that there is, at sane prices: run make prices."""
+    for kernel, price in choice._prices().items():
+        assert kernel_function(kernel, 0)
+        assert price.pace > 0
+        assert 0 < price.instance < 5000
+
+
+def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tiny.dense()
+    assert cold(plan) == set()
+    assert "TW_COLD" not in emit(plan, "m").files["m.c"]
+    monkeypatch.setattr(choice, "COLD", {"balanced": 0.4, "size": 0.7})
+    assert cold(plan) == {0}
+    assert cold(replace(plan, target=plan.target.optimized("size"))) == {0, 1}
+    assert cold(replace(plan, target=HOST)) == set(), "flash is not dear"
+    assert cold(replace(plan, target=HOST.optimized("size"))) == {0, 1}, "unless it is asked for"
+    text = emit(plan, "m").files["m.c"]
+    assert text.count("TW_COLD") == text.count("TW_COLD void m_0_") == 1
+    assert emit(plan, "m", policy=share_all).files["m.c"].count("TW_COLD") == 1, "the instance has more work"
+
+
+def test_the_setting_is_told() -> None:
+    plan = tiny.dense()
+    assert "for target generic. Do not" in emit(plan, "m").banner
+    slim = replace(plan, target=plan.target.optimized("size"))
+    assert "for target generic, interpreted, for size. Do not" in emit(slim, "m", mode="interpreted").banner
+    with pytest.raises(InvalidArgumentError, match="cannot optimize for 'beauty', only for speed, balanced, size"):
+        plan.target.optimized("beauty")
+
+
+def test_policies_and_modes_give_the_same_bits() -> None:
+    installed(("gcc",))
+    plan = tiny.dense()
+    outputs = []
+    for form in FORMS:
+        engine = compile_plans({"m": plan}, compiler="gcc", **form)["m"]
+        engine.view(plan.graph.inputs[0])[...] = random_inputs(plan.graph)[0]
+        for run in (engine.run, lambda engine=engine: engine.run_observed(None)):
+            engine.arena[:] = 0xA5
+            run()
+            outputs.append(engine.view(plan.graph.outputs[0]).tobytes())
+    assert len(set(outputs)) == 1
+
+
+@pytest.mark.parametrize("name", ["", "1x", "a-b", "int", "test", "string", "library", "tw_x", "x" * 64, "a\nb", "é"])
+def test_bad_names_are_refused(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot name"):
+        emit(tiny.state(), name)
+
+
+@given(st.text())
+def test_any_text_makes_a_name_and_a_comment(text: str) -> None:
+    emit_module.check_name(identifier(text)[:60])
+    made = comment(text)
+    assert made.isascii()
+    assert made.isprintable() or not made
+    assert not any(mark in made for mark in ("*/", "/*", "??"))
+
+
+def load(name: str) -> tuple[Any, Any]:
+    plan = tiny.MODELS[name]()
+    return plan, ctypes.CDLL(str(build([emit(plan, name)], find_compiler("gcc"), ("-shared", "-fPIC", "-O1"))))
+
+
+def test_pointers_and_status() -> None:
+    """Null arena, misaligned arena, absent values, values in place, constants as outputs."""
+    installed(("gcc",))
+    plan, library = load("passing")
+    x = random_inputs(plan.graph)[0].tobytes()
+    memory = (ctypes.c_char * (plan.arena_bytes + 32))()
+    base = ctypes.addressof(memory)
+    base += -base % 16
+    at = [plan.offsets.get(t, 0) for t in plan.graph.outputs]
+    assert library.passing_run(None, None, None) == 1
+    assert library.passing_run(ctypes.c_void_p(base + 1), None, None) == 2
+    inputs = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.c_char_p(x), ctypes.c_void_p).value)
+    constant = (ctypes.c_char * 36)()
+    outputs = (ctypes.c_void_p * 4)(base + at[0], None, None, ctypes.addressof(constant))
+    assert library.passing_run(ctypes.c_void_p(base), inputs, outputs) == 0
+    assert ctypes.string_at(base + at[0], 30) == ctypes.string_at(base + at[2], 30) == x
+    assert ctypes.string_at(base + at[1], 36) == bytes(constant) == tiny.ODD_FLOATS.tobytes()
+    changed = x[::-1]
+    ctypes.memmove(base + plan.offsets[plan.graph.inputs[0]], changed, 30)
+    for in_place in (None, (ctypes.c_void_p * 1)(None), (ctypes.c_void_p * 1)(base + at[2])):
+        assert library.passing_run(ctypes.c_void_p(base), in_place, None) == 0
+        assert ctypes.string_at(base + at[0], 30) == changed
+
+
+def test_reset() -> None:
+    installed(("gcc",))
+    plan, library = load("state")
+    memory = (ctypes.c_char * (plan.arena_bytes + 32))(*b"\xa5" * (plan.arena_bytes + 32))
+    base = ctypes.addressof(memory)
+    base += -base % 16
+    library.state_reset(ctypes.c_void_p(base))
+    values = [ctypes.string_at(base + plan.offsets[t], t.nbytes) for t in plan.variables]
+    assert values == [bytes([249] * 6), bytes(20)]

@@ -1,0 +1,143 @@
+"""Building for this machine: the cache, several processes at once, errors of tools, and the compiled engine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from test_compiled import WARNINGS
+
+from twinfer.aot.build import host, tools
+from twinfer.aot.build.compiled import compile
+from twinfer.aot.build.host import FLAGS, build, compile_plans, find_compiler
+from twinfer.aot.build.tools import cache_folder
+from twinfer.aot.print.emit import emit
+from twinfer.converter.build import Builder
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import Session
+
+BUILD_TINY = (
+    "import tiny; from twinfer.aot.build.host import compile_plans; compile_plans({'m': tiny.dense()})['m'].run()"
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    try:
+        find_compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+    return tmp_path / "cache" / "twinfer"
+
+
+def test_built_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_plans({"m": tiny.dense()})
+    assert cache_folder() == cache
+    before = {p: p.stat().st_mtime_ns for p in cache.iterdir()}
+    assert [p.suffix for p in before] == [".so"]
+    tools.compiler_version(find_compiler())
+    monkeypatch.setattr(tools, "run_tool", lambda *_: pytest.fail("the compiler ran again"))
+    compile_plans({"m": tiny.dense()})
+    assert {p: p.stat().st_mtime_ns for p in cache.iterdir()} == before
+
+
+def test_whatever_it_is_made_from_is_in_the_key(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = find_compiler()
+    projects = [tiny.emit(tiny.dense(), "m")]
+    paths = {build(projects, compiler, FLAGS), build(projects, compiler, (*FLAGS, "-g0"))}
+    paths.add(build([tiny.emit(tiny.dense(), "n")], compiler, FLAGS))
+    monkeypatch.setattr(host, "compiler_version", lambda _: "another")
+    paths.add(build(projects, compiler, FLAGS))
+    monkeypatch.setattr(host, "_cpu", lambda: "another")
+    paths.add(build(projects, compiler, FLAGS))
+    assert len(paths) == len(list(cache.iterdir())) == 5
+
+
+def test_processes_at_once(cache: Path) -> None:
+    folder = str(Path(tiny.__file__).parent)
+    command = [sys.executable, "-c", f"import sys; sys.path.append({folder!r}); {BUILD_TINY}"]
+    running = [subprocess.Popen(command) for _ in range(4)]
+    assert [process.wait(timeout=120) for process in running] == [0] * 4
+    assert [p.suffix for p in cache.iterdir()] == [".so"]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("no-such-compiler", "no C compiler found.*install"),
+        ("false", "failed with status 1"),
+        ("gcc -bad-flag", "-bad-flag"),
+    ],
+)
+def test_tool_errors(command: str, message: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", command)
+    with pytest.raises(ToolError, match=message):
+        compile_plans({"m": tiny.dense()})
+    assert not cache.exists() or not list(cache.iterdir())
+
+
+def test_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ToolError, match="XDG_CACHE_HOME"):
+        compile_plans({"m": tiny.dense()})
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_engines_are_twins(name: str) -> None:
+    """Whole runs and layer by layer: every tensor after every step, several runs on, variables reset."""
+    plan = tiny.MODELS[name]()
+    engines = [Session(plan), compile_plans({name: plan})[name]]
+    seen: list[list[Any]] = [[], []]
+    for engine, found in zip(engines, seen, strict=True):
+
+        def look(i: int, step: Any, engine: Session = engine, found: list[Any] = found) -> None:
+            found.append((i, [engine.view(t).tobytes() for t in step.call.outputs]))
+
+        for seed in range(2):
+            for tensor, value in zip(plan.graph.inputs, random_inputs(plan.graph, seed), strict=True):
+                engine.view(tensor)[...] = value
+            engine.run()
+            found.append([engine.view(t).tobytes() for t in plan.graph.outputs])
+            engine.run_observed(look)
+        engine.reset_variables()
+        found.append([engine.view(t).tobytes() for t in plan.variables])
+    assert seen[0] == seen[1]
+
+
+def test_compile_is_the_interpreter() -> None:
+    graph = tiny.dense().graph
+    twins = [Interpreter.from_graph(graph), compile(graph)]
+    outputs = []
+    for twin in twins:
+        twin.allocate_tensors()
+        twin.set_tensor(twin.get_input_details()[0]["index"], random_inputs(graph)[0])
+        twin.invoke()
+        outputs.append(twin.get_tensor(twin.get_output_details()[0]["index"]).tobytes())
+    assert outputs[0] == outputs[1]
+    with pytest.raises(InvalidArgumentError, match="cortex-m4"):
+        compile(graph, target="cortex-m4")
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_without_outputs_or_without_inputs(compiler: str) -> None:
+    """What copies is there if there is anything to copy, and only then: an unused function is a warning."""
+    plans = {}
+    for name in ("both", "input", "output", "neither"):
+        b = Builder(name)
+        x = b.input("x", "FLOAT32", (1, 3)) if name in ("both", "input") else b.constant(np.ones((1, 3), np.float32))
+        y = b.op("RELU", [x])
+        plans[name] = make_plan(b.graph([y] if name in ("both", "output") else []))
+    engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
+    for name, engine in engines.items():
+        engine.run()
+        assert ("_copy(void" in emit(plans[name], name).code[f"{name}.c"]) == (name != "neither")

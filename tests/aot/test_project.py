@@ -1,0 +1,329 @@
+"""The project folder: it builds, its self-test tells right from wrong, and nothing of anybody else's is overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import tiny
+from needs import ROOT
+
+from twinfer.aot.build import project as project_module
+from twinfer.aot.build.firmware import COMPILER, flags_for
+from twinfer.aot.build.project import write_project
+from twinfer.aot.build.sizes import sizes
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.selftest import vectors
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import TOLERANCE, tensor
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+
+
+def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
+    if not shutil.which("make") or not shutil.which("cc"):
+        pytest.skip("make and a C compiler are needed")
+    return subprocess.run(["make", "-C", folder, *goals], capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
+    write_project(tiny.MODELS[name](), name, tmp_path / "made", mode=mode)
+    done = make(tmp_path / "made", "all", "test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{name}: ok" in done.stdout
+    assert (tmp_path / "made" / "build" / f"lib{name}.a").exists()
+
+
+@pytest.fixture
+def cmake() -> None:
+    """Skips where CMake is not installed, but in CI."""
+    if not shutil.which("cmake") and not os.environ.get("CI"):
+        pytest.skip("cmake is needed")
+
+
+def compiled_with(folder: Path, source: str) -> list[str]:
+    """The words of the command that compiles ``source`` in CMake's project ``folder``."""
+    command = ["cmake", "-S", folder, "-B", folder / "out", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    subprocess.run(command, capture_output=True, timeout=300, check=True)
+    (entry,) = (e for e in json.loads((folder / "out" / "compile_commands.json").read_text())
+                if e["file"].endswith(f"/{source}"))  # fmt: skip
+    return shlex.split(entry["command"])
+
+
+def test_cmake_subproject_takes_the_callers_flags(tmp_path: Path, cmake: None) -> None:
+    """Level, machine and ABI are the caller's; exactness alone is the folder's, and its caller's sources are spared."""
+    card = find("cortex-m4")
+    slim = make_plan(tiny.dense().graph, card.target.optimized("size"))
+    write_project(slim, "dense", tmp_path / "made", card=card, stack_bytes=0)
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.13)
+project(caller C)
+set(CMAKE_C_FLAGS "-O1 -DCALLER")
+add_subdirectory(made)
+add_executable(caller main.c)
+target_link_libraries(caller dense)
+""")
+    ours = compiled_with(tmp_path, "dense.c")[1:]
+    ours = [word for word in ours if word.startswith("-") and not word.startswith(("-o", "-c", "-I"))]
+    assert ours == [
+        "-O1",
+        "-DCALLER",
+        "-ffp-contract=off",
+        "-std=c11",
+    ]
+    assert "-ffp-contract=off" not in compiled_with(tmp_path, "main.c")
+    alone = compiled_with(tmp_path / "made", "dense.c")
+    assert {"-mcpu=cortex-m4", "-Os", "-Wconversion", "-ffp-contract=off", "-std=c11"} <= set(alone)
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_cmake_builds_and_passes(name: str, tmp_path: Path, cmake: None) -> None:
+    write_project(tiny.MODELS[name](), name, tmp_path / "made")
+    (tmp_path / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.13)
+project(caller CXX)
+add_subdirectory(made)
+add_executable(caller main.cpp)
+target_link_libraries(caller {name})
+""")
+    call = f"{name}_run_static(nullptr, nullptr)"
+    (tmp_path / "main.cpp").write_text(f'#include "{name}.h"\nint main() {{ return {call}; }}\n')
+    for source, test in (("made", [f"ctest --output-on-failure -R {name}_test"]), (".", ["./caller"])):
+        build = tmp_path / source / "build"
+        for command in (f"cmake -S {tmp_path / source} -B {build}", f"cmake --build {build}", *test):
+            folder = build if build.exists() else tmp_path
+            done = subprocess.run(command.split(), cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "warning" not in done.stdout + done.stderr
+    write_project(tiny.MODELS[name](), name, tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_changed_golden_byte_fails(name: str, tmp_path: Path) -> None:
+    write_project(tiny.MODELS[name](), name, tmp_path)
+    path = tmp_path / f"{name}_test.c"
+    before = path.read_text()
+    changed = _with_first_wanted(before, lambda old: str((int(float(old.rstrip("f"))) + 1) % 100))
+    path.write_text(changed)
+    done = make(tmp_path, "test")
+    assert done.returncode != 0
+    assert re.search(rf"{name}: output 0: run 0, element 0(, byte 0)?: got ", done.stdout)
+    assert f"{name}: FAILED" in done.stdout
+
+
+def _with_first_wanted(text: str, change: Callable[[str], str]) -> str:
+    """A self-test that wants another value of the first output's first element."""
+    first = r"(_test_want_0\[\d+\]\[\d+\] = \{\s*\{\s*)([^,]+)"
+    changed = re.sub(first, lambda m: m[1] + change(m[2]), text)
+    assert changed != text
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        (f"want + {0.9 * TOLERANCE}f * largest", "ok"),
+        (f"want - {0.9 * TOLERANCE}f * largest", "ok"),
+        (f"want + {1.2 * TOLERANCE}f * largest", "FAILED"),
+        (f"want - {1.2 * TOLERANCE}f * largest", "FAILED"),
+        ('__builtin_nanf("")', "FAILED"),
+        ("__builtin_inff()", "FAILED"),
+    ],
+)
+def test_floats_are_compared_within_the_bound(value: str, verdict: str, tmp_path: Path) -> None:
+    """Of the tensor's largest magnitude, as verify does; a NaN or an infinity is no neighbour of any number."""
+    plan = tiny.conv()
+    write_project(plan, "conv", tmp_path)
+    (output,) = vectors(plan, random_inputs(plan.graph))[0].outputs
+    path, largest = tmp_path / "conv_test.c", f"{float(np.abs(output).max()):.9g}f"
+    numbers = lambda old: value.replace("want", old).replace("largest", largest)  # noqa: E731
+    path.write_text(_with_first_wanted(path.read_text(), numbers))
+    assert f"conv: {verdict}" in make(tmp_path, "test").stdout
+
+
+@pytest.mark.parametrize("op", ["EXP", "TANH", "LOGISTIC", "SQRT"])
+def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_tools: None) -> None:
+    """newlib's exp and tanh are not glibc's, and a NaN's sign is the machine's."""
+    card, shape = find("cortex-m4"), (1, 500)
+    x, y = tensor(shape, name="x"), tensor(shape, name="y")
+    values = np.linspace(-9, 9, 500, dtype=np.float32).reshape(shape)
+    values[0, ::50] = np.resize(np.array([-np.inf, np.inf, np.nan, -0.0], np.float32), 10)
+    plan = make_plan(Graph("one", (x, y), (Node(op, (x,), (y,)),), (x,), (y,)), card.target)
+    write_project(plan, "m", tmp_path, inputs=[values], card=card, stack_bytes=0)
+    done = make(tmp_path, "test")
+    assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_boards_link_as_one_program(core: str, tmp_path: Path) -> None:
+    """With -flto: what only the assembler or newlib calls is kept, and near enough."""
+    card = find(core)
+    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
+    done = make(tmp_path, "test", f"ARCH={shlex.join(card.flags)} -flto")
+    assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_model_without_outputs(tmp_path: Path) -> None:
+    """Nothing is compared, and no function is left over that compilers complain of."""
+    x = tensor((1, 4), "INT8", 0.5, 3, name="x")
+    write_project(make_plan(Graph("none", (x,), (), (x,), ())), "m", tmp_path)
+    done = make(tmp_path, "all", "test")
+    assert "m: ok" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["m", "base"])
+def test_model_of_a_constant_alone(name: str, tmp_path: Path) -> None:
+    """Nothing is fed and nothing computed; the self-test has a variable that is called base."""
+    y = tensor((1, 4), "INT8", 0.5, data=np.arange(4), name="y")
+    write_project(make_plan(Graph("constant", (y,), (), (), (y,))), name, tmp_path)
+    done = make(tmp_path, "all", "test")
+    assert f"{name}: ok" in done.stdout, done.stdout + done.stderr
+
+
+def test_only_the_kernels_used(tmp_path: Path) -> None:
+    write_project(tiny.passing(), "m", tmp_path)
+    assert sorted(p.name for p in (tmp_path / "kernels").rglob("*.h")) == ["copy.h", "tw.h"]
+    write_project(tiny.passing(), "m", tmp_path, mode="interpreted")
+    assert sorted(p.name for p in (tmp_path / "kernels").rglob("*.h")) == ["copy.h", "run.h", "tw.h"]
+
+
+def test_every_file_says_its_licence(tmp_path: Path) -> None:
+    """All is twinfer's but the model's values; twinfer.json is the only file without comments."""
+    card = find("cortex-m4")
+    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
+    text = (tmp_path / "LICENSE").read_text()
+    assert text == (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    terms = {}
+    for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "LICENSE"):
+        said = re.search(
+            r"SPDX-License-Identifier: ([\w. -]+?)(?: \*/| -->)?$|\"license\": \"(.*)\"", path.read_text(), re.M
+        )
+        assert said, path
+        terms.setdefault(said[1] or said[2], set()).add(str(path.relative_to(tmp_path)))
+    assert terms["LicenseRef-model"] == {"m_data.c"}
+    assert terms["Apache-2.0 AND LicenseRef-model"] == {"m_test.c"}
+    assert {"m.c", "m.h", "kernels/core/tw.h", "board/link.ld", "Makefile", "README.md", "twinfer.json"} < terms[
+        "Apache-2.0"
+    ]
+    assert "your model's" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "kernels_c").rglob("*.h")), *sorted((ROOT / "aot/board").rglob("*.[chl]*"))]
+)
+def test_every_source_that_is_copied_says_its_licence(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("/* SPDX-License-Identifier: Apache-2.0 */\n")
+
+
+def test_readme_tells_the_flags_that_a_project_may_need(tmp_path: Path) -> None:
+    write_project(tiny.state(), "m", tmp_path)
+    told = (tmp_path / "README.md").read_text()
+    for words in (
+        "-DTW_NO_ASM` where you build with `-fno-omit-frame-pointer",
+        "-mno-unaligned-access` where",
+        "M_STATE_BYTES",
+    ):
+        assert words in told
+
+
+def test_replaces_its_own_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    write_project(tiny.dense(), "old", folder)
+    (folder / "build").mkdir()
+    (folder / "build" / "x.o").touch()
+    write_project(tiny.passing(), "new", folder)
+    assert not (folder / "old.c").exists()
+    assert (folder / "new.c").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["made"]
+
+
+@pytest.mark.parametrize("path", ["main.c", "src/main.c", ".hidden"])
+def test_refuses_what_it_did_not_write(path: str, tmp_path: Path) -> None:
+    for made_before in (False, True):
+        folder = tmp_path / str(made_before)
+        if made_before:
+            write_project(tiny.dense(), "m", folder)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("mine")
+        with pytest.raises(InvalidArgumentError, match=re.escape(path)):
+            write_project(tiny.dense(), "m", folder)
+        assert (folder / path).read_text() == "mine"
+
+
+def test_refuses_a_file_and_follows_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgumentError, match="not a folder"):
+        write_project(tiny.dense(), "m", tmp_path / "file")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidArgumentError, match="not a folder"):
+        write_project(tiny.dense(), "m", tmp_path / "link")
+    (tmp_path / "elsewhere").mkdir()
+    write_project(tiny.dense(), "m", tmp_path / "link")
+    assert (tmp_path / "elsewhere" / "m.c").exists()
+
+
+def test_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        write_project(tiny.dense(), "m", ".")
+        assert Path("m.c").exists()
+
+
+@pytest.mark.parametrize("field", ["ram_bytes", "flash_bytes"])
+def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
+    """To the byte of arena and constants, and before anything is written."""
+    card = replace(find("cortex-m4"), name="tiny", stack_bytes=100)
+    plan = make_plan(tiny.dense().graph, card.target)
+    arena, constants = plan.arena_bytes, emit(plan, "dense").constants.nbytes
+    least, message = {
+        "ram_bytes": (
+            arena + 100,
+            f"dense needs {arena} B of arena, tiny has {arena + 99} B of RAM, of them 100 B for",
+        ),
+        "flash_bytes": (constants + 64, f"dense needs at least {constants} B of flash .*, tiny has {constants + 63} B"),
+    }[field]
+    with pytest.raises(ToolError, match=message):
+        write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least - 1}))
+    assert [*tmp_path.iterdir()] == []
+    write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least}), stack_bytes=0)
+    assert (tmp_path / "made" / "dense.c").exists()
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_code_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
+    """To the byte of what is linked of the model alone."""
+    card = replace(find("cortex-m4"), name="tiny")
+    plan = make_plan(tiny.dense().graph, card.target)
+    needed = sizes(emit(plan, "dense"), COMPILER, flags_for(card, emit(plan, "dense"))).flash_bytes
+    message = f"dense needs {needed:,} B of flash for code, weights and other constants, tiny has {needed + 63:,} B"
+    with pytest.raises(ToolError, match=message):
+        write_project(plan, "dense", tmp_path / "made", card=replace(card, flash_bytes=needed + 63))
+    assert [*tmp_path.iterdir()] == []
+    write_project(plan, "dense", tmp_path / "made", card=replace(card, flash_bytes=needed + 64))
+
+
+def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_project(tiny.dense(), "m", tmp_path / "made")
+    before = {p: p.read_text() for p in (tmp_path / "made").rglob("*.*")}
+    monkeypatch.setattr(
+        project_module.Path, "write_bytes", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full"))
+    )
+    for folder in ("made", "fresh"):
+        with pytest.raises(InvalidArgumentError, match="cannot be written: disk full"):
+            write_project(tiny.passing(), "m", tmp_path / folder)
+    assert {p: p.read_text() for p in (tmp_path / "made").rglob("*.*")} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["made"]

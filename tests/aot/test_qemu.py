@@ -1,0 +1,284 @@
+"""Emitted code on Cortex-M under QEMU: the host's bits on every core, instruction counts that repeat, clear errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from cases import cases_of, graph_of, interpreted, values_of, with_common_instances
+from needs import ROOT
+
+from twinfer.aot.build import qemu, tools
+from twinfer.aot.build.firmware import COMPILER, Firmware, build, largest_step, live_bytes
+from twinfer.aot.build.hotspots import hot_spots
+from twinfer.aot.build.qemu import QEMU, Job, counter, measure, run, run_jobs
+from twinfer.aot.build.targets import Card, find, names
+from twinfer.aot.print.choice import Policy, share_all, specialise
+from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run import isa
+from twinfer.runtime.target import HOST, MVE
+
+MAIN = "cortex-m4"
+
+#: Of the other cores' cases, one in so many is tried.
+SAMPLE = 8
+
+#: newlib's expf, tanhf and their kin against glibc's: two units in the last place where they differ at all, as measured
+#: on all cases; absolute for values up to 1, relative beyond.
+LIBM = 3e-7
+
+WITH_LIBM = (
+    "COS", "EXP", "GELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "POW", "SIN", "SOFTMAX", "TANH",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+)  # fmt: skip
+
+
+MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are kept in build/, found again by content; without the tools there are no tests, but in CI."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+    missing = [tool for tool in (COMPILER, QEMU) if shutil.which(tool) is None]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"{' and '.join(missing)}: not installed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A model for one core, its inputs and the host's outputs; ``bound`` is what floats may differ by."""
+
+    project: Project
+    inputs: Sequence[Any]
+    want: Sequence[Any]
+    bound: float
+
+
+def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int) -> Iterator[Trial]:
+    for name, case in list(cases_of(op).items())[::every]:
+        graph = graph_of(case.node)
+        values = values_of(case, graph)
+        project = emit(make_plan(graph, card.target), name.replace("-", "_"), mode=mode, policy=policy)
+        want = interpreted(graph, values, HOST, isa.level())
+        yield Trial(project, values, want, LIBM if op in WITH_LIBM else 0)
+
+
+def differing(card: Card, trials: Sequence[Trial]) -> list[str]:
+    """The models, all in one program, whose outputs are not the host's."""
+    firmware = build(with_common_instances([t.project for t in trials]), card)
+    results = run_jobs(firmware, [Job(t.inputs, i) for i, t in enumerate(trials)], count=False)
+    return [
+        trial.project.name
+        for trial, result in zip(trials, results, strict=True)
+        if not all(agree(g, w, trial.bound) for g, w in zip(result.outputs, trial.want, strict=True))
+    ]
+
+
+def agree(got: Any, want: Any, bound: float) -> bool:
+    """The same bits; a NaN's sign and payload are free, for Arm and x86 differ in them."""
+    if got.dtype.kind != "f":
+        return bool(got.tobytes() == want.tobytes())
+    if bound:
+        return np.allclose(got, want, rtol=bound, atol=bound, equal_nan=True)
+    numbers = ~np.isnan(want)
+    return bool((np.isnan(got) == ~numbers).all()) and got[numbers].tobytes() == want[numbers].tobytes()
+
+
+def with_helium() -> Iterator[str]:
+    """The operators that have kernels of their own on the Cortex-M55."""
+    for op in operators():
+        plans = (make_plan(graph_of(case.node), MVE) for case in cases_of(op).values())
+        if any("_mve_" in step.call.kernel for plan in plans for step in plan.steps):
+            yield op
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("core", "op"), [*((MAIN, op) for op in operators()), *(("cortex-m55", op) for op in with_helium())]
+)
+def test_operators(core: str, op: str, mode: Mode) -> None:
+    """Every case on the main core and, of what has kernels for Helium, there; compiled ones specialised."""
+    card, policy = find(core), specialise if mode == "compiled" else None
+    assert not differing(card, list(trials_of(op, card, mode, policy, 1)))
+
+
+@MODES
+@pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
+def test_operators_on_other_cores(core: str, mode: Mode) -> None:
+    """Some cases of every operator, kernels shared: one program a core."""
+    card, policy = find(core), share_all if mode == "compiled" else None
+    assert not differing(card, [t for op in operators() for t in trials_of(op, card, mode, policy, SAMPLE)])
+
+
+@MODES
+@pytest.mark.parametrize("core", names())
+def test_models(core: str, mode: Mode) -> None:
+    """The topologies of MLPerf Tiny in int8, and a float model."""
+    card, trials = find(core), []
+    for name in ("kws_int8", "vww_int8", "ic_int8", "ad01_int8", "digits_int8", "digits_float32"):
+        graph = builtin()[name]()
+        values = random_inputs(graph)
+        want = interpreted(graph, values, HOST, isa.level())
+        bound = LIBM if name.endswith("float32") else 0
+        trials.append(Trial(emit(make_plan(graph, card.target), name, mode=mode), values, want, bound))
+    assert not differing(card, trials)
+
+
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+def digits(card: Card, kind: str = "int8") -> tuple[Project, list[Any]]:
+    graph = builtin()[f"digits_{kind}"]()
+    return emit(make_plan(graph, card.target), f"digits_{kind}"), random_inputs(graph)
+
+
+def test_plugin_works_here() -> None:
+    """Then it has counted the loop of known length to the instruction; the fall-back would hide that it does not."""
+    assert counter() is not None
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_counts_repeat(core: str) -> None:
+    """Again, and after other jobs."""
+    card = find(core)
+    project, inputs = digits(card)
+    first = measure(project, card, inputs)
+    again = measure(project, card, inputs)
+    assert (again.instructions, again.layers) == (first.instructions, first.layers)
+    jobs = [Job(inputs, by_step=True), Job(inputs, fresh=False), Job(random_inputs(project.plan.graph, 1)), Job(inputs)]
+    steps, *_, whole = run_jobs(build(project, card), jobs)
+    assert (whole.counts, steps.counts) == ((first.instructions,), first.layers)
+    assert Outputs(steps.outputs) == Outputs(whole.outputs) == first.outputs
+
+
+class Outputs(tuple[Any, ...]):
+    """Arrays that are equal if their bytes are."""
+
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple) and [a.tobytes() for a in self] == [b.tobytes() for b in other]
+
+
+@pytest.mark.parametrize("core", names())
+def test_layers_add_up(core: str) -> None:
+    """NAME_run is its layers, a call of two or three instructions each, and its own checks."""
+    card = find(core)
+    project, inputs = digits(card)
+    measured = measure(project, card, inputs)
+    assert len(measured.layers) == len(project.layers)
+    assert 0 < measured.instructions - sum(measured.layers) < 20 + 3 * len(project.layers)
+
+
+@pytest.mark.parametrize("core", names())
+def test_clock_instead_of_plugin(core: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = find(core)
+    project, inputs = digits(card)
+    exact = measure(project, card, inputs)
+    monkeypatch.setattr(qemu, "counter", lambda: None)
+    clocked = measure(project, card, inputs)
+    counts = zip((exact.instructions, *exact.layers), (clocked.instructions, *clocked.layers), strict=True)
+    assert all(abs(a - b) <= 3 + a // 1_000_000 for a, b in counts)
+    assert Outputs(exact.outputs) == clocked.outputs
+    with pytest.raises(ToolError, match="no plugins"):
+        hot_spots(build(project, card), inputs)
+
+
+def test_state_goes_on() -> None:
+    """Variables keep their values from job to job until one asks for a fresh state."""
+    card = find(MAIN)
+    project = emit(make_plan(tiny.state().graph, card.target), "state")
+    inputs = random_inputs(project.plan.graph)
+    jobs = [Job(inputs), Job(inputs, fresh=False), Job(inputs)]
+    a, b, c = run_jobs(build(project, card), jobs, count=False)
+    assert Outputs(a.outputs) == Outputs(b.outputs) == Outputs(c.outputs)  # they are only read
+    assert a.counts == ()
+
+
+def test_hot_spots() -> None:
+    card = find(MAIN)
+    project, inputs = digits(card)
+    firmware = build(project, card)
+    found = hot_spots(firmware, inputs)
+    counted = measure(project, card, inputs).instructions
+    assert 0 <= sum(spot.instructions for spot in found) - counted < 30
+    assert found[0].place.partition(":")[0] in ("dsp_tile.h", "dsp.h")
+    assert found[0].function.startswith("digits_int8_")
+    assert found == hot_spots(firmware, inputs)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def broken(old: str, new: str) -> Firmware:
+    """A program whose model was changed."""
+    card = find(MAIN)
+    project, _ = digits(card)
+    code = dict(project.code)
+    assert old in code["digits_int8.c"]
+    code["digits_int8.c"] = code["digits_int8.c"].replace(old, new)
+    return build(dataclasses.replace(project, code=code), card)
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ("__builtin_trap();\n    return 0;", r"fault at 0x[0-9a-f]{8}, called from"),
+        ("return 7;", "digits_int8_run on cortex-m4 returned 7"),
+        ("for (;;) base[0] = base[1];\n", "timed out after 2"),
+    ],
+)
+def test_programs_that_fail(new: str, message: str) -> None:
+    with pytest.raises(ToolError, match=message):
+        run(broken("return 0;", new), digits(find(MAIN))[1], patience=2)
+
+
+def test_warnings_are_errors() -> None:
+    with pytest.raises(ToolError, match="unused-variable"):
+        broken("return 0;", "int unused;\n    return 0;")
+
+
+@pytest.mark.parametrize(("tool", "package"), [(QEMU, "qemu-system-arm"), (COMPILER, "gcc-arm-none-eabi libnewlib")])
+def test_missing_tool(tool: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, inputs = digits(find(MAIN))
+    which = shutil.which
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None if name == tool else which(name))
+    with pytest.raises(ToolError, match=f"{tool} is not installed: apt-get install {package}"):
+        run(build(project, find(MAIN)), inputs)
+
+
+def test_does_not_fit() -> None:
+    card = dataclasses.replace(find(MAIN), name="small", ram_bytes=5000, stack_bytes=4096)
+    project, _ = digits(card)
+    arena, step = project.plan.arena_bytes, max(live_bytes(project.plan, s) for s in project.plan.steps)
+    small = "small has 5,000 B of RAM, of them 4,096 B for the stack"
+    message = f"needs {arena:,} B of arena, {small}; the largest step is 3, conv_2d: {step:,} B are live, 2,016 B"
+    with pytest.raises(ToolError, match=message):
+        build(project, card)
+    assert project.plan.lower_bound_bytes <= step <= arena
+    assert largest_step(make_plan(Graph("none", (), (), (), ()))) == "it has no steps"
+
+
+def test_does_not_fit_flash() -> None:
+    card = dataclasses.replace(find(MAIN), name="small", flash_bytes=8192)
+    with pytest.raises(ToolError, match=r"digits_int8 needs at least [0-9,]+ B of flash .*small has 8,192 B"):
+        build(digits(card)[0], card)
+
+
+@pytest.mark.parametrize("inputs", [[], [np.zeros((1, 8, 8, 1))], [np.zeros((8, 8), np.int8)]])
+def test_bad_inputs(inputs: list[Any]) -> None:
+    card = find(MAIN)
+    with pytest.raises(InvalidArgumentError):
+        run(build(digits(card)[0], card), inputs)

@@ -1,0 +1,226 @@
+"""Sizes from the linked ELF: every byte is accounted for, and each to what it belongs to."""
+
+from __future__ import annotations
+
+import builtins
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+from twinfer.aot.build.firmware import COMPILER, flags_for
+from twinfer.aot.build.sizes import WEIGHTS, Sizes, Symbol, _groups, image, sizes
+from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import run_tool
+from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.bench.models.source import load
+from twinfer.converter.build import Builder
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.target import TARGETS
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+#: A host's library is not linked in.
+HOST_FLAGS = ("-std=c11", "-O2", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all")
+
+#: Bytes of code of TFLM's smallest build with CMSIS-NN for each model, all -Os, and weights + biases + 5 B a channel.
+PEER = {
+    "mlp_kws_int8": (45_448, 27_316),
+    "mlp_vww_int8": (45_448, 232_762),
+    "mlp_ic_int8": (42_584, 80_482),
+    "mlp_ad01_int8": (22_264, 270_880),
+}
+
+
+def flags_of(core: str) -> tuple[str, ...]:
+    return flags_for(find(core))
+
+
+def project(name: str, core: str, mode: Mode) -> Project:
+    graph = tiny.MODELS[name]().graph if name in tiny.MODELS else builtin()[name]()
+    return emit(make_plan(graph, find(core).target), name, mode=mode)
+
+
+def section_bytes(made: Project, flags: Sequence[str]) -> dict[str, int]:
+    """What ``size`` says of the image, by section."""
+    listed = run_tool(["arm-none-eabi-size", "-A", str(image(made, COMPILER, flags))])
+    rows = [line.split() for line in listed.splitlines()[2:] if line.startswith(".")]
+    return {name: int(size) for name, size, _ in rows}
+
+
+@MODES
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
+@pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8", "kws_float32"])
+def test_every_byte_is_accounted_for(name: str, core: str, mode: Mode) -> None:
+    made, flags = project(name, core, mode), flags_of(core)
+    found, sections = sizes(made, COMPILER, flags), section_bytes(made, flags)
+    read_only = sum(sections.get(s, 0) for s in (".text", ".rodata", ".ARM.extab", ".ARM.exidx"))
+    assert found.code_bytes + found.weight_bytes == read_only
+    assert found.ram_bytes == made.plan.arena_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
+    assert found.flash_bytes == read_only + sections.get(".data", 0)
+
+
+def test_sums_are_of_groups_and_padding() -> None:
+    """Every group in a power of two of its own, so that no sum is right by chance."""
+    groups = ("code", "library", "params", "tables", "constants", "weights", "biases", "multipliers", "data", "bss")
+    made = Sizes(tuple(Symbol(g, g, 1 << (2 * i), 1 << (2 * i + 1), i % 2) for i, g in enumerate(groups)), 1 << 20)
+    of = {group: 3 << (2 * i) for i, group in enumerate(groups)}
+    assert dict(made.groups) == of
+    assert made.weight_bytes == of["weights"] + of["biases"] + of["multipliers"]
+    assert made.code_bytes == sum(of[g] for g in ("code", "library", "params", "tables", "constants"))
+    assert made.flash_bytes == made.code_bytes + made.weight_bytes + of["data"]
+    assert made.ram_bytes == (1 << 20) + of["data"] + of["bss"]
+    assert made.layer(0) == {group: of[group] for group in groups[::2]}
+
+
+def test_written_memory_of_the_image_is_ram() -> None:
+    """What starts as zero takes no flash, what starts as anything else takes both."""
+    plain = project("dense", "cortex-m4", "compiled")
+    more = "static volatile int dense_zero[5], dense_seven[2] = {7};\nint dense_run(void *arena, const"
+    text = plain.code["dense.c"].replace("int dense_run(void *arena, const", more)
+    text = text.replace("    return 0;\n}", "    dense_zero[1] += dense_seven[1];\n    return 0;\n}")
+    both = [
+        sizes(made, COMPILER, flags_of("cortex-m4"))
+        for made in (plain, replace(plain, code={**plain.code, "dense.c": text}))
+    ]
+    before, after = both
+    assert (before.groups.get("bss", 0), before.groups.get("data", 0)) == (0, 0)
+    assert (after.groups["bss"], after.groups["data"]) == (20, 8)
+    assert after.ram_bytes == before.ram_bytes + 28
+    assert after.flash_bytes - after.code_bytes == before.flash_bytes - before.code_bytes + 8
+
+
+@pytest.mark.parametrize("channels", [1, 15, 16, 17, 255, 256, 300])
+def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
+    """However many channels there are: a convolution's filled up to whole vectors, a look-up table's 256 values."""
+    b = Builder("both")
+    x = b.input("x", "INT8", (1, 2, 2, 1), scale=0.1)
+    weights, bias = np.ones((channels, 1, 1, 1), np.int8), np.ones(channels, np.int32)
+    scales = np.full(channels, 0.01)
+    kernel, ends = b.constant(weights, scale=scales, zero=np.zeros(channels, int)), b.constant(bias)
+    options = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
+    y = b.op("CONV_2D", [x, kernel, ends], shape=(1, 2, 2, channels), scale=0.2, **options)
+    graph = b.graph([b.op("TANH", [y], scale=1 / 128)])
+    rescaling = {"host": 3, "generic": 2, "dsp": 0, "mve": 0}  # on Cortex-M in one array with biases or weights
+    for target in TARGETS:
+        made = emit(make_plan(graph, target), "both")
+        conv, tanh = made.plan.steps
+        groups = _groups(made)
+        (table,) = (a for a in tanh.call.inputs if isinstance(a, np.ndarray))
+        assert groups[made.constants.symbol(table) or ""] == "tables"
+        roles = [groups[made.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, np.ndarray)]
+        assert roles == (["weights", "biases"] + ["multipliers"] * 3)[: len(roles)]
+        assert roles.count("multipliers") == rescaling[target.name]
+
+
+@MODES
+@pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8"])
+def test_constants_to_the_byte(name: str, mode: Mode) -> None:
+    """Every array that a layer reads is there, once, as large as it is; nothing but alignment comes on top."""
+    made = project(name, "cortex-m4", mode)
+    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    arrays = {s.name: s.size for s in found.symbols if s.group in (*WEIGHTS, "tables")}
+    assert arrays == {c.symbol: c.array.nbytes for c in made.constants.all}
+    stored = found.weight_bytes + found.groups.get("tables", 0)
+    assert stored <= made.constants.nbytes + (made.alignment - 1) * len(arrays)
+
+
+def test_groups_and_layers() -> None:
+    """kws: ten convolutions, pooling, fully connected, softmax with its table."""
+    made = project("kws_int8", "cortex-m4", "compiled")
+    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    channels = [s.node.output.shape[-1] for s in made.plan.steps if s.call.macs]
+    by_step = {s.node.op: found.layer(i) for i, s in enumerate(made.plan.steps)}
+    first = made.plan.steps[0]
+    assert found.layer(0)["weights"] >= first.node.input(1).nbytes
+    ends = found.groups["biases"] + found.groups["multipliers"]  # kernels may take both in one array
+    assert 9 * sum(channels) <= ends <= 10 * sum(channels) + 8 * len(channels)
+    assert by_step["SOFTMAX"]["tables"] >= made.plan.steps[-1].call.inputs[1].nbytes > 0
+    assert by_step["AVERAGE_POOL_2D"].keys() == {"code"}
+    names = {s.name: s.group for s in found.symbols}
+    assert names["kws_int8_run"] == "code"
+    assert names["memset"] == "library"
+    own = [s for s in found.symbols if s.layer is None and s.name and s.group == "code"]
+    assert [s.name for s in own] == ["kws_int8_run"]
+
+
+def test_the_table_of_the_interpreted_mode_is_params() -> None:
+    found = sizes(project("kws_int8", "cortex-m4", "interpreted"), COMPILER, flags_of("cortex-m4"))
+    assert found.groups["params"] > 500
+    assert "constants" not in found.groups
+
+
+def test_memory_that_libraries_write_is_counted() -> None:
+    """newlib's expf may set errno, which lies in its reentrancy structure."""
+    made = project("kws_float32", "cortex-m4", "compiled")
+    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    assert found.ram_bytes > made.plan.arena_bytes
+    assert any(s.name == "impure_data" and s.group == "data" for s in found.symbols)
+
+
+@pytest.mark.parametrize(("value", "group"), [("", "bss"), (" = {1}", "data")])
+def test_memory_that_is_written_is_ram(value: str, group: str) -> None:
+    """A buffer planted in the model's code, used by its run: with first values it takes flash as well."""
+    made, flags = project("dense", "cortex-m4", "compiled"), flags_of("cortex-m4")
+    text = made.code["dense.c"].replace("return 0;", "planted[0] ^= 1;\n    return 0;")
+    code = {
+        **made.code,
+        "dense.c": text.replace("#include <stddef.h>", f"static volatile int planted[25]{value};\n#include <stddef.h>"),
+    }
+    plain, larger = sizes(made, COMPILER, flags), sizes(replace(made, code=code), COMPILER, flags)
+    assert larger.groups[group] - plain.groups.get(group, 0) == 100
+    assert larger.ram_bytes - plain.ram_bytes == 100
+    constant = larger.code_bytes + larger.weight_bytes
+    assert larger.flash_bytes - constant == larger.groups.get("data", 0) == (100 if group == "data" else 0)
+
+
+def test_variables_keep_reset() -> None:
+    found = sizes(project("state", "cortex-m4", "compiled"), COMPILER, flags_of("cortex-m4"))
+    assert "state_reset" in {s.name for s in found.symbols}
+
+
+def test_another_flag_another_size() -> None:
+    made = project("kws_int8", "cortex-m4", "compiled")
+    small = sizes(made, COMPILER, (*flags_of("cortex-m4"), "-Os"))
+    assert small.code_bytes < sizes(made, COMPILER, flags_of("cortex-m4")).code_bytes
+
+
+def test_on_the_host() -> None:
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is needed")
+    made = tiny.dense()
+    found = sizes(emit(made, "dense"), "gcc", HOST_FLAGS)
+    assert {s.name for s in found.symbols} >= {"dense_run", "dense_0_in1", "dense_0_fully_connected"}
+    assert found.weight_bytes >= sum(c.nbytes for c in made.constants)
+
+
+def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def absent(name: str, *rest: Any) -> Any:
+        if name.startswith("elftools"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(ToolError, match=r"pip install 'twinfer\[embedded\]'"):
+        sizes(project("dense", "cortex-m4", "compiled"), COMPILER, flags_of("cortex-m4"))
+
+
+@MODES
+@pytest.mark.parametrize("model", PEER)
+def test_smaller_than_asked(model: str, mode: Mode, corpus: Any) -> None:
+    """The limits that the project sets itself against TFLM."""
+    plan = make_plan(load(str(corpus / "models" / f"{model}.tflite")).graph, find("cortex-m4").target)
+    found: Sizes = sizes(emit(plan, model, mode=mode), COMPILER, flags_of("cortex-m4"))
+    code, weights = PEER[model]
+    assert found.code_bytes <= 0.35 * code
+    assert found.weight_bytes <= 1.05 * weights
+    assert found.ram_bytes <= 1.10 * plan.lower_bound_bytes

@@ -1,0 +1,198 @@
+"""The stack: a bound from frames and calls, held against what a run under QEMU writes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+
+from twinfer.aot.build.firmware import COMPILER, build, flags_for
+from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.sizes import SECTIONS, image, image_sources
+from twinfer.aot.build.stack import (
+    Function,
+    callgraph,
+    compiler_frames,
+    deepest,
+    firmware_bound,
+    functions,
+    read_bound,
+    stack_bound,
+    stack_taken,
+)
+from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import run_tool
+from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+CORES = ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"]
+MODES: tuple[Mode, ...] = ("compiled", "interpreted")
+M4 = find("cortex-m4")
+
+#: A host's library is not linked in.
+HOST_FLAGS = ("-std=c11", "-O2", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all")
+
+
+def projects(graphs: dict[str, Graph], core: str) -> list[Project]:
+    """In both modes."""
+    card = find(core)
+    plans = {name: make_plan(graph, card.target) for name, graph in graphs.items()}
+    return [emit(plan, f"{name}_{mode}", mode=mode) for name, plan in plans.items() for mode in MODES]
+
+
+def tiny_graphs() -> dict[str, Graph]:
+    return {name: make().graph for name, make in tiny.MODELS.items()}
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_mark_is_within_the_bound(core: str) -> None:
+    made = projects({**tiny_graphs(), **({"digits": builtin()["digits_int8"]()} if core == M4.name else {})}, core)
+    program = build(made, find(core))
+    jobs = [Job(random_inputs(p.plan.graph), model=i, paint=True) for i, p in enumerate(made)]
+    for i, (result, one) in enumerate(zip(run_jobs(program, jobs, count=False), made, strict=True)):
+        bound = firmware_bound(program, model=i)
+        assert not bound.unknown, one.name
+        assert bound.bytes is not None
+        assert 0 < result.stack_bytes <= bound.bytes, f"{one.name}: {bound.chain}"
+        assert bound.bytes <= result.stack_bytes + 32, f"{one.name}: the bound is loose: {bound.chain}"
+        assert bound.chain[0] == f"{one.name}_run"
+
+
+@pytest.mark.parametrize("core", CORES[::2])
+def test_frames_read_from_instructions_are_the_compilers(core: str) -> None:
+    """So those of library functions, which only their instructions tell, can be believed."""
+    flags = flags_for(find(core))
+    for one in projects({"conv": tiny.conv().graph, "digits": builtin()["digits_int8"]()}, core):
+        told = compiler_frames(callgraph(image_sources(one), COMPILER, (*flags, *SECTIONS)))
+        listing = run_tool(["arm-none-eabi-objdump", "-d", "--no-show-raw-insn", str(image(one, COMPILER, flags))])
+        read = {name: function.frame for name, function in functions(listing, {}, stack_taken).items()}
+        both = told.keys() & read.keys()
+        assert f"{one.name}_run" in both
+        assert {name: read[name] for name in both} == {name: told[name] for name in both}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "size"),
+    [
+        (("push", "{r4, r5, r6, lr}"), 16),
+        (("stmdb", "sp!, {r4, r5, r6, r7, r8, r9, sl, fp, lr}"), 36),
+        (("vpush", "{d8-d11}"), 32),
+        (("vpush", "{s16}"), 4),
+        (("sub", "sp, #80"), 80),
+        (("sub.w", "sp, sp, #4096"), 4096),
+        (("subw", "sp, sp, #4044"), 4044),
+        (("str.w", "lr, [sp, #-4]!"), 4),
+        (("strd", "r4, r5, [sp, #-16]!"), 16),
+        (("str", "r0, [sp, #4]"), 0),
+        (("add", "sp, #80"), 0),
+        (("add", "r0, sp, #4"), 0),
+        (("sub.w", "sp, sp, r3"), None),
+        (("add", "sp, r7"), None),
+    ],
+)
+def test_stack_taken(instruction: tuple[str, str], size: int | None) -> None:
+    assert stack_taken(*instruction) == size
+
+
+def linked(folder: Path, source: str) -> tuple[Path, str]:
+    """A program of one C file, and what the compiler says of its frames."""
+    (folder / "library.c").write_text(source)
+    told = callgraph({"library.c": source}, COMPILER, (*M4.flags, "-O2"))
+    command = [COMPILER, *M4.flags, "-O2", "-nostartfiles", "-Wl,--entry=root", "library.c", "-o", "made.elf"]
+    run_tool(command, folder)
+    return folder / "made.elf", told
+
+
+HEAD = "void use(volatile char *p) { *p = 1; }\n__attribute__((noinline)) "
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (
+            HEAD + "int deep(int n) { volatile char a[9]; use(a); return n ? deep(n - 1) + a[1] : 0; }",
+            "deep calls itself",
+        ),
+        (HEAD + "int deep(int n) { volatile char a[n]; use(a); return a[0]; }", "deep: its frame is not known"),
+    ],
+)
+def test_no_bound_where_there_is_none(source: str, why: str, tmp_path: Path) -> None:
+    path, told = linked(tmp_path, source + "\nint root(int n) { return 1 + deep(n); }")
+    bound = read_bound(path, "root", COMPILER, told)
+    assert bound.bytes is None
+    assert bound.unknown == (why,)
+
+
+def test_pointers_lead_to_all_whose_address_is_taken(tmp_path: Path) -> None:
+    """The deepest of them counts; one that nobody points to does not."""
+    one = "__attribute__((noinline)) int f{0}(void) {{ volatile char a[{0}] = {{1}}; return a[0]; }}\n"
+    source = "".join(one.format(size) for size in (100, 400, 900))
+    source += "int (*const table[])(void) = {f100, f400};\nint unused(void) { return 1 + f900(); }\n"
+    path, told = linked(tmp_path, source + "int root(volatile int i) { return 1 + table[i](); }")
+    bound = read_bound(path, "root", COMPILER, told)
+    assert bound.chain[:2] == ("root", "f400")
+    assert bound.bytes is not None
+    assert 400 < bound.bytes < 900
+    assert read_bound(path, "root", COMPILER, told, lambda name: name == "f100").chain[:2] == ("root", "f100")
+
+
+@pytest.mark.parametrize(
+    ("indirect", "pointed", "size", "unknown"),
+    [
+        (False, set(), 8 + 32, ()),
+        (False, {"far"}, 8 + 32, ()),
+        (True, set(), None, ("root calls what a pointer says",)),
+        (True, {"far"}, 8 + 100, ()),
+    ],
+)
+def test_a_pointer_needs_somewhere_to_lead(
+    indirect: bool, pointed: set[str], size: int | None, unknown: tuple[str, ...]
+) -> None:
+    """Where no function's address is taken, nobody knows what is called."""
+    near, far = (Function(name, frame, frozenset(), False) for name, frame in (("near", 32), ("far", 100)))
+    found = {"root": Function("root", 8, frozenset({"near"}), indirect), "near": near, "far": far}
+    bound = deepest(found, "root", frozenset(pointed))
+    assert (bound.bytes, bound.unknown) == (size, unknown)
+
+
+def test_a_function_that_is_not_there(tmp_path: Path) -> None:
+    path, told = linked(tmp_path, "int root(void) { return 1; }")
+    assert read_bound(path, "other", COMPILER, told).unknown == ("other: not in the image",)
+
+
+def test_on_the_host_library_functions_are_unknown() -> None:
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is needed")
+    bound = stack_bound(emit(tiny.dense(), "dense"), "gcc", HOST_FLAGS)
+    assert bound.bytes is None
+    assert bound.unknown
+
+
+def test_libraries_are_part_of_the_chain() -> None:
+    """Soft floats on a core without any."""
+    flags: tuple[Any, ...] = flags_for(find("cortex-m0"))
+    bound = stack_bound(emit(make_plan(tiny.conv().graph, find("cortex-m0").target), "conv"), COMPILER, flags)
+    assert bound.chain[:2] == ("conv_run", "conv_0_conv_2d")
+    assert bound.chain[2].startswith("__aeabi_f")
+
+
+def test_a_bit_field_is_no_branch() -> None:
+    """As objdump writes what two instructions with constants between them look like."""
+    lines = ("0:\tbfcsel\t0, 7fff86e <g-0x792>, 4, eq", "4:\tbfc\tr3, #0, #8", "8:\tbl\t0 <h>")
+    listing = "\n".join(["00000000 <f>:", *lines])
+    assert functions(listing, {}, stack_taken)["f"].calls == {"h"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_model_has_a_bound_on_helium(mode: Mode) -> None:
+    card = find("cortex-m55")
+    for name in ("kws_int8", "vww_int8"):
+        project = emit(make_plan(builtin()[name](), card.target), name, mode=mode)
+        assert stack_bound(project, COMPILER, flags_for(card, project)).bytes is not None

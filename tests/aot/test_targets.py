@@ -1,0 +1,121 @@
+"""The table of targets, and cards that users add."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny
+
+from twinfer.aot.build.project import write_project
+from twinfer.aot.build.targets import find, names
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan.planner import make_plan
+
+
+def test_those_that_come_along() -> None:
+    assert set(names()) == {f"cortex-m{core}" for core in ("0", "0plus", "3", "4", "7", "33", "55")}
+    for name in names():
+        card = find(name)
+        assert card.name == card.target.name == name
+        assert not card.target.wide
+        assert f"-mcpu={name}" in card.flags
+    assert find("cortex-m0plus").isa == ("armv6-m",)
+
+
+def test_own_card(tmp_path: Path) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text('[nucleo]\nbase = "cortex-m7"\nram_bytes = 0x20000\n')
+    card, base = find(path), find("cortex-m7")
+    assert (card.name, card.ram_bytes, card.flash_bytes, card.flags) == (
+        "nucleo",
+        0x20000,
+        base.flash_bytes,
+        base.flags,
+    )
+    assert find(str(path)) == card
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[a", "board.toml"),
+        ("", "describes 0 targets"),
+        ('[a]\nbase = "cortex-m4"\n[b]\nbase = "cortex-m4"', "describes 2 targets"),
+        ('[a]\nbase = "cortex-m5"', "no base 'cortex-m5'"),
+        ('[a]\nbase = "a"', "it is its own"),
+        ("a = 1", "no base 'a'"),
+        ('[a]\nbase = "cortex-m4"\nramm = 1', "unknown 'ramm'"),
+        ('[a]\nmachine = "mps2-an386"', "'flags' is missing"),
+        ('[a]\nbase = "cortex-m4"\nram_bytes = "64K"', "ram_bytes should be a number"),
+        ('[a]\nbase = "cortex-m4"\nram_bytes = -1', "ram_bytes should be a number"),
+        ('[a]\nbase = "cortex-m4"\nram_bytes = true', "ram_bytes should be a number"),
+        ('[a]\nbase = "cortex-m4"\nmachine = 3', "machine should be a name"),
+        ('[a]\nbase = "cortex-m4"\nflags = "-O3"', "flags should be a list"),
+        ('["$(shell touch x)"]\nbase = "cortex-m4"', r"name '\$\(shell touch x\)' should be"),
+        ('["a*/ int b; /*"]\nbase = "cortex-m4"', "name 'a"),
+        ('["a\\nb"]\nbase = "cortex-m4"', "name 'a"),
+        ('[a]\nbase = "cortex-m4"\nmachine = "an386; touch x"', "a: machine 'an386; touch x' should be"),
+        ('[a]\nbase = "cortex-m4"\nmachine = "an386,firmware=x"', "a: machine 'an386,firmware=x' should be"),
+        ('[a]\nbase = "cortex-m4"\nmachine = "-S"', "a: machine '-S' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb", "-D$(shell touch x)"]', r"a: flags '-D\$\(shell touch x\)'"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-mthumb\\nall:"]', "a: flags '-mthumb"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-wrapper", "-x"]', "a: flags '-wrapper' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["--specs=own.specs"]', "a: flags '--specs=own.specs' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=own.so"]', "a: flags '-fplugin=own.so' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=./x.so"]', "a: flags '-fplugin=./x.so' should be"),
+        ('[a]\nbase = "cortex-m4"\nflags = ["x.c"]', "a: flags 'x.c' should be"),
+        ('[a]\nbase = "cortex-m4"\nisa = ["armv7e-m", "*/"]', "a: isa "),
+    ],
+)
+def test_bad_cards(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidArgumentError, match=message):
+        find(path)
+
+
+@pytest.mark.parametrize(("name", "message"), [("cortex-m5", "cortex-m4"), ("no/such.toml", "No such file")])
+def test_no_card(name: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        find(name)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-mcpu=cortex-m55+nomve.fp", "-mfloat-abi=hard", "-march=armv8.1-m.main+mve", "--specs=nano.specs"],
+        ["-DSTM32F446xx=1", "-O2", "-fno-common", "--param=max-inline-insns-auto=8", "-g3", "-Wno-psabi", "-UNDEBUG"],
+    ],
+)
+def test_flags_that_cards_may_have(flags: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(f'["My_board-4.2+x"]\nbase = "cortex-m55"\nflags = {flags}\n')
+    assert find(path).flags == tuple(flags)
+
+
+def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
+    """A card that was not read from a file: nothing of it runs, ends a comment, or begins a line of its own."""
+    if not shutil.which("make") or not shutil.which("gcc"):
+        pytest.skip("make and gcc are needed")
+    hostile = '$(shell touch ran)`touch ran`*/ #error \n#error @name@ "${x}; \\'
+    card = replace(find("cortex-m4"), name=hostile, machine=hostile, flags=(f"-DX={hostile}",))
+    write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path / "made", card=card, stack_bytes=0)
+    said = [_said(tmp_path, "make", "-n", "-C", "made", "test")]
+    said.append(_said(tmp_path, "gcc", "-fsyntax-only", "-Imade", "made/m.c", "made/m_data.c", "made/m_test.c"))
+    if shutil.which("cmake"):
+        said.append(_said(tmp_path, "cmake", "-S", "made", "-B", "built"))
+    assert "error" not in "".join(said[1:]).lower()
+    assert hostile.replace("\n", " ") in said[0]
+    assert sorted(p.name for p in tmp_path.rglob("ran*")) == []
+    assert ": vectors and program" in (tmp_path / "made" / "board" / "link.ld").read_text().splitlines()[1]
+
+
+def _said(folder: Path, *command: str) -> str:
+    """What a command that has to succeed says."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,142 @@
+"""The compression benchmark: its rows, its front, its picture."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from twinfer.bench.lab.networks import NETWORKS
+from twinfer.bench.measure import compression
+from twinfer.bench.measure.compression import CARD, SETTINGS, flash
+from twinfer.bench.measure.compression_report import compression_html, least, pareto, picture, tables
+from twinfer.bench.models.builtin import int8_model
+from twinfer.converter.convert import convert
+from twinfer.runtime.errors import ToolError
+
+SVG = "{http://www.w3.org/2000/svg}"
+SOME = [s for s in SETTINGS if s.name in ("float", "int8", "cluster 3, fitted", "prune 70%")]
+
+
+def test_settings_are_all_different() -> None:
+    assert len({s.name for s in SETTINGS}) == len({repr(s.how) for s in SETTINGS}) == len(SETTINGS)
+    assert {s.family for s in SETTINGS} >= {"float", "int8", "int4", "clustered", "pruned", "both, fitted"}
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(compression, "NETWORKS", {"digits": {"mlp": NETWORKS["digits"]["mlp"]}})
+    monkeypatch.setattr(compression, "SETTINGS", SOME)
+    page, rows = tmp_path / "c.html", tmp_path / "c.json"
+    command = ["digits", "--json", str(rows), "--html", str(page), "--folds", "2"]
+    assert compression.main(command) == 0
+    found = json.loads(rows.read_text())
+    by_name = {row["setting"]: row for row in found["rows"]}
+    assert list(by_name) == [s.name for s in SOME]
+    assert found["folds"] == 2
+    assert all(row["samples"] == by_name["float"]["samples"] > 700 for row in found["rows"])
+    assert by_name["float"]["loss_points"] == 0
+    assert by_name["float"]["accuracy"] > 95
+    assert all(len(row["folds"]) == len(row["folds_coded"]) == 2 for row in found["rows"])
+    assert by_name["cluster 3, fitted"]["coded"] < by_name["int8"]["coded"] < by_name["float"]["coded"]
+    assert by_name["prune 70%"]["zeros"] >= 0.7
+    out = capsys.readouterr().out
+    assert "2 of 5 folds" in out
+    assert "Least flash" in out
+    (drawn,) = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", page.read_text(), re.DOTALL)]
+    shown = [row for row in found["rows"] if row["family"] != "float" and row["loss_points"] <= 6]
+    assert len(drawn.findall(f"{SVG}circle")) == len(shown) >= 2
+
+
+def test_without_the_data_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing() -> None:
+        raise ToolError("sklearn is not installed: pip install --no-deps scikit-learn")
+
+    monkeypatch.setattr(compression, "DATASETS", {"digits": missing})
+    assert compression.main(["digits"]) == 2
+    assert "pip install" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        compression.main(["cifar"])
+
+
+def test_flash_counts_what_is_emitted() -> None:
+    """Fewer values, less flash, decoders included; plain it is the same, whatever the values."""
+    graph = int8_model("kws")
+    small = convert(graph, cluster=2)
+    assert flash(graph, "plain") == pytest.approx(flash(small, "plain"), rel=0.01)
+    assert flash(small, "auto") < 0.6 * flash(small, "plain")
+    assert flash(graph, "auto") <= flash(graph, "plain")
+    assert CARD == "cortex-m4"
+
+
+def row(coded: int, loss: float) -> dict[str, object]:
+    fixed = {"family": "pruned", "setting": "made up", "accuracy": 95 - loss, "loss_points": loss, "coded": coded}
+    fixed |= {"folds": [95 - loss] * 2, "folds_coded": [coded] * 2}
+    return {**fixed, "set": "s", "model": "<m>", "samples": 9, "snr_db": None, "zeros": 0.5, "bytes": 9, "convert_s": 1}
+
+
+def setting(name: str, accuracies: Sequence[float], coded: Sequence[int]) -> dict[str, object]:
+    """A row of two folds of the same size; int8's file takes 100 bytes."""
+    whole = {"accuracy": mean(accuracies), "folds": accuracies, "coded": round(mean(coded)), "folds_coded": coded}
+    return {"family": name, "setting": name, "bytes": 100, **whole}
+
+
+def test_least_flash_is_chosen_by_all_folds_and_by_each_alone() -> None:
+    group = [
+        setting("float", [99.0, 99.0], [1, 1]),
+        setting("int8", [98.0, 96.0], [90, 92]),
+        setting("small", [98.2, 95.8], [50, 52]),
+        setting("smaller", [97.6, 95.6], [40, 44]),
+    ]
+    found = [least(group, loss) for loss in (0.0, 0.3, 0.4, 2.0)]
+    assert [(each.bytes, each.share, each.spread) for each in found] == [
+        (51, "51 %", "50-92"),  # the second fold alone would take int8
+        (51, "51 %", "50-52"),
+        (42, "42 %", "40-44"),
+        (42, "42 %", "40-44"),
+    ]
+
+
+def test_tables_fit_80_columns() -> None:
+    """No name is folded, the longest ones neither, with as many bytes as the networks have."""
+    names = ("float", *(s.name for s in SETTINGS))
+    rows = [
+        {**row(111_148, 88.88), "set": "motions", "model": "cnn1d", "setting": name, "bytes": 111_148, "samples": 5000}
+        | {"family": "float" if name == "float" else "x", "snr_db": -12.3, "zeros": 1.0}
+        for name in names
+    ]
+    written = io.StringIO()
+    console = Console(width=80, file=written)
+    for part in tables(rows, 5):
+        console.print(part)
+    lines = written.getvalue().splitlines()
+    assert all(any(line[2:].startswith(f"{name} ") for line in lines) for name in names)
+    assert sum(line.startswith("motions cnn1d ") for line in lines) == 1
+    assert sum(line.startswith("motions cnn1d, 5,000 samples") for line in lines) == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(-5, 15)), min_size=1, max_size=20))
+def test_the_front(points: list[tuple[int, int]]) -> None:
+    rows = [row(size, loss) for size, loss in points]
+    best = pareto(rows)
+    for each in rows:
+        beaten = any(b["coded"] <= each["coded"] and b["loss_points"] <= each["loss_points"] for b in best)
+        assert beaten
+    assert all(np.diff([b["coded"] for b in best]) > 0)
+    assert all(np.diff([b["loss_points"] for b in best]) < 0)
+    ElementTree.fromstring(picture(rows))
+
+
+def test_names_are_escaped() -> None:
+    assert "s &lt;m&gt;" in compression_html([row(5, 1.0)], 1)

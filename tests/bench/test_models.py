@@ -1,0 +1,126 @@
+"""The built-in models: as large as the real ones, alive in every layer, accepted by the public runtimes, as accurate
+as recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.bench.lab.train_digits import correct, load
+from twinfer.bench.models.builtin import DIGITS, NETS, builtin, int8_model, samples
+from twinfer.bench.peers.engines import open_peer
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.write.tflite import write
+
+#: Multiply-accumulates of MLPerf Tiny's own models of these names.
+MACS = {"kws": 2_656_768, "vww": 7_489_664, "ic": 12_501_632, "ad01": 264_192}
+
+#: int8 steps by which LiteRT's outputs may differ: its own kernels round once where the reference rounds twice.
+STEPS = {"litert": 8, "litert-ref": 2}
+
+each_model = pytest.mark.parametrize("make", builtin().values(), ids=builtin())
+
+
+def run(graph: Graph, value: Any) -> Any:
+    session = Session(make_plan(graph))
+    session.view(graph.inputs[0])[...] = value
+    session.run()
+    return session.view(graph.outputs[0]).copy()
+
+
+def int8_layers(name: str) -> Iterator[tuple[Node, Any]]:
+    """Every node of an int8 model and the values it gives over some inputs that calibration has not seen."""
+    graph = int8_model(name)
+    session = Session(make_plan(graph, preserve_all=True))
+    source = graph.inputs[0]
+    values: dict[Node, list[Any]] = {node: [] for node in graph.nodes}
+    for value in samples(name, 20)[12:]:
+        session.view(source)[...] = np.clip(np.round(value / source.scale) + source.zero, -128, 127)
+        session.run()
+        for node, seen in values.items():
+            seen.append(session.view(node.output).copy())
+    for node, seen in values.items():
+        yield node, np.stack(seen)
+
+
+@pytest.mark.parametrize("name", MACS)
+@pytest.mark.parametrize("kind", ["int8", "float32"])
+def test_macs_are_those_of_the_real_model(name: str, kind: str) -> None:
+    assert make_plan(builtin()[f"{name}_{kind}"]()).macs == MACS[name]
+
+
+@each_model
+def test_always_the_same_model(make: Callable[[], Graph]) -> None:
+    assert write(make()) == write(make())
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_no_layer_saturates_or_collapses(name: str) -> None:
+    for node, values in int8_layers(name):
+        low, high, distinct = np.mean(values == -128), np.mean(values == 127), np.unique(values).size
+        zeros = node.output.zero == -128  # after a ReLU, -128 is zero
+        assert high < 0.02 or node.op == "SOFTMAX", f"{node}: {high:.1%} of its values are as high as can be"
+        assert low < (0.9 if zeros else 0.02), f"{node}: {low:.1%} of its values are as low as can be"
+        assert distinct >= min(values.size // 10, 24), f"{node}: only {distinct} distinct values"
+
+
+@each_model
+def test_tflm_gives_the_same_bits(make: Callable[[], Graph]) -> None:
+    graph = make()
+    (value,) = random_inputs(graph, 1)
+    (want,) = open_peer("tflm", write(graph), 1)([value])
+    got = run(graph, value)
+    if graph.outputs[0].type == "INT8":
+        np.testing.assert_array_equal(got, want)
+    else:
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-6)
+
+
+def assert_litert_agrees(peer: str, given: Graph, graph: Graph) -> None:
+    """LiteRT's outputs of ``given`` are ours of ``graph``: within STEPS of integers, within rounding of floats."""
+    (value,) = random_inputs(graph, 1)
+    (out,) = open_peer(peer, write(given), 1)([value])
+    got, tensor = run(graph, value), graph.outputs[0]
+    assert out.shape == tensor.shape
+    assert out.dtype == tensor.dtype
+    largest = np.abs(got.astype(np.float64) - out.astype(np.float64)).max()
+    assert largest <= (STEPS[peer] if tensor.type == "INT8" else 1e-5), f"{peer} differs by {largest:.3g}"
+
+
+@pytest.mark.parametrize("peer", STEPS)
+@each_model
+def test_litert_gives_the_same_values(make: Callable[[], Graph], peer: str) -> None:
+    graph = make()
+    assert_litert_agrees(peer, graph, graph)
+
+
+@pytest.mark.parametrize("peer", STEPS)
+@pytest.mark.parametrize("kind", ["int8", "float32"])
+def test_another_bias_is_noticed(kind: str, peer: str) -> None:
+    graph = builtin()[f"ad01_{kind}"]()
+    bias = graph.nodes[-1].input(2)
+    turned = replace(bias, data=-graph.nodes[-1].constant(2))
+    with pytest.raises(AssertionError, match="differs by"):
+        assert_litert_agrees(peer, _with(graph, bias, turned), graph)
+
+
+def _with(graph: Graph, old: Tensor, new: Tensor) -> Graph:
+    """The graph with another constant."""
+    nodes = (replace(n, inputs=tuple(new if t is old else t for t in n.inputs)) for n in graph.nodes)
+    return replace(graph, nodes=tuple(nodes), tensors=tuple(new if t is old else t for t in graph.tensors))
+
+
+@pytest.mark.parametrize("kind", ["int8", "float32"])
+def test_digits_are_read_as_well_as_recorded(kind: str) -> None:
+    _, (pictures, labels) = load()
+    with np.load(DIGITS) as stored:
+        assert len(labels) == stored["held_out"]
+        recorded = int(stored[f"correct_{kind}"])
+    assert correct(builtin()[f"digits_{kind}"](), pictures, labels) == recorded
+    assert recorded >= 0.98 * len(labels)

@@ -1,0 +1,228 @@
+"""The twin proof: it proves what is right, and says exactly where something is wrong."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from twinfer.bench.models import verify as module
+from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.verify import Proof, compare, verify
+from twinfer.converter.build import Builder
+from twinfer.matrix import describe, matrix, sign
+from twinfer.runtime import registry
+from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.run.interpreter import Interpreter
+
+
+def chain() -> Graph:
+    """int8 [1, 4, 4, 2] -> reshape -> relu -> dense -> [1, 3]; the reshape has no step of its own."""
+    rng = np.random.default_rng(4)
+    b = Builder("chain")
+    x = b.input("x", "INT8", (1, 4, 4, 2), scale=0.5, zero=3)
+    y = b.op("RELU", [b.op("RESHAPE", [x, np.array([1, 32], np.int32)], shape=(1, 32))], scale=0.25, zero=-128)
+    weights = b.constant(rng.integers(-127, 128, (3, 32), np.int8), scale=0.01)
+    return b.graph([b.op("FULLY_CONNECTED", [y, weights, None], shape=(1, 3), scale=40, zero=7)])
+
+
+def prove(peers: tuple[str, ...] = (), **options: Any) -> Proof:
+    return verify(Source("chain", chain()), peers, **options)
+
+
+def replaced(monkeypatch: pytest.MonkeyPatch, op: str, reference: Any) -> None:
+    """From now on an operator's meaning in numpy is another."""
+    other = replace(registry.operators()[op], reference=reference)
+    monkeypatch.setattr(module, "operator", lambda node: other if node.op == op else registry.operator(node))
+
+
+def wrong_reference(monkeypatch: pytest.MonkeyPatch, op: str, at: tuple[int, ...], by: int) -> None:
+    """From now on numpy computes one element of an operator's output otherwise."""
+    right = registry.operators()[op]
+
+    def reference(node: Any, inputs: Any) -> Any:
+        (value,) = right.reference(node, inputs)
+        value = value.copy()
+        value[at] = np.clip(int(value[at]), -100, 100) + by
+        return [value]
+
+    monkeypatch.setattr(
+        module, "operator", lambda n: replace(right, reference=reference) if n.op == op else registry.operator(n)
+    )
+
+
+def test_all_agree() -> None:
+    proof = prove(samples=3)
+    assert proof.proven
+    assert [line.node.op for line in proof.lines if line.node] == ["RESHAPE", "RELU", "FULLY_CONNECTED"]
+    for line in proof.lines:
+        assert [sign(line, engine) for engine in ("numpy", "compiled", "tflm")] == ["=", "=", "·"]
+
+
+def test_a_wrong_reference_is_found_where_it_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong_reference(monkeypatch, "RELU", (0, 5), by=-28)
+    proof = prove()
+    faults = list(proof.faults())
+    assert len(faults) == 1  # the dense layer's own arithmetic is right
+    line, engine, difference = faults[0]
+    assert line.node is not None
+    assert (line.node.op, engine, difference.element, difference.sample) == ("RELU", "numpy", (0, 5), 0)
+    assert difference.other == max(-100, min(100, difference.interpreted)) - 28
+    text = describe(*faults[0])
+    assert "RELU" in text
+    assert "element [0, 5] of sample 0" in text
+
+
+def test_a_wrong_kernel_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Crooked(Interpreter):
+        def _open(self, plan: Any) -> Any:
+            last = plan.steps[-1]
+            params = {**last.call.params, "out_zero": last.call.params["out_zero"] + 1}
+            steps = (*plan.steps[:-1], replace(last, call=replace(last.call, params=params)))
+            return super()._open(replace(plan, steps=steps))
+
+    monkeypatch.setattr(module, "Interpreter", Crooked)
+    faults = [(line.node.op if line.node else "", engine) for line, engine, _ in prove().faults()]
+    assert faults == [("FULLY_CONNECTED", "numpy"), ("FULLY_CONNECTED", "compiled")]
+
+
+def test_the_unobserved_run_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Moody(Interpreter):
+        def invoke(self) -> None:
+            super().invoke()
+            self.session.view(self.plan.graph.outputs[0])[...] ^= 1
+
+    monkeypatch.setattr(module, "Interpreter", Moody)
+    assert not prove().proven
+
+
+def test_first_fault_of_later_samples_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, calls = registry.operators()["RELU"], []
+
+    def reference(node: Any, inputs: Any) -> Any:
+        calls.append(node)
+        (value,) = right.reference(node, inputs)
+        return [value if len(calls) < 3 else value ^ 1]
+
+    monkeypatch.setattr(
+        module, "operator", lambda n: replace(right, reference=reference) if n.op == "RELU" else registry.operator(n)
+    )
+    (_, _, difference), *rest = prove(samples=4).faults()
+    assert difference.sample == 2
+    assert not rest
+
+
+def test_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    right: list[Any] = []
+
+    def isolated(peer: str, model: bytes, samples: Any, outputs: int) -> Any:
+        if peer == "tflm" and refuses:
+            raise ToolError("tflm refuses this model: no")
+        return [[value ^ 1 if peer == "litert-ref" else value] for value in right]
+
+    interpreter = Interpreter.from_graph(chain())
+    interpreter.allocate_tensors()
+    interpreter.session.feed(module.random_inputs(interpreter.plan.graph, 0))
+    interpreter.invoke()
+    right.append(interpreter.session.view(interpreter.plan.graph.outputs[0]).copy())
+    monkeypatch.setattr(module, "isolated", isolated)
+    refuses = False
+    proof = prove(("tflm", "litert-ref"))
+    assert proof.proven  # LiteRT differs, but TFLM's bits are ours
+    assert [sign(proof.lines[-1], engine) for engine in ("tflm", "litert-ref")] == ["=", "≠"]
+    refuses = True
+    proof = prove(("tflm", "litert-ref"))
+    assert proof.notes == {"tflm": "tflm refuses this model: no"}
+    assert [engine for _, engine, _ in proof.faults()] == ["litert-ref"]
+
+
+def test_unsupported_models_raise() -> None:
+    b = Builder("custom")
+    graph = b.graph([b.op("CUSTOM:Mystery", [b.input("x", "FLOAT32", (1,))], shape=(1,))])
+    with pytest.raises(UnsupportedOperatorError):
+        verify(Source("custom", graph))
+
+
+def test_comparison_of_values() -> None:
+    one = np.array([[1.0, 2.0, np.nan, np.inf]], np.float32)
+    assert compare(0, one, one.copy(), 0) is None
+    payload = one.copy()
+    payload.view(np.uint32)[0, 2] = 0xFFC12345
+    assert compare(0, one, payload, 0) is None, "a NaN of another sign and payload is a NaN"
+    for ours, other in ((np.nan, 0.0), (0.0, np.nan)):
+        found = compare(0, np.array([1, ours], np.float32), np.array([1, other], np.float32), 1e-5)
+        assert found is not None
+        assert (found.within, found.element, found.largest) == (False, (1,), np.inf), "a number is none"
+    near = one.copy()
+    near[0, 1] += 1e-5
+    found = compare(7, one, near, 1e-5)
+    assert found is not None
+    assert found.within
+    assert (found.sample, found.element) == (7, (0, 1))
+    zero = np.zeros((1, 1), np.float32)
+    signs = compare(0, zero, -zero, 1e-5)
+    assert signs is not None
+    assert signs.within
+    signs = compare(0, zero, -zero, 0)
+    assert signs is not None
+    assert not signs.within
+    near[0, 0] = 2
+    found = compare(0, one, near, 1e-5)
+    assert found is not None
+    assert not found.within
+    assert found.element == (0, 0)  # the guilty one
+    for other in (np.nan, 5.0):
+        found = compare(0, one, np.array([[1, 2, np.nan, other]], np.float32), 1e-5)
+        assert found is not None
+        assert not found.within
+    wrong_type = compare(0, one, one.astype(np.float64), 1e-5)
+    assert wrong_type is not None
+    assert not wrong_type.within
+    assert compare(0, one, one.reshape(4), 0) is None  # dimensions of one come and go
+    empty = np.zeros((0, 3), np.int8)
+    assert compare(0, empty, empty.copy(), 0) is None
+    scalar = compare(0, np.array(3, np.int32), np.array(4, np.int32), 0)
+    assert scalar is not None
+    assert scalar.element == ()
+    assert scalar.largest == 1
+
+
+@pytest.mark.parametrize("name", ["digits_int8", "digits_float32"])
+def test_builtin_models_are_proven(name: str) -> None:
+    peers = tuple(peer for peer in ("tflm", "litert-ref") if module_installed(peer))
+    assert verify(load(name), peers, samples=2).proven
+
+
+def module_installed(peer: str) -> bool:
+    from twinfer.bench.peers.engines import installed
+
+    return installed(peer)
+
+
+@pytest.mark.corpus("op", sample=12)
+def test_corpus_models_are_proven(corpus_model: Any) -> None:
+    try:
+        proof = verify(load(str(corpus_model.path)))
+    except UnsupportedOperatorError as error:
+        pytest.skip(str(error))
+    assert [describe(*fault) for fault in proof.faults()] == []
+
+
+def test_the_matrix_fits_80_columns() -> None:
+    """With all engines no operator's and no tensor's name is folded."""
+    proof = prove()
+    others = ("numpy", "compiled", "tflm", "litert")
+    named = [replace(line, tensor=replace(line.tensor, name="fully_connected_18")) for line in proof.lines]
+    written = io.StringIO()
+    console = Console(width=80, file=written)
+    for part in matrix([replace(proof, lines=named)], others):
+        console.print(part)
+    rows = [line.split() for line in written.getvalue().splitlines() if line[:1].isdigit()]
+    assert len(rows) == len(named)
+    assert all(row[2] == "fully_connected_18" and len(row) == 5 + len(others) for row in rows)
+    assert rows[-1][1] == "FULLY_CONNECTED"

@@ -1,0 +1,111 @@
+"""What the command line reads and draws, at its edges: arrays of another width, names with =, full arenas."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from rich.console import Console
+
+from twinfer.arena_map import ArenaMap
+from twinfer.arrays import read_inputs
+from twinfer.cli import main
+from twinfer.converter.report import TensorReport
+from twinfer.report_html import _row
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan.planner import Plan
+from twinfer.show import dims
+from twinfer.targets import judged, settings
+
+
+def saved(path: Path, array: np.ndarray) -> Path:
+    np.save(path, array)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "float32"])
+def test_another_type_of_the_same_shape(dtype: str, tmp_path: Path) -> None:
+    graph = tiny.dense().graph
+    good = saved(tmp_path / "good.npy", np.ones((1, 6), np.int8))
+    assert read_inputs(graph, [str(good)], 0)[0].tolist() == [[1] * 6]
+    bad = saved(tmp_path / "bad.npy", np.ones((1, 6), dtype))
+    with pytest.raises(InvalidArgumentError, match=f"it holds {dtype}"):
+        read_inputs(graph, [str(bad)], 0)
+
+
+def test_a_file_with_an_equals_sign_in_its_name(tmp_path: Path) -> None:
+    graph = tiny.dense().graph
+    path = saved(tmp_path / "run=3.npy", np.full((1, 6), 3, np.int8))
+    assert read_inputs(graph, [str(path)], 0)[0].tolist() == [[3] * 6]
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ([{"same_bits": True}, {"same_bits": True}], 0),
+        ([{"same_bits": True}, {"same_bits": False, "agrees": True}], 0),
+        ([{"same_bits": True}, {"same_bits": False}], 1),
+        ([{"same_bits": True}, {"same_bits": None, "error": "does not fit"}], 2),
+        ([{"same_bits": False}, {"same_bits": None, "error": "does not fit"}], 1),
+    ],
+)
+def test_exit_status_of_bench(told: list[dict[str, Any]], status: int) -> None:
+    """Floats may differ within the tolerance; what did not run comes behind what is wrong; peers do not count."""
+    own = [{"engine": name, **row} for name, row in zip(("interpreted", "compiled"), told, strict=True)]
+    assert judged([*own, {"engine": "tflm", "same_bits": False}, {"engine": "litert", "error": "crashed"}]) == status
+
+
+def test_settings_are_measured_once() -> None:
+    assert settings("speed, size,speed") == ("speed", "size")
+
+
+def test_open_dimensions() -> None:
+    assert dims((-1, 3)) == "?×3"
+    assert dims(()) == "()"
+
+
+def drawn(plan: Plan) -> str:
+    console = Console(width=120)
+    with console.capture() as capture:
+        for part in ArenaMap(plan).render(120):
+            console.print(part)
+    return capture.get()
+
+
+def test_an_arena_that_is_as_small_as_can_be() -> None:
+    plan = tiny.dense()
+    bound = plan.lower_bound_bytes
+    assert f"{bound:,} bytes, at the lower bound" in drawn(replace(plan, arena_bytes=bound))
+    assert "50.0 % above the lower bound" in drawn(replace(plan, arena_bytes=bound * 3 // 2))
+
+
+def test_a_tensor_is_drawn_to_the_end_of_its_life() -> None:
+    """What an operator reads for the last time is there while it runs."""
+    plan = tiny.dense()
+    picture = ArenaMap(plan)
+    for position in range(len(plan.graph.nodes)):
+        live = {t for t, (first, last) in plan.lives.items() if first <= position <= last}
+        assert len(picture.pieces(position)) == len(live)
+        assert [kind for *_, kind, _ in picture.pieces(position)].count("read") == 1
+        assert picture.live_bytes(position) == sum(t.nbytes for t in live)
+
+
+@pytest.mark.parametrize(("saturated", "marked"), [(0.01, False), (0.011, True), (1.0, True)])
+def test_a_tensor_that_clips_is_marked(saturated: float, marked: bool) -> None:
+    shown = TensorReport("t", "ADD", "INT8", 0.1, 0, 30.0, 1.0, saturated, (0.0, 1.0), (3,), (3,))
+    assert ('class="bad"' in _row(shown)) is marked
+
+
+@pytest.mark.parametrize("how", [["--cluster", "3"], ["--prune", "0.5"]])
+def test_a_report_of_compression_alone(how: list[str], tmp_path: Path) -> None:
+    source, out, report = tmp_path / "m.tflite", tmp_path / "o.tflite", tmp_path / "r.json"
+    tiny.dense().graph.save(source)
+    assert main(["convert", str(source), "-o", str(out), *how, "--report", str(report)]) == 0
+    rows = json.loads(report.read_text())["compression"]
+    assert [row["name"] for row in rows] == ["y0", "y1", "y2"]
+    assert all(row["distinct"] <= 8 if how[0] == "--cluster" else row["sparsity"] >= 0.3 for row in rows)

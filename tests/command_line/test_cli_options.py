@@ -1,0 +1,265 @@
+"""Options of the command line: targets by their names, what has no effect is said, what cannot be read points on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer import targets
+from twinfer.aot.build.targets import find, names, spelled
+from twinfer.bench.models.builtin import int8_model
+from twinfer.cli import main, parser
+from twinfer.converter.build import Builder
+from twinfer.converter.source import ELSEWHERE
+from twinfer.kernels_c import LEVELS, lib
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.run import isa
+from twinfer.runtime.target import GENERIC, HOST
+
+LONG = "x" * 5000
+
+
+def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command that ends with status 2 says: one line."""
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    return said.err
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", names())
+def test_spellings_of_targets(name: str) -> None:
+    short = name.removeprefix("cortex-")
+    for text in (name, short, short.upper(), f"cortex_{short}", f"Cortex-{short.upper()}", f"cortex{short}"):
+        assert find(text).name == name
+        assert targets.machine(text) == (find(name).target, find(name))
+    assert find("M0+").name == "cortex-m0plus"
+    assert targets.cards(f"{short},{name},HOST,host,{name.upper()}") == [find(name), None]
+
+
+def test_other_names_stay() -> None:
+    for name in ("generic", "host", "esp32", "cortex-m5", "x.toml"):
+        assert spelled(name) == name
+    assert targets.machine("Generic") == (GENERIC, None)
+    assert targets.machine("host") == (HOST, None)
+    assert targets.card("host") is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compile digits_int8 -o x --target",
+        "inspect digits_int8 --target",
+        "search digits_int8 --data x --max-loss 0 --target",
+    ],
+)
+def test_unknown_targets_where_any_can_be_planned_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error = failed(capsys, *command.split(), "esp32")
+    assert f"no target 'esp32': name one of generic, host, {', '.join(names())}, or a .toml file" in error
+    assert "Do you mean" not in error
+    assert "Do you mean cortex-m55?" in failed(capsys, *command.split(), "Kortex_m55")
+    assert "Do you mean generic?" in failed(capsys, *command.split(), "generics")
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "verify"])
+def test_unknown_targets_where_programs_run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error = failed(capsys, command, "digits_int8", "--target", "esp32")
+    assert f"no target 'esp32': name one of host, {', '.join(names())}, or a .toml file" in error
+    assert "generic is no machine that runs anything" in failed(capsys, command, "digits_int8", "--target", "generic")
+
+
+def test_inspect_for_a_target(capsys: pytest.CaptureFixture[str]) -> None:
+    """The arena, the kernels and the bytes there."""
+    told: dict[str, Any] = {}
+    for target in ("host", "m4", "cortex-m55", "generic"):
+        assert main(["inspect", "digits_int8", "--json", "--target", target]) == 0
+        told[target] = json.loads(capsys.readouterr().out)
+    for name, target in (("m4", find("m4").target), ("generic", GENERIC), ("host", HOST)):
+        plan = make_plan(int8_model("digits"), target)
+        assert told[name]["plan"]["arena_bytes"] == plan.arena_bytes
+        assert [op["kernel"] for op in told[name]["operators"] if op["kernel"]] == [s.call.kernel for s in plan.steps]
+    rows = [[row["target"] for row in told[name]["targets"]] for name in told]
+    assert rows == [["host", "generic"], ["host", "generic", "cortex-m4"], ["host", "generic", "cortex-m55"], rows[0]]
+    assert told["m4"]["targets"][2]["arena_bytes"] == told["m4"]["plan"]["arena_bytes"]
+    assert main(["inspect", "digits_int8", "--target", "m4"]) == 0
+    text = capsys.readouterr().out
+    assert f"Arena: {told['m4']['plan']['arena_bytes']:,} bytes" in text
+    assert "dsp_s8" in text
+
+
+# -- options that change nothing ---------------------------------------------------------------------------------------
+
+
+def test_instruction_set_levels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TWINFER_ISA", "foo")
+    assert "TWINFER_ISA=foo is no instruction-set level; there are: base, v3, v4" in failed(
+        capsys, "run", "digits_int8"
+    )
+    for i, name in enumerate(LEVELS):
+        monkeypatch.setenv("TWINFER_ISA", name)
+        assert isa.level() == min(i, lib.tw_level())
+    for unset in ("", None):
+        monkeypatch.setenv("TWINFER_ISA", "") if unset == "" else monkeypatch.delenv("TWINFER_ISA")
+        assert isa.level() == lib.tw_level()
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        ("host", "--weights lut", ["--weights lut"]),
+        ("host", "--weights plain,lut --decode start --optimize size", ["--optimize", "--weights", "--decode"]),
+        ("host", "--engine compiled", ["--engine compiled"]),
+        ("host", "--seconds 2 --against none", []),
+        ("m4", "--seconds 2 --against none", ["--against none", "--seconds 2.0"]),
+        ("m4", "--runs 3", ["--runs 3"]),
+        ("m4", "--weights lut --decode start --optimize size --engine compiled", []),
+        ("m4,host", "--weights lut --seconds 2", []),
+    ],
+)
+def test_options_of_bench_for_other_targets(target: str, options: str, said: list[str]) -> None:
+    arguments = parser().parse_args(["bench", "--target", target, *options.split()])
+    lines = list(targets.unused(arguments, targets.cards(target)))
+    assert [line.partition(" changes nothing")[0].startswith(word) for line, word in zip(lines, said, strict=True)] == [
+        True
+    ] * len(said)
+    where = "microcontrollers" if target == "host" else "this computer"
+    assert all(f"it is for {where}" in line for line in lines)
+
+
+def test_bench_says_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "digits_int8", "--runs", "3", "--against", "none", "--weights", "lut"]) == 0
+    assert capsys.readouterr().err.startswith("twinfer: --weights lut changes nothing: it is for microcontrollers")
+    assert "cannot store weights as 'foo'" in failed(capsys, "bench", "digits_int8", "--weights", "lut,foo")
+    assert "cannot decode weights at 'foo'" in failed(capsys, "bench", "digits_int8", "--decode", "foo")
+    assert "cannot optimize for 'foo'" in failed(capsys, "bench", "digits_int8", "--optimize", "foo")
+
+
+def test_verify_and_bench_say_that_nothing_is_coded(capsys: pytest.CaptureFixture[str], board_tools: None) -> None:
+    said = "twinfer: digits_float32: --weights lut changes nothing: no layer has weights that can be stored so\n"
+    assert main(["verify", "digits_float32", "--against", "none", "--weights", "lut"]) == 0
+    assert capsys.readouterr().err == said
+    assert main(["bench", "digits_float32", "--target", "m4", "--engine", "compiled", "--weights", "plain,lut"]) == 0
+    assert capsys.readouterr().err == said
+
+
+def test_compile_says_that_nothing_is_coded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Float weights cannot be; those of a coarse layer can."""
+    b = Builder("coarse")
+    x = b.input("x", "INT8", (1, 64), scale=0.5)
+    weights = b.constant(np.tile(np.arange(4, dtype=np.int8), (16, 16)), scale=0.5)
+    b.graph([b.op("FULLY_CONNECTED", [x, weights, None], scale=8.0)]).save(tmp_path / "coarse.tflite")
+    coarse = str(tmp_path / "coarse.tflite")
+    cases = {
+        "digits_float32 --weights lut": "no layer has weights that can be stored so",
+        "digits_float32 --weights auto": "no layer has weights that are smaller so",
+        "digits_float32 --decode start": "no weights are stored coded (--weights)",
+        "digits_float32": "",
+        f"{coarse} --weights lut": "",
+        f"{coarse} --weights lut --decode start": "",
+    }
+    for words, why in cases.items():
+        model, *options = words.split()
+        assert main(["compile", model, *options, "-o", str(tmp_path / "c"), "--name", "m"]) == 0
+        said = f"twinfer: {' '.join(options)} changes nothing: {why}\n" if why else ""
+        assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("command", ["run digits_int8", "verify digits_int8", "bench digits_int8"])
+def test_seeds_below_zero(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed, why in ((text, f"{text!r} is no whole number of at least 0") for text in ("-1", "x", "1.5")):
+        with pytest.raises(SystemExit) as ended:
+            main([*command.split(), f"--seed={seed}"])
+        assert ended.value.code == 2
+        assert f"argument --seed: {why}" in capsys.readouterr().err
+    assert parser().parse_args([*command.split(), "--seed", "0"]).seed == 0
+
+
+# -- files that cannot be read -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"inspect {LONG}",
+        f"inspect {LONG}.tflite",
+        f"inspect {LONG}.onnx",
+        f"run {LONG}.tflite",
+        f"run digits_int8 --input {LONG}.npy",
+        f"run digits_int8 --output {LONG}.npy",
+        f"verify {LONG}.tflite",
+        f"bench {LONG}.tflite",
+        f"compile {LONG}.tflite -o x",
+        f"compile digits_int8 -o {LONG}",
+        f"compile digits_int8 -o x --target {LONG}.toml",
+        f"convert {LONG}.tflite -o x.tflite",
+        f"convert {LONG}.onnx -o x.tflite",
+        f"convert digits_float32 -o {LONG}.tflite",
+        f"convert digits_float32 -o x.tflite --dump {LONG}",
+        f"convert digits_float32 -o x.tflite --quantize int8 --calibration {LONG}.npz",
+        f"convert digits_float32 -o x.tflite --quantize int8 --calibration x.npz --recipe {LONG}.toml",
+        f"search {LONG}.onnx --data x.npz --max-loss 0",
+        f"search digits_float32 --data {LONG}.npz --max-loss 0",
+        f"search digits_float32 --data x.npz --max-loss 0 --resume {LONG}",
+    ],
+)
+def test_long_names(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert LONG in failed(capsys, *command.split())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert digits_float32 -o x.tflite --quantize int8 --calibration MISSING",
+        "convert digits_float32 -o x.tflite --quantize int8 --calibration x.npz --recipe MISSING",
+        "search digits_float32 --data MISSING --max-loss 0",
+        "run digits_int8 --input MISSING",
+        "compile digits_int8 -o x --target MISSING",
+    ],
+)
+def test_missing_files_in_plain_words(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "folder.toml").mkdir()
+    for file, why in (("no.toml", "No such file or directory"), ("folder.toml", "Is a directory")):
+        name = tmp_path / file
+        words = [str(name) if word == "MISSING" else word for word in command.split()]
+        assert failed(capsys, *words) == f"twinfer: {name}: cannot be read: {why}\n"
+
+
+@pytest.mark.parametrize("command", ["convert {} -o x.tflite", "inspect {}", "search {} --data x.npz --max-loss 0"])
+def test_models_in_forms_that_are_not_read(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ways = {
+        ".pt": "twinfer.from_torch(module, example_inputs)",
+        ".pth": "torch.export.save as .pt2",
+        ".jit": "TorchScript",
+        ".h5": "twinfer.from_keras",
+        ".pb": "tf.lite.TFLiteConverter.from_saved_model",
+    }
+    for suffix in ELSEWHERE:
+        (tmp_path / f"net{suffix}").touch()
+        error = failed(capsys, *command.format(tmp_path / f"net{suffix}").split())
+        assert error.startswith(f"twinfer: {tmp_path}/net{suffix}: {suffix} is ")
+        assert ways.get(suffix, "") in error
+    (tmp_path / "saved" / "variables").mkdir(parents=True)
+    (tmp_path / "saved" / "saved_model.pb").touch()
+    error = failed(capsys, *command.format(tmp_path / "saved").split())
+    assert "saved: a SavedModel is TensorFlow's: make a .tflite file of it by tf.lite.TFLiteConverter" in error
+    assert "python -m tf2onnx.convert" in error
+    assert "it is not a file" in failed(capsys, *command.format(tmp_path / "saved" / "variables").split())
+
+
+def test_the_api_points_on_likewise(tmp_path: Path) -> None:
+    import twinfer
+
+    with pytest.raises(InvalidArgumentError, match=r"\.jit is TorchScript"):
+        twinfer.convert(tmp_path / "net.jit")

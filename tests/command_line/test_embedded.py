@@ -1,0 +1,402 @@
+"""The command line on microcontrollers: run, verify, bench and compile for Cortex-M, under QEMU."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from twinfer.aot.build import targets
+from twinfer.aot.build.firmware import LEVELS, build
+from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.print.choice import default_policy, share_all, specialise
+from twinfer.aot.print.emit import emit
+from twinfer.bench.measure import embedded, limits
+from twinfer.bench.measure.embedded import MODES, Options, measure_on, verify_on
+from twinfer.bench.measure.embedded_html import embedded_html
+from twinfer.bench.measure.embedded_report import embedded_tables
+from twinfer.bench.models.source import Source, load
+from twinfer.bench.peers.recorded import recorded
+from twinfer.cli import main
+from twinfer.converter.build import Builder
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+M4 = "cortex-m4"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def tiny() -> Graph:
+    """float [1, 8] -> dense [1, 4] -> softmax."""
+    rng = np.random.default_rng(3)
+    b = Builder("tiny")
+    x = b.input("x", "FLOAT32", (1, 8))
+    weights, bias = rng.standard_normal((4, 8)).astype(np.float32), rng.standard_normal(4).astype(np.float32)
+    return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
+
+
+def text_of(rows: list[Any], width: int = 120) -> str:
+    written = io.StringIO()
+    console = Console(width=width, file=written)
+    for part in embedded_tables(rows, width):
+        console.print(part)
+    return written.getvalue()
+
+
+# -- bench -------------------------------------------------------------------------------------------------------------
+
+
+def test_bench_kws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both modes with the host's bits, the promised keys, and TFLM beside them."""
+    path = tmp_path / "rows.json"
+    assert main(["bench", "kws_int8", "--target", M4, "--layers", "--json", str(path)]) == 0
+    text = capsys.readouterr().out
+    made = json.loads(path.read_text())
+    assert made["schema"] == 1
+    interpreted, compiled, *peers = made["rows"]
+    for row, mode in ((interpreted, "interpreted"), (compiled, "compiled")):
+        assert (row["model"], row["engine"], row["target"], row["same_bits"]) == ("kws_int8", mode, M4, True)
+        assert row["arena_bytes"] == row["lower_bound_bytes"] == row["ram_bytes"] == 16_000 + 7 * 64  # three pixels
+        assert 0 < row["stack_bytes"] <= row["stack_bound_bytes"] < 1024
+        assert 0 < row["instructions"] - sum(layer["instructions"] for layer in row["layers"]) < 1000
+        assert sum(layer["macs"] for layer in row["layers"]) == row["macs"] == 2_656_768
+        softmax = make_plan(load("kws_int8").graph, targets.find(M4).target).steps[-1].call
+        table = softmax.inputs[1].nbytes  # which is no weight
+        assert row["constant_bytes"] - table <= row["weight_bytes"] < row["constant_bytes"] - table + 64
+    assert compiled["instructions"] < interpreted["instructions"]
+    assert [row["engine"] for row in peers] == ["tflm-cmsis", "tflm-cmsis-small", "tflm-reference"]
+    small, reference = peers[1:]
+    assert compiled["instructions"] <= 0.5 * reference["instructions"]
+    assert compiled["code_bytes"] <= 0.35 * small["code_bytes"]
+    for word in ("same bits", "TFLM + CMSIS-NN", "7,847,268", "DEPTHWISE_CONV_2D", "same topology"):
+        assert word in text
+    assert "cycle" not in text
+
+
+def test_bench_several_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "digits_int8", "--target", f"host,{M4},cortex-m0", "--runs", "1", "--against", "none"]
+    assert main([*arguments, "--json", "-"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    pairs = [(row["target"], row["engine"]) for row in rows]
+    assert pairs == [(t, e) for t in ("host", M4, "cortex-m0") for e in ("interpreted", "compiled")]
+    assert all(row["same_bits"] for row in rows)
+
+
+def test_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Faster for more flash, smaller for more instructions; the standing beside TFLM in the terminal and as a page."""
+    page, path = tmp_path / "page.html", tmp_path / "rows.json"
+    arguments = ["bench", "kws_int8", "vww_int8", "--target", M4, "--engine", "compiled", "--optimize"]
+    assert main([*arguments, "speed,balanced,size", "--html", str(page), "--json", str(path)]) == 0
+    rows = [row for row in json.loads(path.read_text())["rows"] if row["engine"] == "compiled"]
+    for model in ("kws_int8", "vww_int8"):
+        speed, balanced, size = (row for row in rows if row["model"] == model)
+        assert [row["optimize"] for row in (speed, balanced, size)] == ["speed", "balanced", "size"]
+        assert size["code_bytes"] <= balanced["code_bytes"] <= speed["code_bytes"]
+        assert speed["instructions"] <= balanced["instructions"] <= size["instructions"]
+        assert all(row["same_bits"] for row in (speed, balanced, size))
+    text, html = capsys.readouterr().out, page.read_text()
+    for word in ("Beside TFLM on cortex-m4", "mean of 2", "compiled, size"):
+        assert word in text
+    for word in ("<svg", "kws on cortex-m4, speed", "geometric mean of 2", 'class="good"'):
+        assert word in html
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", ""), "it needs nothing else"
+
+
+def test_price_of_both_choices() -> None:
+    """Every layer has what it made and what it did not; both were built."""
+    source, card = load("digits_int8"), targets.find(M4)
+    (row,) = measure_on(source, card, Options(layers=True, optimize=("size",), modes=("compiled",)))
+    plan = make_plan(source.graph, card.target.optimized("size"))
+    shared = default_policy(plan.target)(plan)
+    assert [layer["shared"] for layer in row["layers"]] == [i in shared for i in range(len(plan.steps))]
+    forms = {
+        name: emit(plan, "digits_int8", policy=policy) for name, policy in (("own", specialise), ("all", share_all))
+    }
+    counts = {
+        name: run_jobs(build(f, card), [Job(random_inputs(plan.graph), by_step=True)])[0] for name, f in forms.items()
+    }
+    for i, layer in enumerate(row["layers"]):
+        assert layer["other_instructions"] == counts["own" if layer["shared"] else "all"].counts[i]
+        assert layer["other_code_bytes"] > 0
+    assert set(row["instances"]) == {plan.steps[i].call.kernel for i in shared}
+    text = text_of([row])
+    assert "own" in text
+    assert "shared" in text
+
+
+def test_standing_against_the_limits() -> None:
+    """Every figure is held against its limit, where it has one."""
+    row: Any = {"model": "m", "engine": "compiled", "target": M4, "optimize": "speed", "instructions": 60}
+    row |= {"code_bytes": 300, "weight_bytes": 112, "ram_bytes": 100, "lower_bound_bytes": 100}
+    peer: Any = {"model": "m", "target": M4, "recorded": "kws", "instructions": 100, "code_bytes": 1000}
+    peer |= {"arena_bytes": 90}
+    peers = [{**peer, "engine": name, "weights_floor_bytes": 100} for name in ("tflm-cmsis", "tflm-cmsis-small")]
+    (found,) = limits.standings([row, {**row, "optimize": "balanced"}, {**row, "optimize": "size"}, *peers])
+    assert [found.instructions[s].good for s in ("speed", "balanced", "size")] == [True, None, None]
+    assert [found.code[s].good for s in ("speed", "balanced", "size")] == [True, None, False]
+    assert [v.good for v in (found.weights, found.ram, found.arena)] == [False, True, False]
+    average = limits.mean([found], "speed")
+    assert average is not None
+    assert (average[0].good, average[1], str(average[0])) == (False, 1, "0.60")
+    assert limits.standings([row]) == []
+    hello = [{**peer, "recorded": "hello", "instructions": 3510} for peer in peers]
+    assert limits.standings([{**row, "instructions": 883}, *hello])[0].instructions["speed"].good
+    assert not limits.standings([{**row, "instructions": 884}, *hello])[0].instructions["speed"].good
+    assert "none of these models" in embedded_html([row])
+
+
+def test_the_limit_of_a_mean_is_that_of_the_fastest_code() -> None:
+    """cortex-m4: a mean of 0.55, and 0.70 for each; balanced and size have no limit, nor have other cores."""
+    verdicts = {setting: limits.Verdict(0.5) for setting in ("speed", "balanced", "size")}
+    fine = limits.Verdict(1.0)
+    on = {core: limits.Standing("kws", core, verdicts, verdicts, fine, fine, fine) for core in (M4, "cortex-m0")}
+    for setting, most in (("speed", limits.INSTRUCTIONS[M4][0]), ("balanced", None), ("size", None)):
+        assert limits.mean([on[M4]], setting) == (limits.Verdict(0.5, most), 1)
+        assert limits.mean([on["cortex-m0"]], setting) == (limits.Verdict(0.5), 1)
+    assert limits.mean([dataclasses.replace(on[M4], model="hello")], "speed") is None
+
+
+def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list[Any]:
+    """Rows of recorded models: TFLM's, and one of ours with ``ratio`` of its instructions."""
+    rows: list[Any] = []
+    for model, core in itertools.product(models, cores):
+        source = Source(f"{model}_int8", tiny())
+        peers = recorded(source, core)
+        own = {"engine": "compiled", "optimize": "speed", "lower_bound_bytes": 1, "weights": "file"}
+        fast = {k: v for k, v in peers[0].items() if k != "recorded"}
+        rows += [{**fast, **own, "instructions": int(ratio * fast["instructions"])}, *peers]
+    return rows
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.42, 1.0, 2.5])
+@pytest.mark.parametrize("models", [("kws",), ("kws", "vww"), ("kws", "vww", "ic", "ad01")])
+def test_in_the_picture_nothing_overlaps_and_nothing_is_clipped(models: Sequence[str], ratio: float) -> None:
+    cores = ("cortex-m4", "cortex-m55", "cortex-m0")
+    drawn = re.findall(r"<svg.*?</svg>", embedded_html(peers_and(models, cores, ratio)), re.DOTALL)
+    assert len(drawn) == len(cores)
+    for picture in map(ElementTree.fromstring, drawn):
+        wide, high = float(picture.attrib["width"]), float(picture.attrib["height"])
+        assert wide <= 390 - 2 * 15, "it fits on a telephone"
+        boxes = [box(text) for text in picture.iter(f"{SVG}text")]
+        for left, top, right, bottom in boxes:
+            assert left >= 0
+            assert right <= wide
+            assert top >= 0
+            assert bottom <= high
+        for a, b in itertools.combinations(boxes, 2):
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], "two texts overlap"
+        bars = list(picture.iter(f"{SVG}rect"))
+        assert len(bars) == len(models)
+        assert all(float(bar.attrib["x"]) + float(bar.attrib["width"]) <= wide for bar in bars)
+
+
+def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom of a text of 13 pixels, a character 7.4 wide, which is more than a browser's mean."""
+    x, y, wide = float(text.attrib["x"]), float(text.attrib["y"]), 7.4 * len("".join(text.itertext()))
+    left = x - wide if text.attrib.get("text-anchor") == "end" else x
+    return left, y - 11, left + wide, y + 3
+
+
+def test_floats_may_differ_within_the_tolerance() -> None:
+    rows = measure_on(Source("tiny", tiny()), targets.find(M4), Options())
+    assert all(row["agrees"] and row["max_difference"] < 1e-6 for row in rows)
+    odd = {**rows[0], "same_bits": False, "max_difference": 1e-7}
+    assert "differ by 1e-07" in text_of([odd])
+
+
+def test_what_does_not_fit_is_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = tmp_path / "small.toml"
+    card.write_text('[small]\nbase = "cortex-m4"\nram_bytes = 0x2000\nstack_bytes = 0x400\n')
+    assert main(["bench", "kws_int8", "digits_int8", "--target", str(card)]) == 2
+    text = capsys.readouterr().out
+    assert "kws_int8 needs 16,448 B of arena, small has 8,192 B of RAM" in text
+    assert "failed" in text
+    assert "same bits" in text
+    assert main(["verify", "kws_int8", "--target", str(card)]) == 2
+    assert "needs 16,448 B of arena" in capsys.readouterr().out
+
+
+def test_tables_stay_narrow() -> None:
+    row = dict.fromkeys(("arena_bytes", "lower_bound_bytes", "code_bytes", "weight_bytes", "ram_bytes"), 333_288)
+    row |= {"stack_bytes": 1_340, "stack_bound_bytes": 1_340, "instructions": 123_456_789}
+    rows: list[Any] = [
+        {**row, "model": "m", "target": M4, "engine": "tflm-cmsis", "macs": 99_999_999, "same_bits": True}
+    ]
+    assert max(len(line.rstrip()) for line in text_of(rows).splitlines()) <= 110
+    narrow = text_of(rows, 80)
+    assert "TFLM +" in narrow, "names are not cut to pieces"
+    assert "123,456,789" in narrow
+
+
+def test_recorded_figures(corpus: Path) -> None:
+    source = load(str(corpus / "models" / "mlp_vww_int8.tflite"))
+    rows = recorded(source, M4)
+    assert [row["instructions"] for row in rows] == [24_720_367, 28_556_481, 116_629_448]
+    assert rows[0]["recorded"] == "vww"
+    assert recorded(source, "cortex-m33")[0]["instructions"] == 24_542_053
+    assert recorded(load("digits_int8"), M4) == recorded(source, "no-such-core") == []
+
+
+def test_missing_tools(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    for command in ("bench", "verify"):
+        assert main([command, "digits_int8", "--target", M4]) == 2
+        assert "pip install" in capsys.readouterr().err
+
+
+def test_unknown_target(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["bench", "digits_int8"], ["compile", "digits_int8", "-o", "x"], ["run", "digits_int8"]):
+        assert main([*command, "--target", "cortex-m99"]) == 2
+        assert "cortex-m55" in capsys.readouterr().err
+
+
+# -- run and verify ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", MODES)
+def test_run(engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    host, board = tmp_path / "host.npy", tmp_path / "board.npy"
+    assert main(["run", "digits_int8", "--output", str(host)]) == 0
+    there = ["--target", M4, "--engine", engine, "--optimize", "size"]
+    assert main(["run", "digits_int8", *there, "--output", str(board)]) == 0
+    np.testing.assert_array_equal(np.load(board), np.load(host))
+    assert f"{engine} on {M4}: " in capsys.readouterr().out
+
+
+def test_verify(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                "verify",
+                "digits_int8",
+                "--target",
+                f"{M4},cortex-m55",
+                "--samples",
+                "3",
+                "--guard",
+                "--optimize",
+                "speed",
+            ]
+        )
+        == 0
+    )
+    text = capsys.readouterr().out
+    assert "proven on 3 samples" in text
+    assert text.count("m55") == 2
+
+
+def test_verify_finds_a_wrong_bit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def wrong(*arguments: Any, **how: Any) -> Any:
+        first, second = run_jobs(*arguments, **how)
+        first.outputs[0][0, 3] ^= 1
+        return [first, second]
+
+    monkeypatch.setattr(embedded, "run_jobs", wrong)
+    assert main(["verify", "digits_int8", "--target", M4]) == 1
+    assert "element [0, 3] of sample 0" in capsys.readouterr().out
+    assert not verify_on(load("digits_int8"), [targets.find(M4)]).proven
+
+
+GOLDEN = ("mlp_kws_int8", "mlp_vww_int8", "mlp_ic_int8", "mlp_ad01_int8", "tflm_hello_world_int8")
+GOLDEN += ("tflm_person_detect", "tflm_micro_speech_quantized")
+
+
+@pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_bits(name: str, corpus: Path) -> None:
+    """The recorded outputs of MLPerf Tiny's and TFLM's own models, in both modes."""
+    card = targets.find(M4)
+    plan = make_plan(load(str(corpus / "models" / f"{name}.tflite")).graph, card.target)
+    golden = np.load(corpus / "golden" / f"{name}.npz")
+    samples = sorted({key.split("_")[0] for key in golden.files if key.startswith("s")})
+    jobs = [Job([golden[f"{s}_in{j}"] for j in range(len(plan.graph.inputs))], i) for i in (0, 1) for s in samples]
+    projects = [emit(plan, f"{name}_{mode}", mode=mode) for mode in MODES]
+    results = run_jobs(build(projects, card), jobs, count=False)
+    for result, sample in zip(results, samples * 2, strict=True):
+        for j, value in enumerate(result.outputs):
+            np.testing.assert_array_equal(value, golden[f"{sample}_out{j}"])
+
+
+# -- compile -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("core", "mode", "optimize"),
+    [(M4, "compiled", "size"), ("cortex-m0", "interpreted", "balanced"), ("cortex-m55", "compiled", "speed")],
+)
+def test_compile(core: str, mode: str, optimize: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The folder builds on its own, and its self-test passes on the board."""
+    folder = tmp_path / "c"
+    how = ["--target", core, "--mode", mode, "--optimize", optimize]
+    assert main(["compile", "digits_int8", *how, "-o", str(folder)]) == 0
+    assert f"CFLAGS ?= {LEVELS[optimize]} " in (folder / "Makefile").read_text()  # type: ignore[index]
+    assert json.loads((folder / "twinfer.json").read_text())["optimize"] == optimize
+    assert "stack" in capsys.readouterr().out
+    assert "DIGITS_INT8_STACK_BYTES" in (folder / "digits_int8.h").read_text()
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "digits_int8: ok" in done.stdout + done.stderr
+    again = tmp_path / "d"
+    assert main(["compile", "digits_int8", *how, "-o", str(again)]) == 0
+    files = sorted(p.relative_to(again) for p in again.rglob("*") if p.is_file())
+    assert all((folder / p).read_bytes() == (again / p).read_bytes() for p in files)
+
+
+def test_a_failing_self_test_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    assert main(["compile", "digits_int8", "--target", M4, "-o", str(folder)]) == 0
+    test = folder / "digits_int8_test.c"
+    test.write_text(test.read_text().replace("g != w", "g == w"))
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode != 0
+    assert "FAILED" in done.stdout + done.stderr
+
+
+def test_cmake(tmp_path: Path) -> None:
+    if not shutil.which("cmake"):
+        pytest.skip("cmake is needed")
+    folder = tmp_path / "c"
+    assert main(["compile", "digits_int8", "--target", M4, "-o", str(folder)]) == 0
+    line = next(li for li in (folder / "CMakeLists.txt").read_text().splitlines() if li.startswith("# cmake"))
+    subprocess.run(line.removeprefix("# "), shell=True, cwd=folder, check=True, capture_output=True)
+    assert (folder / "build" / "libdigits_int8.a").exists()
+
+
+@pytest.mark.parametrize(
+    ("missing", "advice"),
+    [("compiler", "apt-get install gcc-arm-none-eabi"), ("elftools", "pip install 'twinfer[embedded]'")],
+)
+def test_a_stack_that_is_not_measured_is_said(
+    missing: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A header without the macro comes with a word on what to install, for the same command may give it elsewhere."""
+    if missing == "compiler":
+        monkeypatch.setattr("twinfer.aot.build.boards.COMPILER", "no-such-compiler")
+    else:
+        monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
+    assert main(["compile", "digits_int8", "--target", M4, "-o", str(tmp_path / "c")]) == 0
+    assert "STACK_BYTES" not in (tmp_path / "c" / "digits_int8.h").read_text()
+    said = capsys.readouterr().err
+    assert "warning: the stack is not measured, DIGITS_INT8_STACK_BYTES is left out: " in said
+    assert advice in said
+
+
+def test_cards_of_ones_own_are_named(tmp_path: Path) -> None:
+    card = dataclasses.replace(targets.find(M4), name="mine")
+    rows = measure_on(Source("tiny", tiny()), card, Options())
+    assert {row["target"] for row in rows} == {"mine"}

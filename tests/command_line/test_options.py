@@ -1,0 +1,507 @@
+"""Every option of every subcommand: what it changes of what the library is asked for, and that it changes nothing else.
+
+The library's front doors are replaced by one that notes what it is called with and then refuses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.aot.build import compiled, firmware, project, targets
+from twinfer.aot.build.sizes import Sizes, Symbol
+from twinfer.aot.print.emit import emit
+from twinfer.aot.print.layers import kernel_counts
+from twinfer.bench.measure import compare, embedded
+from twinfer.bench.measure.price import Build, instances
+from twinfer.bench.models import verify
+from twinfer.bench.models.source import Source, load
+from twinfer.cli import main, parser
+from twinfer.converter import convert
+from twinfer.converter.build import Builder
+from twinfer.converter.passes import PASSES
+from twinfer.converter.search import find
+from twinfer.matrix import findings
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.run import interpreter
+from twinfer.runtime.target import GENERIC, HOST, Target
+
+M4, M0 = targets.find("cortex-m4"), targets.find("cortex-m0")
+
+Facts = dict[str, Any]
+
+
+def planned(plan: Plan) -> Facts:
+    """What was asked of a plan, and whether it is spread out so that it can be watched."""
+    target, usual = plan.target, make_plan(load("digits_int8").graph, plan.target)
+    about = {"target": target.name, "optimize": target.optimize, "coding": target.coding, "decoding": target.decoding}
+    return {**about, "guard": plan.arena_bytes > usual.arena_bytes}
+
+
+def converted(source: Any, output: Any, **how: Any) -> Facts:
+    how["after"] = how["after"] is not None
+    del how["progress"]
+    return {"source": source, "output": output, **how}
+
+
+def searched(source: Any, data: Any, max_loss: float, **how: Any) -> Facts:
+    del how["progress"]
+    return {"source": source, "data": data, "max_loss": max_loss, **how}
+
+
+def written(plan: Plan, name: str, folder: str, *, sha256: str, mode: str, guard: bool, card: Any) -> Facts:
+    about = {**planned(plan), "guard": guard}
+    return {**about, "name": name, "folder": Path(folder).name, "sha256": sha256, "mode": mode, "card": card}
+
+
+def compared(source: Any, options: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": "host", **dataclasses.asdict(options)}
+
+
+def measured(source: Any, card: Any, options: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": card.name, **dataclasses.asdict(options)}
+
+
+def proven(source: Any, peers: Any, *, progress: Any, **how: Any) -> Facts:
+    return {"model": source.name, "on": ["host"], "peers": list(peers), **how}
+
+
+def proven_on(source: Any, cards: Any, *, progress: Any, **how: Any) -> Facts:
+    return {"model": source.name, "on": [card.name for card in cards], **how}
+
+
+def compiled_plans(plans: Mapping[str, Plan]) -> Facts:
+    return {"engine": "compiled", "on": "host", **planned(plans["model"])}
+
+
+def fed(self: Any, index: int, value: Any) -> Facts:
+    return {"engine": "interpreted", "on": "host", **planned(self.plan)}
+
+
+def linked(project: Any, card: Any) -> Facts:
+    return {"engine": project.mode, "on": card.name, **planned(project.plan)}
+
+
+#: Where a front door is, its name there, and what of a call to it is noted.
+DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
+    (convert, "convert_file", converted),
+    (find, "search", searched),
+    (project, "write_project", written),
+    (compare, "compare", compared),
+    (embedded, "measure_on", measured),
+    (verify, "verify", proven),
+    (embedded, "verify_on", proven_on),
+    (compiled, "compile_plans", compiled_plans),
+    (interpreter.Interpreter, "set_tensor", fed),
+    (firmware, "build", linked),
+]
+
+Ask = Callable[[str], list[Facts]]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
+    """What a command line asks the library for, call by call."""
+    calls: list[Facts] = []
+
+    def door(note: Callable[..., Facts]) -> Callable[..., Any]:
+        def refuse(*arguments: Any, **how: Any) -> Any:
+            calls.append(note(*arguments, **how))
+            raise ToolError("noted")
+
+        return refuse
+
+    for place, name, note in DOORS:
+        monkeypatch.setattr(place, name, door(note))
+    monkeypatch.setattr(embedded, "need_tools", lambda: None)
+    monkeypatch.setattr("twinfer.bench.peers.engines.installed", lambda peer: peer != "litert")
+    monkeypatch.chdir(tmp_path)
+    Path("net.onnx").touch()
+    Path("rules.toml").touch()
+
+    def asked(line: str) -> list[Facts]:
+        calls.clear()
+        assert main(line.split()) == 2
+        return list(calls)
+
+    return asked
+
+
+CONVERT: Facts = {"source": "net.onnx", "output": "out.tflite", "quantize": None, "calibration": None}
+CONVERT |= {"method": "minmax", "recipe": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False}
+CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": None, "compensate": False}
+CONVERT |= {"channels_last": False, "inference_type": None, "shapes": {}, "passes": None, "after": False}
+
+SEARCH: Facts = {"source": "net.onnx", "data": "d.npz", "max_loss": 0.01, "calibration": None, "calibrate": None}
+SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], "inference_type": None}
+SEARCH |= {"equalize": False, "trials": 64, "seed": 0, "jobs": None, "dask": None, "journal": None, "shapes": {}}
+SEARCH |= {"channels_last": False}
+
+FILE: Facts = {"optimize": "balanced", "coding": "file", "decoding": "layer", "guard": False}
+
+COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
+COMPILE |= {"sha256": load("digits_int8").sha256}
+
+RUN: Facts = {"engine": "interpreted", "on": "host", "target": "host", **FILE}
+RUN_THERE: Facts = {**RUN, "on": "cortex-m4", "target": "cortex-m4"}
+
+BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
+BENCH |= {"rounds": None, "seed": 0}
+BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False, "seed": 0, "optimize": ("balanced",)}
+BENCH_THERE |= {"modes": ["interpreted", "compiled"], "storages": (("file", "layer"),)}
+
+VERIFY: Facts = {"model": "digits_int8", "on": ["host"], "peers": ["tflm", "litert-ref"], "seed": 0, "samples": 1}
+VERIFY |= {"guard": False, "optimize": "balanced", "weights": "file", "decode": "layer"}
+VERIFY_THERE: Facts = {**VERIFY, "on": ["cortex-m4"]}
+del VERIFY_THERE["peers"]
+
+SHAPES = {"x": (1, 28, 28), "a=b": (4,)}
+
+#: A command line -> what it asks for; then options -> what they change of that.
+MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
+    "convert net.onnx -o out.tflite": (
+        CONVERT,
+        {
+            "--output other.tflite": {"output": "other.tflite"},
+            "--quantize int16x8": {"quantize": "int16x8"},
+            "--calibration d.npz": {"calibration": "d.npz"},
+            "--method percentile-99": {"method": "percentile-99"},
+            "--recipe rules.toml": {"recipe": "rules.toml"},
+            "--inference-type float32": {"inference_type": "FLOAT32"},
+            "--bias-correction": {"bias_correction": True},
+            "--adaptive-rounding": {"adaptive_rounding": True},
+            "--equalize": {"equalize": True},
+            "--prune 0.5": {"prune": 0.5},
+            "--prune-block 1x4": {"prune_block": "1x4"},
+            "--prune-scope layer": {"prune_scope": "layer"},
+            "--cluster 3": {"cluster": 3},
+            "--compensate": {"compensate": True},
+            "--channels-last": {"channels_last": True},
+            "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
+            "--passes none": {"passes": []},
+            "--passes fuse_padding,constant_folding": {
+                "passes": [PASSES["fuse_padding"], PASSES["constant_folding"]],
+            },
+            "--dump folder": {"after": True},
+            "--quantize int8 --report": {"quantize": "int8"},
+        },
+    ),
+    "search net.onnx --data d.npz --max-loss 0.01": (
+        SEARCH,
+        {
+            "--data other.npz": {"data": "other.npz"},
+            "--max-loss 0.25": {"max_loss": 0.25},
+            "--calibration c.npz": {"calibration": "c.npz"},
+            "--calibrate 9": {"calibrate": 9},
+            "--metric error": {"metric": "error"},
+            "--cost arena": {"cost": "arena"},
+            "--target cortex-m4": {"target": M4.target},
+            "--target host": {"target": HOST},
+            "--cost instructions --target cortex-m4": {
+                "cost": embedded.Instructions("cortex-m4"),
+                "target": M4.target,
+            },
+            "--methods mse,minmax": {"methods": ["mse", "minmax"]},
+            "--precisions int8,float": {"precisions": ["int8", "float"]},
+            "--recipe rules.toml --recipe other.toml": {"recipes": ["rules.toml", "other.toml"]},
+            "--inference-type int16": {"inference_type": "INT16"},
+            "--equalize": {"equalize": True},
+            "--trials 7": {"trials": 7},
+            "--seed 3": {"seed": 3},
+            "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
+            "--channels-last": {"channels_last": True},
+            "--resume j.jsonl": {"journal": "j.jsonl"},
+            "--jobs 2": {"jobs": 2},
+            "--dask tcp://h:1": {"dask": "tcp://h:1"},
+            "--output o.tflite": {},
+            "--all": {},
+            "--json -": {},
+            "--html s.html": {},
+        },
+    ),
+    "compile digits_int8 -o out": (
+        COMPILE,
+        {
+            "--output other": {"folder": "other"},
+            "--target cortex-m4": {"target": "cortex-m4", "card": M4},
+            "--target generic": {"target": "generic"},
+            "--name net": {"name": "net"},
+            "--mode interpreted": {"mode": "interpreted"},
+            "--optimize size": {"optimize": "size"},
+            "--weights huffman": {"coding": "huffman"},
+            "--weights lut --decode start": {"coding": "lut", "decoding": "start"},
+            "--guard": {"guard": True},
+        },
+    ),
+    "run digits_int8": (
+        RUN,
+        {
+            "--engine compiled": {"engine": "compiled"},
+            "--engine compiled --optimize size": {"engine": "compiled", "optimize": "size"},
+            "--guard": {"guard": True},
+            "--engine compiled --guard": {"engine": "compiled", "guard": True},
+            "--target cortex-m0": {"on": "cortex-m0", "target": "cortex-m0"},
+        },
+    ),
+    "run digits_int8 --target cortex-m4": (
+        RUN_THERE,
+        {
+            "--engine compiled": {"engine": "compiled"},
+            "--optimize speed": {"optimize": "speed"},
+            "--guard": {"guard": True},
+        },
+    ),
+    "bench digits_int8": (
+        BENCH,
+        {
+            "--layers": {"layers": True},
+            "--against none": {"against": []},
+            "--against litert-ref,tflm": {"against": ["litert-ref", "tflm"]},
+            "--seconds 2.5": {"seconds": 2.5},
+            "--runs 4": {"rounds": 4},
+            "--seed 5": {"seed": 5},
+            "--json -": {},
+            "--html p.html": {},
+        },
+    ),
+    "bench digits_int8 --target cortex-m4": (
+        BENCH_THERE,
+        {
+            "--target cortex-m0": {"on": "cortex-m0"},
+            "--layers": {"layers": True},
+            "--seed 5": {"seed": 5},
+            "--optimize size,speed,size": {"optimize": ("size", "speed")},
+            "--engine compiled": {"modes": ["compiled"]},
+            "--engine interpreted": {"modes": ["interpreted"]},
+            "--weights lut,plain": {"storages": (("lut", "layer"), ("plain", "layer"))},
+            "--decode start": {"storages": (("file", "start"),)},
+            "--weights plain,lut --decode start,layer": {
+                "storages": (("plain", "layer"), ("lut", "start"), ("lut", "layer")),
+            },
+        },
+    ),
+    "verify digits_int8": (
+        VERIFY,
+        {
+            "--seed 5": {"seed": 5},
+            "--samples 3": {"samples": 3},
+            "--against tflm": {"peers": ["tflm"]},
+            "--against none": {"peers": []},
+            "--optimize size": {"optimize": "size"},
+            "--weights auto": {"weights": "auto"},
+            "--weights lut --decode start": {"weights": "lut", "decode": "start"},
+            "--guard": {"guard": True},
+        },
+    ),
+    "verify digits_int8 --target cortex-m4": (
+        VERIFY_THERE,
+        {
+            "--target cortex-m4,cortex-m0": {"on": ["cortex-m4", "cortex-m0"]},
+            "--seed 5": {"seed": 5},
+            "--samples 3": {"samples": 3},
+            "--optimize size": {"optimize": "size"},
+            "--weights lut": {"weights": "lut"},
+            "--decode start": {"decode": "start"},
+            "--guard": {"guard": True},
+        },
+    ),
+}
+
+#: Options whose effect is not a call: tests of their own hold them.
+ELSEWHERE = {"run": {"--input", "--output", "--seed"}, "inspect": {"--json", "--target"}}
+
+
+@pytest.mark.parametrize("line", MATRIX)
+def test_what_is_asked_for(line: str, ask: Ask) -> None:
+    """Without options the defaults, all of them; with one what it says, and nothing else."""
+    usual, options = MATRIX[line]
+    assert ask(line) == [usual]
+    for option, changed in options.items():
+        assert ask(f"{line} {option}") == [{**usual, **changed}], option
+
+
+def test_every_option_is_tried() -> None:
+    (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name, command in commands.choices.items():
+        known = {action.option_strings[-1] for action in command._actions if action.option_strings} - {"--help"}
+        lines = [" ".join([line, *how]) for line, (_, how) in MATRIX.items() if line.split()[0] == name]
+        words = {word for line in lines for word in line.split()}
+        assert known == (words & known) | ELSEWHERE.get(name, set()), name
+
+
+def test_several_targets_and_models(ask: Ask) -> None:
+    """Each model on each target, in order and once; host and boards are proven apart."""
+    proofs = ask("verify digits_int8 digits_float32 --target cortex-m0,host,cortex-m4,cortex-m0")
+    assert [(call["model"], call["on"]) for call in proofs] == [
+        (model, on) for model in ("digits_int8", "digits_float32") for on in (["host"], ["cortex-m0", "cortex-m4"])
+    ]
+
+
+def test_bench_without_models_takes_all_there_are(ask: Ask) -> None:
+    from twinfer.bench.models.builtin import builtin
+
+    assert [call["model"] for call in ask("bench")] == list(builtin())
+
+
+def test_seeds_of_run(tmp_path: Path) -> None:
+    """Inputs that are not given are those of the seed; 0 where none is said."""
+    graph = make_plan(load("digits_int8").graph).graph
+    for option, seed in (([], 0), (["--seed", "3"], 3)):
+        np.save(tmp_path / "x.npy", random_inputs(graph, seed)[0])
+        for given, name in ((option, "random.npy"), (["--input", str(tmp_path / "x.npy")], "given.npy")):
+            assert main(["run", "digits_int8", *given, "--output", str(tmp_path / name)]) == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "random.npy"), np.load(tmp_path / "given.npy"))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("search net.onnx --data d --max-loss 0.1 --cost instructions", "--target cortex-m4"),
+        ("search net.onnx --data d --max-loss 0.1 --cost instructions --target host", "--target cortex-m4"),
+        ("search net.onnx --data d --max-loss 0.1 --shape x", "NAME=1,28,28,1"),
+        ("convert net.onnx -o o.tflite --shape =x,1", "NAME=1,28,28,1"),
+        ("convert net.onnx -o o.tflite --passes none,x", "there is no 'none'"),
+        ("convert net.onnx -o o.tflite --dump net.onnx", "folder"),
+        ("convert net.onnx -o o.tflite --report", "give one of them"),
+        ("bench digits_int8 --against tflm,litert", "litert is not installed"),
+        ("bench digits_int8 --target cortex-m4 --optimize speed,fast", "cannot optimize for 'fast'"),
+        ("verify digits_int8 --target cortex-m4,nothing", "no target 'nothing'"),
+    ],
+)
+def test_what_is_refused_is_not_asked_for(
+    line: str, message: str, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(line) == []
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "bench x --runs 0",
+            "bench x --seconds -1",
+            "bench x --seconds nan",
+            "bench x --seconds inf",
+            "bench x --engine all",
+        ),
+        *("verify x --samples 0", "verify x --guard y --seed"),
+        *("verify x --optimize all", "verify x --weights zip", "compile x", "compile x -o y --mode fast"),
+        *("convert x", "convert x -o y --quantize int2", "search x --data d", "search x --max-loss 1", "inspect"),
+        *("run x --seed a", "compile x -o y --decode noon", "run x --engine both"),
+    ],
+)
+def test_usage(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        main(line.split())
+    assert exit.value.code == 2
+    assert f"usage: twinfer {line.split()[0]}" in capsys.readouterr().err
+
+
+# -- what the bench makes of them --------------------------------------------------------------------------------------
+
+
+def small() -> Source:
+    b = Builder("small")
+    return Source("small", b.graph([b.op("RELU", [b.input("x", "FLOAT32", (1, 3))])]))
+
+
+@pytest.fixture
+def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds that random inputs are asked for."""
+    asked: list[int] = []
+
+    def noted(graph: Any, seed: int = 0) -> Any:
+        asked.append(seed)
+        return random_inputs(graph, seed)
+
+    for module in (compare, embedded, verify):
+        monkeypatch.setattr(module, "random_inputs", noted)
+    return asked
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The projects that are built for boards; none of them gets further."""
+    projects: list[Any] = []
+
+    def refuse(project: Any, card: Any) -> Any:
+        projects.append(project)
+        raise ToolError("not built")
+
+    monkeypatch.setattr(embedded, "build", refuse)
+    return projects
+
+
+def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
+    verify.verify(small(), samples=3, seed=5)
+    assert seeds == [5, 6, 7]
+    embedded.verify_on(small(), [M4], samples=2, seed=8)
+    assert seeds[3:] == [8, 9]
+    compare.compare(small(), compare.Options(rounds=1, seed=4))
+    embedded.measure_on(small(), M4, embedded.Options(seed=2))
+    assert seeds[5:] == [4, 2]
+
+
+def test_what_is_built_to_be_measured(built: list[Any]) -> None:
+    """Compiled code for every setting and storage, interpreted once a storage: its kernels are shared."""
+    storages = (("plain", "layer"), ("lut", "start"))
+    options = embedded.Options(optimize=("size", "speed"), storages=storages)
+    rows = embedded.measure_on(small(), M4, options)
+    wanted = [("interpreted", "size", *how) for how in storages]
+    wanted += [("compiled", optimize, *how) for optimize in ("size", "speed") for how in storages]
+    assert [(row["engine"], row["optimize"], row["weights"], row["decode"]) for row in rows] == wanted
+    targets = [project.plan.target for project in built]
+    assert [(p.mode, t.optimize, t.coding, t.decoding) for p, t in zip(built, targets, strict=True)] == wanted
+    assert all(row["error"] == "not built" and row["instructions"] is None for row in rows)
+
+
+def test_what_is_built_to_be_verified(built: list[Any]) -> None:
+    how: Any = {"guard": True, "optimize": "size", "weights": "lut", "decode": "start"}
+    proof = embedded.verify_on(small(), [M4, M0], **how)
+    assert [(p.plan.target.name, p.mode) for p in built] == [
+        (card.name, mode) for card in (M4, M0) for mode in ("interpreted", "compiled")
+    ]
+    assert {p.plan.target.optimize for p in built} == {"size"}
+    assert {(p.plan.target.coding, p.plan.target.decoding) for p in built} == {("lut", "start")}
+    assert all("GUARD_STATUS" in p.code["small.h"] for p in built), "watched"
+    assert proof.unrun == list(proof.notes) == list(proof.others)
+    said = " ".join(text.plain for text in findings([proof]))
+    assert f"small: not proven: it did not run {', '.join(proof.others)}" in said
+    assert "small: proven" not in said
+
+
+def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Target] = []
+
+    def refuse(plans: Mapping[str, Plan]) -> Any:
+        asked.append(plans["model"].target)
+        raise ToolError("not built")
+
+    monkeypatch.setattr(compiled, "compile_plans", refuse)
+    how: Any = {"optimize": "size", "weights": "lut", "decode": "start"}
+    with pytest.raises(ToolError):
+        compiled.compile(small().graph, **how)
+    with pytest.raises(ToolError):
+        verify.verify(small(), **how)
+    assert asked == [HOST.optimized("size").storing("lut", "start")] * 2
+    with pytest.raises(InvalidArgumentError, match="'cortex-m4'"):
+        compiled.compile(small().graph, "cortex-m4")
+
+
+def test_price_of_a_layer_and_of_an_instance() -> None:
+    """A layer's is its code and its params; that of an instance includes what its alignment costs."""
+    symbols = [Symbol("small_0_relu", "code", 100, 4, 0), Symbol("small_0_params", "params", 24, 0, 0)]
+    symbols += [Symbol("small_0_in1", "weights", 512, 0, 0), Symbol("small_1_relu", "code", 60, 0, 1)]
+    project = emit(make_plan(small().graph, GENERIC), "small")
+    (kernel,) = kernel_counts(project.plan)
+    sizes = Sizes((*symbols, Symbol(f"small_{kernel}", "code", 200, 2)), 64)
+    assert [Build((7, 9), sizes).price(i) for i in range(2)] == [(7, 128), (9, 60)]
+    assert instances(project, sizes) == {kernel: 202}

@@ -1,0 +1,262 @@
+"""Whole ONNX nets in, what read_onnx takes and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
+
+from twinfer.cli import main
+from twinfer.converter.onnx import read_onnx
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.write.tflite import write
+
+
+def cnn(rng: np.random.Generator) -> onnx.ModelProto:
+    """Convolution with batch normalisation, a residual block with a depthwise convolution, pooling, a classifier."""
+    x = {"x": floats(rng, 1, 3, 16, 16)}
+    constants = {
+        "w": floats(rng, 8, 3, 3, 3), "dw": floats(rng, 8, 1, 3, 3), "pw": floats(rng, 8, 8, 1, 1),
+        "pb": floats(rng, 8), "s": floats(rng, 8), "b": floats(rng, 8), "m": floats(rng, 8),
+        "v": np.abs(floats(rng, 8)) + 0.1, "fw": floats(rng, 10, 128), "fb": floats(rng, 10),
+        "lo": np.array(0, np.float32), "hi": np.array(6, np.float32),
+        "minus": np.array([-1]), "zero": np.array(0), "axes": np.array([0]),
+    }  # fmt: skip
+    n = helper.make_node
+    nodes = [
+        n("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        n("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"]),
+        n("Clip", ["n", "lo", "hi"], ["r"]),
+        n("Conv", ["r", "dw"], ["d"], auto_pad="SAME_UPPER", group=8),
+        n("Relu", ["d"], ["dr"]),
+        n("Conv", ["dr", "pw", "pb"], ["p"]),
+        n("Add", ["p", "r"], ["a"]),
+        n("MaxPool", ["a"], ["q"], kernel_shape=[2, 2], strides=[2, 2]),
+        n("Shape", ["q"], ["shape"]),  # as exporters write view(x.size(0), -1)
+        n("Gather", ["shape", "zero"], ["batch"]),
+        n("Unsqueeze", ["batch", "axes"], ["rows"]),
+        n("Concat", ["rows", "minus"], ["new"], axis=0),
+        n("Reshape", ["q", "new"], ["f"]),
+        n("Gemm", ["f", "fw", "fb"], ["g"], transB=1),
+        n("Softmax", ["g"], ["y"]),
+    ]
+    return model(nodes, x, constants, ["y"])
+
+
+def test_cnn() -> None:
+    rng = np.random.default_rng(1)
+    proto = cnn(rng)
+    feeds = {"x": floats(rng, 1, 3, 16, 16)}
+    graph = read_onnx(proto)
+    compare(run(graph, feeds), by_onnxruntime(proto, feeds))
+    assert [t.name for t in (*graph.inputs, *graph.outputs)] == ["x", "y"]
+    assert not {node.op for node in graph.nodes} & {"SHAPE", "GATHER"}  # shapes are known
+
+
+@pytest.mark.parametrize(("activation", "padding"), [("Relu", "PAD"), ("Tanh", "PADV2")])
+def test_padding_of_a_maximum(activation: str, padding: str) -> None:
+    """Zeros where the image is never negative, for they can be quantised; else minus infinity."""
+    n = helper.make_node
+    nodes = [
+        n(activation, ["x"], ["a"]),
+        n("MaxPool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    ]
+    feeds = {"x": floats(np.random.default_rng(6), 1, 2, 8, 8) - 1}
+    proto = model(nodes, feeds, {}, ["y"])
+    graph = read_onnx(proto)
+    assert padding in [node.op for node in graph.nodes]
+    compare(run(graph, feeds), by_onnxruntime(proto, feeds))
+
+
+def test_lstm_classifier() -> None:
+    rng = np.random.default_rng(2)
+    n = helper.make_node
+    nodes = [
+        n("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        n("LSTM", ["t", "w", "r", "b"], ["", "h"], hidden_size=5),
+        n("Squeeze", ["h", "axes"], ["s"]),
+        n("MatMul", ["s", "fw"], ["y"]),
+    ]
+    constants = {
+        "w": floats(rng, 1, 20, 4), "r": floats(rng, 1, 20, 5), "b": floats(rng, 1, 40), "axes": np.array([0]),
+        "fw": floats(rng, 5, 3),
+    }  # fmt: skip
+    feeds = {"x": floats(rng, 2, 6, 4)}
+    proto = model(nodes, feeds, constants, ["y"])
+    compare(run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds))
+
+
+def test_sources_are_alike(tmp_path: Path) -> None:
+    proto = cnn(np.random.default_rng(3))
+    onnx.save(proto, tmp_path / "net.onnx")
+    graphs = [read_onnx(source) for source in (proto, proto.SerializeToString(), tmp_path / "net.onnx")]
+    assert len({write(graph) for graph in graphs}) == 1
+
+
+def test_open_dimensions() -> None:
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": np.zeros((1, 3), np.float32)}, {}, ["y"])
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    with pytest.raises(InvalidArgumentError, match=r"input 'x' \['N', 3\].*--shape x=1,3"):
+        read_onnx(proto)
+    assert read_onnx(proto, shapes={"x": (5, 3)}).outputs[0].shape == (5, 3)
+    for shapes, message in (({"z": (1, 3)}, "no input 'z'"), ({"x": (1, 4)}, "cannot have"), ({"x": (0, 3)}, "cannot")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            read_onnx(proto, shapes=shapes)
+
+
+def test_all_that_is_unsupported_is_told_at_once() -> None:
+    n = helper.make_node
+    nodes = [
+        n("Erf", ["x"], ["a"], name="first"),
+        n("NonZero", ["a"], ["i"], name="second"),
+        n("Erf", ["x"], ["b"], name="third"),
+        n("LpPool", ["b"], ["c"], name="fourth", kernel_shape=[2]),
+        n("Dropout", ["a", "", "training"], ["f"], name="sixth"),
+        n("MaxPool", ["x"], ["d", "e"], name="fifth", kernel_shape=[2]),
+    ]
+    proto = model(nodes, {"x": np.zeros((1, 2, 5), np.float32)}, {"training": np.array(True)}, ["c", "d", "e"])
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        read_onnx(proto)
+    text = str(caught.value)
+    parts = (
+        "6 nodes",
+        "Erf (2x)",
+        "opset 20",
+        "first, third",
+        "NonZero (1x)",
+        "LpPool (1x)",
+        "indices; node fifth",
+        "sixth",
+    )
+    assert [part for part in parts if part not in text] == []
+
+
+def test_masks_hide_by_infinity() -> None:
+    """A causal mask, as PyTorch adds it to scores; NaN among it is refused."""
+    nodes = [helper.make_node("Add", ["x", "mask"], ["s"]), helper.make_node("Softmax", ["s"], ["y"])]
+    feeds = {"x": floats(np.random.default_rng(8), 2, 4, 4)}
+    mask = np.triu(np.full((4, 4), -np.inf, np.float32), 1)
+    proto = model(nodes, feeds, {"mask": mask}, ["y"])
+    compare(run(read_onnx(proto), feeds), by_onnxruntime(proto, feeds))
+    mask[0, 0] = np.nan
+    with pytest.raises(ModelError, match=r"'mask'.*NaN"):
+        read_onnx(model(nodes, feeds, {"mask": mask}, ["y"]))
+
+
+def test_channels_last_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(cnn(np.random.default_rng(9)), tmp_path / "net.onnx")
+    out = tmp_path / "net.tflite"
+    assert main(["convert", str(tmp_path / "net.onnx"), "-o", str(out), "--channels-last"]) == 0
+    graph = read_file(out)
+    assert graph.inputs[0].shape == (1, 16, 16, 3)
+    assert "TRANSPOSE" not in {node.op for node in graph.nodes}
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers(value: float) -> None:
+    proto = cnn(np.random.default_rng(4))
+    at = next(i for i, t in enumerate(proto.graph.initializer) if t.name == "pw")
+    weights = onnx.numpy_helper.to_array(proto.graph.initializer[at]).copy()
+    weights[2, 1] = value
+    proto.graph.initializer[at].CopyFrom(onnx.numpy_helper.from_array(weights, "pw"))
+    with pytest.raises(ModelError, match=r"initializer 'pw'.* 1 values"):
+        read_onnx(proto)
+
+
+@pytest.mark.parametrize("opset", [10, 99])
+def test_opsets(opset: int) -> None:
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": np.zeros(3, np.float32)}, {}, ["y"])
+    proto.opset_import[0].version = opset
+    with pytest.raises(ModelError, match=f"opset {opset}"):
+        read_onnx(proto)
+
+
+def test_a_constant_that_no_memory_holds() -> None:
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["c"]), helper.make_node("Add", ["x", "c"], ["y"])]
+    proto = model(nodes, {"x": np.zeros((1, 4), np.float32)}, {"s": np.array([1 << 40, 4])}, ["y"])
+    with pytest.raises(UnsupportedOperatorError, match="ConstantOfShape"):
+        read_onnx(proto)
+
+
+def test_damaged(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(b"no model")
+    for source in (b"no model", tmp_path / "net.onnx"):
+        with pytest.raises(ModelError, match="not an ONNX"):
+            read_onnx(source)
+    with pytest.raises(InvalidArgumentError, match="no such file"):
+        read_onnx(tmp_path / "none.onnx")
+    x = {"x": np.zeros((2, 3), np.float32)}
+    for node, message in (
+        (helper.make_node("Relu", ["z"], ["y"]), "reads 'z'"),
+        (helper.make_node("Add", ["x"], ["y"]), "damaged"),
+        (helper.make_node("Reshape", ["x", "s"], ["y"]), "cannot be reshaped"),
+        (helper.make_node("Concat", ["x"], ["y"], axis=5), "axis 5"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            read_onnx(unchecked(node, x, {"s": np.array([4, 2])}))
+
+
+def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
+    whole = cnn(np.random.default_rng(5))
+    expected = write(read_onnx(whole))
+    onnx.save(whole, tmp_path / "net.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert write(read_onnx(tmp_path / "net.onnx")) == expected
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(ModelError, match=r"net\.onnx.*weights"):
+        read_onnx(tmp_path / "net.onnx")
+
+
+def test_random_damage_is_a_model_error() -> None:
+    """Bytes changed at random: a graph or an error of ours."""
+    rng = np.random.default_rng(5)
+    whole = cnn(rng).SerializeToString()
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for at in rng.integers(0, 900, 2):  # the nodes come first, weights later
+            damaged[at] = rng.integers(256)
+        try:
+            read_onnx(bytes(damaged))
+        except TwinferError:
+            refused += 1
+    assert refused > 30
+
+
+def unchecked(node: onnx.NodeProto, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> onnx.ModelProto:
+    """A model that may contradict itself."""
+    proto = model([], inputs, constants, [])
+    proto.graph.node.append(node)
+    proto.graph.output.append(onnx.ValueInfoProto(name="y"))
+    return proto
+
+
+def test_outputs_of_their_own() -> None:
+    """Outputs that are inputs, constants or each other keep their names."""
+    made = (("Identity", "x", "a"), ("Relu", "x", "b"), ("Identity", "b", "c"), ("Shape", "x", "d"))
+    nodes = [helper.make_node(op, [x], [y]) for op, x, y in made]
+    feeds = {"x": np.array([[-1, 2]], np.float32)}
+    proto = model(nodes, feeds, {}, ["a", "b", "c", "d"])
+    graph = read_onnx(proto)
+    assert [t.name for t in graph.outputs] == ["a", "b", "c", "d"]
+    compare(run(graph, feeds), by_onnxruntime(proto, feeds))
+
+
+def test_functions_are_inlined() -> None:
+    """As PyTorch writes modules."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("mine", 1)]
+    body = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Neg", ["b"], ["c"])]
+    function = helper.make_function("mine", "Layer", ["a"], ["c"], body, opsets[:1])
+    feeds = {"x": np.array([-1, 2], np.float32)}
+    proto = model([helper.make_node("Neg", ["x"], ["y"])], feeds, {}, ["y"])
+    proto.graph.node[0].CopyFrom(helper.make_node("Layer", ["x"], ["y"], domain="mine"))
+    proto.functions.append(function)
+    proto.opset_import.append(opsets[2])
+    graph = read_onnx(proto)
+    assert [node.op for node in graph.nodes] == ["RELU", "NEG"]

@@ -1,0 +1,324 @@
+"""Calibration data, histograms and the choice of ranges; recipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import random_graph
+
+from twinfer.converter.build import Builder
+from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
+from twinfer.converter.quantize.calibrate import BATCH, Observed, calibrate
+from twinfer.converter.quantize.histogram import HALF, Histogram
+from twinfer.converter.quantize.methods import CLIPPED, METHODS
+from twinfer.converter.quantize.recipe import Choice, Recipe, read_recipe, recipe
+from twinfer.converter.quantize.samples import samples_of
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Node, Tensor
+
+values = st.lists(st.floats(-(2.0**66), 2.0**66, width=32), min_size=1, max_size=40).map(
+    lambda v: np.array(v, np.float32)
+)
+
+
+def seen_of(*samples: Any) -> Observed:
+    seen = Observed()
+    for sample in samples:
+        seen.add(np.asarray(sample, np.float32))
+    return seen
+
+
+def two_inputs() -> Graph:
+    b = Builder("two")
+    x, y = b.input("a", "FLOAT32", (1, 3)), b.input("b", "FLOAT32", (2, 3))
+    return b.graph([b.op("ADD", [x, y])])
+
+
+# -- histograms --------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(values, min_size=1, max_size=5))
+def test_a_histogram_knows_no_order_and_loses_nothing(parts: list[Any]) -> None:
+    grown, turned, whole = Histogram(), Histogram(), Histogram()
+    for part in parts:
+        grown.add(part)
+    for part in reversed(parts):
+        turned.add(part)
+    whole.add(np.concatenate(parts))
+    for other in (turned, whole):
+        assert (grown.exponent, grown.zeros) == (other.exponent, other.zeros)
+        np.testing.assert_array_equal(grown.counts, other.counts)
+    assert grown.counts.sum() + grown.zeros == sum(p.size for p in parts)
+
+
+@given(values)
+def test_values_lie_in_their_bins(found: Any) -> None:
+    histogram = Histogram()
+    histogram.add(found)
+    edges = histogram.edges()
+    for i in histogram.counts.nonzero()[0]:
+        inside = (found >= edges[i]) & (found < edges[i + 1]) & (found != 0)
+        assert inside.sum() == histogram.counts[i]
+    assert histogram.width == 0 or np.abs(found).max() * 4 > HALF * histogram.width / 2
+
+
+# -- methods -----------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(values, min_size=1, max_size=3), st.sampled_from(list(METHODS)), st.sampled_from(list(LIMITS)))
+def test_ranges_lie_within_what_was_seen(parts: list[Any], name: str, type: str) -> None:
+    seen = seen_of(*(np.resize(part, 40) for part in parts))
+    low, high = METHODS[name](seen, type)
+    slack = 1e-6 * max(abs(seen.low), abs(seen.high))
+    assert min(seen.low, 0) - slack <= low <= high <= max(seen.high, 0) + slack
+
+
+def test_methods_clip_outliers() -> None:
+    rng = np.random.default_rng(1)
+    data = rng.standard_normal(1_000_000)
+    data[0] = 20.0
+    seen = seen_of(data)
+    assert METHODS["minmax"](seen, "INT8") == (seen.low, 20.0)
+    for name in ("percentile", "mse", "entropy"):
+        low, high = METHODS[name](seen, "INT8")
+        assert 2.5 < high < 15, name
+        assert -6 < low < -2.5, name
+
+
+def test_mse_is_the_best_of_all_methods_at_what_it_measures() -> None:
+    data = np.random.default_rng(2).laplace(size=100_000)
+    seen = seen_of(data)
+
+    def error(name: str) -> float:
+        quant = activation(METHODS[name](seen, "INT8"), "INT8")
+        return float(np.mean((dequantize(quantize(data, quant, -128, 127), quant) - data) ** 2))
+
+    assert error("mse") <= 1.001 * min(map(error, METHODS))
+
+
+def test_the_moving_average_starts_as_the_mean_of_the_batches() -> None:
+    parts = np.random.default_rng(3).standard_normal((5, BATCH, 8))
+    seen = seen_of(*parts.reshape(-1, 8), [99])  # of the sixth batch there is one sample only
+    want = parts.min((1, 2)).mean(), parts.max((1, 2)).mean()
+    assert METHODS["moving-average"](seen, "INT8") == pytest.approx(want)
+
+
+def test_the_moving_average_of_less_than_a_batch_is_what_was_seen() -> None:
+    assert METHODS["moving-average"](seen_of([0, 1], [-3, 2]), "INT8") == (-3, 2)
+
+
+HOSTILE = {
+    "relu": lambda rng: np.maximum(rng.standard_normal(50_000), 0),
+    "relu, all but zero": lambda rng: np.where(rng.random(50_000) < 0.98, 0, rng.exponential(size=50_000)),
+    "relu6, at its end": lambda rng: np.clip(rng.normal(4, 3, 50_000), 0, 6),
+    "relu6, with a background": lambda rng: np.concatenate(
+        [np.clip(rng.exponential(0.6, 50_000), 0, 6), *(np.full(8_000, b) for b in (0.21, 0.4, 0.92))]
+    ),
+    "relu6, few values": lambda rng: np.clip(rng.normal(2, 2, 600), 0, 6),
+    "bimodal": lambda rng: np.concatenate([rng.normal(-1, 0.05, 40_000), rng.normal(9, 0.05, 10_000)]),
+    "far peak": lambda rng: np.concatenate([rng.normal(0, 0.1, 49_000), rng.normal(7, 0.1, 1_000)]),
+    "one value": lambda rng: np.full(1000, 6.0),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_collapses(name: str, method: str) -> None:
+    """Where many values are equal or far from the others, the error stays within 10 dB of the whole range's."""
+    rng = np.random.default_rng(7)
+    data = rng.permutation(HOSTILE[name](rng)).astype(np.float32)
+    seen = seen_of(*data[: data.size // (2 * BATCH) * 2 * BATCH].reshape(2 * BATCH, -1))
+
+    def error(limits: Range) -> float:
+        quant = activation(limits, "INT8")
+        return float(np.mean((dequantize(quantize(data, quant, -128, 127), quant) - data) ** 2))
+
+    low, high = METHODS[method](seen, "INT8")
+    slack = 1e-6 * max(abs(seen.low), abs(seen.high))
+    if method == "entropy":
+        assert ((data < low - slack) | (data > high + slack)).mean() <= CLIPPED
+    assert error((low, high)) <= 10 * error((seen.low, seen.high)) + 1e-12
+
+
+def test_sixteen_bits_are_not_clipped() -> None:
+    seen = seen_of(np.linspace(-3, 9, 1000))
+    assert METHODS["mse"](seen, "INT16") == METHODS["entropy"](seen, "INT16") == (seen.low, seen.high)
+
+
+# -- affine ------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.floats(-(2.0**70), 2.0**70, width=32), st.floats(-(2.0**70), 2.0**70, width=32), st.sampled_from(list(LIMITS))
+)
+def test_zero_is_exact_and_ends_are_within_half_a_step(a: float, b: float, type: str) -> None:
+    low, high = min(a, b, 0.0), max(a, b, 0.0)
+    quant = activation((low, high), type)
+    scale = float(quant.scale[0])
+    assert dequantize(quantize(np.zeros(1), quant, *LIMITS[type]), quant) == 0
+    if high - low > 1e-15:
+        ends = np.array([low, high])
+        got = dequantize(quantize(ends, quant, *LIMITS[type]), quant)
+        assert np.abs(got - ends).max() <= 0.501 * scale
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_form_of_data_is_the_same(tmp_path: Path) -> None:
+    graph = random_graph(1, ["conv", "relu"])
+    data = np.random.default_rng(1).standard_normal((5, 4, 3, 2)).astype(np.float32)
+    np.save(tmp_path / "x.npy", data)
+    np.savez(tmp_path / "x.npz", x=data)
+    np.savez(tmp_path / "labelled.npz", x=data, labels=np.arange(5))
+    forms = [
+        tmp_path / "x.npy", str(tmp_path / "x.npz"), tmp_path / "labelled.npz", {"x": data},
+        {"x": data[:, None]}, {"x": data.astype(np.float64)},
+        [{"x": d} for d in data], ({"x": d[None]} for d in data),
+        {"image": data}, data, list(data), [{"image": d} for d in data], {"image": data, "labels": np.arange(5)},
+    ]  # fmt: skip
+    ranges = [[(o.low, o.high, o.count) for o in calibrate(graph, form).values()] for form in forms]
+    assert all(r == ranges[0] for r in ranges)
+
+
+def test_progress_is_told() -> None:
+    graph, told = random_graph(1, ["relu"]), []
+    data = {"x": np.linspace(-1, 1, 72, dtype=np.float32).reshape(3, 4, 3, 2)}
+    calibrate(graph, data, lambda done, total: told.append((done, total)))
+    calibrate(graph, ({"x": x} for x in data["x"]), lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3), (1, None), (2, None), (3, None)]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"a": np.zeros((2, 3)), "c": np.zeros((2, 2, 3))}, "inputs 'a', 'b', not 'a', 'c'"),
+        ([{"a": np.zeros(3)}], "sample 0 must hold the model's inputs 'a', 'b', not 'a'"),
+        ({"a": np.zeros((2, 3)), "b": np.zeros((1, 2, 3))}, "as many samples as the others.*'a' 2, 'b' 1"),
+        ({"a": np.zeros((2, 4)), "b": np.zeros((2, 2, 3))}, r"sample 0, input 'a': shape \[4\].*\[1, 3\] or \[3\]"),
+        ({"a": np.zeros((2, 3)), "b": np.zeros((2, 3))}, r"input 'b': shape \[3\], the model takes \[2, 3\]"),
+        ({"a": np.zeros((2, 3), complex), "b": np.zeros((2, 2, 3))}, "dtype complex128"),
+        ({"a": np.full((2, 3), np.nan), "b": np.zeros((2, 2, 3))}, r"0, input 'a': the value at \[0, 0\] is nan"),
+        ({"a": np.full((2, 3), 1e300), "b": np.zeros((2, 2, 3))}, "is inf"),
+        ({"a": np.zeros((0, 3)), "b": np.zeros((0, 2, 3))}, "empty"),
+        ([], "empty"),
+        ([1], "sample 0 is a int, not a dict of the inputs 'a', 'b'"),
+        (np.zeros((2, 3)), "sample 0 is a ndarray, not a dict of the inputs 'a', 'b'"),
+        (1, "cannot be a int"),
+        ("nothing.npz", "cannot be read"),
+        ({"a": [[1, 2, 3], [4]], "b": np.zeros((2, 2, 3))}, "input 'a': is no array"),
+        ([{"a": [1, [2]], "b": np.zeros((2, 3))}], "sample 0, input 'a': is no array"),
+    ],
+)  # fmt: skip
+def test_data_that_do_not_fit(data: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        calibrate(two_inputs(), data)
+
+
+def test_weights_that_are_no_numbers() -> None:
+    b = Builder("nan")
+    x = b.input("x", "FLOAT32", (1, 2))
+    graph = b.graph([b.op("RESHAPE", [b.op("MUL", [x, np.array([1, np.nan], np.float32)]), np.array([2], np.int32)])])
+    with pytest.raises(InvalidArgumentError, match=r"'mul_2'.*takes the value nan on calibration sample 0"):
+        calibrate(graph, {"x": np.ones((1, 2))})
+
+
+def test_one_array_for_two_inputs(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))
+    with pytest.raises(InvalidArgumentError, match="one array for 2 inputs"):
+        calibrate(two_inputs(), tmp_path / "x.npy")
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    """Cut off, with bytes flipped, or that promise more than there is memory: always an error with the file's name."""
+    graph, path = random_graph(1, ["relu"]), tmp_path / "x.npz"
+    np.savez_compressed(path, x=np.random.default_rng(0).standard_normal((9, 4, 3, 2)))
+    whole = path.read_bytes()
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000, 4, 3, 2)}".ljust(117) + b"\n"
+    damaged = [whole[: len(whole) // 2], b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header]
+    damaged += [whole[:i] + bytes([whole[i] ^ 255]) + whole[i + 1 :] for i in range(0, len(whole), 41)]
+    refused = 0
+    for content in damaged:
+        path.write_bytes(content)
+        try:
+            list(samples_of(graph, path))
+        except InvalidArgumentError as error:
+            refused += "x.npz: cannot be read as a .npy or .npz file" in str(error)
+    assert refused > len(damaged) // 2, "the others hit a date or an attribute of the archive"
+
+
+# -- recipes -----------------------------------------------------------------------------------------------------------
+
+TOML = """
+[[rule]]
+operator = "CONV_2D"
+precision = "int4"
+method = "mse"
+
+[[rule]]
+name = "block_[12]/.*"
+precision = "float"
+"""
+
+
+def node(op: str, name: str) -> Node:
+    return Node(op, (), (Tensor(name, "FLOAT32", (1,)),))
+
+
+def test_later_rules_change_earlier_ones(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(TOML)
+    found = read_recipe(tmp_path / "r.toml", Choice("int8", None, "entropy"))
+    assert found.of_node(node("CONV_2D", "stem")) == Choice("int4", None, "mse")
+    assert found.of_node(node("CONV_2D", "block_1/conv")) == Choice("float", None, "mse")
+    assert found.of_node(node("CONV_2D", "block_3/conv")).precision == "int4"
+    assert found.of_node(node("ADD", "x/block_1/")) == Choice("int8", None, "entropy")
+
+
+def test_json_recipes_and_inputs(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text('{"rule": [{"operator": "INPUT", "method": "percentile"}]}')
+    found = read_recipe(tmp_path / "r.json")
+    assert found.of_input(Tensor("x", "FLOAT32", (1,))).method == "percentile"
+    assert found.of_node(node("ADD", "x")).method == "minmax"
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"rules": []}, "tables called 'rule'"),
+        ({"rule": [1]}, "rule 1 is a int"),
+        ({"rule": [{"operator": "ADD"}, {"precision": "int8"}]}, "rule 2: it matches nothing"),
+        ({"rule": [{"operator": "CONV"}]}, "rule 1: 'CONV' is no operator"),
+        ({"rule": [{"operator": "ADD", "precision": "int7"}]}, "'int7' is no precision; there are: int8"),
+        ({"rule": [{"operator": "ADD", "method": "max"}]}, "no method"),
+        ({"rule": [{"operator": "ADD", "granularity": "block"}]}, "no granularity"),
+        ({"rule": [{"operator": "ADD", "bits": "8"}]}, "rule 1 has no key 'bits'"),
+        ({"rule": [{"operator": 3}]}, "rule 1: operator must be a string"),
+        ({"rule": [{"name": "("}]}, "no regular expression"),
+        ({"rule": [{"name": "x{99999999999}"}]}, "no regular expression"),
+        ({"rule": [{"name": "(" * 5000 + ")" * 5000}]}, "no regular expression"),
+    ],
+)
+def test_wrong_recipes(tables: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        recipe(tables)
+
+
+def test_recipe_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text("[[rule]")
+    (tmp_path / "r.json").write_text("[]")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for name in ("r.toml", "r.json", "none.toml", "deep.toml", "deep.json"):
+        with pytest.raises(InvalidArgumentError, match=name):
+            read_recipe(tmp_path / name)
+
+
+def test_a_default_must_be_valid() -> None:
+    with pytest.raises(InvalidArgumentError, match="no method"):
+        Recipe(default=Choice(method="best"))

@@ -1,0 +1,172 @@
+"""Compensation: weights that are left, and biases, fitted to calibration data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import outputs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import random_samples
+from test_compress import float_graph, outputs, quantised_samples
+
+from twinfer.bench.models.builtin import float_model, int8_model, samples
+from twinfer.bench.peers.engines import open_peer
+from twinfer.converter.build import Builder
+from twinfer.converter.compress.cluster import cluster
+from twinfer.converter.compress.layers import layers_of
+from twinfer.converter.compress.prune import prune
+from twinfer.converter.compress.refit import Fit, Moments, Watch
+from twinfer.converter.convert import conversion, convert
+from twinfer.converter.quantize.grams import inputs_of, windows
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.registry import operator
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.write.tflite import write
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def test_windows_are_what_the_weights_are_multiplied_with() -> None:
+    """Also of grouped convolutions, which the random graphs have none of."""
+    rng, b = np.random.default_rng(2), Builder("windows")
+    x = b.input("x", "FLOAT32", (1, 5, 6, 4))
+    w = b.constant(rng.normal(size=(6, 3, 2, 2)).astype(np.float32))
+    b.op("CONV_2D", [x, w, None], padding="SAME", stride_h=2, stride_w=1, dilation_w_factor=2)
+    d = b.constant(rng.normal(size=(1, 2, 3, 8)).astype(np.float32))
+    y = b.op("DEPTHWISE_CONV_2D", [x, d, None], padding="VALID", stride_h=1, stride_w=1, depth_multiplier=2)
+    for weights in layers_of(b.graph([y])):
+        node, value = weights.node, rng.normal(size=x.shape).astype(np.float32)
+        (want,) = operator(node).reference(node, [value, weights.tensor.data, None])
+        seen = windows(node, value)
+        rows = weights.values().reshape(len(seen), -1, int(inputs_of(node)))
+        made = np.einsum("gri,gpi->pgr", rows, seen)
+        np.testing.assert_allclose(made.reshape(want.shape), want, rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds, has_bias=st.booleans())
+def test_the_fit_is_the_least_squares_solution(seed: int, has_bias: bool) -> None:
+    """Whichever system it solves: numpy's lstsq finds no better."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(1, 1, (40, 6))
+    x = np.concatenate([y + rng.normal(0, 0.3, y.shape), np.ones((40, 1))], 1)
+    y = np.concatenate([y, np.ones((40, 1))], 1)
+    rows, kept = rng.normal(size=(1, 5, 6)), rng.random((1, 5, 6)) < np.linspace(0.1, 0.9, 5)[:, None]
+    fit = Fit(Moments((x.T @ x)[None], (x.T @ y)[None]), rows, has_bias)
+    made = fit.rows(kept)
+    change = fit.bias(made)
+    for row, stays, old, shift in zip(made[0], kept[0], rows[0], change[0], strict=True):
+        used = [*np.flatnonzero(stays), *([6] if has_bias else [])]
+        best = np.zeros(7)
+        best[used] = np.linalg.lstsq(x[:, used], y[:, :6] @ old, rcond=None)[0]
+        np.testing.assert_allclose([*row, shift], best, atol=1e-7)
+
+
+def change_db(source: Graph, made: Graph, values: Any) -> float:
+    noise = signal = 0.0
+    one, other = Session(make_plan(source)), Session(make_plan(made))
+    for value in values:
+        a, b = outputs_of(one, [value])[0].astype(float), outputs_of(other, [value])[0].astype(float)
+        signal, noise = signal + float((a * a).sum()), noise + float(((a - b) ** 2).sum())
+    return 10 * float(np.log10(signal / noise))
+
+
+def test_fitting_helps() -> None:
+    """On samples that it has not seen, float and int8, for pruning and for clustering."""
+    graph, data = convert(float_model("digits")), np.concatenate(samples("digits", 80))
+    known, unknown = {"input": data[:60]}, data[60:, None]
+    half = Recipe(default=Choice(prune=0.6))
+    plain, fitted = prune(graph, half), prune(graph, half, known)
+    assert change_db(graph, fitted, unknown) > change_db(graph, plain, unknown) + 6
+    for old, new in zip(layers_of(plain), layers_of(fitted), strict=True):
+        assert (new.stored() == 0).sum() == (old.stored() == 0).sum()
+    small = int8_model("digits")
+    own = np.array(quantised_samples(small, 80))
+    three = Recipe(default=Choice(cluster=3))
+    for step, wanted in ((prune, half), (cluster, three)):
+        rough, smooth = step(small, wanted), step(small, wanted, {"input": own[:60]})
+        assert change_db(small, smooth, own[60:, None]) > change_db(small, rough, own[60:, None]) + 3
+
+
+def test_a_layer_that_is_not_pruned_changes_only_behind_one_that_is() -> None:
+    graph = convert(float_model("digits"))
+    last = layers_of(graph)[-1].name
+    data = {"input": np.concatenate(samples("digits", 20))}
+    made = prune(graph, Recipe((Rule(last, prune=0.5),)), data)
+    for old, new in zip(layers_of(graph)[:-1], layers_of(made)[:-1], strict=True):
+        assert new.tensor is old.tensor
+
+
+def test_layers_that_see_only_zeros_are_fitted_to_nothing() -> None:
+    graph = convert(float_model("digits"))
+    data = {"input": np.zeros((3, *graph.inputs[0].shape[1:]), np.float32)}
+    made = prune(graph, Recipe(default=Choice(prune=0.5)), data)
+    first = [layers_of(g)[0].stored() for g in (graph, made)]
+    kept = first[1] != 0
+    np.testing.assert_allclose(first[1][kept], first[0][kept], rtol=1e-5)
+    assert all(np.isfinite(w.stored()).all() for w in layers_of(made))
+
+
+def test_samples_whose_values_overflow() -> None:
+    b = Builder("wide")
+    x = b.input("x", "FLOAT32", (1, 4))
+    w = np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)
+    y = b.op("FULLY_CONNECTED", [b.op("EXP", [x]), b.constant(w), None], shape=(1, 4))
+    with pytest.raises(InvalidArgumentError, match=r"FULLY_CONNECTED.*not finite"):
+        prune(b.graph([y]), Recipe(default=Choice(prune=0.5)), {"x": np.full((2, 4), 100, np.float32)})
+
+
+def test_integer_weights_grow_with_their_scales() -> None:
+    """Two inputs that are alike: what is left of them has to do for both, which no int8 of the old scale says."""
+    b, rng = Builder("grows"), np.random.default_rng(4)
+    x = b.input("x", "INT8", (1, 2), scale=0.5)
+    w, bias = np.array([[127, 60], [50, 125]], np.int8), np.array([40, -8000], np.int32)
+    y = b.op("FULLY_CONNECTED", [x, b.constant(w, scale=0.25), b.constant(bias, scale=0.125)], shape=(1, 2), scale=9.0)
+    graph = b.graph([y])
+    one = rng.integers(-100, 100, 200).astype(np.int8)
+    data = {"x": np.stack([one, one], 1)}
+    made = prune(graph, Recipe(default=Choice(prune=0.5)), data, scope="layer")
+    (weights,) = layers_of(made)
+    np.testing.assert_allclose(weights.values().reshape(2, 2), [[0.25 * 187, 0], [0, 0.25 * 175]], rtol=0.02)
+    assert (weights.stored() == 0).sum() == 2
+    bias_made = made.nodes[0].input(2)
+    assert bias_made.quant.scale == pytest.approx(0.5 * weights.tensor.quant.scale)
+    np.testing.assert_allclose(bias_made.data * bias_made.quant.scale, bias * 0.125, atol=2)
+    for value in data["x"][:50, None]:
+        (a,), (b_) = outputs(graph, [value]), outputs(made, [value])
+        np.testing.assert_allclose(a.astype(int), b_[0].astype(int), atol=2)
+
+
+@pytest.mark.filterwarnings("ignore:the int16x8 model's outputs:twinfer.runtime.errors.ModelWarning")
+def test_int16_activations_too() -> None:
+    graph = float_graph(3)
+    how = {"quantize": "int16x8", "calibration": random_samples(3, graph, 6), "prune": 0.5, "cluster": 2}
+    made = convert(graph, **how, compensate=True)
+    assert all(len(np.unique(w.stored())) <= 4 for w in layers_of(made))
+    values = random_inputs(made, 5)
+    want = outputs(made, values)
+    for got, expected in zip(open_peer("litert-ref", write(made), len(want))(values), want, strict=True):
+        np.testing.assert_array_equal(got.reshape(expected.shape), expected)
+
+
+def test_a_watch_reads_its_samples_once() -> None:
+    graph = float_graph()
+    watch = Watch(graph, iter(random_samples(3, graph, 2)))
+    first, second = (watch.moments(graph, layers_of(graph)[0]) for _ in range(2))
+    np.testing.assert_array_equal(first.gram, second.gram)
+
+
+@pytest.mark.filterwarnings("ignore:the int4 model's outputs:twinfer.runtime.errors.ModelWarning")
+def test_adaptive_rounding_leaves_zeros() -> None:
+    graph = convert(float_model("digits"))
+    data = {"input": np.concatenate(samples("digits", 20))}
+    made = conversion(graph, quantize="int4", calibration=data, prune=0.5, adaptive_rounding=True)
+    before = {w.name: w for w in layers_of(made.pruned)}
+    for weights in layers_of(made.graph):
+        assert not weights.stored()[before[weights.name].stored() == 0].any()

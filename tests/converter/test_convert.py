@@ -1,0 +1,248 @@
+"""``convert`` and ``twinfer convert``: a model in, a .tflite file out, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from random_graphs import random_graph
+
+import twinfer
+from twinfer.bench.models.builtin import float_model, int8_model, samples
+from twinfer.cli import main
+from twinfer.converter.build import Builder
+from twinfer.converter.convert import conversion
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.write.tflite import write
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "samples.npz"
+    np.savez(path, input=np.concatenate(samples("digits", 4)))
+    return str(path)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    float_model("digits").save(tmp_path / "model.tflite")
+    return str(tmp_path / "model.tflite")
+
+
+def types(graph: Graph) -> set[str]:
+    return {t.type for node in graph.nodes for t in node.outputs}
+
+
+@pytest.mark.parametrize(("mode", "type"), [("int8", "INT8"), ("int16x8", "INT16"), ("int4", "INT8")])
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
+def test_file_in_file_out(model: str, data: str, tmp_path: Path, mode: str, type: str) -> None:
+    made = twinfer.convert_file(model, tmp_path / "out.tflite", quantize=mode, calibration=data).graph
+    assert types(made) == types(read_file(tmp_path / "out.tflite")) == {type}
+    assert any(t.type == "INT4" for t in made.tensors) == (mode == "int4")
+
+
+def test_a_recipe_file_and_python_data(model: str, tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text('[[rule]]\noperator = "SOFTMAX"\nprecision = "float"\n')
+    values = [{"input": x} for x in samples("digits", 3)]
+    made = twinfer.convert(model, quantize="int8", calibration=values, recipe=tmp_path / "r.toml", method="entropy")
+    assert [n.op for n in made.nodes][-3:] == ["DEQUANTIZE", "SOFTMAX", "QUANTIZE"]
+
+
+def test_int8_in_is_left_as_it_is() -> None:
+    graph = int8_model("digits")
+    assert types(twinfer.convert(graph)) == {"INT8"}
+
+
+def test_passes_are_applied_in_order() -> None:
+    seen: list[str] = []
+
+    def first(graph: Graph) -> Graph:
+        seen.append("first")
+        return graph
+
+    def second(graph: Graph) -> Graph:
+        seen.append("second")
+        return graph
+
+    twinfer.convert(float_model("digits"), passes=[first, second, first])
+    assert seen == ["first", "second", "first"]
+
+
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
+def test_what_it_saw_on_the_way(data: str) -> None:
+    made = conversion(float_model("digits"), quantize="int8", calibration=data)
+    assert types(made.source) == {"FLOAT32"}
+    assert all(observed.count == 4 for observed in made.seen.values())
+
+
+def open_shape(shape: tuple[int, ...], signature: tuple[int, ...]) -> Graph:
+    from dataclasses import replace
+
+    graph = random_graph(1, ["relu"])
+    (x,), (node,) = graph.inputs, graph.nodes
+    new = replace(x, shape=shape, shape_signature=signature)
+    out = replace(node.output, shape=shape, shape_signature=signature)
+    made = replace(node, inputs=(new,), outputs=(out,))
+    return replace(graph, tensors=(new, out), nodes=(made,), inputs=(new,), outputs=(out,), signatures=())
+
+
+def test_open_dimensions_are_closed() -> None:
+    batch = twinfer.convert(open_shape((1, 4, 4, 2), (-1, 4, 4, 2)))
+    assert all(not t.shape_signature for t in batch.tensors)
+    wide = twinfer.convert(open_shape((1, 1, 1, 2), (1, -1, -1, 2)), shapes={"x": (1, 6, 5, 2)})
+    assert wide.outputs[0].shape == (1, 6, 5, 2)
+    with pytest.raises(InvalidArgumentError, match=r"shape of 'x' \[1, -1, -1, 2\] is open.*--shape"):
+        twinfer.convert(open_shape((1, 1, 1, 2), (1, -1, -1, 2)))
+    with pytest.raises(InvalidArgumentError, match="no input is called 'y'; the inputs are: 'x'"):
+        twinfer.convert(open_shape((1, 4, 4, 2), (-1, 4, 4, 2)), shapes={"y": (1, 6, 5, 2)})
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"quantize": "int8"}, r"needs samples .* calibration=.* --calibration FILE"),
+        ({"calibration": {}}, "without quantize"),
+        ({"equalize": True}, "without quantize"),
+        ({"method": "mse"}, "without quantize"),
+        ({"inference_type": "INT8"}, "without quantize"),
+        ({"bias_correction": True}, "without quantize"),
+        ({"adaptive_rounding": True}, "without quantize"),
+        ({"recipe": "r.toml"}, "cannot be read"),
+        ({"quantize": "int3", "calibration": {}}, "cannot quantise to 'int3'"),
+        ({"quantize": "int8", "calibration": {}, "method": "best"}, "no method"),
+    ],
+)
+def test_arguments_that_do_not_fit(how: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        twinfer.convert(float_model("digits"), **how)
+
+
+def test_no_half_files(model: str, data: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.tflite"
+    out.write_bytes(b"before")
+    with pytest.raises(InvalidArgumentError, match="empty"):
+        twinfer.convert_file(model, out, quantize="int8", calibration=[])
+    assert out.read_bytes() == b"before"
+    with pytest.raises(InvalidArgumentError, match="cannot be written"):
+        twinfer.convert_file(model, tmp_path / "none" / "out.tflite")
+    with pytest.raises(InvalidArgumentError, match="no such file"):
+        twinfer.convert(tmp_path / "none.tflite")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.tflite", "out.tflite", "samples.npz"]
+
+
+def test_onnx_in(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    kind = onnx.TensorProto.FLOAT
+    x, y = (onnx.helper.make_tensor_value_info(name, kind, [1, 2, 4, 4]) for name in "xy")
+    weights = onnx.numpy_helper.from_array(np.random.default_rng(1).standard_normal((2, 2, 3, 3)).astype("f4"), "w")
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        onnx.helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y], [weights])
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(proto, tmp_path / "m.onnx")
+    data = {"x": np.random.default_rng(2).standard_normal((4, 2, 4, 4)).astype(np.float32)}
+    made = [twinfer.convert(s, quantize="int8", calibration=data) for s in (proto, tmp_path / "m.onnx")]
+    assert types(made[0]) == {"INT8"}
+    assert [n.op for n in made[0].nodes] == [n.op for n in made[1].nodes]
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, report = str(tmp_path / "out.tflite"), tmp_path / "report.json"
+    command = ["convert", model, "-o", out, "--quantize", "int8", "--calibration", data, "--report", str(report)]
+    assert main([*command, "--inference-type", "float32", "--bias-correction", "--method", "mse"]) == 0
+    said = capsys.readouterr().out
+    assert "9 operators, 1 of them float" in said  # without the RESHAPE, with QUANTIZE and DEQUANTIZE
+    assert "One layer quantised alone" in said
+    found = json.loads(report.read_text())
+    assert found["samples"] == 4
+    assert len(found["sensitivity"]) == 7
+    names = [tensor["name"] for tensor in found["tensors"]]
+    graph = read_file(out)
+    order = [t.name for t in (*graph.inputs, *(node.output for node in graph.nodes)) if t.name in names]
+    assert names == list(dict.fromkeys(order)), "as the model runs"
+    assert read_file(out).inputs[0].type == "FLOAT32"
+
+
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
+def test_equalize_comes_after_the_passes(model: str, data: str, tmp_path: Path) -> None:
+    """On the command line and in Python alike."""
+    out, seen = tmp_path / "out.tflite", []
+    command = ["convert", model, "-o", str(out), "--quantize", "int4", "--calibration", data, "--equalize"]
+    assert main(command) == 0
+    how: Any = {"quantize": "int4", "calibration": data, "after": lambda name, _: seen.append(name)}
+    assert write(twinfer.convert(model, equalize=True, **how)) == out.read_bytes()
+    assert seen[-1] == "equalize"
+    assert write(twinfer.convert(model, **how)) != out.read_bytes()
+
+
+def test_the_report_as_a_page(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Well-formed pictures: a bar and a histogram a tensor, a bar a layer; a red bound only where values are beyond."""
+    file = tmp_path / "report.html"
+    command = ["convert", model, "-o", str(tmp_path / "out.tflite"), "--quantize", "int8", "--calibration", data]
+    assert main([*command, "--method", "percentile", "--report", str(file)]) == 0
+    pictures = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", file.read_text(), re.DOTALL)]
+    bars, *histograms, costs = pictures
+    tensors = file.read_text().count("<td><svg")
+    assert tensors == len(histograms) == len(bars.findall(f"{SVG}rect"))
+    assert len(costs.findall(f"{SVG}rect")) == 7
+    assert all(len(h.findall(f"{SVG}polyline")) == 1 for h in histograms)
+    assert any(h.findall(f"{SVG}line") for h in histograms)
+
+
+def test_command_without_quantisation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "digits_float32", "-o", str(tmp_path / "x.tflite")]) == 0
+    assert "7 of them float" in capsys.readouterr().out
+    assert main(["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--report"]) == 2
+    assert "--quantize" in capsys.readouterr().err
+
+
+def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The graph behind every pass, by number and name; the last one is what was written."""
+    command = ["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--dump", str(tmp_path / "dump")]
+    assert main([*command, "--passes", "reshapes,dead_code"]) == 0
+    names = sorted(path.name for path in (tmp_path / "dump").iterdir())
+    assert names == ["01-reshapes.txt", "02-dead_code.txt"]
+    ops = [node.op for node in read_file(tmp_path / "x.tflite").nodes]
+    last = (tmp_path / "dump" / names[-1]).read_text().splitlines()
+    assert [line.split("= ")[1].partition("(")[0] for line in last if " = " in line] == ops
+    assert main([*command, "--passes", "none"]) == 0
+    assert len(read_file(tmp_path / "x.tflite").nodes) > len(ops)
+    assert main([*command, "--passes", "magic"]) == 2
+    assert "there is no 'magic'; there are: batch_norm" in capsys.readouterr().err
+    assert main([*command[:-1], str(tmp_path / "x.tflite")]) == 2
+    assert "x.tflite: cannot be written: it is not a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shape", ["x", "=", "x=1,a", "1,2"])
+def test_wrong_shapes(shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--shape", shape]) == 2
+    assert "twinfer: " in capsys.readouterr().err
+
+
+def test_command_with_a_shape(tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(write(open_shape((1, 1, 1, 2), (1, -1, -1, 2))))
+    command = ["convert", str(tmp_path / "m.tflite"), "-o", str(tmp_path / "o.tflite")]
+    assert main([*command, "--shape", "x=1,6,5,2"]) == 0
+    assert read_file(tmp_path / "o.tflite").inputs[0].shape == (1, 6, 5, 2)
+
+
+@pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
+def test_builders_graphs_of_constants_are_fine() -> None:
+    b = Builder("constant")
+    x = b.input("x", "FLOAT32", (1, 3))
+    y = b.op("MAXIMUM", [x, np.zeros((1, 3), np.float32)])
+    assert types(twinfer.convert(b.graph([y, x]), quantize="int8", calibration={"x": np.ones((2, 3))})) == {"INT8"}

@@ -1,0 +1,195 @@
+"""Quantisation: what it refuses, what it keeps, and what the report says of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_graphs import LAYERS, random_graph, random_samples
+from test_quantize import assert_same, ours, quantized
+from test_quantize_states import lstm_graph, svdf_graph
+
+from twinfer.bench.models.builtin import float_model, samples
+from twinfer.bench.peers.engines import open_peer
+from twinfer.converter.build import Builder
+from twinfer.converter.passes._rewrite import constant
+from twinfer.converter.quantize.affine import fed
+from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.quantize import Options, quantize
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
+from twinfer.converter.quantize.rounding import grams
+from twinfer.converter.quantize.sensitivity import sensitivity
+from twinfer.converter.report import compare
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import random_inputs
+from twinfer.runtime.write.tflite import write
+
+
+def test_what_overflows_is_named() -> None:
+    graph = random_graph(1, ["exp", "exp", "exp", "dense"])
+    data = [{"x": np.full((1, 4, 3, 2), 9, np.float32)}]
+    for look in (calibrate, grams):
+        with pytest.raises(InvalidArgumentError, match=r"tensor '.*' FLOAT32.* takes the value inf on"):
+            look(graph, data)
+
+
+def test_squares_of_small_differences() -> None:
+    """The kernel refuses the scale that the range of such squares would have."""
+    b = Builder("near")
+    x = b.input("x", "FLOAT32", (1, 9))
+    graph = b.graph([b.op("SQUARED_DIFFERENCE", [x, b.op("ADD", [x, np.array([1e-3], np.float32)])])])
+    made = quantized(graph)
+    values = random_inputs(made, 1)
+    assert_same(ours(made, values), open_peer("tflm", write(made), 1)(values))
+
+
+def test_softmax_of_next_to_nothing() -> None:
+    """TFLM and LiteRT abort where the steps of an exponential are too small for their fixed point."""
+    b = Builder("flat")
+    x = b.input("x", "FLOAT32", (1, 9))
+    small = b.op("MUL", [x, np.array([1e-9], np.float32)])
+    graph = b.graph([b.op("SOFTMAX", [small], beta=1.0), b.op("LOG_SOFTMAX", [small])])
+    made = quantized(graph)
+    values = random_inputs(made, 1)
+    assert_same(ours(made, values), open_peer("tflm", write(made), 2)(values))
+
+
+def test_calibration_of_another_graph_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="calibration has not seen"):
+        quantize(random_graph(1, ["conv"]), {}, Recipe(), Options())
+
+
+def test_what_no_operator_touches_is_kept() -> None:
+    """An input that is an output, one that nothing reads and is called a variable, and a constant output."""
+    b = Builder("through")
+    x, unread = b.input("x", "FLOAT32", (1, 2)), b.input("unread", "FLOAT32", (3,))
+    y = b.op("RELU", [x])
+    graph = b.graph([y, x])
+    state = replace(unread, variable=True)
+    told = constant(np.array([1.5, 2.5], np.float32), "told")
+    graph = replace(
+        graph,
+        tensors=(*(state if t is unread else t for t in graph.tensors), told),
+        inputs=(x, state),
+        outputs=(*graph.outputs, told),
+    )
+    made = quantized(graph)
+    assert [t.name for t in made.inputs] == ["x", "unread"]
+    assert [t.type for t in made.outputs] == ["INT8", "INT8", "FLOAT32"]
+    assert made.outputs[1] is made.inputs[0]
+    assert write(made) == write(quantized(graph))
+
+
+def test_unknown_inference_type_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="inference type"):
+        quantized(random_graph(1, ["conv"]), options=Options("UINT8"))
+
+
+@pytest.mark.parametrize(
+    ("precision", "granularity", "scales"),
+    [("int8", None, 8), ("int16x8", None, 8), ("int4", None, 1), ("int8", "tensor", 1), ("int4", "channel", 8)],
+)
+def test_scales_of_fully_connected(precision: str, granularity: str | None, scales: int) -> None:
+    """One a channel, but one for INT4, of which TFLM takes no more; a recipe may say otherwise."""
+    graph = random_graph(1, ["dense"])
+    made = quantized(graph, recipe=Recipe(default=Choice(precision, granularity)))
+    (node,) = [n for n in made.nodes if n.op == "FULLY_CONNECTED"]
+    assert node.input(1).quant is not None
+    assert node.input(1).quant.scale.size == node.input(2).quant.scale.size == scales  # type: ignore[union-attr]
+    if (precision, scales) != ("int4", 8):
+        values = random_inputs(made, 1)
+        assert_same(ours(made, values), open_peer("tflm", write(made), 1)(values))
+
+
+def test_large_biases_and_dead_channels_are_held() -> None:
+    b = Builder("layer")
+    x = b.input("x", "FLOAT32", (1, 2))
+    weights = np.array([[0, 0], [1e-9, 0], [1, 1]], np.float32)
+    y = b.op("FULLY_CONNECTED", [x, weights, np.array([0, 1000, 1], np.float32)])
+    recipe = Recipe((Rule(operator="FULLY_CONNECTED", granularity="channel"),))
+    made = quantized(b.graph([y]), recipe=recipe, options=Options("FLOAT32"))
+    (got,) = ours(made, [np.array([[0.5, 0.25]], np.float32)])
+    np.testing.assert_allclose(got, [[0, 1000, 1.75]], atol=2.5)
+    bias = next(n for n in made.nodes if n.op == "FULLY_CONNECTED").input(2)
+    assert np.abs(np.asarray(bias.data, np.int64)).max() <= 1 << 30
+
+
+def test_report_and_sensitivity() -> None:
+    graph, data = float_model("digits"), {"input": np.concatenate(samples("digits", 6))}
+    seen = calibrate(graph, data)
+    report = compare(graph, quantize(graph, seen), data, seen)
+    assert report.samples == 6
+    assert [t.name for t in report.tensors] == [t.name for t in seen]
+    for t in report.tensors:
+        size = next(s.size for s in seen if s.name == t.name) * 6
+        assert sum(t.counts) == sum(t.quantized_counts) == size
+        assert 0.9 < t.cosine <= 1
+        assert t.snr_db > 15
+        assert 0 <= t.saturated < 0.05
+    costs = sensitivity(graph, quantize(graph, seen), data)
+    assert sorted(c.name for c in costs) == sorted(n.output.name for n in graph.nodes)
+    assert [c.snr_db for c in costs] == sorted(c.snr_db for c in costs)
+    assert costs[0].snr_db >= report.outputs_snr_db
+    with pytest.raises(InvalidArgumentError, match="more than once"):
+        sensitivity(graph, graph, iter([]))
+
+
+def _chain() -> Graph:
+    b, rng = Builder("chain"), np.random.default_rng(8)
+    x = b.input("x", "FLOAT32", (1, 6, 6, 2))
+    for layer in ("conv", "leaky", "add", "depthwise", "abs"):
+        x = LAYERS[layer](b, x, rng)
+    return b.graph([x])
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        _chain(),
+        svdf_graph(np.random.default_rng(3), "RELU"),
+        lstm_graph(np.random.default_rng(3), (1, 6, 5, 7), 0.4),
+    ],
+    ids=["chain", "stream", "lstm"],
+)
+def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None:
+    """Every layer's figure is that of the graph whose recipe quantises this layer alone, run whole, where no layer
+    shares another's scale. What is dequantised may differ in its last bit."""
+    data = {"x": np.random.default_rng(5).normal(0, 1, (5, *graph.inputs[0].shape)).astype(np.float32)}
+    seen = calibrate(graph, data)
+    costs = sensitivity(graph, quantize(graph, seen), data)
+    assert len(costs) == len(graph.nodes)
+    for cost in costs:
+        alone = Recipe((Rule(".*", precision="float"), Rule(re.escape(cost.name), cost.operator, "int8")))
+        made = quantize(graph, seen, alone, Options("FLOAT32"))
+        assert cost.snr_db == pytest.approx(compare(graph, made, data, seen).outputs_snr_db, abs=1e-4)
+
+
+def test_sensitivity_of_many_layers_takes_the_first_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _chain()
+    data = {"x": np.random.default_rng(5).normal(0, 1, (7, 1, 6, 6, 2)).astype(np.float32)}
+    made, told = quantize(graph, calibrate(graph, data)), list[tuple[int, int | None]]()
+    few = sensitivity(graph, made, {"x": data["x"][:2]})
+    monkeypatch.setattr("twinfer.converter.quantize.sensitivity.MOST_RUNS", 2 * len(few) + 1)
+    assert sensitivity(graph, made, data, lambda done, total: told.append((done, total))) == few
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_the_report_of_equal_graphs_is_perfect() -> None:
+    graph = random_graph(4, ["conv", "relu"])
+    data = random_samples(4, graph, 2)
+    seen = calibrate(graph, data)
+    report = compare(graph, graph, data, seen)
+    assert all(t.cosine == pytest.approx(1) for t in report.tensors)
+    assert all(t.snr_db == 300 and t.counts == t.quantized_counts for t in report.tensors)
+
+
+def test_inputs_are_fed_as_quantize_rounds() -> None:
+    made = quantized(random_graph(1, ["relu"]))
+    values = np.linspace(-5, 5, 24, dtype=np.float32).reshape(1, 4, 3, 2)
+    b = Builder("quantize")
+    x = b.input("x", "FLOAT32", values.shape)
+    y = b.op("QUANTIZE", [x], type="INT8", scale=made.inputs[0].scale, zero=made.inputs[0].zero, shape=values.shape)
+    assert_same([fed(values, made.inputs[0])], ours(b.graph([y]), [values]))

@@ -1,0 +1,155 @@
+"""SVDF and LSTM in int8: TFLM's bits, LiteRT within a step, and as good as what TFLite's own converter makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.bench.lab.quantisers import from_type, to_type
+from twinfer.bench.peers.engines import open_peer
+from twinfer.converter.build import Builder
+from twinfer.converter.compress.layers import layers_of
+from twinfer.converter.compress.refit import Watch
+from twinfer.converter.convert import convert
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.write.tflite import write
+
+
+def ours(graph: Graph, x: Any, *, stream: bool) -> list[Any]:
+    """The first output for every row of x, from fresh state or from that of the row before."""
+    session, found = Session(make_plan(graph)), []
+    for i, row in enumerate(to_type(x, graph.inputs[0])):
+        if i == 0 or not stream:
+            session.reset_variables()
+        session.view(graph.inputs[0])[...] = row
+        session.run()
+        found.append(session.view(graph.outputs[0]).copy())
+    return found
+
+
+def snr_db(want: Any, got: Any) -> float:
+    x, y = np.asarray(want, np.float64), np.asarray(got, np.float64)
+    return float(10 * np.log10(np.square(x).sum() / np.square(x - y).sum()))
+
+
+def assert_peers_agree(graph: Graph, x: Any, *, stream: bool) -> list[Any]:
+    """Runs the int8 graph in all three; returns what ours gives as real numbers.
+
+    TFLM has the same bits. LiteRT takes sigmoid and tanh from gemmlowp, TFLM from tables: it comes close.
+    """
+    want = ours(graph, x, stream=stream)
+    real = [from_type(w, graph.outputs[0]) for w in want]
+    for name in ("tflm", "litert-ref"):
+        peer, found = open_peer(name, write(graph), 1), []
+        for i, row in enumerate(to_type(x, graph.inputs[0])):
+            if i == 0 or not stream:
+                peer.reset()
+            found.append(peer([row])[0].reshape(want[i].shape))
+        if name == "tflm":
+            np.testing.assert_array_equal(found, want)
+        else:
+            assert snr_db(real, [from_type(f, graph.outputs[0]) for f in found]) > 35
+    return real
+
+
+def lstm_graph(rng: np.random.Generator, sizes: tuple[int, int, int, int], gain: float, **options: Any) -> Graph:
+    batches, steps, size, units = sizes
+    b = Builder("lstm")
+    x = b.input("x", "FLOAT32", (batches, steps, size))
+    inputs: list[Any] = [None] * 24
+    inputs[0] = x
+    for w, r, bias in GATES:
+        inputs[w] = (gain * rng.standard_normal((units, size))).astype(np.float32)
+        inputs[r] = (gain * rng.standard_normal((units, units)) / units**0.5).astype(np.float32)
+        inputs[bias] = rng.standard_normal(units).astype(np.float32)
+    for i in (HIDDEN, CELL):
+        inputs[i] = b.variable(f"state_{i}", "FLOAT32", (batches, units))
+    y = b.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, fused_activation_function="TANH", time_major=False, **options)
+    return b.graph([b.op("RELU", [y])])
+
+
+@pytest.mark.parametrize(("sizes", "gain"), [((1, 6, 5, 7), 0.4), ((2, 9, 3, 16), 1.5), ((1, 40, 2, 4), 3.0)])
+def test_lstm(sizes: tuple[int, int, int, int], gain: float) -> None:
+    rng = np.random.default_rng(5)
+    graph = lstm_graph(rng, sizes, gain)
+    x = rng.standard_normal((40, *sizes[:3])).astype(np.float32)
+    made = convert(graph, quantize="int8", calibration={"x": x[:20]})
+    assert {t.type for n in made.nodes for t in n.outputs} == {"INT8"}
+    cell = made.nodes[0].input(CELL)
+    assert cell.type == "INT16"
+    assert np.frexp(cell.scale)[0] == 0.5
+    assert snr_db(ours(graph, x, stream=False), assert_peers_agree(made, x, stream=False)) > 25
+
+
+def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
+    """A recipe keeps it; int16x8 has no kernel for it."""
+    graph = lstm_graph(np.random.default_rng(6), (1, 3, 2, 4), 0.5)
+    x = np.random.default_rng(7).standard_normal((4, 1, 3, 2)).astype(np.float32)
+    (tmp_path / "r.json").write_text('{"rule": [{"operator": "UNIDIRECTIONAL_SEQUENCE_LSTM", "precision": "float"}]}')
+    kept = convert(graph, quantize="int8", calibration={"x": x}, recipe=tmp_path / "r.json")
+    wide = convert(graph, quantize="int16x8", calibration={"x": x})
+    for made in (kept, wide):
+        (node,) = [n for n in made.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
+        assert {t.type for t in (*node.inputs, *node.outputs) if t is not None} == {"FLOAT32"}
+
+
+def test_lstm_as_tflites_own_converter(corpus: Path) -> None:
+    """The same trained network, quantised by it and by us: signal to noise within half a decibel."""
+    real, theirs = (read_file(corpus / "models" / f"tflm_trained_lstm{end}.tflite") for end in ("", "_int8"))
+    rng = np.random.default_rng(8)
+    x = (rng.random((60, 1, 28, 28)) * (rng.random((60, 1, 28, 28)) < 0.2)).astype(np.float32)
+    made = convert(real, quantize="int8", calibration={real.inputs[0].name: x})
+    assert made.nodes[0].input(CELL).type == "INT16"
+    want = ours(real, x, stream=False)
+    by_them = [from_type(y, theirs.outputs[0]) for y in ours(theirs, x, stream=False)]
+    assert snr_db(want, assert_peers_agree(made, x[:10], stream=False) + [
+        from_type(y, made.outputs[0]) for y in ours(made, x[10:], stream=False)
+    ]) > snr_db(want, by_them) - 0.5  # fmt: skip
+
+
+def svdf_graph(rng: np.random.Generator, activation: str, *, joined: bool = False) -> Graph:
+    b = Builder("svdf")
+    x = b.input("x", "FLOAT32", (1, 16))
+    features, time = (rng.standard_normal((12, n)).astype(np.float32) for n in (16, 8))
+    state = b.variable("state", "FLOAT32", (1, 12 * 8))
+    inputs = [x, features, time, rng.standard_normal(6).astype(np.float32), state]
+    y = b.op("SVDF", inputs, rank=2, fused_activation_function=activation)
+    if joined:
+        y = b.op("CONCATENATION", [y, b.op("FULLY_CONNECTED", [x, -np.ones((3, 16), np.float32)])], axis=1)
+    return b.graph([b.op("FULLY_CONNECTED", [y, rng.standard_normal((4, y.shape[1])).astype(np.float32)])])
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_svdf_over_a_stream(joined: bool) -> None:
+    """Calibration sees full states; where the output is joined with negative values, RELU still holds."""
+    rng = np.random.default_rng(9)
+    graph = svdf_graph(rng, "RELU", joined=joined)
+    x = (0.1 * np.cumsum(rng.standard_normal((80, 1, 16)), axis=0)).astype(np.float32)
+    made = convert(graph, quantize="int8", calibration={"x": x})
+    node = made.nodes[0]
+    assert [t.type for t in node.inputs if t is not None] == ["INT8", "INT8", "INT16", "INT32", "INT16"]
+    assert node.output.zero == -128
+    assert snr_db(ours(graph, x, stream=True), assert_peers_agree(made, x, stream=True)) > 30
+
+
+def test_svdf_without_relu_stays_float() -> None:
+    x = np.random.default_rng(1).standard_normal((9, 1, 16)).astype(np.float32)
+    made = convert(svdf_graph(np.random.default_rng(2), "NONE"), quantize="int8", calibration={"x": x})
+    assert [n.op for n in made.nodes] == ["DEQUANTIZE", "SVDF", "QUANTIZE", "FULLY_CONNECTED"]
+
+
+def test_samples_of_a_stream_begin_anew_for_every_layer() -> None:
+    """SVDF remembers the samples before: what a layer saw before the change and sees now is of the same stream."""
+    graph = svdf_graph(np.random.default_rng(3), "NONE")
+    x = np.random.default_rng(1).standard_normal((3, 1, 16)).astype(np.float32)
+    watch, (weights,) = Watch(graph, {"x": x}), layers_of(graph)
+    for _ in range(2):
+        moments = watch.moments(graph, weights)
+        assert (moments.gram == moments.cross).all()

@@ -1,0 +1,382 @@
+"""The search for the cheapest quantisation: on a trained network, by every executor, and as a command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twinfer
+from twinfer.bench.lab.quantisers import run_twinfer
+from twinfer.bench.lab.train_digits import load
+from twinfer.bench.models.builtin import float_model
+from twinfer.bench.peers.engines import open_peer
+from twinfer.converter.build import Builder
+from twinfer.converter.quantize.calibrate import run
+from twinfer.converter.search import trial as trial_module
+from twinfer.converter.search import workers as workers_module
+from twinfer.converter.search.find import Found
+from twinfer.converter.search.space import Setting
+from twinfer.converter.search.trial import Bench
+from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import DSP
+from twinfer.runtime.write.tflite import write
+
+#: Quick: few methods, trials and samples.
+FEW: dict[str, Any] = {"methods": ("minmax", "percentile-99.9"), "trials": 24, "calibrate": 24, "jobs": 1}
+
+#: Of the outputs' relative squared error int8 meets the budget, int4 does not.
+BUDGET, ERROR = 0.0006, {**FEW, "metric": "error"}
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    """Digits that the built-in network was not trained on."""
+    _, (pictures, labels) = load()
+    return {"input": pictures, "labels": labels}
+
+
+@pytest.fixture(scope="module")
+def plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Some of them, without labels."""
+    return {"input": data["input"][::3]}
+
+
+@pytest.fixture(scope="module")
+def digits() -> Graph:
+    return float_model("digits")
+
+
+@pytest.fixture(scope="module")
+def found(digits: Graph, plain: dict[str, Any]) -> Found:
+    """A budget that int4 misses: the whole of the search is gone through."""
+    return twinfer.search(digits, plain, BUDGET, **ERROR)
+
+
+def test_the_chosen_one_is_the_cheapest_inside_the_budget(found: Found) -> None:
+    assert len(found.trials) == FEW["trials"]
+    assert not [trial.error for trial in found.trials if trial.error]
+    inside = [trial for trial in found.trials if trial.loss <= BUDGET]
+    assert found.chosen in inside
+    assert found.chosen.cost == min(trial.cost for trial in inside) < found.float_cost
+    assert found.chosen.setting.layers, "cheaper than a whole model in int8: the walk has found it"
+
+
+def test_loss_and_cost_are_those_of_the_file(digits: Graph, data: dict[str, Any]) -> None:
+    """Counted anew from the files by other code, on all samples that were not calibrated on."""
+    found = twinfer.search(digits, data, 0.0, **{**FEW, "trials": 6})
+    kept = found.job.calibration["input"].reshape(-1, 64)
+    judged = [not (kept == x.reshape(-1)).all(1).any() for x in data["input"]]
+    x, labels = data["input"][judged], data["labels"][judged]
+    assert found.search["judged"] == len(x) == len(data["input"]) - found.search["calibrated"]
+
+    def right(content: bytes) -> int:
+        return int((run_twinfer(content, x[:, None]).argmax(1) == labels).sum())
+
+    wanted = right(found.job.model)
+    assert found.job.judge.float_score == wanted / len(x)
+    for trial in found.trials:
+        content = write(found.graph(trial))
+        assert trial.loss == (wanted - right(content)) / len(x)
+        assert trial.cost == len(content)
+    assert len({trial.loss for trial in found.trials}) > 1
+
+
+def test_tflm_runs_the_models_of_the_front_with_our_bits(found: Found) -> None:
+    """Layers of int4, int8 and int16x8 side by side among them; floats may differ in the last bit."""
+    models = [found.graph(trial) for trial in found.front if "float" not in dict(trial.setting.layers).values()]
+    assert len(models) > 2
+    for graph in models:
+        values = random_inputs(graph, 3)
+        session = Session(make_plan(graph))
+        run(session, dict(zip(graph.inputs, values, strict=True)))
+        (theirs,) = open_peer("tflm", write(graph), 1)(values)
+        np.testing.assert_array_equal(session.view(graph.outputs[0]), theirs)
+
+
+def test_the_same_again_for_the_same_seed_only(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
+    again = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 7})
+    assert (again.trials, again.search) == (found.trials[:7], found.search)
+    other = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 2}, seed=1)
+    assert other.trials != found.trials[:2]
+
+
+def test_a_search_that_was_broken_off_goes_on(
+    found: Found, digits: Graph, plain: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "search.jsonl"
+    done: list[Any] = []
+    real = Bench.trial
+
+    def breaks(bench: Bench, setting: Any) -> Any:
+        if len(done) == 13:
+            raise KeyboardInterrupt
+        done.append(setting)
+        return real(bench, setting)
+
+    monkeypatch.setattr(Bench, "trial", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
+    with path.open("a") as file:
+        file.write('{"data": "')
+    monkeypatch.setattr(Bench, "trial", lambda bench, setting: done.append(setting) or real(bench, setting))
+    again = twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
+    assert again.trials == found.trials
+    assert len(done) == len(set(done)) == len(found.trials)
+    monkeypatch.setattr(Bench, "trial", None)
+    monkeypatch.setattr(Bench, "order", None)
+    last = twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
+    assert last.trials == found.trials
+    assert [trial.seconds for trial in last.trials] == [trial.seconds for trial in again.trials]
+    with pytest.raises(InvalidArgumentError, match="the journal of other data"):
+        twinfer.search(digits, {"input": plain["input"][1:]}, BUDGET, journal=path, **ERROR)
+    with pytest.raises(InvalidArgumentError, match="the journal of other model"):
+        twinfer.search(float_model("ic"), IC, 0.5, journal=path, **{**FEW, "calibrate": 1})
+
+
+IC = {"input": np.random.default_rng(1).uniform(size=(4, 32, 32, 3)).astype(np.float32)}
+
+
+# -- who does the work -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    how = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**how) as made:
+        yield made
+
+
+def same(found: Found, digits: Graph, plain: dict[str, Any], **how: Any) -> None:
+    again = twinfer.search(digits, plain, BUDGET, **{**ERROR, "jobs": None, **how})
+    assert again.trials == found.trials[: how.get("trials", FEW["trials"])]
+
+
+def test_processes_find_the_same(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
+    same(found, digits, plain, jobs=2, trials=8)
+
+
+def test_any_executor_finds_the_same_and_stays_open(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
+    with ThreadPoolExecutor(2) as executor:
+        same(found, digits, plain, executor=executor)
+        assert executor.submit(int, "7").result() == 7
+
+
+def test_dask_finds_the_same(found: Found, digits: Graph, plain: dict[str, Any], cluster: Any) -> None:
+    import distributed
+
+    same(found, digits, plain, dask=cluster.scheduler_address)
+    with distributed.Client(cluster) as client:
+        same(found, digits, plain, dask=client, trials=4)
+        same(found, digits, plain, executor=client.get_executor(), trials=4)
+
+
+def test_clusters_that_are_not_there(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(workers_module, "DASK_TIMEOUT_S", 0.2)
+    with pytest.raises(ToolError, match=r"no Dask scheduler at tcp://127.0.0.1:9"):
+        twinfer.search(digits, data, 0.1, dask="tcp://127.0.0.1:9", **FEW)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ToolError, match=r"pip install 'twinfer\[dask\]'"):
+        twinfer.search(digits, data, 0.1, dask="tcp://127.0.0.1:9", **FEW)
+
+
+class Dies(Executor):
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        from concurrent.futures.process import BrokenProcessPool
+
+        future: Future[Any] = Future()
+        future.set_exception(BrokenProcessPool("gone"))
+        return future
+
+
+def test_workers_that_die(digits: Graph, data: dict[str, Any]) -> None:
+    with pytest.raises(ToolError, match=r"a worker process ended before its trial did.*__main__.*gone"):
+        twinfer.search(digits, data, 0.1, executor=Dies(), **FEW)
+
+
+def test_workers_that_do_not_see_the_job() -> None:
+    with pytest.raises(ToolError, match=r"cannot read /none/job: No such file.*TMPDIR"):
+        trial_module.work("/none/job", "trial", Setting("int8", "minmax"))
+
+
+def test_a_trial_that_fails_is_a_row(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    real = trial_module.quantize
+
+    def fails(graph: Any, seen: Any, recipe: Any, options: Any) -> Any:
+        if recipe.default.precision == "int4":
+            raise UnsupportedOperatorError("no int4 here")
+        return real(graph, seen, recipe, options)
+
+    monkeypatch.setattr(trial_module, "quantize", fails)
+    found = twinfer.search(digits, data, 0.02, **FEW)
+    assert {t.error for t in found.trials if t.setting.precision == "int4"} == {"no int4 here"}
+    assert found.chosen is not None
+    assert found.chosen.setting.precision == "int8"
+    with pytest.raises(InvalidArgumentError, match="no int4 here"):
+        found.graph(found.trials[0])
+
+
+# -- other models, costs and data --------------------------------------------------------------------------------------
+
+
+def test_without_labels_the_float_model_is_right(digits: Graph, data: dict[str, Any]) -> None:
+    found = twinfer.search(digits, {"input": data["input"]}, 0.2, **{**FEW, "trials": 4})
+    assert found.job.judge.float_score == 1
+    assert found.chosen is not None
+    assert found.chosen.loss == pytest.approx(1 - found.chosen.score)
+
+
+def test_targets_and_errors_of_a_regression() -> None:
+    rng = np.random.default_rng(4)
+    b = Builder("regression")
+    x = b.input("x", "FLOAT32", (1, 6))
+    weights = rng.normal(size=(3, 6)).astype(np.float32)
+    graph = b.graph([b.op("FULLY_CONNECTED", [x, weights, None])])
+    rows = rng.uniform(-1, 1, (200, 6)).astype(np.float32)
+    targets = rows @ weights.T + rng.normal(0, 0.1, (200, 3))
+    corners = {"x": np.array(list(product((-1, 1), repeat=6)), np.float32)}  # no output lies beyond theirs
+    with_targets = twinfer.search(graph, {"x": rows, "labels": targets}, 0.001, calibration=corners, **FEW)
+    without = twinfer.search(graph, {"x": rows}, 0.001, calibration=corners, **ERROR)
+    assert 0 < with_targets.job.judge.float_score < 0.01
+    assert without.job.judge.float_score == 0
+    for found in (with_targets, without):
+        assert found.search["metric"] == "error"
+        assert found.chosen is not None
+        assert found.chosen.setting.precision != "int4"  # 15 steps of weights cannot be that exact
+        assert found.chosen.loss <= 0.001 < max(trial.loss for trial in found.trials)
+
+
+def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
+    """A division stays float, but the probabilities before it are quantised, and the least of them become 0."""
+    rng = np.random.default_rng(5)
+    b = Builder("odds")
+    y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 8)), 4 * rng.normal(size=(5, 8)).astype(np.float32)])
+    graph = b.graph([b.op("DIV", [y, b.op("SOFTMAX", [y], beta=1.0)])])
+    rows = {"x": rng.normal(size=(40, 8)).astype(np.float32)}
+    how = {
+        **ERROR,
+        "methods": ("minmax",),
+        "precisions": ("int8", "int16x8"),
+        "inference_type": "FLOAT32",
+        "calibrate": 9,
+    }
+    found = twinfer.search(graph, rows, 0.0, **how)
+    assert "is not finite on every judged sample" in found.trials[0].error
+    good = [trial for trial in found.trials if not trial.error]
+    assert good
+    assert all(np.isfinite([trial.loss, trial.snr_db]).all() for trial in good)
+    probabilities = Bench(found.job).order(Setting("int8", "minmax"))
+    assert "softmax" in probabilities[0], "quantised alone, it costs most"
+
+
+def test_arguments_that_there_are_not(digits: Graph, plain: dict[str, Any]) -> None:
+    wrong: dict[str, Any] = {"quantise": "int8"}
+    for call, given in ((twinfer.search, (digits, plain, 0.1)), (twinfer.convert, (digits,))):
+        with pytest.raises(InvalidArgumentError, match=r"there is no argument 'quantise'; there are: .*, shapes"):
+            call(*given, **wrong)
+
+
+def test_a_cost_of_another_machine_is_another_search(digits: Graph, plain: dict[str, Any]) -> None:
+    how = {**ERROR, "trials": 1, "cost": "constants"}
+    targets = DSP, DSP.storing("huffman"), DSP.optimized("size")
+    assert len({twinfer.search(digits, plain, 0.5, target=t, **how).search["target"] for t in targets}) == 3
+    with pytest.raises(InvalidArgumentError, match=r"a model cannot cost 0\.5: give a whole number"):
+        twinfer.search(digits, plain, 0.5, **{**how, "cost": lambda graph, content, target: 0.5})
+
+
+@pytest.mark.parametrize("cost", ["arena", "constants"])
+def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, Any]) -> None:
+    found = twinfer.search(digits, plain, 0.05, cost=cost, target=DSP, **{**ERROR, "trials": 4})
+    for trial in found.trials:
+        assert trial.cost == getattr(make_plan(found.graph(trial), DSP), f"{cost}_bytes".replace("ts_b", "t_b"))
+    assert found.chosen is not None
+    assert found.chosen.cost < found.float_cost
+
+
+def test_equalised_weights_are_another_model(digits: Graph, plain: dict[str, Any]) -> None:
+    found, other = (twinfer.search(digits, plain, 0.05, equalize=e, **{**ERROR, "trials": 1}) for e in (False, True))
+    assert other.search["model"] != found.search["model"]
+    assert other.trials[0].loss != found.trials[0].loss
+    np.testing.assert_allclose(other.job.judge.floats[0], found.job.judge.floats[0], atol=1e-5)
+
+
+def operators(graph: Graph, content: bytes, target: Any) -> int:
+    return len(graph.nodes)
+
+
+def test_a_cost_of_ones_own(digits: Graph, plain: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"cannot be sent the cost.*lambda"):
+        twinfer.search(digits, plain, 0.05, cost=lambda graph, content, target: 1, **{**ERROR, "jobs": 2})
+    found = twinfer.search(digits, plain, 0.05, cost=operators, **{**ERROR, "trials": 2})
+    assert [trial.cost for trial in found.trials] == [found.float_cost] * 2 == [len(digits.nodes) - 1] * 2
+    assert found.search["cost"] == "operators"
+
+
+def test_layers_that_cannot_be_quantised_alone_are_raised_in_the_order_of_the_graph(
+    digits: Graph, plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise UnsupportedOperatorError("not alone")
+
+    monkeypatch.setattr(trial_module, "sensitivity", fails)
+    found = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 16})
+    (raised,) = next(trial.setting.layers for trial in found.trials if trial.setting.layers)
+    assert raised == (found.graph(found.trials[0]).nodes[0].output.name, "int8")
+
+
+def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], tmp_path: Path) -> None:
+    recipe = tmp_path / "first.toml"
+    recipe.write_text('[[rule]]\noperator = "CONV_2D"\nprecision = "float"\n')
+    how = {**FEW, "methods": ("minmax",), "precisions": ("int8",), "trials": 2, "recipes": [recipe]}
+    plain, ruled = twinfer.search(digits, data, 0.05, **how).trials
+    assert (plain.setting.recipe, ruled.setting.recipe) == ("", "first.toml")
+    assert ruled.cost > 1.5 * plain.cost
+    (tmp_path / "prunes.toml").write_text('[[rule]]\noperator = "CONV_2D"\nprune = 0.5\n')
+    with pytest.raises(InvalidArgumentError, match=r"prunes\.toml: a search quantises alone"):
+        twinfer.search(digits, data, 0.05, **{**how, "recipes": [tmp_path / "prunes.toml"]})
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "first.toml").write_text("")
+    with pytest.raises(InvalidArgumentError, match="called the same"):
+        twinfer.search(digits, data, 0.05, **{**how, "recipes": [recipe, tmp_path / "more" / "first.toml"]})
+
+
+@pytest.mark.parametrize(
+    ("loss", "how", "message"),
+    [
+        (-0.1, {}, "no budget"),
+        (float("nan"), {}, "no budget"),
+        (1, {}, "a loss of at most 1 is no budget"),
+        ("1%", {}, "a loss of at most 1% is no budget"),
+        (None, {}, "no budget"),
+        (0.1, {"trials": 0}, "0 trials"),
+        (0.1, {"trials": "5"}, "trials cannot be of type str; it may be: int"),
+        (0.1, {"seed": 0.5}, "seed cannot be of type float; it may be: int"),
+        (0.1, {"seed": -1}, "no seed"),
+        (0.1, {"jobs": 0}, "0 processes"),
+        (0.1, {"cost": "time"}, "'time' is no cost; there are: flash, constants, arena"),
+        (0.1, {"executor": Dies(), "dask": "tcp://127.0.0.1:9"}, "not both"),
+        (0.001, {}, r"336 judged answers are too few samples for a budget of 0.001.*judge 1000 or more"),
+    ],
+)
+def test_nonsense(loss: Any, how: dict[str, Any], message: str, digits: Graph, data: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        twinfer.search(digits, data, loss, **{**FEW, **how})
+
+
+def test_a_model_that_is_quantised_already(data: dict[str, Any]) -> None:
+    from twinfer.bench.models.builtin import int8_model
+
+    rows = {"input": np.random.default_rng(1).integers(-128, 128, (40, 8, 8, 1), np.int8)}
+    with pytest.raises(InvalidArgumentError, match="search takes a float model"):
+        twinfer.search(int8_model("digits"), rows, 0.1, **FEW)

@@ -1,0 +1,405 @@
+"""What a search is made of: front, loss, data, journal, settings, and the order in which they are tried."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinfer.converter.build import Builder
+from twinfer.converter.quantize.recipe import Rule
+from twinfer.converter.search.data import gather
+from twinfer.converter.search.journal import Journal
+from twinfer.converter.search.loss import Judge, judge
+from twinfer.converter.search.pareto import front
+from twinfer.converter.search.space import CORRECTIONS, PRECISIONS, Setting, Space
+from twinfer.converter.search.strategy import _VALUES, Ledger, explore, raisable
+from twinfer.converter.search.trial import Trial
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
+
+# -- front -------------------------------------------------------------------------------------------------------------
+
+COORDINATE = st.integers(-4, 4) | st.floats(-1e6, 1e6)
+
+
+@given(st.lists(st.tuples(COORDINATE, COORDINATE), max_size=40))
+def test_the_front_is_the_set_of_points_that_nothing_beats(points: list[tuple[float, float]]) -> None:
+    found = front(points)
+    own = [points[i] for i in found]
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(own))
+    for i, (cost, loss) in enumerate(points):
+        beaten = any((c <= cost and v < loss) or (c < cost and v <= loss) for c, v in points)
+        assert ((cost, loss) in own) == (not beaten)
+        assert i not in found or points.index((cost, loss)) == i
+
+
+# -- loss --------------------------------------------------------------------------------------------------------------
+
+SCORES = (Tensor("y", "FLOAT32", (1, 3)),)
+FLOATS = np.array([[[5, 1, 1]], [[1, 5, 1]], [[1, 1, 5]], [[5, 1, 1]]], np.float32)
+
+
+def test_answers_with_labels_and_without() -> None:
+    made = FLOATS[[0, 1, 1, 1]]  # the last two answers differ from the float model's
+    with_labels = judge(SCORES, [FLOATS], np.array([0, 1, 1, 2]), "auto")
+    assert (with_labels.float_score, with_labels.score([made]), with_labels.loss([made])) == (0.5, 0.75, -0.25)
+    without = judge(SCORES, [FLOATS], None, "auto")
+    assert (without.float_score, without.score([made]), without.loss([made])) == (1, 0.5, 0.5)
+    assert with_labels.step == without.step == 0.25
+
+
+def test_a_loss_of_answers_is_counted_not_rounded() -> None:
+    """29 of 100 less than 30 is 0.01, which 0.3 - 0.29 is not."""
+    rows = np.eye(2, dtype=np.float32)[[1] * 30 + [0] * 70][:, None]
+    made = np.eye(2, dtype=np.float32)[[1] * 29 + [0] * 71][:, None]
+    found = judge((Tensor("y", "FLOAT32", (1, 2)),), [rows], np.ones(100, np.int64), "auto")
+    assert found.loss([made]) == 0.01
+
+
+@pytest.mark.parametrize("targets", [True, False])
+def test_errors_are_relative_to_the_spread_of_what_is_wanted(targets: bool) -> None:
+    rng = np.random.default_rng(2)
+    floats, made = rng.normal(size=(2, 9, 1, 1)).astype(np.float32)
+    labels = rng.normal(size=9) if targets else None
+    found = judge((Tensor("y", "FLOAT32", (1, 1)),), [floats], labels, "auto")
+    wanted = labels if labels is not None else floats.reshape(-1)
+
+    def error(y: Any) -> float:
+        return float(np.square(y.reshape(-1) - wanted).mean() / np.var(wanted))
+
+    assert found.metric == "error"
+    assert found.loss([made]) == pytest.approx(error(made) - error(floats))
+    assert found.score([made]) == pytest.approx(error(made))
+    assert found.loss([floats]) == found.step == 0
+
+
+def test_several_outputs_count_alike() -> None:
+    rng = np.random.default_rng(3)
+    small = rng.normal(size=(8, 2)).astype(np.float32)
+    outputs = (Tensor("a", "FLOAT32", (2,)), Tensor("b", "FLOAT32", (2,)))
+    found = judge(outputs, [small, 1000 * small], None, "auto")
+    assert found.loss([1.1 * small, 1000 * small]) == pytest.approx(found.loss([small, 1100 * small]))
+
+
+def test_integers_are_answers() -> None:
+    found = judge((Tensor("y", "INT64", (1,)),), [np.array([[3], [1]])], np.array([3, 2]), "auto")
+    assert (found.metric, found.float_score) == ("answers", 0.5)
+
+
+ONE = (Tensor("y", "FLOAT32", (1, 1)),)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "floats", "labels", "metric", "message"),
+    [
+        (SCORES, FLOATS, np.array([0, 1, 2, 3]), "auto", r"labels are 0 to 3.*classes 0 to 2"),
+        (SCORES, FLOATS, np.array([0, 1, 2, -1]), "auto", "labels are -1 to 2"),
+        (SCORES, FLOATS, np.zeros((4, 2), np.int64), "auto", r"labels \[4, 2\].*1 a sample"),
+        (SCORES, FLOATS, np.zeros(4), "auto", "3 targets a sample; classes must be whole numbers"),
+        (SCORES, FLOATS, np.zeros(4, np.int64), "error", "whole numbers, which are classes"),
+        (SCORES, FLOATS, np.zeros((4, 3)), "answers", "floats, which are targets"),
+        (SCORES, FLOATS, None, "speed", "'speed' is no metric"),
+        (SCORES, FLOATS * np.nan, None, "auto", "'y'.*not finite"),
+        (ONE, FLOATS[..., :1], None, "answers", "arg-max"),
+        (ONE, np.ones((4, 1, 1), np.float32), None, "auto", "the same on every judged sample"),
+        (SCORES * 2, FLOATS, np.zeros(4, np.int64), "auto", "models of one output"),
+    ],
+)
+def test_what_cannot_be_judged(outputs: Any, floats: Any, labels: Any, metric: str, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        judge(outputs, [floats] * len(outputs), labels, metric)
+
+
+def test_snr_is_in_decibels() -> None:
+    floats = np.array([[1.0, 2.0], [2.0, 4.0]], np.float32)
+    found = Judge("error", (floats,), (floats,))
+    assert found.snr_db([1.1 * floats]) == pytest.approx(20)
+    assert found.snr_db([floats]) > 200
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def net(layers: int = 3) -> Graph:
+    """x [1, 4] -> dense layers of four units."""
+    b, rng = Builder("net"), np.random.default_rng(5)
+    x = b.input("x", "FLOAT32", (1, 4))
+    for _ in range(layers):
+        weights = [rng.normal(size=shape).astype(np.float32) for shape in ((4, 4), (4,))]
+        x = b.op("FULLY_CONNECTED", [x, *weights], fused_activation_function="NONE")
+    return b.graph([x])
+
+
+ROWS = np.random.default_rng(6).normal(size=(40, 4)).astype(np.float32)
+
+
+def test_the_split_is_seeded_and_disjoint() -> None:
+    labels = np.arange(40) % 4
+    one, same, other = (gather(net(), {"x": ROWS, "labels": labels}, seed=seed) for seed in (1, 1, 2))
+    assert [len(d.calibration["x"]) for d in (one, other)] == [10, 10]
+    assert one.sha256 == same.sha256 == other.sha256
+    for name in ("calibration", "judged"):
+        np.testing.assert_array_equal(getattr(one, name)["x"], getattr(same, name)["x"])
+        assert not np.array_equal(getattr(one, name)["x"], getattr(other, name)["x"])
+    where = [int(np.flatnonzero((row == ROWS).all(1))[0]) for row in one.judged["x"][:, 0]]
+    assert one.labels is not None
+    assert labels[where].tolist() == one.labels.tolist()
+    both = np.concatenate([one.calibration["x"], one.judged["x"]])
+    np.testing.assert_array_equal(np.sort(both[:, 0], axis=0), np.sort(ROWS, axis=0))
+
+
+def test_samples_that_equal_a_calibration_sample_do_not_judge(tmp_path: Path) -> None:
+    np.savez(tmp_path / "own.npz", x=ROWS[:3])
+    found = gather(net(), {"x": ROWS, "labels": np.arange(40)}, tmp_path / "own.npz")
+    np.testing.assert_array_equal(found.judged["x"][:, 0], ROWS[3:])
+    assert found.labels is not None
+    assert found.labels.tolist() == list(range(3, 40))
+    assert found.sha256 != gather(net(), {"x": ROWS, "labels": np.arange(40)}).sha256
+    twice = gather(net(), {"x": np.concatenate([ROWS, ROWS])})
+    calibrated = {row.tobytes() for row in twice.calibration["x"]}
+    assert not calibrated & {row.tobytes() for row in twice.judged["x"]}
+
+
+def test_an_input_called_labels_is_an_input() -> None:
+    b = Builder("b")
+    graph = b.graph([b.op("ADD", [b.input("labels", "FLOAT32", (1, 4)), b.input("x", "FLOAT32", (1, 4))])])
+    found = gather(graph, {"labels": ROWS, "x": ROWS})
+    assert found.labels is None
+    assert set(found.judged) == {"labels", "x"}
+
+
+@pytest.mark.parametrize(
+    ("data", "how", "message"),
+    [
+        ({"x": ROWS, "labels": np.zeros(39)}, {}, "40 samples but 39 labels"),
+        ({"x": ROWS, "labels": np.float32(3)}, {}, "40 samples but 0 labels"),
+        ({"x": ROWS, "labels": ["a"] * 40}, {}, "labels of dtype <U1"),
+        ({"x": ROWS, "labels": np.full((40, 2), np.nan)}, {}, r"label at \[0, 0\] is nan"),
+        ({"x": np.full((4, 4), np.inf, np.float32)}, {}, "sample 0, input 'x'.*inf"),
+        ({"y": ROWS, "z": ROWS}, {}, "the model's inputs 'x', not 'y', 'z'"),
+        ({"x": ROWS[:1]}, {}, "of 1 samples 1 cannot be calibrated on"),
+        ({"x": ROWS[:0]}, {}, "empty"),
+        ({"x": ROWS}, {"count": 40}, "of 40 samples 40"),
+        ({"x": ROWS}, {"count": 0}, "of 40 samples 0"),
+        (
+            {"x": ROWS},
+            {"calibration": {"x": ROWS}},
+            r"all 40 samples \(40 distinct\) are calibration samples: judging takes others",
+        ),
+        (
+            {"x": np.zeros_like(ROWS)},
+            {},
+            r"all 40 samples \(1 distinct\) are calibration samples: judging takes others",
+        ),
+        ("none.npz", {}, "none.npz: cannot be read"),
+    ],
+)
+def test_data_that_do_not_fit(data: Any, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        gather(net(), data, how.pop("calibration", None), **how)
+
+
+# -- journal -----------------------------------------------------------------------------------------------------------
+
+ABOUT = ("m" * 64, "d" * 64, {"seed": 1})
+
+
+def test_a_journal_remembers_and_drops_a_torn_line(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    first = Journal(path, *ABOUT)
+    first.add({"trial": {"a": (1, 2)}}, {"loss": 0.1 + 0.2})
+    first.add({"trial": {"a": (1, 3)}}, {"loss": -1.5e-7})
+    whole = path.read_bytes()
+    for end in range(whole.index(b"\n") + 1, len(whole), 9):
+        path.write_bytes(whole[:end])
+        again = Journal(path, *ABOUT)
+        assert again.get({"trial": {"a": [1, 2]}}) == {"loss": 0.1 + 0.2}
+        assert again.get({"trial": {"a": (1, 3)}}) is None
+        again.add({"trial": {"a": (1, 3)}}, {"loss": -1.5e-7})
+        assert path.read_bytes() == whole
+    path.write_bytes(whole[:7])
+    assert Journal(path, *ABOUT).get({"trial": {"a": (1, 2)}}) is None
+    assert path.read_bytes() == b""
+
+
+def test_a_journal_may_hold_other_searches_but_not_of_other_files(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    Journal(path, *ABOUT).add({"trial": 1}, 2)
+    other = Journal(path, *ABOUT[:2], {"seed": 2})
+    assert other.get({"trial": 1}) is None
+    other.add({"trial": 1}, 3)
+    assert [Journal(path, *ABOUT[:2], {"seed": seed}).get({"trial": 1}) for seed in (1, 2)] == [2, 3]
+    for what, about in (("model", ("x" * 64, *ABOUT[1:])), ("data", (ABOUT[0], "x" * 64, ABOUT[2]))):
+        with pytest.raises(
+            InvalidArgumentError, match=rf"j.jsonl, line 1: the journal of other {what} \(SHA-256 [md]{{12}}"
+        ):
+            Journal(path, *about)
+    for text in ("not JSON\n", "[]\n", '{"model": 1}\n', "\n", "[" * 100_000 + "\n", '{"chosen": 1}', "no line end"):
+        path.write_text(text)
+        with pytest.raises(InvalidArgumentError, match="line 1: this is no line of a search's journal"):
+            Journal(path, *ABOUT)
+        assert path.read_text() == text
+    with pytest.raises(InvalidArgumentError, match="cannot be used as a journal"):
+        Journal(tmp_path, *ABOUT)
+
+
+def test_values_of_a_journal_that_are_none_are_found_anew() -> None:
+    settings = Space(("minmax",), ("int8", "int16x8")).grid()
+    whole = {name: getattr(Trial(settings[0]), name) for name in _VALUES}
+    kinds = [5, "x", [1], {}, *({**whole, name: wrong} for name in whole for wrong in (None, [1], float("nan")))]
+    for value in [*kinds, {**whole, "cost": 1.5}, {**whole, "more": 1}, whole]:
+        journal, done = Journal(None, *ABOUT), list[Setting]()
+
+        def run(what: str, asked: Sequence[Setting], done: list[Setting] = done) -> Iterator[tuple[Setting, Any]]:
+            done += asked
+            return iter([(setting, Trial(setting) if what == "trial" else ["a"]) for setting in asked])
+
+        journal.add({"trial": settings[0].json()}, value)
+        journal.add({"order": settings[0].json()}, value)
+        ledger = Ledger(run, journal, 9, 0.1)
+        ledger.attempt(settings)
+        assert done == settings[value == whole :], value
+        assert ledger.orders(settings[:1]) == {settings[0]: ("x",) if value == ["x"] else ("a",)}
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_neighbours_differ_in_one_thing() -> None:
+    space = Space(("minmax", "mse"), recipes={"r": (Rule("x"),)})
+    start = Setting("int8", "mse", ("bias correction",), "r", (Rule("x"),), (("a", "float"),))
+    found = list(space.neighbours(start, ["a", "b"]))
+    assert len(set(found)) == len(found) == 1 + len(CORRECTIONS) + 2 + 2
+    for setting in found:
+        changed = [key for key in ("method", "corrections", "layers") if getattr(setting, key) != getattr(start, key)]
+        assert len(changed) == 1
+        assert setting.json() != start.json()
+
+
+def test_a_layer_lowered_to_the_default_is_not_mentioned() -> None:
+    start = Setting("int4", "mse")
+    assert start.at("a", "float").at("a", "int4") == start
+    assert start.at("b", "int8").at("a", "int8") == start.at("a", "int8").at("b", "int8")
+    with_rules = replace(start, recipe="r", rules=(Rule("a", precision="float"),))
+    assert with_rules.at("a", "int4") != with_rules
+    assert str(start.at("a", "int8").at("b", "float")) == "int4, mse, 1 in int8, 1 in float"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"methods": ("minmax", "best")}, "'best' is no method"),
+        ({"methods": ("percentile-30",)}, "no method.*percentile-P"),
+        ({"methods": ("percentile-nan",)}, "no method"),
+        ({"methods": ()}, "nothing to search"),
+        ({"precisions": ("float",)}, "nothing to search"),
+        ({"precisions": ("int7",)}, "'int7' is no precision"),
+    ],
+)
+def test_no_such_space(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        Space(**how)
+
+
+# -- strategy ----------------------------------------------------------------------------------------------------------
+
+Outcome = Callable[[Setting], Trial]
+
+
+def by_layers(needed: int) -> Outcome:
+    """The loss falls with every raised layer of an int4 model, and is 0 from ``needed`` on; nothing else matters."""
+
+    def outcome(setting: Setting) -> Trial:
+        cost = 100 * PRECISIONS.index(setting.precision) + 10 * len(setting.layers)
+        loss = 0.0 if setting.precision != "int4" else max(0.0, 0.1 * (needed - len(setting.layers)))
+        return Trial(setting, cost, loss, snr_db=-loss, sha256="0")
+
+    return outcome
+
+
+def tried(outcome: Outcome, space: Space, graph: Graph, *, limit: int = 200, seed: int = 0, shuffle: int = 0) -> Ledger:
+    """A search with made-up outcomes, which end in another order for every ``shuffle``."""
+    names = [node.output.name for node in graph.nodes]
+
+    def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
+        mixed = random.Random(shuffle).sample(list(settings), len(settings))
+        yield from ((s, outcome(s) if what == "trial" else names[::-1]) for s in mixed)
+
+    ledger = Ledger(run, Journal(None, *ABOUT), limit, 0.05)
+    explore(ledger, space, graph, seed)
+    return ledger
+
+
+@pytest.mark.parametrize("needed", [1, 2, 3, 6, 7, 11, 12])
+def test_the_walk_finds_the_least_number_of_layers(needed: int) -> None:
+    ledger = tried(by_layers(needed), Space(("minmax",), ("int4", "int8")), net(12), limit=18)
+    found = ledger.chosen()
+    assert found is not None
+    want = 10 * needed if needed < 10 else 100  # from there on the whole model in int8 is as cheap
+    assert found.cost == want
+    raised = [name for name, _ in found.setting.layers]
+    last = [node.output.name for node in net(12).nodes][::-1]  # what ``order`` put first
+    assert set(raised) == (set(last[:needed]) if needed < 10 else set())
+
+
+@pytest.mark.parametrize("limit", [1, 5, 18, 30])
+def test_no_more_trials_than_allowed_and_none_twice(limit: int) -> None:
+    ledger = tried(by_layers(99), Space(("minmax", "mse")), net(4), limit=limit)
+    assert len(ledger.trials) == limit
+    assert list(ledger.trials) == list(tried(by_layers(99), Space(("minmax", "mse")), net(4)).trials)[:limit]
+
+
+def test_what_is_found_does_not_depend_on_the_order_of_ending() -> None:
+    def noisy(setting: Setting) -> Trial:
+        """No budget is met, some fail."""
+        rng = random.Random(json.dumps(setting.json()))
+        return Trial(
+            setting, rng.randrange(100), 0.06 + rng.random(), sha256="0", error="no" if rng.random() < 0.1 else ""
+        )
+
+    space, graph = Space(("minmax", "mse"), recipes={"r": (Rule(".*", precision="int8"),)}), net(12)
+    runs = [tried(noisy, space, graph, limit=150, shuffle=i) for i in range(3)]
+    assert len({tuple(run.trials.items()) for run in runs}) == 1
+    assert list(tried(noisy, space, graph, limit=150, seed=1).trials) != list(runs[0].trials)
+    assert all(not trial.error for trial in runs[0].front())
+
+
+@pytest.mark.parametrize("helps", [(), CORRECTIONS[:1], CORRECTIONS])
+def test_corrections_that_help_are_combined(helps: tuple[str, ...]) -> None:
+    def outcome(setting: Setting) -> Trial:
+        return Trial(setting, 1, 1 - sum(0.1 if name in helps else -0.1 for name in setting.corrections), sha256="0")
+
+    ledger = tried(outcome, Space(("minmax",), ("int8", "float")), net(), limit=4)
+    found = [trial.setting.corrections for trial in ledger.trials.values() if not trial.setting.layers]
+    assert found == [(), *((name,) for name in CORRECTIONS), *([CORRECTIONS] if helps == CORRECTIONS else [])]
+
+
+def test_of_equal_settings_the_one_of_least_noise_is_chosen() -> None:
+    def outcome(setting: Setting) -> Trial:
+        return Trial(setting, 1, 0.0, snr_db=30.0 if setting.method == "mse" else 20.0, sha256="0")
+
+    found = tried(outcome, Space(("minmax", "mse", "entropy"), ("int8",)), net(), limit=3).chosen()
+    assert found is not None
+    assert found.setting.method == "mse"
+
+
+def test_only_layers_that_would_change_are_raised() -> None:
+    b = Builder("b")
+    x = b.input("x", "FLOAT32", (1, 4))
+    dense = b.op("FULLY_CONNECTED", [x, np.ones((4, 4), np.float32), None])
+    graph = b.graph([b.op("SOFTMAX", [dense])])
+    names = [node.output.name for node in graph.nodes]
+    assert list(raisable(graph, Setting("int4", "mse"), ["int8"])) == names[:1]
+    assert list(raisable(graph, Setting("int4", "mse"), ["int16x8"])) == names
+    ruled = Setting("int4", "mse", rules=(Rule(operator="FULLY_CONNECTED", precision="float"),))
+    assert list(raisable(graph, ruled, ["int16x8"])) == names[1:]

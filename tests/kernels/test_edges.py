@@ -1,0 +1,276 @@
+"""The edges of integer arithmetic that the operators' cases do not reach: all pairs, all shifts, sums of 2^31."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, with_common_instances
+
+from twinfer import kernels_c
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
+from twinfer.bench.peers.engines import open_peer
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.ops.core.plane import plane
+from twinfer.runtime.ops.core.requantize import Channels
+from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS
+from twinfer.runtime.write.tflite import write
+
+EVERY = np.arange(-128, 128, dtype=np.int8)
+
+
+def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = TARGETS) -> Array:
+    """The node gives numpy's integers on every target, and on the host at every level; these."""
+    graph = graph_of(node)
+    (want,) = numpy_outputs(Case(node), graph, values)
+    for target in targets:
+        for level in range(kernels_c.lib.tw_level() + 1) if target is HOST else [0]:
+            (got,) = interpreted(graph, values, target, level)
+            np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, level {level}")
+    return want
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB"])
+@pytest.mark.parametrize(
+    ("a", "b", "y"),
+    [
+        ((0.05, 3), (0.05, -7), (0.1, 1)),
+        ((0.031, -128), (0.77, 127), (0.4, 0)),
+        ((1.9, 5), (0.0007, 4), (1.1, -9)),
+        ((0.05, 3), (0.018695654347538948, -7), (0.06, 1)),  # seven pairs hang on the last bit of an operand
+    ],
+)
+def test_every_pair_of_a_sum(op: str, a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -> None:
+    first, second = (tensor((256, 256), "INT8", *quant) for quant in (a, b))
+    node = Node(op, (first, second), (tensor((256, 256), "INT8", *y),), {"fused_activation_function": "NONE"})
+    assert_exact(node, [np.repeat(EVERY, 256).reshape(256, 256), np.tile(EVERY, (256, 1))])
+
+
+def test_a_step_that_no_plane_has() -> None:
+    """One pair in the middle lies a step above all others."""
+    exact = np.zeros((256, 256), np.int64)
+    assert plane(exact, 0.0, 0.0) is not None
+    exact[128, 128] = 1
+    assert plane(exact, 0.0, 0.0) is None
+
+
+def test_ends_of_sums() -> None:
+    w = np.array([[127, -128, 0], [5, 6, -7]], np.int8)
+    ones = np.ones(2, np.int32)
+    c = Channels(w, np.array([9, -1000], np.int32), ones, ones.astype(np.int8), 0, -128, 127)
+    corners = np.stack(np.meshgrid(*[[-128, 127]] * 3), -1).reshape(-1, 3)
+    sums = corners @ w.astype(np.int64).T + [9, -1000]
+    assert [end.tolist() for end in c.ends()] == [sums.min(0).tolist(), sums.max(0).tolist()]
+
+
+SHIFTED = np.array([[-128] * 4, [127] * 4, [3, -4, 5, 0]], np.int8)
+
+
+def shifted(shift: int, zero: int) -> Node:
+    """A layer with a multiplier of 0.75 * 2^shift over a bias that makes outputs of all sizes."""
+    w = tensor((8, 4), "INT8", 1.0, data=np.tile([1, -1, 127, -128], (8, 1)))
+    reach = min(2.0**30, 128 / 0.75 * 2.0**-shift)
+    bias = tensor((8,), "INT32", 1.0, data=np.linspace(-reach, reach, 8))
+    y = tensor((3, 8), "INT8", 2.0**-shift / 0.75, zero)
+    return Node("FULLY_CONNECTED", (tensor((3, 4), "INT8", 1.0, 5), w, bias), (y,), {})
+
+
+@pytest.mark.parametrize("zero", [-128, 127])
+@pytest.mark.parametrize("shift", range(-31, 9))
+def test_every_shift(shift: int, zero: int) -> None:
+    assert_exact(shifted(shift, zero), [SHIFTED])
+
+
+@pytest.mark.parametrize("shift", range(-31, 1))
+def test_the_largest_sums(shift: int) -> None:
+    """Up to 2^31 before a shift of up to 31, where the half that is added leaves int32."""
+    ends = [2**31 - 1, -(2**31), 2**30 + 1, -(2**30) - 1, 2**30, 3 * 2**29]
+    w, bias = np.zeros((6, 4)), tensor((6,), "INT32", 1.0, data=np.array(ends))
+    y = tensor((3, 6), "INT8", 2.0**-shift * (1 + 2.0**-23))  # a multiplier just below 1
+    node = Node("FULLY_CONNECTED", (tensor((3, 4), "INT8", 1.0), tensor((6, 4), "INT8", 1.0, data=w), bias), (y,), {})
+    assert_exact(node, [SHIFTED])
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_shifts_on_a_core(core: str) -> None:
+    """As test_every_shift, by the core's own instructions."""
+    nodes = [shifted(shift, zero) for shift in range(-24, 1, 3) for zero in (-128, 127)]
+    graphs = [graph_of(node) for node in nodes]
+    projects = [
+        emit(make_plan(graph, find(core).target), f"s{i}", mode="interpreted") for i, graph in enumerate(graphs)
+    ]
+    jobs = [Job([SHIFTED], i) for i in range(len(projects))]
+    results = run_jobs(build(with_common_instances(projects), find(core)), jobs, count=False)
+    for node, graph, result in zip(nodes, graphs, results, strict=True):
+        (want,) = numpy_outputs(Case(node), graph, [SHIFTED])
+        np.testing.assert_array_equal(result.outputs[0], want, err_msg=str(node))
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_outputs_far_beyond_int8_on_helium() -> None:
+    """Rescaled they are beyond int16, from where a zero point of 127 must not lead to the other end of int8."""
+    w = np.repeat(np.array([127, -127], np.int8), 8)
+    weights = tensor((1, 3, 3, 16), "INT8", [1.0] * 16, axis=3, data=np.tile(w, (1, 3, 3, 1)))
+    bias = tensor((16,), "INT32", 1.0, data=np.zeros(16))
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "depth_multiplier": 1}
+    graphs = [
+        graph_of(
+            Node(
+                "DEPTHWISE_CONV_2D",
+                (tensor((1, 4, 4, 16), "INT8", 1.0), weights, bias),
+                (tensor((1, 2, 2, 16), "INT8", 2.0, zero),),
+                options,
+            )
+        )
+        for zero in (127, -128)
+    ]
+    x = np.full((1, 4, 4, 16), 127, np.int8)
+    projects = [
+        emit(make_plan(g, find("cortex-m55").target), f"d{i}", mode="interpreted") for i, g in enumerate(graphs)
+    ]
+    results = run_jobs(build(projects, find("cortex-m55")), [Job([x], 0), Job([x], 1)], count=False)
+    for result in results:
+        np.testing.assert_array_equal(result.outputs[0], np.broadcast_to(np.where(w > 0, 127, -128), (1, 2, 2, 16)))
+
+
+def test_multipliers_beside_a_bias_of_run_time() -> None:
+    """The kernel that folds nothing takes each channel's own multiplier."""
+    w = tensor((4, 3), "INT8", [0.01, 0.1, 1.0, 5.0], data=np.arange(-6, 6))
+    node = Node(
+        "FULLY_CONNECTED",
+        (tensor((2, 3), "INT8", 0.1, 3), w, tensor((4,), "INT32", 1.0)),
+        (tensor((2, 4), "INT8", 0.7, -5),),
+        {},
+    )
+    assert_exact(node, [np.array([[1, -128, 127], [9, 8, 7]], np.int8), np.array([5, -60, 700, 1], np.int32)])
+
+
+def test_what_a_softmax_leaves_out() -> None:
+    """Thousands of shares, each of less than a step of the sum, are taken where they round up to one."""
+    x = np.full((3, 5000), -35, np.int8)
+    x[:, 0] = (100, 97, 120)
+    y = tensor(x.shape, "INT8", 1 / 256, -128)
+    node = Node("SOFTMAX", (tensor(x.shape, "INT8", 0.1),), (y,), {"beta": 1.0})
+    want = assert_exact(node, [x])
+    (peer,) = open_peer("tflm", write(graph_of(node)), 1)([x])
+    np.testing.assert_array_equal(want, peer)
+
+
+STATEFUL = [
+    pytest.param(case, id=name)
+    for op in ("SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+    for name, case in cases_of(op).items()
+]
+
+
+@pytest.mark.parametrize("case", STATEFUL)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_state_goes_on(case: Case, target: Any) -> None:
+    """Each of several runs gives numpy's outputs of the state that the one before has left."""
+    graph = graph_of(case.node)
+    session = Session(make_plan(graph, target))
+    for seed in range(4):
+        (x,) = random_inputs(graph, seed)
+        before = {t: session.view(t).copy() for t in graph.tensors if t.variable}
+        inputs = [None if t is None else before.get(t, x if t.data is None else t.data) for t in case.node.inputs]
+        session.view(graph.inputs[0])[...] = x
+        session.run()
+        want = operators()[case.node.op].reference(case.node, inputs)
+        assert_equal([session.view(t) for t in graph.outputs], want, graph.outputs, case.tolerance, f"run {seed}")
+
+
+def test_a_sum_that_is_a_power_of_two() -> None:
+    """1 + 1/2 + 1/2: one over it is one in 31 bits, which has to be the largest that there is."""
+    x = np.array([[0, -10, -10], [5, 5, -128], [7, -128, -128]], np.int8)
+    y = tensor(x.shape, "INT8", 1 / 256, -128)
+    node = Node("SOFTMAX", (tensor(x.shape, "INT8", float(np.log(2)) / 10),), (y,), {"beta": 1.0})
+    assert assert_exact(node, [x])[0].tolist() == [0, -64, -64]
+
+
+def test_halves_of_an_output_gate() -> None:
+    """An LSTM whose cells are full shows its output gates: sigmoids that lie between two steps, to one of 15 bits."""
+    units, sums = 20, -512 * np.arange(45, 65)
+    inputs: list[Any] = [None] * 24
+    inputs[0] = tensor((1, 12, 1), "INT8", 2.0**-6)
+    for (w, r, b), bias in zip(GATES, (32767, 32767, 32767, sums), strict=True):
+        inputs[w], inputs[r] = (tensor((units, n), "INT8", 2.0**-6, data=np.zeros((units, n))) for n in (1, units))
+        inputs[b] = tensor((units,), "INT32", 2.0**-12, data=np.broadcast_to(bias, units))
+    inputs[HIDDEN] = replace(tensor((1, units), "INT8", 2.0**-15, name="h"), variable=True)
+    inputs[CELL] = replace(tensor((1, units), "INT16", 2.0**-12, name="c"), variable=True)
+    options = {"fused_activation_function": "TANH", "cell_clip": 0.0, "proj_clip": 0.0}
+    y = tensor((1, 12, units), "INT8", 2.0**-15)
+    want = assert_exact(
+        Node("UNIDIRECTIONAL_SEQUENCE_LSTM", tuple(inputs), (y,), options), [np.zeros((1, 12, 1), np.int8)]
+    )
+    last = want[0, -1]
+    assert last.min() > 0
+    assert last.max() < 127
+
+
+def wide_sum(w: Sequence[int], bias: int, scale: float) -> tuple[Node, Array]:
+    """One output of int16 over inputs that are all -32768."""
+    weights = tensor((1, len(w)), "INT8", 1.0, data=np.array([w]))
+    b = tensor((1,), "INT64", 1.0, data=np.array([bias]))
+    y = tensor((1, 1), "INT16", scale)
+    node = Node("FULLY_CONNECTED", (tensor((1, len(w)), "INT16", 1.0), weights, b), (y,), {})
+    return node, np.full((1, len(w)), -32768, np.int16)
+
+
+@pytest.mark.parametrize(
+    ("w", "bias", "scale", "want"),
+    [
+        ([-127] * 516 + [-3], 1 << 15, 1 << 13, 32767),
+        ([-127] * 516 + [-3], 0, 1 << 13, 32767),
+        ([127] * 516 + [3], -(1 << 15), 1 << 13, -32768),
+        ([-127] * 3000, 0, 1 << 13, 32767),
+        ([-127] * 1000 + [127] * 1000, 0, 1 << 13, 0),
+        ([-127] * 1000 + [127] * 999, 0, 1 << 13, 508),
+        ([-127] * 3000, 0, 1 << 15, 32767),
+        ([-127] * 3000, 0, 1 << 17, 32767),
+        ([-127] * 1024, 0, 1 << 17, 32512),
+    ],
+)
+def test_int16_sums_at_the_end_of_int32(w: list[int], bias: int, scale: int, want: int) -> None:
+    """|bias| + 2^15 * |w| is 2^31, less, or more, for some of the sum or for all of it; in steps of which 2^31 is more
+    than int16 holds, or is not."""
+    node, x = wide_sum(w, bias, float(scale))
+    assert assert_exact(node, [x]).item() == want
+
+
+@pytest.mark.parametrize("op", ["LOGISTIC", "TANH"])
+@pytest.mark.parametrize("scale", [14.9, 15.1, 100.0])
+def test_scales_that_leave_nothing_inside(op: str, scale: float) -> None:
+    """Above 15 not even 0 lies inside of what TFLM computes."""
+    y = tensor((256,), "INT8", *((1 / 256, -128) if op == "LOGISTIC" else (1 / 128, 0)))
+    node = Node(op, (tensor((256,), "INT8", scale, 7),), (y,), {})
+    want = assert_exact(node, [EVERY])
+    (peer,) = open_peer("tflm", write(graph_of(node)), 1)([EVERY])
+    np.testing.assert_array_equal(want, peer)
+
+
+@pytest.mark.parametrize("target", [DSP, GENERIC], ids=lambda target: target.name)
+def test_decoders_tables_have_room(target: Any) -> None:
+    """Two layers of 4 and of 16 values, decoded at the start: one room serves both tables of pairs."""
+    x, graphs = tensor((1, 64), "INT8", 0.1), []
+    for values in (4, 16):
+        w = tensor((32, 64), "INT8", 0.1, data=np.resize(np.arange(values), (32, 64)))
+        graphs.append(Node("FULLY_CONNECTED", (x, w, None), (tensor((1, 32), "INT8", 1.0),), {}))
+    outputs = tuple(node.output for node in graphs)
+    tensors = (x, *(node.input(1) for node in graphs), *outputs)
+    plan = make_plan(Graph("g", tensors, tuple(graphs), (x,), outputs), target.storing("lut", "start"))
+    tables = [step.call for step in plan.start if step.call.kernel == "tw_decode_lut_pairs"]
+    assert [int(call.params["count"]) for call in tables] == [4, 16]  # type: ignore[arg-type]
+    for call in tables:
+        assert call.outputs[0].nbytes >= 2 * int(call.params["count"]) ** 2  # type: ignore[arg-type]

@@ -1,0 +1,161 @@
+"""Convolutions and fully connected layers of any shape on SMLAD, Helium and plain C: numpy's integers, bit for bit.
+
+Random shapes, strides, paddings, offsets and multipliers (left shifts and shift 0, too), channel counts around every
+tile's edge, weights and inputs at their extremes. On the host the instruction sets are plain C stand-ins; the same
+nodes, some of them, run on every core under QEMU.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import graph_of, interpreted, numpy_outputs, with_common_instances
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinfer.aot.build.firmware import COMPILER, build
+from twinfer.aot.build.qemu import QEMU, Job, run_jobs
+from twinfer.aot.build.targets import find, names
+from twinfer.aot.print.emit import emit
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.ops.conv import conv2d, depthwise_conv2d
+from twinfer.runtime.ops.dense import fully_connected
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.target import DSP, GENERIC, MVE
+
+#: Nodes of each operator and type for a core under QEMU.
+ON_CORES = 12
+
+#: Types of activations; the weights are of int8.
+TYPES = ("INT8", "INT16")
+
+OPERATORS = {"CONV_2D": conv2d, "DEPTHWISE_CONV_2D": depthwise_conv2d, "FULLY_CONNECTED": fully_connected}
+
+
+def some(rng: np.random.Generator, *values: Any) -> Any:
+    return values[rng.integers(len(values))]
+
+
+def size(rng: np.random.Generator, most: int) -> int:
+    """A size up to ``most``: small ones and those around multiples of 16, 8 and 4 are likelier."""
+    near = int(some(rng, 1, 2, 3, 4, 8, 16, 32)) + int(rng.integers(-1, 2))
+    return int(np.clip(some(rng, near, int(rng.integers(1, most + 1))), 1, most))
+
+
+def integers(rng: np.random.Generator, shape: tuple[int, ...], low: int, high: int = 127) -> Array:
+    """Values from ``low`` to ``high``: random ones, few different ones, or the extremes alone."""
+    kind = rng.integers(4)
+    if kind == 0:
+        return rng.choice([low, high], shape)
+    if kind == 1:
+        return np.full(shape, some(rng, low, high))
+    return rng.integers(low, high + 1, shape)
+
+
+def shapes(rng: np.random.Generator, op: str) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Shapes of x and the weights, and the axis of the latter's output channels."""
+    if op == "FULLY_CONNECTED":
+        depth = size(rng, 150) * int(some(rng, 1, 1, 1, 9))
+        return (int(rng.integers(1, 5)), depth), (size(rng, 40), depth), 0
+    image = (int(some(rng, 1, 1, 2)), size(rng, 9), size(rng, 9), size(rng, 36))
+    k_h, k_w = (3, 3) if rng.integers(2) else (size(rng, 5), size(rng, 5))
+    if op == "CONV_2D":
+        return image, (size(rng, 20), k_h, k_w, image[3]), 0
+    return image, (1, k_h, k_w, image[3] * int(some(rng, 1, 1, 1, 2))), 3
+
+
+def options(rng: np.random.Generator, op: str, multiplier: int) -> dict[str, Any]:
+    made: dict[str, Any] = {"fused_activation_function": some(rng, "NONE", "NONE", "RELU", "RELU6")}
+    if op == "FULLY_CONNECTED":
+        return made
+    stride = int(some(rng, 1, 1, 2))
+    made |= {"padding": some(rng, "SAME", "VALID"), "stride_h": stride, "stride_w": int(some(rng, stride, 1, 3))}
+    dilations = (1, 1) if rng.integers(3) else (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
+    made |= dict(zip(("dilation_h_factor", "dilation_w_factor"), dilations, strict=True))
+    return made | ({"depth_multiplier": multiplier} if op == "DEPTHWISE_CONV_2D" else {})
+
+
+def node_of(rng: np.random.Generator, op: str, type: str = "INT8") -> tuple[Node, Array]:
+    """A node and a value for its input."""
+    bits, bias_type = (8, "INT32") if type == "INT8" else (16, "INT64")
+    while True:
+        x_shape, w_shape, axis = shapes(rng, op)
+        w = integers(rng, w_shape, int(some(rng, -127, -127, -127, -128)))
+        channels, per_tensor = w_shape[axis], bool(rng.integers(2))
+        scales = np.full(1 if per_tensor else channels, 0.01) * 2.0 ** rng.uniform(-4, 4, 1 if per_tensor else channels)
+        if not rng.integers(6):
+            scales[0] = 0  # a dead channel
+        zeros = [int(some(rng, -128, 127, rng.integers(-128, 128))) for _ in range(2)]
+        zero, out_zero = zeros if type == "INT8" else (0, 0)
+        x = tensor(x_shape, type, 0.05, zero, name="x")
+        weights = tensor(w_shape, "INT8", scales.tolist(), axis=axis, data=w, name="w")
+        bound = int(some(rng, 100, 10_000, 1_000_000, (1 << 30) + 200, 1 << (30 if type == "INT8" else 40)))
+        bias = tensor((channels,), bias_type, 1.0, data=rng.integers(-bound, bound, channels), name="b")
+        given_options = options(rng, op, channels // x_shape[-1])
+        draft = Node(op, (x, weights, bias), (tensor((1,), type, 1.0),), given_options)
+        try:
+            shape = OPERATORS[op].OP.infer(draft)[0]
+        except Exception:  # a window larger than an image without padding
+            continue
+        spread = (
+            0.0005
+            * float(some(rng, 1e-3 if type == "INT8" else 0.1, 1, 30, 30, 30, 1e4))
+            * (w.size / channels) ** 0.5
+            * 73
+            / 30
+        )
+        y = tensor(shape, type, spread, out_zero, name="y")
+        most = (1 << (bits - 1)) - 1
+        return Node(op, draft.inputs, (y,), given_options), integers(rng, x_shape, -most - 1, most).astype(x.dtype)
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(max_examples=250, deadline=None)
+@given(seed=st.integers(0, (1 << 32) - 1))
+def test_on_the_host(op: str, type: str, seed: int) -> None:
+    node, value = node_of(np.random.default_rng(seed), op, type)
+    graph = graph_of(node)
+    (want,) = numpy_outputs(Case(node), graph, [value])
+    for target in (DSP, MVE, GENERIC):
+        (got,) = interpreted(graph, [value], target, 0)
+        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}: {node}")
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_every_choice_is_tried(op: str, type: str) -> None:
+    """The random nodes reach the kernels of all instruction sets, and the plain ones on all targets."""
+    bits = type.removeprefix("INT")
+    for target, ending in ((DSP, f"_dsp_s{bits}"), (MVE, f"_mve_s{bits}"), (GENERIC, f"_s{bits}")):
+        rng, kernels = np.random.default_rng(1), []
+        for _ in range(60):
+            kernels += [step.call.kernel for step in make_plan(graph_of(node_of(rng, op, type)[0]), target).steps]
+        assert sum(kernel.endswith(ending) for kernel in kernels) > 10, kernels
+
+
+@pytest.mark.parametrize("core", names())
+def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    missing = [tool for tool in (COMPILER, QEMU) if shutil.which(tool) is None]
+    if missing and not os.environ.get("CI"):
+        pytest.skip(f"{' and '.join(missing)}: not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    card, rng = find(core), np.random.default_rng(20261121)
+    projects, jobs, wanted = [], [], []
+    kinds = list(product(OPERATORS, TYPES))
+    for i in range(ON_CORES * len(kinds)):
+        node, value = node_of(rng, *kinds[i % len(kinds)])
+        graph = graph_of(node)
+        projects.append(emit(make_plan(graph, card.target), f"n{i}", mode="interpreted"))
+        jobs.append(Job([value], i))
+        wanted += numpy_outputs(Case(node), graph, [value])
+    results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)
+    for project, result, want in zip(projects, results, wanted, strict=True):
+        (got,) = result.outputs
+        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(project.plan.graph.nodes[0]))

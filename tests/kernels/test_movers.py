@@ -1,0 +1,105 @@
+"""Data movers: what becomes no work at all, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import Shape, tensor
+from twinfer.runtime.ops.move._move import same_meaning
+from twinfer.runtime.registry import operator
+from twinfer.runtime.target import GENERIC, HOST
+
+X = tensor((2, 1, 5), "INT8", 0.5, -7, name="x")
+
+
+def index(*values: int, shape: Shape | None = None) -> Tensor:
+    return tensor((len(values),) if shape is None else shape, "INT32", data=np.array(values), name="index")
+
+
+def node(op: str, *inputs: Tensor, outputs: int = 1, **options: Any) -> Node:
+    """The node with outputs as its operator infers them."""
+    like = next(t for t in inputs if t.data is None)
+    blank = Node(op, inputs, tuple(replace(like, name=f"y{i}", shape=()) for i in range(outputs)), options)
+    shapes = operator(blank).infer(blank)
+    return replace(blank, outputs=tuple(replace(t, shape=s) for t, s in zip(blank.outputs, shapes, strict=True)))
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        node("SLICE", X, index(0, 0, 0), index(-1, 1, 5)),
+        node("STRIDED_SLICE", X, index(0, 0, 0), index(2, 1, 5), index(1, 1, 1), shrink_axis_mask=2),
+        node("TRANSPOSE", X, index(1, 0, 2)),
+        node("CONCATENATION", X, axis=1),
+        node("PACK", X, axis=-1, values_count=1),
+        node("SPLIT", index(0), X, num_splits=1),
+        node("PAD", X, index(*[0] * 6, shape=(3, 2))),
+    ],
+    ids=lambda n: n.op,
+)
+def test_identities_cost_nothing(same: Node) -> None:
+    call = operator(same).lower(same, HOST)
+    assert (call.kernel, call.inplace) == ("tw_copy", (0,))
+
+
+def test_tiles_where_they_pay() -> None:
+    wide = node("TRANSPOSE", tensor((32, 20), "INT8", name="x"), index(1, 0))
+    thin = node("TRANSPOSE", tensor((32, 3), "INT8", name="x"), index(1, 0))
+    assert operator(wide).lower(wide, HOST).kernel == "tw_transpose"
+    assert operator(wide).lower(wide, GENERIC).kernel == "tw_slice"
+    assert operator(thin).lower(thin, HOST).kernel == "tw_slice"
+
+
+def test_dimensions_collapse() -> None:
+    rows = node("SLICE", tensor((4, 6, 8, 3), "FLOAT32", name="x"), index(1, 2, 0, 0), index(2, 3, 8, 3))
+    params = operator(rows).lower(rows, HOST).params
+    assert params == {"start": 768, "size": 288, "n": [1, 1, 1, 1, 1, 2], "step": [0, 0, 0, 0, 0, 576]}
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "options", "error", "message"),
+    [
+        ("PAD", (X, index(0, 0, -1, 0, 0, 0, shape=(3, 2))), {}, ModelError, "negative padding"),
+        ("PAD", (X, tensor((3, 2), "INT32", name="p")), {}, UnsupportedOperatorError, "must be a constant"),
+        ("SLICE", (X, index(0, 0, 3), index(2, 1, 3)), {}, ModelError, "not inside"),
+        ("SLICE", (X, index(0, 0), index(2, 1)), {}, ModelError, "3 elements"),
+        ("STRIDED_SLICE", (X, *[index(0, 0, 0)] * 3), {}, ModelError, "stride 0"),
+        ("STRIDED_SLICE", (X, index(2), index(3), index(1)), {"shrink_axis_mask": 1}, ModelError, "outside"),
+        (
+            *("STRIDED_SLICE", (X, index(1), index(0), index(-1)), {"shrink_axis_mask": 1}, ModelError),
+            "stride -1 cannot pick a single element",
+        ),
+        ("TRANSPOSE", (X, index(0, 0, 1)), {}, ModelError, "permutation"),
+        ("CONCATENATION", (X, X), {"axis": 3}, ModelError, "outside rank"),
+        ("CONCATENATION", (X, replace(X, shape=(3, 1, 5))), {"axis": 1}, ModelError, "does not fit"),
+        ("CONCATENATION", (X, tensor((2, 1, 5), "INT8", 0.6, -7)), {}, UnsupportedOperatorError, "QUANTIZE"),
+        ("CONCATENATION", (X,), {"fused_activation_function": "RELU"}, UnsupportedOperatorError, "RELU"),
+        ("PACK", (X, tensor((2, 1, 4), "INT8", 0.5, -7)), {}, ModelError, "shape"),
+        ("PACK", (X, tensor((2, 1, 5), "INT16")), {}, ModelError, "type"),
+        ("UNPACK", (X,), {"axis": 2}, ModelError, "gives not 1 outputs"),
+        ("SPLIT_V", (X, index(3), index(0)), {}, ModelError, "do not make up"),
+        ("SLICE", (tensor((4,), "INT4"), index(0), index(2)), {}, UnsupportedOperatorError, "fixed size"),
+    ],
+)
+def test_refused(
+    op: str, inputs: tuple[Tensor, ...], options: dict[str, Any], error: type[TwinferError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        node(op, *inputs, **options)
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.001, 1.0019, 1.002, 1.01])
+def test_scales_are_the_same_if_requantising_changes_nothing(ratio: float) -> None:
+    """Brute force over all int8 values and the zero points at the ends."""
+    for zero in (-128, 127):
+        a, b = tensor((1,), "INT8", 0.5 * ratio, zero), tensor((1,), "INT8", 0.5, zero)
+        q = np.arange(-128, 128)
+        unchanged = np.array_equal(np.round((q - zero) * (a.scale / b.scale)) + zero, q)
+        assert unchanged or not same_meaning(a, b)
+        assert same_meaning(a, b) == (ratio < 1.00195)

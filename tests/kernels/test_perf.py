@@ -1,0 +1,142 @@
+"""Instructions on Cortex-M, locked in perf.lock: a change of more than 1 % fails and names the layer.
+
+Of every operator the cases with the most work, each alone, and a trained model layer by layer in both modes. Counts are
+exact and repeat, so a change is one of the code; of another compiler than perf.lock's nothing is said.
+``pytest tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from cases import cases_of, graph_of, values_of
+
+from twinfer.aot.build.firmware import COMPILER, build
+from twinfer.aot.build.qemu import Job, counter, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import compiler_version
+from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.runtime.op import Case
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.registry import operators
+
+pytestmark = pytest.mark.usefixtures("board_tools")
+
+LOCK = Path(__file__).with_name("perf.lock")
+
+#: Core -> how many cases of an operator are locked.
+CASES = {"cortex-m4": 3, "cortex-m0": 1, "cortex-m55": 1}
+
+#: The core that the whole model is locked for, and the model.
+MAIN, MODEL = "cortex-m4", "digits_int8"
+
+#: Share by which a count may change.
+MOST = 0.01
+
+Counts = dict[str, int]
+
+HEAD = """\
+# Instructions of one run on Cortex-M under QEMU: tests/kernels/test_perf.py fails where one changes by more than 1 %.
+# pytest tests/kernels/test_perf.py --refresh-perf writes this file anew.
+"""
+
+
+def heaviest(op: str, count: int) -> Iterator[tuple[str, Case]]:
+    """The cases with the most work, of every output type in turn."""
+    types: dict[str, list[tuple[str, Case]]] = {}
+    for name, case in sorted(cases_of(op).items(), key=lambda item: -work(item[1])):
+        types.setdefault(case.node.outputs[0].type, []).append((name, case))
+    in_turn = [pair for turn in zip_longest(*types.values()) for pair in turn if pair is not None]
+    yield from in_turn[:count]
+
+
+def work(case: Case) -> int:
+    """Multiply-accumulates, and elements in and out."""
+    tensors = [t for t in (*case.node.inputs, *case.node.outputs) if t is not None]
+    return make_plan(graph_of(case.node)).macs + sum(t.size for t in tensors)
+
+
+def measured(core: str) -> dict[str, Counts]:
+    """Table of perf.lock -> counts by what was run; all models of a core in one program."""
+    card = find(core)
+    cases = {name: case for op in operators() for name, case in heaviest(op, CASES[core])}
+    projects = [emit(make_plan(graph_of(c.node), card.target), n.replace("-", "_")) for n, c in cases.items()]
+    jobs = [Job(values_of(case, graph_of(case.node)), i) for i, case in enumerate(cases.values())]
+    modes = list(whole_models()) if core == MAIN else []
+    for project in modes:
+        jobs.append(Job(random_inputs(project.plan.graph), len(projects), by_step=True))
+        projects.append(project)
+    results = iter(run_jobs(build(projects, card), jobs))
+    tables = {core: {described(name, case): next(results).counts[0] for name, case in cases.items()}}
+    for project in modes:
+        names = [f"{i} {step.node.op}" for i, step in enumerate(project.plan.steps)]
+        tables[f"{core}-{project.name}"] = dict(zip(names, next(results).counts, strict=True))
+    return tables
+
+
+def whole_models() -> Iterator[Project]:
+    plan = make_plan(builtin()[MODEL](), find(MAIN).target)
+    for mode in get_args(Mode):
+        yield emit(plan, f"{MODEL}_{mode}", mode=mode)
+
+
+def described(name: str, case: Case) -> str:
+    made = case.node.outputs[0]
+    return f"{name} {made.type} {'×'.join(map(str, made.shape))}".rstrip()
+
+
+def changes(counts: Counts, locked: Counts) -> Iterator[str]:
+    """What is wrong, in words."""
+    for name in chain(locked, (name for name in counts if name not in locked)):
+        if name not in counts or name not in locked:
+            yield f"{name}: {'not there any more' if name in locked else 'new'}"
+        elif abs(counts[name] - locked[name]) > MOST * locked[name]:
+            share = 100 * (counts[name] / max(locked[name], 1) - 1)
+            yield f"{name}: {locked[name]:,} -> {counts[name]:,} instructions ({share:+.1f} %)"
+
+
+def read_lock() -> dict[str, dict[str, int] | str]:
+    return tomllib.loads(LOCK.read_text(encoding="utf-8")) if LOCK.exists() else {}
+
+
+def write_lock(compiler: str, tables: dict[str, Counts]) -> None:
+    """Tables of other cores stay, unless another compiler made them."""
+    old = read_lock()
+    kept = {k: v for k, v in old.items() if isinstance(v, dict)} if old.get("compiler") == compiler else {}
+    text = [HEAD + f'compiler = "{compiler}"']
+    for table, counts in sorted({**kept, **tables}.items()):
+        text += [f"\n[{table}]", *(f'"{name}" = {count}' for name, count in counts.items())]
+    LOCK.write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("core", CASES)
+def test_instructions_are_as_locked(core: str, request: pytest.FixtureRequest) -> None:
+    if counter() is None:
+        pytest.skip("QEMU takes no plugins here")
+    compiler = compiler_version((COMPILER,)).splitlines()[0]
+    locked = read_lock()
+    if request.config.getoption("refresh_perf"):
+        return write_lock(compiler, measured(core))
+    if locked.get("compiler") != compiler:
+        message = f"perf.lock is of {locked.get('compiler')}, here is {compiler}"
+        return pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    tables = measured(core)
+    wrong = [f"{table}: {line}" for table, counts in tables.items() for line in changes(counts, locked.get(table, {}))]  # type: ignore[arg-type]
+    assert not wrong, "\n".join(["if it is meant: pytest tests/kernels/test_perf.py --refresh-perf", *wrong])
+    return None
+
+
+def test_changes_are_named() -> None:
+    locked = {"a": 1000, "b": 1000, "gone": 1}
+    assert list(changes({"a": 1010, "b": 989, "c": 5}, locked)) == [
+        "b: 1,000 -> 989 instructions (-1.1 %)",
+        "gone: not there any more",
+        "c: new",
+    ]

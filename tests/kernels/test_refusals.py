@@ -1,0 +1,160 @@
+"""What operators that compute refuse, and what lies just within their bounds. Data movers: test_movers.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import graph_of, interpreted
+
+from twinfer.bench.peers.engines import open_peer
+from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
+from twinfer.runtime.fixed_point import quantize_multiplier
+from twinfer.runtime.graph import Node, Quant
+from twinfer.runtime.op import tensor
+from twinfer.runtime.ops.conv import depthwise_conv2d
+from twinfer.runtime.ops.recurrent import lstm
+from twinfer.runtime.ops.reduce import mean
+from twinfer.runtime.ops.reduce._reduce import reduction
+from twinfer.runtime.ops.reduce.softmax import MOST_INT16
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.shapes import infer_node
+from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.write.tflite import write
+
+
+def softmax(scale: float, beta: float = 1.0, type: str = "INT16") -> Node:
+    y = tensor((1, 4), type, *{"INT8": (1 / 256, -128), "INT16": (1 / 32768, 0)}[type], name="y")
+    return Node("SOFTMAX", (tensor((1, 4), type, scale, name="x"),), (y,), {"beta": beta})
+
+
+def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
+    """The node is refused in words that name its operator and hold all parts."""
+    with pytest.raises(error) as caught:
+        infer_node(node)
+    assert all(part in str(caught.value) for part in (node.op, *parts)), caught.value
+
+
+def test_int16_softmax_ends_where_differences_leave_int32() -> None:
+    """From 10 * 2^15 / 65535 of scale * beta TFLM shifts differences left by 16 bits, and the far ones wrap."""
+    bound = np.float32(10 * 2**15 / 65535)
+    x = np.array([[32767, -32768, -1, 32766]], np.int16)
+    for scale, beta in ((np.nextafter(bound, np.float32(0)), 1.0), (float(bound) / 4, 3.999)):
+        graph = graph_of(softmax(float(scale), beta))
+        (got,) = interpreted(graph, [x], HOST, 0)
+        (want,) = open_peer("tflm", write(graph), 1)([x])
+        np.testing.assert_array_equal(got, want)
+        assert got[0, 0] > 32000
+        assert got[0, 1:3].max() <= 2  # exp(-10) is 1.5, and nothing is less
+
+
+@pytest.mark.parametrize(("scale", "beta"), [(5.0001, 1.0), (1.0, 5.0001), (3.3e5, 1.0), (1e30, 1e30)])
+def test_int16_softmax_refuses_what_wraps(scale: float, beta: float) -> None:
+    refused(softmax(scale, beta), UnsupportedOperatorError, "'x' INT16", f"scale {np.float32(scale)}", "5.00007")
+
+
+def test_tflm_wraps_beyond_that_bound() -> None:
+    """Else the bound would be smaller than need be: the least value of all gets as great a share as the greatest."""
+    node = softmax(5.0001)
+    (got,) = open_peer("tflm", write(graph_of(node)), 1)([np.array([[32767, -32768, -32768, -32768]], np.int16)])
+    assert got[0, 1] > 8000
+
+
+@pytest.mark.parametrize("beta", [-1.0, -1e-9, float("inf"), float("nan")])
+def test_softmax_refuses_a_beta_that_is_negative_or_no_number(beta: float) -> None:
+    refused(softmax(0.1, beta, "INT8"), ModelError, f"beta {beta}", "not negative")
+    assert infer_node(softmax(0.1, 0.0, "INT8")) == [(1, 4)]
+
+
+@pytest.mark.parametrize(("op", "type"), [("SOFTMAX", "INT16"), ("MEAN", "INT8"), ("MEAN", "INT16")])
+def test_sums_of_as_many_as_fit_and_no_more(op: str, type: str) -> None:
+    most = mean.MOST[type] if op == "MEAN" else MOST_INT16
+    assert most * (1 << 15 if type == "INT16" else 255) < (1 << 31 if type == "INT16" else 1 << 30)
+
+    def node(count: int) -> Node:
+        x = tensor((1, count), type, 0.001, name="x")
+        if op == "SOFTMAX":
+            return Node(op, (x,), (tensor(x.shape, type, 1 / 32768, name="y"),), {"beta": 1.0})
+        return reduction(op, x, (1,), False, (0.001, 0))
+
+    assert infer_node(node(most)) == [(1, most) if op == "SOFTMAX" else (1,)]
+    refused(node(most + 1), UnsupportedOperatorError, str(most + 1), "'x'")
+
+
+@pytest.mark.parametrize(("value", "zero"), [(-128, 127), (127, -128)])
+def test_mean_of_the_most_values(value: int, zero: int) -> None:
+    """Over words of four channels, whose sums are the furthest from 0 that there are."""
+    x = tensor((1, mean.MOST["INT8"], 4), "INT8", 0.5, zero, name="x")
+    graph = graph_of(reduction("MEAN", x, (1,), False, (1.0, 0)))
+    assert make_plan(graph, GENERIC).steps[0].call.kernel == "tw_mean_words_s8"
+    (got,) = interpreted(graph, [np.full(x.shape, value, np.int8)], GENERIC, 0)
+    assert (got == np.clip((value - zero + np.sign(value)) // 2, -128, 127)).all()
+
+
+@pytest.mark.parametrize("power", range(-24, 3))
+def test_mean_by_words_within_the_range_of_its_kernel(power: int) -> None:
+    x = tensor((1, 4, 4), "INT8", 2.0**power, name="x")
+    (step,) = make_plan(graph_of(reduction("MEAN", x, (1,), False, (1.0, 0))), GENERIC).steps
+    _, shift = quantize_multiplier(2.0**power / 4)
+    assert step.call.kernel == ("tw_mean_words_s8" if -22 <= shift <= -1 else "tw_mean_s8")
+
+
+@pytest.mark.parametrize(("op", "type", "least"), [("ADD", "INT8", -19), ("SUB", "INT8", -19), ("ADD", "INT16", -14)])
+def test_add_refuses_steps_much_finer_than_its_inputs(op: str, type: str, least: int) -> None:
+    def node(scale: float) -> Node:
+        a, b = tensor((2,), type, 1.0, name="a"), tensor((2,), type, 0.5, name="b")
+        return Node(op, (a, b), (tensor((2,), type, scale, name="y"),), {"fused_activation_function": "NONE"})
+
+    refused(node(2.0**least), UnsupportedOperatorError, "'y'", "too small")
+    above = float(np.nextafter(np.float32(2.0**least), np.float32(1)))
+    assert infer_node(node(above)) == [(2,)]
+
+
+@pytest.mark.parametrize("said", [1, 3, 4])
+def test_depthwise_refuses_another_multiplier(said: int) -> None:
+    case = next(depthwise_conv2d.cases(np.random.default_rng(0)))
+    x, w = tensor((1, 3, 3, 2), name="x"), tensor((1, 3, 3, 4), name="w", data=np.zeros((1, 3, 3, 4)))
+    node = Node("DEPTHWISE_CONV_2D", (x, w), (tensor((1, 3, 3, 4)),), {**case.node.options, "depth_multiplier": said})
+    refused(node, ModelError, f"depth multiplier {said}", "2 channels in and 4 out")
+    for fits in (0, 2):
+        assert infer_node(replace(node, options={**node.options, "depth_multiplier": fits})) == [(1, 3, 3, 4)]
+
+
+def lstm_node(clip: float = 10.0, **changes: float) -> Node:
+    """An int8 LSTM, its cell's or output's scale as ``changes`` say."""
+    case = next(c for c in lstm.cases(np.random.default_rng(0)) if c.node.input(0).type == "INT8")
+    node = replace(case.node, options={**case.node.options, "cell_clip": clip})
+    inputs = list(node.inputs)
+    if "cell" in changes:
+        inputs[lstm.CELL] = replace(node.input(lstm.CELL), quant=Quant.per_tensor(changes["cell"]))
+    if "hidden" in changes:
+        inputs[lstm.HIDDEN] = replace(node.input(lstm.HIDDEN), quant=Quant.per_tensor(changes["hidden"], 3))
+    return replace(node, inputs=tuple(inputs))
+
+
+@pytest.mark.parametrize("scale", [2.0**-13, 2.0**-3, 0.001, 2.0**-8 * 1.5])
+def test_lstm_refuses_other_scales_of_the_cell(scale: float) -> None:
+    refused(lstm_node(cell=scale), UnsupportedOperatorError, "'c'", "power of 2")
+
+
+def test_lstm_refuses_a_state_that_is_not_quantised_as_the_output() -> None:
+    refused(lstm_node(hidden=0.3), ModelError, "'h'", "'y'", "alike")
+
+
+@pytest.mark.parametrize("power", [-12, -4])
+def test_lstm_clips_within_int16(power: int) -> None:
+    """As TFLM casts the clip; a cell of -32768 becomes -32767."""
+    for clip in (2.0**power * 32767, 2.0**power * 32768, 1e9):
+        node = lstm_node(clip, cell=2.0**power)
+        assert infer_node(node)
+        assert lstm.OP.lower(node, HOST).params["clip"] == np.iinfo(np.int16).max
+
+
+def test_bilinear_gives_no_negative_zero() -> None:
+    x, size = tensor((1, 2, 2, 1), name="x"), tensor((2,), "INT32", data=np.array([3, 3]), name="size")
+    options = {"align_corners": False, "half_pixel_centers": False}
+    graph = graph_of(Node("RESIZE_BILINEAR", (x, size), (tensor((1, 3, 3, 1), name="y"),), options))
+    value = np.full(x.shape, -0.0, np.float32)
+    for got in (*interpreted(graph, [value], HOST, 0), *open_peer("tflm", write(graph), 1)([value])):
+        assert not np.signbit(got).any()

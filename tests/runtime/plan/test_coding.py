@@ -1,0 +1,275 @@
+"""Models whose weights are stored coded give the same bits: on the host, as emitted C, and on cores under QEMU."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import assert_sanitized, graph_of, numpy_outputs, outputs_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_compiled import WARNINGS
+from test_fast_paths import OPERATORS, node_of
+
+from twinfer.aot.build.compiled import compile
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.host import compile_plans
+from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import run_tool
+from twinfer.aot.print.choice import specialise
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.bench.measure.embedded import verify_on
+from twinfer.bench.models.builtin import builtin
+from twinfer.bench.models.source import Source
+from twinfer.bench.models.verify import verify
+from twinfer.cli import main
+from twinfer.converter.compress.cluster import cluster
+from twinfer.converter.quantize.recipe import Choice, Recipe
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.plan import coding
+from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.run.guard import Guard, spread
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, TARGETS, Target
+
+STORAGES = [(how, when) for how in ("auto", "lut", "huffman", "bitmap") for when in ("layer", "start")]
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small layers are cut, too."""
+    monkeypatch.setattr(coding, "SLICE_BYTES", 128)
+
+
+def few_values(rng: np.random.Generator, node: Node) -> Node:
+    """The node with weights of few values, or as it is."""
+    x, w, *rest = node.inputs
+    count = int(rng.choice([1, 2, 3, 4, 7, 12, 16, 30, 60, 100, 300]))
+    if count == 300 or w is None or w.data is None:
+        return node
+    values = rng.choice(w.data.reshape(-1), min(count, w.size), replace=False)
+    data = np.where(rng.random(w.shape) < rng.choice([0, 0.7]), 0, rng.choice(values, w.shape)).astype(np.int8)
+    return replace(node, inputs=(x, replace(w, data=data), *rest))
+
+
+def layer_of(rng: np.random.Generator, op: str) -> tuple[Node, Array]:
+    """A node and a value for its input; of fully connected ones many that are cut into slices."""
+    if op == "FULLY_CONNECTED" and rng.integers(2):
+        out, depth = int(rng.choice([16, 32, 48, rng.integers(5, 50)])), int(rng.integers(10, 70))
+        x = tensor((1, depth), "INT8", 0.05, 3, name="x")
+        w = tensor((out, depth), "INT8", 0.01, data=rng.integers(-127, 128, (out, depth)), name="w")
+        b = tensor((out,), "INT32", 0.0005, data=rng.integers(-5000, 5000, out), name="b")
+        node = Node(op, (x, w, b), (tensor((1, out), "INT8", 0.3, -7, name="y"),), {})
+        return few_values(rng, node), rng.integers(-128, 128, (1, depth)).astype(np.int8)
+    node, value = node_of(rng, op)
+    return few_values(rng, node), value
+
+
+def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tuple[str, Plan, Array, Array]]:
+    """Name, plan, input and output of so many random layers, each stored in another way."""
+    for i in range(count):
+        node, value = layer_of(rng, list(OPERATORS)[i % len(OPERATORS)])
+        target = targets[i % len(targets)].storing(*STORAGES[int(rng.integers(len(STORAGES)))])
+        graph = graph_of(node)
+        (want,) = numpy_outputs(Case(node), graph, [value])
+        yield f"n{i}", make_plan(graph, target), value, want
+
+
+def deep(target: Target, out: int = 128) -> tuple[str, Plan, Array, Array]:
+    """A layer whose input lies right behind the weights of a slice: their end and its beginning are one address."""
+    rng = np.random.default_rng(2)
+    w = tensor((out, 640), "INT8", 0.01, data=rng.integers(-7, 8, (out, 640)), name="w")
+    x, y = tensor((1, 640), "INT8", 0.1, name="x"), tensor((1, out), "INT8", 0.5, name="y")
+    node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, (1, 640)).astype(np.int8)
+    graph = graph_of(node)
+    (want,) = numpy_outputs(Case(node), graph, [value])
+    return f"deep{out}", make_plan(graph, target.storing("lut")), value, want
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, (1 << 32) - 1))
+def test_on_the_host(op: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    node, value = layer_of(rng, op)
+    graph = graph_of(node)
+    (want,) = numpy_outputs(Case(node), graph, [value])
+    for target in TARGETS:
+        how, when = STORAGES[int(rng.integers(len(STORAGES)))]
+        plan = make_plan(graph, target.storing(how, when))
+        (got,) = outputs_of(Session(plan), [value])
+        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, {how}, {when}: {node}")
+
+
+def test_every_decoder_is_tried() -> None:
+    """The random layers reach all decoders, before layers and at the start, and slices of every kernel."""
+    before, start, cut, rest = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for _, plan, _, _ in plans(np.random.default_rng(1), 1000, *TARGETS):
+        (step,) = plan.steps
+        start.update(decoder.call.kernel for decoder in plan.start)
+        before.update(call.kernel for call in step.call.calls[:-1])
+        cut.update([step.call.kernel] if step.call.strides else [])
+        rest.update([step.call.kernel] if step.call.decode and step.call.decode.rest else [])
+    names = {f"lut{bits}" for bits in range(1, 8)} | {"lut4_mve", "lut_pairs", "huffman", "huffman_table", "bitmap"}
+    assert set(before) == set(start) == {f"tw_decode_{name}" for name in names}
+    assert {f"tw_fully_connected{ending}_s8" for ending in ("", "_wide", "_dsp", "_mve")} <= set(cut)
+    assert {f"tw_fully_connected{ending}_s8" for ending in ("_wide", "_dsp", "_mve")} <= set(rest)
+
+
+@pytest.mark.parametrize("out", [2, 3, 4])
+def test_slices_share_one_multiplier(out: int) -> None:
+    """Four bytes for so few channels are no share of each."""
+    _, plan, value, want = deep(GENERIC, out)
+    (step,) = plan.steps
+    assert step.call.params["mults"] == 1
+    assert step.call.strides
+    (got,) = outputs_of(Session(plan), [value])
+    np.testing.assert_array_equal(got, want)
+
+
+#: Kind of a layer -> types of its activations and of its weights.
+TYPES = {"int16x8": ("INT16", "INT8"), "int4": ("INT8", "INT4"), "hybrid": ("FLOAT32", "INT8")}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_other_types(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    for op, module in OPERATORS.items():
+        cases = [c for c in module.cases(rng) if (c.node.input(0).type, c.node.input(1).type) == TYPES[kind]]
+        assert cases, op
+        for case, target in zip(cases[:8], (*TARGETS, *TARGETS), strict=False):
+            graph = graph_of(case.node)
+            values = list(case.inputs or random_inputs(graph))
+            want = outputs_of(Session(make_plan(graph, target.storing("plain"))), values)
+            for storage in (("file", "layer"), *STORAGES):
+                got = outputs_of(Session(make_plan(graph, target.storing(*storage))), values)
+                assert [g.tobytes() for g in got] == [w.tobytes() for w in want], (case.node, target, storage)
+
+
+@pytest.mark.parametrize(("compiler", "mode"), [("gcc", "compiled"), ("clang", "interpreted")])
+def test_emitted(compiler: str, mode: Mode) -> None:
+    """As C: without a warning, and the same bits."""
+    found = list(plans(np.random.default_rng(5), 24, DSP, MVE, GENERIC, HOST))
+    flags = ("-std=c11", "-O1", "-ffp-contract=off", "-shared", "-fPIC", *WARNINGS)
+    engines = compile_plans({name: plan for name, plan, *_ in found}, compiler=compiler, mode=mode, flags=flags)
+    for name, plan, value, want in found:
+        (got,) = outputs_of(engines[name], [value])
+        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(plan.graph.nodes[0]))
+
+
+def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
+    """The self-tests of both modes in one program; they decode at the start, over an arena full of rubbish."""
+    programs = []
+    cut = [deep(DSP, 10), deep(MVE, 11), deep(MVE, 7), deep(DSP, 6)]
+    for i, (name, plan, value, _) in enumerate([*cut, *plans(np.random.default_rng(7), 9, DSP, MVE, GENERIC)]):
+        programs.append((emit(plan, name, mode="interpreted" if i % 2 else "compiled"), [value]))
+    assert_sanitized(tmp_path, programs)
+    run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", *WARNINGS, "n0.c", "n0_data.c"], tmp_path)
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_under_qemu(core: str) -> None:
+    card = find(core)
+    found = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
+    found += plans(np.random.default_rng(11), 13, card.target)
+    modes: list[Mode] = ["compiled", "interpreted"]
+    projects = [emit(plan, name, mode=modes[i % 2], policy=specialise) for i, (name, plan, *_) in enumerate(found)]
+    jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
+    for (_, plan, _, want), result in zip(found, run_jobs(build(projects, card), jobs, count=False), strict=True):
+        np.testing.assert_array_equal(result.outputs[0], want.reshape(result.outputs[0].shape), err_msg=str(plan.steps))
+
+
+# -- whole models ------------------------------------------------------------------------------------------------------
+
+
+def digits() -> Graph:
+    return cluster(builtin()["digits_int8"](), Recipe(default=Choice(cluster=4)))
+
+
+@pytest.mark.parametrize(("how", "when"), [("auto", "layer"), ("huffman", "start")])
+def test_verify(how: str, when: str) -> None:
+    """Interpreted plain and compiled coded agree on every tensor, each step under watch."""
+    source = Source("digits", digits())
+    assert verify(source, guard=True, weights=how, decode=when).proven
+    plan = spread(make_plan(source.graph, DSP.storing(how, when)))
+    session = Session(plan)
+    Guard(session).run()
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_verify_on_a_core() -> None:
+    source = Source("digits", digits())
+    assert verify_on(source, [find("cortex-m4")], guard=True, weights="lut", decode="start").proven
+
+
+def test_auto_is_the_smallest() -> None:
+    """Of clustered weights no more than any coding alone, but for speed; of others nothing is coded."""
+    graph = digits()
+    plain, *others = (make_plan(graph, DSP.storing(how)) for how in ("plain", "auto", "lut", "huffman", "bitmap"))
+    auto, *others = (plan.constant_bytes + plan.decoding_bytes for plan in others)
+    assert auto <= min(others) * 1.05
+    assert auto < 0.75 * plain.constant_bytes
+    rng = np.random.default_rng(1)
+    w = tensor((16, 64), "INT8", 0.01, data=rng.integers(-127, 128, (16, 64)), name="w")
+    node = Node("FULLY_CONNECTED", (tensor((1, 64), "INT8", 0.1), w, None), (tensor((1, 16), "INT8", 0.5),), {})
+    (step,) = make_plan(graph_of(node), DSP.storing("auto")).steps
+    assert step.call.decode is None
+
+
+def test_a_large_layer_needs_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for target in (DSP, MVE, GENERIC):
+        _, plan, _, _ = deep(target)
+        assert plan.arena_bytes < 5000
+        assert plan.steps[0].call.decode is not None
+        assert plan.steps[0].call.decode.slices == 32
+
+
+def test_same_model_and_options_same_text() -> None:
+    texts = [emit(make_plan(digits(), DSP.storing("auto")), "m").files for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert "bits in a table of" in texts[0]["m_data.c"]
+
+
+def test_from_python() -> None:
+    graph = digits()
+    value = random_inputs(graph)[0]
+    made = []
+    for how in ("plain", "huffman"):
+        model = compile(graph, weights=how)
+        model.set_tensor(0, value)
+        model.invoke()
+        made.append(model.get_tensor(model.get_output_details()[0]["index"]))
+    np.testing.assert_array_equal(*made)
+
+
+def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot store weights as 'zip', only as file, plain, auto, lut"):
+        compile(digits(), weights="zip")
+    with pytest.raises(InvalidArgumentError, match="cannot decode weights at 'noon'"):
+        HOST.storing("lut", "noon")
+    assert main(["bench", "digits_int8", "--target", "cortex-m4", "--weights", "zip"]) == 2
+    assert "zip" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_bench_and_compile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there: list[Any] = ["digits_int8", "--target", "cortex-m4", "--weights"]
+    assert main(["bench", *there, "plain,huffman", "--decode", "layer", "--engine", "compiled"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("same bits") == 2
+    assert "Weights stored coded on cortex-m4" in text
+    folder = tmp_path / "c"
+    assert main(["compile", *there, "huffman", "--decode", "start", "-o", str(folder)]) == 0
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,150 @@
+"""Which weights are stored coded, and which layers are cut: held against all other ways to do it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from cases import graph_of, numpy_outputs, outputs_of
+
+from twinfer.converter.build import Builder
+from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.plan import coding
+from twinfer.runtime.plan.planner import Step, make_plan
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import DSP, GENERIC, MVE, Target
+
+#: By how much of a layer's bytes a coding has to be the smallest: it decodes slower than a table of values.
+SLOWER = {"plain": 0.0, "lut": 0.0, "huffman": 0.05, "bitmap": 0.025}
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to store a layer's weights: bytes of constants, the decoders called, and what slowness counts as."""
+
+    coding: str
+    constants: int
+    decoders: tuple[str, ...]
+    slowness: int
+
+
+def chain(weights: Sequence[Array]) -> Graph:
+    """int8 dense layers, one after the other."""
+    b = Builder("chain")
+    x = b.input("x", "INT8", (1, weights[0].shape[1]), scale=0.1)
+    for i, w in enumerate(weights):
+        kernel = b.constant(w, scale=0.01 + i / 1000)
+        x = b.op("FULLY_CONNECTED", [x, kernel, None], shape=(1, w.shape[0]), scale=0.2)
+    return b.graph([x])
+
+
+def random_weights(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Of few values, some of them more frequent than others, up to nearly all zero."""
+    count = int(rng.choice([2, 5, 9, 16, 20, 40, 100, 200]))
+    frequent = rng.dirichlet(np.full(count, rng.choice([0.05, 0.3, 1, 10])))
+    values = np.append(0, rng.choice(np.setdiff1d(np.arange(-127, 128), [0]), count - 1, replace=False))
+    there = rng.random(shape) < rng.choice([1, 1, 0.2, 0.1])
+    return np.where(there, rng.choice(values.astype(np.int8), shape, p=frequent), np.int8(0))
+
+
+def decoders(step: Step) -> tuple[str, ...]:
+    return tuple(call.kernel for call in step.call.calls[:-1])
+
+
+def ways(weights: Array, target: Target) -> Iterator[Way]:
+    """All there are for one layer; its weights fit into one slice."""
+    graph = chain([weights])
+    plain = make_plan(graph, target.storing("plain")).steps[0].call.inputs[1]
+    assert isinstance(plain, np.ndarray)
+    for how, share in SLOWER.items():
+        plan = make_plan(graph, target.storing(how))
+        if how == "plain" or decoders(plan.steps[0]):  # a table of values holds no more than 128
+            yield Way(how, plan.constant_bytes, decoders(plan.steps[0]), int(share * plain.nbytes))
+
+
+def cost(chosen: Sequence[Way], *, slowness: bool = True, calls: bool = True) -> int:
+    """Bytes of flash: constants, a call of every decoder, and every decoder once."""
+    names = [name for way in chosen for name in way.decoders]
+    more = sum(way.slowness for way in chosen) * slowness + coding.CALL_BYTES * len(names) * calls
+    return sum(way.constants for way in chosen) + coding.decoder_bytes(names) + more
+
+
+def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[list[Way]]]:
+    """What "auto" takes, layer by layer, and all that there is; no other choice is cheaper."""
+    every = [list(ways(w, target)) for w in weights]
+    auto = make_plan(chain(weights), target.storing("auto"))
+    called = map(decoders, auto.steps)
+    found = [next(way for way in own if way.decoders == c) for own, c in zip(every, called, strict=True)]
+    assert cost(found) == min(map(cost, product(*every)))
+    assert auto.constant_bytes + auto.decoding_bytes == cost(found, slowness=False)
+    return found, every
+
+
+def test_auto_is_the_cheapest_of_all_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of up to three layers with weights of all kinds; and slowness and calls both decide somewhere."""
+    monkeypatch.setattr(coding, "SLICE_BYTES", 1 << 20)
+    rng, codings, decided = np.random.default_rng(5), Counter[str](), Counter[str]()
+    for i in range(50):
+        sizes = [8 * int(rng.integers(3, 16)) for _ in range(2 + i % 3)]
+        found, every = chosen(
+            [random_weights(rng, (out, depth)) for depth, out in pairwise(sizes)], (DSP, GENERIC)[i % 2]
+        )
+        codings.update(way.coding for way in found)
+        for what in ("slowness", "calls"):
+            blind = min(product(*every), key=lambda each, what=what: cost(each, **{what: False}))
+            decided[what] += cost(blind) > cost(found)
+    assert set(codings) == set(SLOWER)
+    assert min(decided.values()) > 0
+
+
+def test_a_small_layer_uses_a_decoder_that_is_there_already() -> None:
+    """It begins to pay as soon as a single byte is saved."""
+    rng = np.random.default_rng(1)
+    values = np.array([-9, -2, 0, 5], np.int8)
+    found = [
+        chosen([rng.choice(values, (depth, 64)), rng.choice(values, (8, depth))], GENERIC)[0][1].coding
+        for depth in range(8, 33)
+    ]
+    assert found == sorted(found, key=["plain", "lut"].index)
+    assert set(found) == {"plain", "lut"}
+
+
+@pytest.mark.parametrize("target", [GENERIC, DSP, MVE], ids=lambda target: target.name)
+@pytest.mark.parametrize(
+    ("out", "depth", "batches", "slices"),
+    [
+        (16, 128, 1, 1),  # as many bytes as a slice may have
+        (32, 128, 1, 2),
+        (24, 256, 1, 3),
+        (64, 1024, 1, 16),  # four channels are 4 KB, and kernels take four at a time
+        (32, 128, 2, 1),  # a slice's outputs are not in one piece
+    ],
+)
+def test_what_is_cut(target: Target, out: int, depth: int, batches: int, slices: int) -> None:
+    """Into slices of at most 2 KB or four channels, where there is one batch; with the same bits."""
+    rng = np.random.default_rng(3)
+    w = tensor((out, depth), "INT8", 0.01, data=rng.integers(-4, 4, (out, depth)), name="w")
+    x, y = tensor((batches, depth), "INT8", 0.1, name="x"), tensor((batches, out), "INT8", 0.3, name="y")
+    node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, x.shape).astype(np.int8)
+    plan = make_plan(graph_of(node), target.storing("lut"))
+    decode = plan.steps[0].call.decode
+    assert decode is not None
+    assert decode.slices == slices
+    (want,) = numpy_outputs(Case(node), graph_of(node), [value])
+    np.testing.assert_array_equal(outputs_of(Session(plan), [value])[0], want)
+
+
+def test_convolutions_are_not_cut() -> None:
+    b = Builder("conv")
+    x = b.input("x", "INT8", (1, 3, 3, 64), scale=0.1)
+    w = b.constant(np.ones((64, 1, 1, 64), np.int8), scale=0.1)
+    graph = b.graph([b.op("CONV_2D", [x, w, None], shape=(1, 3, 3, 64), padding="VALID", stride_w=1, stride_h=1)])
+    for target in (GENERIC, DSP, MVE):
+        decode = make_plan(graph, target.storing("lut")).steps[0].call.decode
+        assert decode is not None
+        assert decode.slices == 1

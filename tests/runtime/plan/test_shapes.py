@@ -1,0 +1,224 @@
+"""Shapes inferred anew: against LiteRT's resize_tensor_input, and the rules of the pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from needs import SHARED
+
+from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
+from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor, check
+from twinfer.runtime.op import Shape, tensor
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.registry import missing
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.shapes import infer_shapes
+from twinfer.runtime.write.tflite import write
+
+CORPUS = SHARED / "corpus"
+
+
+def index(*values: int) -> Tensor:
+    return tensor((len(values),), "INT32", data=np.array(values), name=f"index {values}")
+
+
+def graph_of(inputs: tuple[Tensor, ...], nodes: tuple[Node, ...], *outputs: Tensor) -> Graph:
+    used = dict.fromkeys(t for node in nodes for t in (*node.inputs, *node.outputs) if t is not None)
+    return Graph("test", tuple(dict.fromkeys((*inputs, *used))), nodes, inputs, outputs)
+
+
+def flatten(batch: int = 1, more_outputs: bool = False) -> Graph:
+    """x [batch, 4, 6] -> y [batch, 24], as converters write it: SHAPE, STRIDED_SLICE, PACK, RESHAPE."""
+    x = replace(tensor((batch, 4, 6), name="x"), shape_signature=(-1, 4, 6))
+    shape = tensor((3,), "INT32", name="shape")
+    first = replace(tensor((), "INT32", name="first"), extra={"has_rank": True})
+    wanted, y = tensor((2,), "INT32", name="wanted"), tensor((batch, 24), name="y")
+    rest = tensor((), "INT32", data=np.array(24), name="rest")
+    cut = {
+        "begin_mask": 0,
+        "end_mask": 0,
+        "ellipsis_mask": 0,
+        "new_axis_mask": 0,
+        "shrink_axis_mask": 1,
+        "offset": False,
+    }
+    nodes = (
+        Node("SHAPE", (x,), (shape,), {"out_type": "INT32"}),
+        Node("STRIDED_SLICE", (shape, index(0), index(1), index(1)), (first,), cut),
+        Node("PACK", (first, rest), (wanted,), {"axis": 0, "values_count": 2}),
+        Node("RESHAPE", (x, wanted), (y,), {"new_shape": ()}),
+    )
+    graph = graph_of((x,), nodes, y, *((shape, wanted) if more_outputs else ()))
+    return replace(graph, signatures=(Signature("serve", {"x": x}, {"y": y}),))
+
+
+def run(graph: Graph, values: list[Any]) -> list[Any]:
+    session = Session(make_plan(graph))
+    for t, value in zip(graph.inputs, values, strict=True):
+        session.view(t)[...] = value
+    session.run()
+    return [np.array(session.view(t)) for t in graph.outputs]
+
+
+def run_litert(graph: Graph, values: list[Any]) -> list[Any]:
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    kinds = litert.OpResolverType
+    summed = any(n.op == "SUM" for n in graph.nodes)  # the reference kernel's int8 is wrong
+    kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if summed else kinds.BUILTIN_REF
+    peer = litert.Interpreter(model_content=write(graph), experimental_op_resolver_type=kind)
+    indices = [d["index"] for d in peer.get_input_details()]
+    for at, value in zip(indices, values, strict=True):
+        peer.resize_tensor_input(at, value.shape)
+    peer.allocate_tensors()
+    for at, value in zip(indices, values, strict=True):
+        peer.set_tensor(at, value)
+    peer.invoke()
+    return [peer.get_tensor(d["index"]) for d in peer.get_output_details()]
+
+
+def same_as_litert(graph: Graph, shapes: Mapping[Tensor, Shape]) -> None:
+    resized = infer_shapes(graph, shapes)
+    check(resized)
+    values = random_inputs(resized, 7)
+    for got, want in zip(run(resized, values), run_litert(graph, values), strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("more_outputs", [False, True])
+def test_shape_arithmetic_is_folded(batch: int, more_outputs: bool) -> None:
+    graph = flatten(more_outputs=more_outputs)
+    resized = infer_shapes(graph, {graph.inputs[0]: (batch, 4, 6)})
+    assert resized.outputs[0].shape == (batch, 24)
+    assert [node.op for node in resized.nodes] == (["SHAPE", "PACK", "RESHAPE"] if more_outputs else ["RESHAPE"])
+    assert [t.name for t in resized.tensors[: len(graph.tensors)]] == [t.name for t in graph.tensors]
+    assert resized.signatures[0].outputs["y"] is resized.outputs[0]
+    same_as_litert(graph, {graph.inputs[0]: (batch, 4, 6)})
+
+
+def test_rank_may_change() -> None:
+    x, y = tensor((2, 3), name="x"), tensor((1, 2, 3), name="y")
+    graph = graph_of((x,), (Node("EXPAND_DIMS", (x, index(0)), (y,)),), y)
+    same_as_litert(graph, {x: (2, 3, 4)})
+
+
+@pytest.mark.parametrize(("shape", "signature"), [((5, 3), (-1, 3)), ((5, 3, 1), ())])
+def test_a_signature_stays_while_it_fits(shape: Shape, signature: Shape) -> None:
+    x = replace(tensor((2, 3), name="x"), shape_signature=(-1, 3))
+    resized = infer_shapes(graph_of((x,), (Node("ABS", (x,), (replace(x, name="y"),)),)), {x: shape})
+    assert [t.shape for t in resized.tensors] == [shape, shape]
+    assert [t.shape_signature for t in resized.tensors] == [signature, signature]
+
+
+def test_every_layer_behind_takes_the_new_shape() -> None:
+    x, *made = (tensor((2, 3), name=name) for name in "xyzw")
+    nodes = tuple(Node("ABS", (a,), (b,), index=i) for i, (a, b) in enumerate(zip((x, *made), made, strict=False)))
+    resized = infer_shapes(graph_of((x,), nodes, made[-1]), {x: (5, 3)})
+    assert [t.shape for t in resized.tensors] == [(5, 3)] * 4
+
+
+def test_an_input_may_become_empty() -> None:
+    x = replace(tensor((2, 3), name="x"), shape_signature=(-1, 3))
+    y = tensor((2, 3), name="y")
+    graph = infer_shapes(graph_of((x,), (Node("ABS", (x,), (y,)),), y), {x: (0, 3)})
+    (got,) = run(graph, [np.zeros((0, 3), np.float32)])
+    assert got.shape == (0, 3)
+
+
+def test_what_is_static_stays() -> None:
+    x, y = tensor((2, 3), name="x"), tensor((3, 2), name="y")
+    graph = graph_of((x,), (Node("TRANSPOSE", (x, index(1, 0)), (y,)),), y)
+    assert infer_shapes(graph) is graph
+
+
+def test_a_static_graph_is_folded_but_not_repaired() -> None:
+    graph = flatten()
+    still = tuple(replace(t, shape_signature=()) for t in graph.inputs)
+    wrong = tensor((7,), name="y")
+    nodes = (*(replace(n, inputs=(still[0], *n.inputs[1:])) if n.op == "SHAPE" else n for n in graph.nodes[:3]),)
+    last = replace(graph.nodes[3], inputs=(still[0], graph.nodes[3].inputs[1]), outputs=(wrong,))
+    folded = infer_shapes(graph_of(still, (*nodes, last), wrong))
+    assert [node.op for node in folded.nodes] == ["RESHAPE"]
+    assert folded.outputs[0].shape == (7,)
+    with pytest.raises(ModelError, match="the model says"):
+        make_plan(folded)
+
+
+def test_open_dimensions_are_inferred_without_being_asked() -> None:
+    x = replace(tensor((5, 3), name="x"), shape_signature=(-1, 3))
+    y = tensor((1, 1), name="y")
+    graph = graph_of((x,), (Node("TRANSPOSE", (x, index(1, 0)), (y,)),), y)
+    assert infer_shapes(graph).outputs[0].shape == (3, 5)
+
+
+def test_an_unknown_rank_is_inferred() -> None:
+    x, y = tensor((2, 3), name="x"), tensor((), name="y")
+    graph = graph_of((x,), (Node("TRANSPOSE", (x, index(1, 0)), (y,)),), y)
+    assert infer_shapes(graph).outputs[0].shape == (3, 2)
+
+
+def test_shapes_that_do_not_fit() -> None:
+    graph = flatten()
+    with pytest.raises(ModelError, match="cannot become"):
+        infer_shapes(graph, {graph.inputs[0]: (1, 4, 7)})
+
+
+@pytest.mark.parametrize("shape", [(-1, 4, 6), (1 << 20, 1 << 20)])
+def test_shapes_that_no_input_can_have(shape: Shape) -> None:
+    graph = flatten()
+    with pytest.raises(InvalidArgumentError, match="cannot be resized"):
+        infer_shapes(graph, {graph.inputs[0]: shape})
+
+
+def test_only_inputs_can_be_resized() -> None:
+    graph = flatten()
+    with pytest.raises(InvalidArgumentError, match="no input"):
+        infer_shapes(graph, {graph.outputs[0]: (1, 24)})
+
+
+def test_an_unknown_operator_is_left_alone_until_its_input_changes() -> None:
+    x, y = replace(tensor((2, 3), name="x"), shape_signature=(-1, 3)), tensor((2, 3), name="y")
+    graph = graph_of((x,), (Node("CUSTOM:mine", (x,), (y,)),), y)
+    assert infer_shapes(graph).nodes == graph.nodes
+    with pytest.raises(UnsupportedOperatorError, match="mine"):
+        infer_shapes(graph, {x: (4, 3)})
+
+
+#: Operators whose integers LiteRT's reference kernels compute in another way than TFLM.
+OTHERWISE = ("FULLY_CONNECTED", "MUL")
+
+
+def open_models() -> list[Any]:
+    rows = json.loads((CORPUS / "index.json").read_text()) if CORPUS.exists() else []
+    return [pytest.param(CORPUS / row["file"], id=row["file"]) for row in rows if row.get("dynamic_shapes")]
+
+
+@pytest.mark.parametrize("path", open_models())
+def test_corpus_resized(path: Path) -> None:
+    """Results equal LiteRT's, or those of sample after sample where LiteRT's integers are not the reference's."""
+    graph = read_file(path)
+    if missing(graph) or any(t.type not in DTYPES for t in graph.inputs):
+        pytest.skip("an operator or type is missing")
+    signatures = {t: t.shape_signature or t.shape for t in graph.inputs}
+    shapes = {t: tuple(3 if s < 0 else d for s, d in zip(signatures[t], t.shape, strict=True)) for t in graph.inputs}
+    try:
+        resized = infer_shapes(graph, shapes)
+    except UnsupportedOperatorError as error:
+        pytest.skip(str(error))
+    values = random_inputs(resized, 7)
+    got = run(resized, values)
+    if any(n.op in OTHERWISE for n in graph.nodes) and any(t.type in ("INT8", "INT16") for t in graph.tensors):
+        single = [run(graph, [v[i : i + 1] for v in values]) for i in range(3)]
+        want = [np.concatenate(parts) for parts in zip(*single, strict=True)]
+    else:
+        want = run_litert(graph, values)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=1e-5 if g.dtype.kind == "f" else 0)

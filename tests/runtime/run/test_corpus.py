@@ -1,0 +1,114 @@
+"""Real models against their golden outputs: every whole application, and a sample of the small ones, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.aot.build.compiled import CompiledModel
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import TARGETS
+
+#: The applications that need operators that twinfer does not have yet. Remove a name with the operator's arrival.
+UNSUPPORTED_APPS = {
+    "mww_okay_nabu_2": "CALL_ONCE",
+    "mww_vad": "CALL_ONCE",
+    "tflm_audio_preprocessor_int8": "CUSTOM:SignalWindow",
+    "tflm_keyword_scrambled_8bit": "SOFTMAX",  # int8 -> int16
+}
+
+#: Models whose goldens show a fault of the reference; they are refused.
+FAULTY = {
+    "lrt_add_quantized_int8",  # ADD int8 + int8 -> float32
+    "di8_t2o_transposeconv_validpad_stride2_float32",  # TRANSPOSE_CONV ignores the weights' zero point
+}
+
+#: Small models that need a form of an operator that twinfer does not have.
+UNSUPPORTED_FORMS = {"lrt_unidirectional_sequence_lstm"}  # a projection
+
+#: Types that every operator which is there at all takes.
+TYPES = {"FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL"}
+
+#: Operators that do not take INT16 yet. Remove a name with the type's arrival.
+WITHOUT_INT16 = {
+    "BATCH_MATMUL", "DIV", "EQUAL", "EXP", "GREATER", "LESS", "LESS_EQUAL", "NEG", "NOT_EQUAL", "REDUCE_MIN",
+}  # fmt: skip
+
+#: Float results may differ from the reference by this much of the largest one (libm's exp and tanh, fused sums).
+FLOAT_BOUND = 1e-6
+
+pytestmark = pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
+
+
+def check_golden(model: Interpreter, golden: dict[str, Any], samples: int) -> None:
+    inputs, outputs = model.get_input_details(), model.get_output_details()
+    for sample in range(samples):
+        model.reset_all_variables()
+        for i, details in enumerate(inputs):
+            model.set_tensor(details["index"], golden[f"s{sample}_in{i}"].reshape(details["shape"]))
+        model.invoke()
+        for i, details in enumerate(outputs):
+            want = golden[f"s{sample}_out{i}"].reshape(details["shape"])
+            assert_close(model.get_tensor(details["index"]), want, f"sample {sample}, output {i}")
+
+
+def assert_close(got: Any, want: Any, where: str) -> None:
+    """The same integers; floats within FLOAT_BOUND."""
+    if got.dtype.kind == "f":
+        bound = FLOAT_BOUND * float(np.nanmax(np.abs(want), initial=0))
+        np.testing.assert_allclose(got, want, rtol=0, atol=bound, err_msg=where)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=where)
+
+
+@pytest.mark.corpus("app")
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel], ids=["interpreted", "compiled"])
+def test_applications(corpus_model: Any, engine: type[Interpreter]) -> None:
+    model = engine(model_path=corpus_model.path)
+    missing = UNSUPPORTED_APPS.get(corpus_model.path.stem)
+    if missing:
+        with pytest.raises(UnsupportedOperatorError, match=missing):
+            model.allocate_tensors()
+        return
+    model.allocate_tensors()
+    check_golden(model, corpus_model.golden(), corpus_model.entry["samples"])
+    assert model.plan.macs == corpus_model.entry["macs"]
+
+
+@pytest.mark.corpus("op", "derived")
+def test_small_models_interpreted(corpus_model: Any) -> None:
+    """Exact; refused only for an operator or a type that is not there."""
+    entry = corpus_model.entry
+    model = Interpreter(model_path=corpus_model.path)
+    there = set(entry["ops"]) <= set(operators()) and set(entry["types"]) <= TYPES
+    there &= "INT16" not in entry["types"] or not set(entry["ops"]) & WITHOUT_INT16
+    if not there or corpus_model.path.stem in FAULTY | UNSUPPORTED_FORMS:
+        try:
+            model.allocate_tensors()
+        except UnsupportedOperatorError:
+            return
+    model.allocate_tensors()
+    check_golden(model, corpus_model.golden(), entry["samples"])
+
+
+@pytest.mark.corpus("app")
+def test_applications_on_every_choice_of_kernels(corpus_model: Any) -> None:
+    """What microcontrollers run, on this computer: SMLAD and Helium as plain C, against the same golden outputs."""
+    if corpus_model.path.stem in UNSUPPORTED_APPS:
+        pytest.skip("test_applications sees that it is refused")
+    graph, golden = read_file(corpus_model.path), corpus_model.golden()
+    for target in TARGETS[1:]:
+        session = Session(make_plan(graph, target))
+        for i, tensor in enumerate(graph.inputs):
+            session.view(tensor)[...] = golden[f"s0_in{i}"].reshape(tensor.shape)
+        session.reset_variables()
+        session.run()
+        for i, tensor in enumerate(session.plan.graph.outputs):
+            assert_close(session.view(tensor), golden[f"s0_out{i}"].reshape(tensor.shape), f"{target.name}, output {i}")

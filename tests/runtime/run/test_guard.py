@@ -1,0 +1,224 @@
+"""Guard mode: right kernels pass it, and one that is wrong on purpose is named."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import tiny
+from cases import cases_of, graph_of, outputs_of, values_of
+
+from twinfer.aot.build import firmware
+from twinfer.aot.build.compiled import CompiledModel
+from twinfer.aot.build.host import FLAGS as HOST_FLAGS
+from twinfer.aot.build.host import build, compile_plans, find_compiler
+from twinfer.aot.build.project import write_project
+from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import run_tool
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.guard import STATUS, check_status
+from twinfer.cli import main
+from twinfer.converter.build import Builder
+from twinfer.runtime.errors import GuardError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run.guard import GAP, Guard, positions, spread
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import Session, aligned_bytes
+from twinfer.runtime.target import GENERIC, TARGETS, Target
+
+SIZE = 8
+
+Engine = Callable[[Plan], Session]
+
+
+def compiled(plan: Plan) -> Session:
+    return compile_plans({"m": plan})["m"]
+
+
+ENGINES = pytest.mark.parametrize("engine", [Session, compiled], ids=["interpreted", "compiled"])
+
+
+def chain() -> Plan:
+    """x -> RELU -> MUL by itself -> ADD of that and the RELU, eight elements each: three steps, none in place."""
+    b = Builder("chain")
+    x = b.input("x", "FLOAT32", (SIZE,))
+    y = b.op("RELU", [x])
+    z = b.op("MUL", [y, y])
+    return make_plan(b.graph([b.op("ADD", [z, y]), x]), GENERIC)
+
+
+def run(plan: Plan, engine: Engine = Session) -> None:
+    session = engine(plan)
+    for tensor, value in zip(plan.graph.inputs, random_inputs(plan.graph), strict=True):
+        session.view(tensor)[...] = value
+    Guard(session).run()
+
+
+def changed(plan: Plan, i: int, **params: Any) -> Plan:
+    """The plan with other params in step ``i``."""
+    step = plan.steps[i]
+    call = replace(step.call, params={**step.call.params, **params})
+    return replace(plan, steps=(*plan.steps[:i], replace(step, call=call), *plan.steps[i + 1 :]))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("op", operators())
+def test_every_case_passes(op: str, target: Target) -> None:
+    for name, case in cases_of(op).items():
+        graph = graph_of(case.node)
+        values = values_of(case, graph)
+        session = Session(spread(make_plan(graph, target)))
+        for tensor, value in zip(graph.inputs, values, strict=True):
+            session.view(tensor)[...] = value
+        Guard(session).run()
+        got = [session.view(t).tobytes() for t in graph.outputs]
+        want = [v.tobytes() for v in outputs_of(Session(make_plan(graph, target)), values)]
+        assert got == want, name
+
+
+@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel])
+def test_models_pass_and_give_the_same(name: str, engine: type[Interpreter]) -> None:
+    graph, outputs = tiny.MODELS[name]().graph, []
+    for guard in (False, True):
+        model = engine.from_graph(graph, guard=guard)
+        model.allocate_tensors()
+        for details, value in zip(model.get_input_details(), random_inputs(graph), strict=True):
+            model.set_tensor(details["index"], value)
+        model.invoke()
+        outputs.append([model.get_tensor(d["index"]).tobytes() for d in model.get_output_details()])
+    assert outputs[0] == outputs[1]
+
+
+def test_gaps_lie_between_all_blocks() -> None:
+    for name in tiny.MODELS:
+        plan = spread(tiny.MODELS[name]())
+        spans = {(at, at + t.nbytes) for t, at in plan.offsets.items() if t.nbytes}
+        spans |= {(s.scratch, s.scratch + s.call.scratch) for s in plan.steps if s.call.scratch}
+        for begin, end in spans:
+            assert begin >= GAP
+            assert end + GAP <= plan.arena_bytes
+            assert all(begin == b or end + GAP <= b or e + GAP <= begin for b, e in spans)
+
+
+@ENGINES
+def test_overrun_is_named(engine: Engine) -> None:
+    """One element too many, behind the end."""
+    plan = chain()
+    with pytest.raises(
+        GuardError, match=r"step 1 \(operator 1 MUL .*, tw_mul_f32\) wrote [34] bytes outside"
+    ) as caught:
+        run(changed(spread(plan), 1, size=SIZE + 1), engine)
+    assert "0 bytes behind the end of tensor" in str(caught.value)
+    assert "into free memory" in str(caught.value)
+    assert plan.steps[1].call.outputs[0].name in str(caught.value)
+
+
+@ENGINES
+def test_missing_output_is_named(engine: Engine) -> None:
+    """One element too few: what is left depends on what was there."""
+    plan = chain()
+    with pytest.raises(GuardError, match=r"step 1 .*4 bytes of tensor .*first at offset 28, depend on memory"):
+        run(changed(spread(plan), 1, size=SIZE - 1), engine)
+
+
+def test_life_too_short_is_named() -> None:
+    plan = chain()
+    y = plan.steps[0].call.outputs[0]
+    with pytest.raises(GuardError, match=r"step 2 .* ADD .* reads tensor .*, which holds no value then"):
+        spread(replace(plan, lives={**plan.lives, y: (0, 1)}))
+
+
+@pytest.mark.parametrize("behind", [0, 16])
+def test_overlap_is_named(behind: int) -> None:
+    """Not even in place, which MUL may work in, if what it reads there is needed later."""
+    plan = chain()
+    y, z = (plan.steps[i].call.outputs[0] for i in (0, 1))
+    assert plan.steps[1].call.inplace
+    with pytest.raises(GuardError, match=r"step 1 .* MUL .* writes tensor .* over tensor .*, which is needed"):
+        spread(replace(plan, offsets={**plan.offsets, z: plan.offsets[y] + behind}))
+
+
+def test_outputs_over_one_another_are_named() -> None:
+    b = Builder("two")
+    axis = np.array(0, np.int32)
+    halves = [Tensor(name, "FLOAT32", (4,)) for name in ("first", "second")]
+    b.node("SPLIT", [axis, b.input("x", "FLOAT32", (8,))], halves, {"num_splits": 2})
+    plan = make_plan(b.graph(halves))
+    first, second = plan.steps[0].call.outputs
+    with pytest.raises(GuardError, match=r"SPLIT .* writes tensor .* over tensor .*, which is needed"):
+        spread(replace(plan, offsets={**plan.offsets, second: plan.offsets[first]}))
+
+
+def test_overwritten_neighbour_is_named() -> None:
+    """Without gaps between them, an overrun hits the next tensor."""
+    plan = chain()
+    offsets = dict(zip(plan.offsets, (64, 32, 96, 96), strict=True))
+    with pytest.raises(GuardError, match=r"step 0 .* RELU .* wrote [34] bytes .* into tensor 'x'"):
+        run(changed(replace(plan, offsets=offsets, arena_bytes=128), 0, size=SIZE + 1))
+
+
+def test_positions_count_nodes_without_a_step() -> None:
+    plan = tiny.passing()
+    assert all(plan.graph.nodes[at] is s.node for at, s in zip(positions(plan), plan.steps, strict=True))
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--engine", "compiled"], ["verify", "--against", "none"]])
+def test_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([arguments[0], "kws_int8", "--guard", *arguments[1:]]) == 0
+    assert capsys.readouterr().err == ""
+
+
+# -- emitted code ------------------------------------------------------------------------------------------------------
+
+MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+
+
+@MODES
+@pytest.mark.parametrize("name", tiny.MODELS)
+def test_emitted_project_passes(name: str, mode: Mode, tmp_path: Path) -> None:
+    write_project(tiny.MODELS[name](), name, tmp_path, mode=mode, guard=True)
+    if not shutil.which("make"):
+        pytest.skip("make is needed")
+    assert f"{name}: ok" in run_tool(["make", "-C", str(tmp_path), "test"])
+
+
+@MODES
+def test_emitted_code_tells_an_overrun(mode: Mode, tmp_path: Path) -> None:
+    plan = changed(chain(), 1, size=SIZE + 1)
+    for guard, status in ((True, STATUS + 1), (False, 0)):
+        project = emit(plan, "m", mode=mode, guard=guard)
+        library = ctypes.CDLL(str(build([project], find_compiler(), HOST_FLAGS)))
+        arena = aligned_bytes(project.plan.arena_bytes)
+        assert library.m_run(arena.ctypes.data_as(ctypes.c_void_p), None, None) == status
+        if guard:
+            with pytest.raises(GuardError, match=r"step 1 \(operator 1 MUL .*wrote outside its blocks: tensor 'mul_2'"):
+                check_status(project.plan, status)
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
+def test_on_the_target(core: str) -> None:
+    """Every tiny model under guard gives the same outputs; a wrong kernel is named."""
+    card = find(core)
+    for mode in get_args(Mode):
+        plans = {name: make_plan(make().graph, card.target) for name, make in tiny.MODELS.items()}
+        made = [
+            emit(plan, f"{name}{guard:d}", mode=mode, guard=guard) for name, plan in plans.items() for guard in (0, 1)
+        ]
+        jobs = [Job(random_inputs(p.plan.graph), model=i) for i, p in enumerate(made)]
+        results = run_jobs(firmware.build(made, card), jobs, count=False)
+        outputs = [[value.tobytes() for value in result.outputs] for result in results]
+        assert outputs[::2] == outputs[1::2]
+        wrong = emit(changed(chain(), 1, size=SIZE + 1), "m", mode=mode, guard=True)
+        with pytest.raises(GuardError, match=r"step 1 \(operator 1 MUL .*wrote outside its blocks: tensor 'mul_2'"):
+            run_jobs(firmware.build(wrong, card), [Job(random_inputs(wrong.plan.graph))], count=False)

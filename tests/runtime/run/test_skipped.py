@@ -1,0 +1,229 @@
+"""A layer that is skipped in a whole run is found, although a run before may have left its right outputs in the arena.
+
+gcc 11 and 12 delete calls of layers; the models in ``../shared/research/gcc_lost_calls`` are some of which they did.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import tiny
+from needs import SHARED
+
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.project import write_project
+from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.print import emit as emitter
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.bench.measure import compare
+from twinfer.bench.measure.embedded import Options as BoardOptions
+from twinfer.bench.measure.embedded import measure_on, verify_on
+from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.verify import verify
+from twinfer.cli import main
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.run.poison import POISONS, perishable, poison
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import HOST
+
+LOST_CALLS = SHARED / "research" / "gcc_lost_calls"
+LAYERS = range(len(make_plan(load("digits_int8").graph).steps))
+
+
+@pytest.fixture
+def lost_calls() -> Path:
+    """The folder of models; skips where it is absent, but not in CI."""
+    if not LOST_CALLS.exists() and not os.environ.get("CI"):
+        pytest.skip(f"no models in {LOST_CALLS}")
+    return LOST_CALLS
+
+
+def skip_emitted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
+    """From now on ``NAME_run`` does not call one layer of compiled code; its function is still there."""
+    right = emitter._run
+
+    def run(plan: Plan, name: str, constants: Any, calls: Iterable[str]) -> str:
+        left = [call for i, call in enumerate(calls) if i != layer]
+        return right(plan, name, constants, left)
+
+    monkeypatch.setattr(emitter, "_run", run)
+
+
+def skip_interpreted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
+    """From now on a whole run of the interpreter leaves out one layer."""
+
+    def run(session: Session) -> None:
+        session.load_inputs()
+        for i in set(range(len(session.plan.steps))) - {layer}:
+            session.run_step(i)
+
+    monkeypatch.setattr(Session, "run", run)
+
+
+# -- on the host -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_verify(layer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_emitted(monkeypatch, layer)
+    proof = verify(load("digits_int8"))
+    assert not proof.proven
+    assert {engine for _, engine, _ in proof.faults()} == {"compiled"}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_verify_of_the_interpreter(layer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_interpreted(monkeypatch, layer)
+    assert "numpy" in {engine for _, engine, _ in verify(load("digits_int8")).faults()}
+
+
+def test_verify_in_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    skip_emitted(monkeypatch, LAYERS[-1])
+    assert main(["verify", "digits_int8", "--against", "none"]) == 1
+    assert "compiled differs first" in capsys.readouterr().out
+
+
+def bits() -> dict[str, bool]:
+    """What bench says of each engine."""
+    rows = compare.compare(load("digits_int8"), compare.Options(rounds=1))
+    return {row["engine"]: row["same_bits"] for row in rows}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_bench(layer: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bits() == {"interpreted": True, "compiled": True}
+    skip_emitted(monkeypatch, layer)
+    assert bits() == {"interpreted": True, "compiled": False}
+
+
+def test_bench_where_both_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_emitted(monkeypatch, 0)
+    skip_interpreted(monkeypatch, 0)
+    assert not bits()["compiled"]
+
+
+def self_test(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    if not shutil.which("make") or not shutil.which("gcc"):
+        pytest.skip("make and gcc are needed")
+    command = ["make", "-C", str(folder), "clean", "test", *flags]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("name", ["dense", "conv", "lasting"])
+def test_self_test(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = lasting() if name == "lasting" else tiny.MODELS[name]()
+    write_project(plan, name, tmp_path / "right")
+    assert self_test(tmp_path / "right").returncode == 0
+    skip_emitted(monkeypatch, len(plan.steps) - 1)
+    write_project(plan, name, tmp_path / "wrong")
+    done = self_test(tmp_path / "wrong", "CFLAGS=-O2")
+    assert done.returncode != 0
+    assert f"{name}: FAILED" in done.stdout
+    last = len(plan.graph.outputs) - 1
+    assert f"output {last} in place: run 0" in done.stdout
+    assert f"output {last}: run 0" in done.stdout
+
+
+def lasting() -> Plan:
+    """tiny.state with an input that is passed on, so that something lies beside the variables."""
+    state, passing = tiny.state().graph, tiny.dense().graph
+    nodes = tuple(replace(node, index=i) for i, node in enumerate((*passing.nodes, *state.nodes)))
+    outputs = (*passing.outputs, *state.outputs)
+    graph = Graph("lasting", (*passing.tensors, *state.tensors), nodes, passing.inputs, outputs)
+    return make_plan(graph, HOST)
+
+
+def test_what_is_kept_is_not_poisoned() -> None:
+    plan = lasting()
+    session = Session(plan)
+    for value in POISONS:
+        before = {t: session.view(t).copy() for t in plan.variables}
+        poison(session, value)
+        assert all(np.array_equal(session.view(t), before[t]) for t in plan.variables)
+        filled = sum(end - begin for begin, end in perishable(plan))
+        assert np.count_nonzero(session.arena == value) >= filled > 0
+        session.feed(random_inputs(plan.graph))
+        session.run()
+    assert sum(t.nbytes for t in plan.lasting) == sum(t.nbytes for t in plan.variables) > 0
+
+
+def test_decoded_weights_are_kept() -> None:
+    graph = load("digits_int8").graph
+    plan = make_plan(graph, HOST.storing("lut", "start"))
+    assert plan.lasting
+    session, plain = Session(plan), Session(make_plan(graph))
+    for engine in (session, plain):
+        engine.feed(random_inputs(graph))
+        for value in POISONS:
+            poison(engine, value)
+            engine.run()
+    assert [o.tobytes() for o in session.outputs()] == [o.tobytes() for o in plain.outputs()]
+
+
+# -- on a microcontroller ----------------------------------------------------------------------------------------------
+
+
+def test_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, card = load("digits_int8"), find("cortex-m4")
+    assert verify_on(source, [card]).proven
+    skip_emitted(monkeypatch, LAYERS[-1])
+    assert {engine for _, engine, _ in verify_on(source, [card]).faults()} == {"compiled on cortex-m4"}
+    rows = {row["engine"]: row["same_bits"] for row in measure_on(source, card, BoardOptions())}
+    assert rows == {"compiled": False, "interpreted": True}
+
+
+def test_later_runs_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that goes on from the state before meets rubbish, too, where that is not state."""
+    plan = replace(lasting(), target=find("cortex-m4").target)
+    jobs = [Job(random_inputs(plan.graph), fresh=run == 0) for run in range(3)]
+    right = run_jobs(build(emit(plan, "right"), find("cortex-m4")), jobs, count=False)
+    assert len({tuple(o.tobytes() for o in result.outputs) for result in right}) == 1
+    skip_emitted(monkeypatch, 2)
+    wrong = run_jobs(build(emit(plan, "wrong"), find("cortex-m4")), jobs, count=False)
+    for one, other in zip(right, wrong, strict=True):
+        assert one.outputs[0].tobytes() != other.outputs[0].tobytes()
+        assert [o.tobytes() for o in one.outputs[1:]] == [o.tobytes() for o in other.outputs[1:]]
+
+
+# -- calls that gcc deletes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("name", ["min_host_gather", "min_host_concat2", "min_m4_transpose", "m4_slice_930012"])
+def test_no_call_is_lost_on_the_host(name: str, mode: Mode, lost_calls: Path, tmp_path: Path) -> None:
+    plan = make_plan(load(str(lost_calls / f"{name}.tflite")).graph)
+    write_project(plan, name, tmp_path / name, mode=mode)
+    for level in ("-O1", "-O2", "-O3", "-Os"):
+        done = self_test(tmp_path / name, "CC=gcc", f"CFLAGS={level} -Wall -Wextra -Wconversion -pedantic -Werror")
+        assert done.returncode == 0, (level, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("optimize", ["speed", "size"])
+@pytest.mark.parametrize("name", ["m4_slice_930012", "min_m4_Os_strided_slice", "min_m4_transpose", "min_host_gather"])
+def test_no_call_is_lost_on_a_core(name: str, optimize: Any, lost_calls: Path, board_tools: None) -> None:
+    source = Source(name, load(str(lost_calls / f"{name}.tflite")).graph)
+    assert verify_on(source, [find("cortex-m4")], optimize=optimize).proven
+
+
+def test_no_function_of_a_layer_is_open_to_conclusions() -> None:
+    """Every function of emitted code that is called from it is TW_NOINLINE, which stops gcc from drawing any."""
+    for name, model in tiny.MODELS.items():
+        for mode in get_args(Mode):
+            code = emit(model(), name, mode=mode).code[f"{name}.c"]
+            heads = [
+                line
+                for line in code.splitlines()
+                if line.startswith("static") and line.endswith("{") and "=" not in line
+            ]
+            open_ones = [line for line in heads if "TW_NOINLINE" not in line and f"{name}_copy(" not in line]
+            assert not open_ones

@@ -1,0 +1,126 @@
+"""Sizes, indices and shapes of the runtime at the step where they stop being taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+
+from twinfer.runtime.errors import InvalidArgumentError, ModelError
+from twinfer.runtime.graph import Graph, Node, Tensor, check
+from twinfer.runtime.op import tensor
+from twinfer.runtime.read.flatbuffer import Damage
+from twinfer.runtime.read.packed import pack, unpack
+from twinfer.runtime.read.tflite_tensor import MAX_BYTES, _shape, pick
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import initial_value
+from twinfer.runtime.shapes import MAX_FOLDED, infer_shapes
+from twinfer.runtime.target import DSP, GENERIC, MVE
+
+
+@pytest.mark.parametrize(
+    ("shape", "type", "large"),
+    [
+        (((1 << 31) - 1,), "INT8", False),
+        ((1 << 31,), "INT8", True),
+        ((1 << 29,), "FLOAT32", True),
+        ((0, 1 << 40), "INT8", True),
+        ((0, 1 << 20), "INT8", False),
+    ],
+)
+def test_two_gibibytes(shape: tuple[int, ...], type: str, large: bool) -> None:
+    assert tensor(shape, type).too_large is large
+
+
+def tiled(times: int) -> Graph:
+    """The shape of x, four numbers, ``times`` in a row."""
+    x, shape = tensor((1, 2, 3, 4), name="x"), tensor((4,), "INT32", name="shape")
+    count, y = tensor((1,), "INT32", data=np.array([times])), tensor((4 * times,), "INT32", name="y")
+    z = tensor((4 * times,), "INT32", name="z")
+    nodes = (Node("SHAPE", (x,), (shape,), {"out_type": "INT32"}), Node("TILE", (shape, count), (y,)))
+    return Graph("g", (x, shape, count, y, z), (*nodes, Node("ABS", (y,), (z,))), (x,), (z,))
+
+
+@pytest.mark.parametrize(("times", "left"), [(MAX_FOLDED // 4, ["ABS"]), (MAX_FOLDED // 4 + 1, ["TILE", "ABS"])])
+def test_the_largest_shape_that_is_computed_beforehand(times: int, left: list[str]) -> None:
+    assert [node.op for node in infer_shapes(tiled(times)).nodes] == left
+
+
+def test_what_is_read_before_it_is_made() -> None:
+    graph = tiny.dense().graph
+    check(graph)
+    with pytest.raises(ModelError, match="reads"):
+        check(replace(graph, nodes=graph.nodes[::-1]))
+    x = Tensor("v", "INT8", (3,), None, np.zeros(3, np.int8), variable=True)
+    with pytest.raises(ModelError, match="a variable and a constant"):
+        check(replace(graph, tensors=(*graph.tensors, x)))
+
+
+def test_tensors_that_do_not_exist() -> None:
+    tensors = tiny.dense().graph.tensors
+    assert pick(tensors, [len(tensors) - 1], "f") == (tensors[-1],)
+    for index in (-1, len(tensors)):
+        with pytest.raises(Damage, match="does not exist"):
+            pick(tensors, [index], "f")
+
+
+def test_shapes_beyond_all_memory() -> None:
+    assert _shape((MAX_BYTES // (1 << 20), 1 << 10), "INT8")
+    with pytest.raises(Damage):
+        _shape((MAX_BYTES, 1 << 20), "FLOAT32")
+
+
+@pytest.mark.parametrize("value", [np.zeros((6, 1), np.int8), np.zeros(6, np.int8), np.zeros((1, 6), np.uint8)])
+def test_values_of_another_shape_or_type(value: Any) -> None:
+    model = Interpreter.from_graph(tiny.dense().graph)
+    model.allocate_tensors()
+    index = model.get_input_details()[0]["index"]
+    model.set_tensor(index, np.zeros((1, 6), np.int8))
+    with pytest.raises(InvalidArgumentError):
+        model.set_tensor(index, value)
+
+
+def test_indices_end_with_the_last_tensor() -> None:
+    graph = tiny.dense().graph
+    model = Interpreter.from_graph(graph)
+    model.allocate_tensors()
+    assert len(model.get_tensor_details()) == len(graph.tensors)
+    for index in (-1, len(graph.tensors)):
+        with pytest.raises(InvalidArgumentError, match="outside"):
+            model.get_tensor(index)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
+def test_threads(threads: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="positive integer"):
+        Interpreter(model_content=b"", num_threads=threads)
+
+
+@pytest.mark.parametrize(("bits", "count"), [(4, 1), (4, 2), (4, 7), (2, 1), (2, 5), (2, 8)])
+def test_packed_numbers_fill_whole_bytes(bits: int, count: int) -> None:
+    values = (np.arange(count) % (1 << bits) - (1 << (bits - 1))).astype(np.int8)
+    packed = pack(values, bits)
+    assert packed.size == -(-count * bits // 8)
+    assert unpack(packed, bits, (count,)).tolist() == values.tolist()
+
+
+def test_helium_is_not_asked_for_smlad() -> None:
+    assert [(target.dsp, target.mve) for target in (GENERIC, DSP, MVE)] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize("zero", [-128, -3, 0, 127])
+def test_variables_begin_with_what_stands_for_zero(zero: int) -> None:
+    assert initial_value(replace(tensor((2,), "INT8", 0.1, zero), variable=True)) == zero
+
+
+@pytest.mark.parametrize("zero", [-129, 128])
+def test_zero_points_outside_of_int8(zero: int) -> None:
+    with pytest.raises(ModelError, match="outside its type"):
+        initial_value(replace(tensor((2,), "INT8", 0.1, zero), variable=True))

@@ -1,0 +1,128 @@
+"""The operators' cases as models, and one way each to run them: shared by the tests that take every case."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinfer.aot.build.project import project_files
+from twinfer.aot.build.tools import run_tool, write_files
+from twinfer.aot.print.emit import Project
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.op import Array, Case
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run.poison import poison
+from twinfer.runtime.run.session import Session, initial_value
+
+SEED = 20261121
+
+#: Unoptimised: nothing is folded away before it is watched, and it compiles fastest.
+SANITIZE = ("-std=c11", "-O0", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+_MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
+
+#: All that emitted code may take from outside: string.h, math.h, and what compilers add by themselves.
+ALLOWED_SYMBOLS = frozenset(
+    ["memcpy", "memmove", "memset", "memcmp", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"]
+    + [f"{name}{end}" for name in _MATH.split() for end in ("", "f")]
+)
+
+
+def cases_of(op: str) -> dict[str, Case]:
+    """The cases of an operator by test name."""
+    cases = operators()[op].cases(np.random.default_rng(SEED))
+    return {f"{op.lower()}-{i}": case for i, case in enumerate(cases)}
+
+
+def graph_of(node: Node) -> Graph:
+    """The node alone as a model; tensors get names of their own (LiteRT and TFLM key on nothing, people do)."""
+    tensors = tuple(dict.fromkeys(t for t in node.inputs if t is not None))
+    inputs = tuple(t for t in tensors if t.data is None and not t.variable)
+    others = tuple(t for t in tensors if t not in inputs)
+    return Graph("case", (*inputs, *others, *node.outputs), (node,), inputs, node.outputs)
+
+
+def values_of(case: Case, graph: Graph) -> list[Any]:
+    if case.inputs is not None:
+        return list(case.inputs)
+    return [v * 3 if v.dtype.kind == "f" else v for v in random_inputs(graph, SEED)]
+
+
+def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
+    fed = dict(zip(graph.inputs, values, strict=True))
+    fed |= {t: np.full(t.shape, initial_value(t), t.dtype) for t in graph.tensors if t.variable}
+    inputs = [None if t is None else t.data if t.data is not None else fed[t] for t in case.node.inputs]
+    outputs = operators()[case.node.op].reference(case.node, inputs)
+    for tensor, value in zip(case.node.outputs, outputs, strict=True):
+        assert value.dtype == tensor.dtype, f"reference gives {value.dtype} for {tensor}"
+        assert value.shape == tensor.shape, f"reference gives {value.shape} for {tensor}"
+    return outputs
+
+
+def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
+    """The outputs of one run."""
+    poison(engine)  # nothing may lean on zeroed memory
+    engine.reset_variables()
+    engine.feed(values)
+    engine.run()
+    return engine.outputs()
+
+
+def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) -> list[Any]:
+    return outputs_of(Session(make_plan(graph, target), level), values)
+
+
+_INSTANCE = re.compile(r"^(static [A-Z_ ]*TW_SHARED\(\w+), (\w+)\)$", re.MULTILINE)
+
+
+def with_common_instances(projects: Sequence[Project]) -> list[Project]:
+    """The projects for one program in which all call the first one's instance of a kernel that they share.
+
+    Each would bring its own, and compiling the same function for every case is most of a test's time.
+    """
+    first: dict[str, str] = {}
+
+    def once(found: re.Match[str]) -> str:
+        definition, symbol = found.groups()
+        common = first.setdefault(definition, symbol)
+        return found[0] if common == symbol else f"#define {symbol} {common}"
+
+    def of(project: Project) -> Project:
+        file = f"{project.name}.c"
+        return dataclasses.replace(project, code={**project.code, file: _INSTANCE.sub(once, project.code[file])})
+
+    return [of(project) for project in projects]
+
+
+def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:
+    """The self-tests of all projects, each with its inputs, pass in one program under ASan and UBSan."""
+    files: dict[str, str] = {}
+    parts, calls = [], []
+    for project, values in programs:
+        files |= project_files(project, values)
+        parts += [f'#include "{project.name}{end}.c"' for end in ("", "_data", "_static")]
+        parts += [f"#define main {project.name}_main", f'#include "{project.name}_test.c"', "#undef main"]
+        calls.append(f"bad |= {project.name}_main();")
+    parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
+    write_files(folder, {**files, "all.c": "\n".join(parts)})
+    run_tool(["gcc", *SANITIZE, "all.c", "-o", "all", "-lm"], folder)
+    done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+def assert_equal(
+    got: Sequence[Any], want: Sequence[Any], tensors: Sequence[Tensor], tolerance: float, who: str
+) -> None:
+    for g, w, tensor in zip(got, want, tensors, strict=True):
+        w = np.asarray(w).reshape(tensor.shape)
+        if tensor.dtype.kind == "f":
+            np.testing.assert_allclose(g, w, rtol=0, atol=tolerance, err_msg=f"{who}: {tensor}")
+        else:
+            np.testing.assert_array_equal(g, w, err_msg=f"{who}: {tensor}")

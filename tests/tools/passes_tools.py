@@ -1,0 +1,73 @@
+"""For tests of passes: graphs in few lines, and whether two of them compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from cases import outputs_of
+
+from twinfer.converter.build import Builder
+from twinfer.converter.passes import Pass
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import HOST
+
+Build = Callable[[Builder], list[Tensor]]
+
+#: Test name -> the pass, the graph, its text before and after.
+CASES: dict[str, tuple[Pass, Build, str, str]] = {}
+
+CONV = {"stride_h": 1, "stride_w": 1}
+
+
+def shows(step: Pass, before: str, after: str) -> Callable[[Build], Build]:
+    """Makes a test of a function that builds a graph."""
+
+    def register(build: Build) -> Build:
+        CASES[build.__name__] = step, build, before.lstrip("\n"), after.lstrip("\n")
+        return build
+
+    return register
+
+
+def floats(*shape: int) -> Any:
+    """Different numbers, none of them 0 or 1."""
+    return (np.arange(np.prod(shape)) % 7 / 4 - 0.8).reshape(shape).astype(np.float32)
+
+
+def bytes_(*shape: int) -> Any:
+    return (np.arange(np.prod(shape)) * 29 % 255 - 127).reshape(shape).astype(np.int8)
+
+
+def order(*axes: int) -> Any:
+    return np.array(axes, np.int32)
+
+
+def f(*values: float) -> Any:
+    return np.array(values if len(values) > 1 else values[0], np.float32)
+
+
+#: Floats may differ by this much of the largest value: sums are taken in another order, constants multiplied before.
+ROUNDING = 1e-5
+
+
+def outputs(graph: Graph, feeds: Sequence[Sequence[Any]]) -> list[Any]:
+    """The outputs of every run in turn, by the interpreter's engine."""
+    engine = Session(make_plan(graph, HOST))
+    return [value for values in feeds for value in outputs_of(engine, values)]
+
+
+def assert_same(before: Graph, after: Graph, seeds: Sequence[int] = (1, 2)) -> None:
+    """Inputs and outputs of the same names, types and shapes; integers bit by bit, floats within rounding."""
+    for ours, theirs in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
+        assert [(t.name, t.type, t.shape) for t in ours] == [(t.name, t.type, t.shape) for t in theirs]
+    feeds = [random_inputs(before, seed) for seed in seeds]
+    for want, got in zip(outputs(before, feeds), outputs(after, feeds), strict=True):
+        if want.dtype.kind == "f":
+            bound = ROUNDING * float(np.abs(want).max(initial=1e-3, where=np.isfinite(want)))
+            np.testing.assert_allclose(got, want, rtol=0, atol=bound)
+        else:
+            np.testing.assert_array_equal(got, want)

@@ -1,0 +1,83 @@
+"""Tiny models that make the emitter show all it can; ``python tiny.py`` prints a hash of everything that is emitted."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import get_args
+
+import numpy as np
+
+from twinfer.aot.build.project import project_files
+from twinfer.aot.print.emit import Mode, emit
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.op import tensor
+from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.target import GENERIC, HOST
+
+ODD_FLOATS = np.array(
+    [0x7FC00000, 0xFFC00001, 0x7F800001, 0x7F800000, 0xFF800000, 0x80000000, 0x00000001, 0x7F7FFFFF, 0x3DCCCCCD], "<u4"
+).view("<f4")
+
+
+def passing() -> Plan:
+    """Values that are only passed on: an input that is an output, a constant that is one, odd floats, hostile names."""
+    x = tensor((1, 6, 5), "INT8", 0.5, 3, name='*/ x \\ "??/\n/* é')
+    odd = tensor((3, 3), data=ODD_FLOATS, name="odd floats")
+    y, z = tensor((30,), "INT8", 0.5, 3, name="y"), tensor((9,), name="z")
+    first = Node("RESHAPE", (x,), (y,), {"new_shape": (30,)})
+    second = Node("RESHAPE", (odd,), (z,), {"new_shape": (9,)}, index=1)
+    return make_plan(Graph("passing", (x, odd, y, z), (first, second), (x,), (y, z, x, odd)), HOST)
+
+
+def _dense(rng: np.random.Generator, x: Tensor, index: int) -> Node:
+    w = tensor((6, 6), "INT8", 0.01, data=rng.integers(-127, 128, (6, 6)), name=f"w{index}")
+    b = tensor((6,), "INT32", 0.001, data=rng.integers(-500, 500, 6), name=f"b{index}")
+    y = tensor((1, 6), "INT8", 0.1, -3, name=f"y{index}")
+    activation = "RELU" if index else "RELU6"
+    return Node("FULLY_CONNECTED", (x, w, b), (y,), {"fused_activation_function": activation}, index=index)
+
+
+def dense() -> Plan:
+    """Three layers for a small target, the last two with equal params."""
+    rng = np.random.default_rng(1)
+    x = tensor((1, 6), "INT8", 0.05, 7, name="x")
+    nodes: list[Node] = []
+    for i in range(3):
+        nodes.append(_dense(rng, nodes[-1].output if nodes else x, i))
+    tensors = tuple(dict.fromkeys(t for n in nodes for t in (*n.inputs, *n.outputs) if t is not None))
+    return make_plan(Graph("dense", tensors, tuple(nodes), (x,), nodes[-1].outputs), GENERIC)
+
+
+def conv() -> Plan:
+    """A float convolution for the host: packed weights, scratch, float params."""
+    rng = np.random.default_rng(2)
+    x, y = tensor((1, 4, 4, 2), name="x"), tensor((1, 2, 2, 3), name="y")
+    w = tensor((3, 3, 3, 2), data=rng.standard_normal((3, 3, 3, 2)).round(2), name="w")
+    b = tensor((3,), data=np.array([0.5, -1, 0]), name="b")
+    options = {"padding": "SAME", "stride_w": 2, "stride_h": 2, "fused_activation_function": "RELU6"}
+    return make_plan(Graph("conv", (x, w, b, y), (Node("CONV_2D", (x, w, b), (y,), options),), (x,), (y,)), HOST)
+
+
+def state() -> Plan:
+    """Variables, which are only read here."""
+    made = [tensor((2, 3), "INT8", 0.5, -7, name="state"), tensor((5,), name="more")]
+    variables = [Tensor(t.name, t.type, t.shape, t.quant, variable=True) for t in made]
+    outputs = [tensor((6,), "INT8", 0.5, -7, name="y"), tensor((5,), name="z")]
+    pairs = zip(variables, outputs, strict=True)
+    nodes = tuple(Node("RESHAPE", (v,), (y,), {"new_shape": y.shape}, index=i) for i, (v, y) in enumerate(pairs))
+    return make_plan(Graph("state", (*variables, *outputs), nodes, (), tuple(outputs)), GENERIC)
+
+
+MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state}
+
+
+def project(name: str, mode: Mode = "compiled") -> dict[str, str]:
+    """The files of a project, but for the kernel headers, which are this repository's, and the list of files."""
+    plan = MODELS[name]()
+    files = project_files(emit(plan, name, sha256="0" * 64, mode=mode), random_inputs(plan.graph))
+    return {path: text for path, text in files.items() if not path.startswith(("kernels/", "twinfer.json"))}
+
+
+if __name__ == "__main__":
+    everything = repr([project(name, mode) for name in MODELS for mode in get_args(Mode)])
+    print(hashlib.sha256(everything.encode()).hexdigest())  # noqa: T201
