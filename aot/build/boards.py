@@ -24,7 +24,7 @@ _CROSS = f"-DCMAKE_SYSTEM_NAME=Generic -DCMAKE_C_COMPILER={COMPILER} -DCMAKE_TRY
 
 def sources(card: Card) -> dict[str, str]:
     """The files of ``board/``: from reset to main, a console, the linker's script."""
-    files = {f"board/{name}": (BOARD / name).read_text(encoding="utf-8") for name in (*_SOURCES, "semihost.h")}
+    files = {f"board/{name}": (BOARD / "arm" / name).read_text(encoding="utf-8") for name in (*_SOURCES, "semihost.h")}
     return {**files, "board/link.ld": linker_script(card)}
 
 

@@ -81,7 +81,7 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
     ]
     files["library.c"] = f'#include "harness.h"\n\n{files["library.c"]!s}\n' + "\n".join(table) + "\n"
     for name in (*_BOARD_SOURCES, "semihost.h", "harness.h"):
-        files[name] = (BOARD / name).read_text(encoding="utf-8")
+        files[name] = (BOARD / "arm" / name).read_text(encoding="utf-8")
     return {**files, "link.ld": linker_script(card)}
 
 
@@ -124,7 +124,7 @@ def linker_script(card: Card) -> str:
         "ram_bytes": card.ram_bytes,
         "stack_bytes": card.stack_bytes,
     }
-    text = (BOARD / "link.ld").read_text(encoding="utf-8").replace("@name@", comment(card.name))
+    text = (BOARD / "arm" / "link.ld").read_text(encoding="utf-8").replace("@name@", comment(card.name))
     for key, value in numbers.items():
         text = text.replace(f"@{key}@", hex(value))
     return text

@@ -190,7 +190,7 @@ def counter() -> Path | None:
 
 def _plugin(version: int) -> Path:
     compiler = find_compiler()
-    source = (BOARD / "count.c").read_text(encoding="utf-8")
+    source = (BOARD / "arm" / "count.c").read_text(encoding="utf-8")
     command = (*compiler, *_PLUGIN_FLAGS, f"-DAPI={version}", "count.c", "-o", "count.so")
     return built({"count.c": source}, command, "count.so", compiler_version(compiler))
 

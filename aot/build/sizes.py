@@ -98,7 +98,7 @@ class Sizes:
 
 def image_sources(project: Project) -> dict[str, str | bytes]:
     """What the image of a model is made from: library.c and library_data.c, what they include, the linker's script."""
-    script = (BOARD / "image.ld").read_text(encoding="utf-8")
+    script = (BOARD / "arm" / "image.ld").read_text(encoding="utf-8")
     return {**library_sources((replace(project, wrappers=""),), lambda _: ""), "image.ld": script}
 
 
