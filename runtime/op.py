@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.params import Param, check_params
 from twinfer.runtime.target import Target
 
 Array = NDArray[Any]
@@ -18,7 +19,6 @@ Array = NDArray[Any]
 #: Floats of another machine or library may differ by this share of the tensor's largest magnitude.
 TOLERANCE = 1e-5
 Shape = tuple[int, ...]
-Param = int | float | Sequence[int] | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Decode:
 class Call:
     """One kernel call: ``kernel(params, inputs, outputs, scratch)``.
 
-    ``params`` fills the struct ``<kernel>_params`` of the C header. An input is a tensor, a constant array that
-    ``lower`` made (packed weights, multipliers, tables) or None (a null pointer). ``scratch`` is in bytes.
-    ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the kernel must then be right
-    when both pointers are equal. ``macs`` counts multiply-accumulates of the node. ``weights`` says that and how they
-    may be stored coded, ``decode`` what decodes them then; ``strides``, if any, the bytes from slice to slice of every
-    input and output; ``note`` what its constants are, for comments.
+    ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others (else RuntimeError). An
+    input is a tensor, a constant array that ``lower`` made (packed weights, multipliers, tables) or None (a null
+    pointer). ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take
+    over: the kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
+    ``weights`` says that and how they may be stored coded, ``decode`` what decodes them then; ``strides``, if any, the
+    bytes from slice to slice of every input and output; ``note`` what its constants are, for comments.
     """
 
     kernel: str
@@ -76,6 +76,9 @@ class Call:
     decode: Decode | None = None
     strides: tuple[int, ...] = ()
     note: str = ""
+
+    def __post_init__(self) -> None:
+        check_params(self.kernel, self.params)
 
     @property
     def calls(self) -> tuple[Call, ...]:

@@ -17,7 +17,7 @@ from mutants.journal import Journal
 from mutants.judge import EQUIVALENT, HUNG, KILLED, PATIENCE, SURVIVED, Judge
 from mutants.sandbox import Run, Sandbox
 from mutants.score import as_json, counts, reached, report, share
-from mutants.table import ASIDE, ROOT, Mutant, MutantError, by_convention, read, test_files
+from mutants.table import ASIDE, ROOT, Mutant, MutantError, by_convention, files_of_tests, read
 from rich.console import Console
 
 from twinfer.kernels_c import FOLDER
@@ -65,7 +65,7 @@ def meaning(file: str, source: str) -> str:
 
 def test_the_tests_that_are_asked_are_there() -> None:
     asked = {p for m in MUTANTS for p in re.findall(r"tests/[\w/]+\.py", " ".join(m.tests + m.wide))}
-    there = test_files(ROOT)
+    there = files_of_tests(ROOT)
     assert asked == there - ASIDE
     assert there > ASIDE
     with pytest.raises(MutantError, match=r"no tests by convention"):
@@ -155,16 +155,17 @@ def test_journal(tmp_path: Path) -> None:
 
 
 def test_a_mutated_kernel_is_built_for_every_level(tmp_path: Path) -> None:
-    for header in FOLDER.rglob("*.h"):
-        shutil.copy(header, tmp_path)
-    assert {"conv2d.h", "fully_connected.h"} <= {path.name for path in kernels.reached(tmp_path, "wide.h")}
-    assert "softmax.h" not in {path.name for path in kernels.reached(tmp_path, "wide.h")}
-    kernels.build(tmp_path, "relu.h")
+    tmp_path /= "kernels_c"
+    shutil.copytree(FOLDER, tmp_path, ignore=shutil.ignore_patterns("*.so"))
+    assert {"conv2d.h", "fully_connected.h"} <= {path.name for path in kernels.reached(tmp_path, "isa/wide/wide.h")}
+    assert "softmax.h" not in {path.name for path in kernels.reached(tmp_path, "isa/wide/wide.h")}
+    kernels.build(tmp_path, "elementwise/relu.h")
     listed = subprocess.run(["nm", "-D", str(tmp_path / "mutant.so")], capture_output=True, text=True, check=True)
     assert {f"tw_relu_s8_{level}" for level in ("base", "v3", "v4")} <= set(listed.stdout.split())
-    (tmp_path / "relu.h").write_text((tmp_path / "relu.h").read_text().replace("params", "nothing"))
+    relu = tmp_path / "elementwise" / "relu.h"
+    relu.write_text(relu.read_text().replace("params", "nothing"))
     with pytest.raises(MutantError, match="does not compile"):
-        kernels.build(tmp_path, "relu.h")
+        kernels.build(tmp_path, "elementwise/relu.h")
 
 
 def test_score(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.decoding import PART, at_start, block, decoders, invocation, loop
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier, scalar, wrapped
-from twinfer.kernels_c import ffi
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array, Call, Param
+from twinfer.runtime.op import Array, Call
+from twinfer.runtime.params import members, struct_of
 from twinfer.runtime.plan.planner import Plan, Step
 
 
 def initialiser(call: Call) -> str:
     """The call's params as designated initialisers, every field, in the struct's order (C++20 asks for that)."""
-    items = []
-    for field, described in ffi.typeof(f"{call.kernel}_params").fields or ():
-        kind = described.type
-        if kind.kind == "array":
-            items.append(f".{field} = {{{', '.join(_array(call.params.get(field, ()), kind.item.cname))}}}")
+    return wrapped(_initialisers(struct_of(call.kernel), call.params))
+
+
+def _initialisers(struct: Any, values: Mapping[str, Any]) -> list[str]:
+    """What stands between the braces of a struct, in pieces between which a line may end."""
+    items = list[str]()
+    for field, type in members(struct):
+        if type.kind == "struct":
+            first, *others = _initialisers(type, values[field])
+            nested = [f".{field} = {{{first}", *others]
+            items += [*nested[:-1], f"{nested[-1]}}}"]
+        elif type.kind == "array":
+            items.append(f".{field} = {{{', '.join(_array(values[field], type.item.cname))}}}")
         else:
-            items.append(f".{field} = {scalar(_number(call.params.get(field, 0)), kind.cname)}")
-    return wrapped(items)
+            items.append(f".{field} = {scalar(_number(values[field]), type.cname)}")
+    return items
 
 
-def _number(value: Param) -> float:
-    return value if isinstance(value, int) else float(value)  # type: ignore[arg-type]
+def _number(value: int | float) -> float:
+    return value if isinstance(value, int) else float(value)
 
 
-def _array(value: Param, type: str) -> list[str]:
-    return [scalar(item, type) for item in value] or [scalar(0, type)]  # type: ignore[union-attr]
+def _array(values: Sequence[int | float], type: str) -> list[str]:
+    return [scalar(value, type) for value in values] or [scalar(0, type)]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mutants.table import MutantError
 from twinfer.aot.print.headers import included
-from twinfer.kernels_c.ffi_build import KERNEL, LEVELS
+from twinfer.kernels_c.ffi_build import KERNEL, LEVEL_FILES, lists
 
 _FLAGS = ["-std=c11", "-O0", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC"]
 
@@ -44,14 +44,10 @@ def reached(folder: Path, header: str) -> list[Path]:
 
 def build(folder: Path, header: str) -> None:
     """``mutant.so`` in ``folder``: all kernels that ``header`` reaches. MutantError if they do not compile."""
-    headers, sources = reached(folder, header), []
-    for level, target in LEVELS.items():
-        lines = [f'#pragma GCC target("{target}")'] if target else []
-        lines += [f'#include "{path.relative_to(folder)}"' for path in headers]
-        lines += [f"TW_SHARED({name}, {name}_{level})" for path in headers for name in KERNEL.findall(path.read_text())]
-        sources.append(folder / f"mutant_{level}.c")
-        sources[-1].write_text("\n".join(lines) + "\n", "utf-8")
-    command = ["gcc", *_FLAGS, "-I", str(folder), *map(str, sources), "-o", str(folder / "mutant.so"), "-lm"]
+    for name, text in lists(reached(folder, header), folder).items():
+        (folder / name).write_text(text, "utf-8")
+    sources = [str(folder / "run" / path.name) for path in LEVEL_FILES]
+    command = ["gcc", *_FLAGS, "-I", str(folder), *sources, "-o", str(folder / "mutant.so"), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise MutantError(f"{header}, mutated, does not compile:\n{done.stderr[:2000]}")

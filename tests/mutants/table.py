@@ -80,11 +80,11 @@ def read(tables: Sequence[Path] = TABLES, root: Path = ROOT) -> list[Mutant]:
     """
     found = [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
     named = set(chain.from_iterable(_files(*m.tests, *m.wide) for m in found))
-    others = sorted(test_files(root) - named - ASIDE)
+    others = sorted(files_of_tests(root) - named - ASIDE)
     return [replace(mutant, wide=(*mutant.wide, *others)) for mutant in found]
 
 
-def test_files(root: Path) -> set[str]:
+def files_of_tests(root: Path) -> set[str]:
     """All files of tests, as paths below ``root``."""
     return {path.relative_to(root).as_posix() for path in (root / "tests").rglob("test_*.py")}
 
@@ -113,7 +113,7 @@ def by_convention(file: str, root: Path) -> list[str]:
         names = [op.name for op in getattr(module, "OPS", None) or (module.OP,)]
         kinds = ("reference_and_interpreter", "oracle") if file.endswith(".py") else ("reference_and_interpreter",)
         return [of_operators(kind, *names) for kind in kinds]
-    if named := [path for path in test_files(root) if Path(path).name == f"test_{stem}.py"]:
+    if named := [path for path in files_of_tests(root) if Path(path).name == f"test_{stem}.py"]:
         return named
     raise MutantError(f"{file}: no tests by convention; name them in the table's [tests]")
 

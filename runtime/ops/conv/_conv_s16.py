@@ -8,9 +8,10 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import reduced_multiplier
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Param, Weights, unsupported
+from twinfer.runtime.op import Array, Call, Weights, unsupported
 from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.core.activation import quantized_range
+from twinfer.runtime.params import Param
 
 #: Shifts that sums of 64 bits take, as TFLite signs them.
 SHIFTS = (-31, 7)

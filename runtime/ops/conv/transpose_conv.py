@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, Weights, need, need_type, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, need_type, unsupported
 from twinfer.runtime.ops.conv import _conv, _conv_s16
 from twinfer.runtime.ops.conv._conv_cases import Layer
 from twinfer.runtime.ops.core.activation import float_range, quantized_range
 from twinfer.runtime.ops.move._move import index, indices
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 _LARGE = 1 << 30  # sums of two must fit int32

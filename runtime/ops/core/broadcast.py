@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 MAX_OUTER = 5

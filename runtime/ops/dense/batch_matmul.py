@@ -10,9 +10,10 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.move._move import check_arity, steps
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Leading dimensions of the kernel (TW_MAX_BATCH in kernels_c/dense/batch_matmul.h).

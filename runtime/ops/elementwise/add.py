@@ -9,11 +9,12 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
 from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Type -> bits that both operands get more before they are scaled.

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.move._move import Axis, check_arity, check_moved, example, same_meaning, steps
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Loops of the kernel (TW_MAX_SELECT in kernels_c/elementwise/select.h).

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Param, Weights
+from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.conv._conv import Window
 from twinfer.runtime.ops.core.requantize import fast_channels
 from twinfer.runtime.ops.core.requantize_s16 import short_channels
+from twinfer.runtime.params import Param
 
 #: Elements of a line whose number the kernel can count in a byte.
 LONGEST = 254

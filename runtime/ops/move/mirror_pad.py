@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.move._move import case, check_arity, check_moved, copy_call, example, index, indices
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Loops of the kernel (TW_MAX_MIRROR in kernels_c/move/mirror_pad.h).

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.move._move import (
     case,
     check_arity,
@@ -23,6 +23,7 @@ from twinfer.runtime.ops.move._move import (
     same_meaning,
     steps,
 )
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Loops of tw_pad around its run (TW_MAX_PAD in kernels_c/move/pad.h).

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
 from twinfer.runtime.ops.move._move import (
     Axis,
     case,
@@ -22,6 +22,7 @@ from twinfer.runtime.ops.move._move import (
     slice_call,
     steps,
 )
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Outer loops of tw_transpose (TW_MAX_TRANSPOSE in kernels_c/move/transpose.h).

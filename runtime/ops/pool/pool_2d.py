@@ -107,6 +107,7 @@ def lower(node: Node, target: Target) -> Call:
         "batches": x.shape[0], "in_h": x.shape[1], "in_w": x.shape[2], "channels": x.shape[3],
         "out_h": out_h, "out_w": out_w, "filter_h": f_h, "filter_w": f_w,
         "stride_h": s_h, "stride_w": s_w, "pad_h": pad_h, "pad_w": pad_w,
+        "act_min": 0, "act_max": 0, "low": 0.0, "high": 0.0,
     }  # fmt: skip
     names = ("act_min", "act_max") if x.type in _MOST else ("low", "high")
     limits = quantized_range(node, y) if x.type in _MOST else float_range(node)

@@ -11,8 +11,9 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Param, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Positions among the inputs: of each gate (forget, input, cell, output) weights, recurrent weights, bias.

@@ -90,7 +90,7 @@ def test_reshape_is_free_where_its_input_dies_and_a_copy_where_not() -> None:
 )
 def test_a_call_is_dropped_if_all_that_it_makes_is_empty(shapes: list[tuple[int, ...]], dropped: bool) -> None:
     outputs = tuple(value(f"y{i}", shape) for i, shape in enumerate(shapes))
-    assert _dropped(Call("tw_split", {}, (value("x", (2, 3)),), outputs), {}) is dropped
+    assert _dropped(Call("tw_split", {"count": 1, "outer": 1, "run": 6}, (value("x", (2, 3)),), outputs), {}) is dropped
 
 
 def test_preserve_all_gives_everything_its_own_memory() -> None:

@@ -2,8 +2,8 @@
 /* conv: made by twinfer VERSION for target host. Do not edit. */
 #include "conv.h"
 #include "conv_data.h"
-#include "kernels/tw.h"
-#include "kernels/conv2d.h"
+#include "kernels/core/tw.h"
+#include "kernels/conv/conv2d.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* dense: made by twinfer VERSION for target generic. Do not edit. */
 #include "dense.h"
 #include "dense_data.h"
-#include "kernels/tw.h"
-#include "kernels/fully_connected.h"
+#include "kernels/core/tw.h"
+#include "kernels/dense/fully_connected.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* dense: made by twinfer VERSION for target generic, interpreted. Do not edit. */
 #include "dense.h"
 #include "dense_data.h"
-#include "kernels/run.h"
-#include "kernels/fully_connected.h"
+#include "kernels/run/run.h"
+#include "kernels/dense/fully_connected.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* passing: made by twinfer VERSION for target host. Do not edit. */
 #include "passing.h"
 #include "passing_data.h"
-#include "kernels/tw.h"
-#include "kernels/copy.h"
+#include "kernels/core/tw.h"
+#include "kernels/move/copy.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

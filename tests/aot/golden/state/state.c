@@ -2,8 +2,8 @@
 /* state: made by twinfer VERSION for target generic. Do not edit. */
 #include "state.h"
 #include "state_data.h"
-#include "kernels/tw.h"
-#include "kernels/copy.h"
+#include "kernels/core/tw.h"
+#include "kernels/move/copy.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

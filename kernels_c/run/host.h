@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interpreter's part in C: the tables of kernels, and what runs and times calls. Only the extension includes it. */
+#ifndef TW_HOST_H
+#define TW_HOST_H
+
+#include <time.h>
+
+#include "../core/tw.h"
+#include "level.h"
+
+#define TW_ENTRY(name) #name,
+const char *const tw_names[] = {
+#include "names.inc"
+};
+#undef TW_ENTRY
+const int tw_count = sizeof tw_names / sizeof tw_names[0];
+
+extern tw_fn *const tw_table_base[];
+#ifdef TW_LEVELS
+extern tw_fn *const tw_table_v3[];
+extern tw_fn *const tw_table_v4[];
+#endif
+
+static int tw_level(void) {
+#ifdef TW_LEVELS
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return 1;
+#endif
+    return 0;
+}
+
+static tw_fn *tw_kernel(int level, int index) {
+#ifdef TW_LEVELS
+    if (level == 2) return tw_table_v4[index];
+    if (level == 1) return tw_table_v3[index];
+#endif
+    (void)level;
+    return tw_table_base[index];
+}
+
+static void tw_run(const tw_call *calls, int count) {
+    for (int i = 0; i < count; ++i) calls[i].fn(calls[i].params, calls[i].in, calls[i].out, calls[i].scratch);
+}
+
+static int64_t tw_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void tw_profile(const tw_call *calls, int count, int64_t *ns) {
+    for (int i = 0; i < count; ++i) {
+        const int64_t start = tw_now();
+        tw_run(calls + i, 1);
+        const int64_t took = tw_now() - start;
+        if (took < ns[i]) ns[i] = took;
+    }
+}
+
+#endif

@@ -1,0 +1,37 @@
+"""Params of kernels, as plain values: what the C struct ``<kernel>_params`` has, nested as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twinfer.kernels_c import ffi
+
+#: A number, the elements of an array, or the members of a struct by name.
+Param = int | float | Sequence[int] | Sequence[float] | Mapping[str, Any]
+
+
+def members(struct: Any) -> Sequence[tuple[str, Any]]:
+    """Name and type of every member of a C struct, in order."""
+    return [(name, member.type) for name, member in struct.fields or ()]
+
+
+def struct_of(kernel: str) -> Any:
+    """The type of a kernel's params, as cffi describes it."""
+    return ffi.typeof(f"{kernel}_params")
+
+
+def check_params(kernel: str, params: Mapping[str, Param]) -> None:
+    """RuntimeError names the members that ``params`` lacks, or has too many, of the kernel's struct."""
+    _check(kernel, struct_of(kernel), params)
+
+
+def _check(place: str, struct: Any, values: Mapping[str, Any]) -> None:
+    wanted = members(struct)
+    if values.keys() != {name for name, _ in wanted}:
+        missing = sorted({name for name, _ in wanted} - values.keys())
+        unknown = sorted(values.keys() - {name for name, _ in wanted})
+        raise RuntimeError(f"params of {place}: missing {missing}, unknown {unknown}")
+    for name, type in wanted:
+        if type.kind == "struct":
+            _check(f"{place}.{name}", type, values[name])
