@@ -15,7 +15,7 @@ from twinfer.converter.quantize.calibrate import Calibration, Progress, run
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, samples_of
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 #: Bars of a tensor's histogram.

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
         UnsupportedOperatorError,
     )
     from twinfer.runtime.graph import Graph
-    from twinfer.runtime.plan.planner import Plan, make_plan
+    from twinfer.runtime.plan.make import make_plan
+    from twinfer.runtime.plan.plan import Plan
     from twinfer.runtime.read.tflite import read, read_file
     from twinfer.runtime.run.interpreter import Interpreter
     from twinfer.runtime.write.tflite import write
@@ -73,7 +74,8 @@ _HOME = {
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),
     "twinfer.runtime.run.interpreter": ("Interpreter",),
-    "twinfer.runtime.plan.planner": ("Plan", "make_plan"),
+    "twinfer.runtime.plan.make": ("make_plan",),
+    "twinfer.runtime.plan.plan": ("Plan",),
     "twinfer.runtime.read.tflite": ("read", "read_file"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

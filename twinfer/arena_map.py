@@ -9,8 +9,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.grid import Grid
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Call
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan
 
 #: What a piece of the arena is to an operator, the most important first.
 KINDS = {"written": "█", "read": "▓", "scratch": "▒", "held": "░"}
@@ -36,24 +35,26 @@ class ArenaMap:
         """Arena tensors that an operator reads and writes."""
         node = self.plan.graph.nodes[position]
         step = self.steps.get(node)
-        call = step.call if step else Call("", {}, node.inputs[:1], node.outputs)
+        inputs, outputs = (step.call.read, step.call.written) if step else (node.inputs[:1], node.outputs)
         arena = self.plan.offsets
-        read = [t for t in call.inputs if isinstance(t, Tensor) and t in arena]
-        return read, [t for t in call.outputs if t in arena]
+        return [t for t in inputs if isinstance(t, Tensor) and t in arena], [t for t in outputs if t in arena]
 
     def pieces(self, position: int) -> list[Piece]:
         """What lies where while an operator runs, the most important last."""
         read, written = self.touched[position]
-        found: list[Piece] = []
+        step = self.steps.get(self.plan.graph.nodes[position])
+        pieces: list[Piece] = []
         for i, (tensor, (first, last)) in enumerate(self.plan.lives.items()):
             if first <= position <= last:
                 at = self.plan.offsets[tensor]
                 kind = "written" if tensor in written else "read" if tensor in read else "held"
-                found.append((at, at + tensor.nbytes, kind, COLOURS[i % len(COLOURS)]))
-        step = self.steps.get(self.plan.graph.nodes[position])
-        if step and step.call.scratch:
-            found.append((step.scratch, step.scratch + step.call.scratch, "scratch", "bright_black"))
-        return sorted(found, key=lambda piece: -list(KINDS).index(piece[2]))
+                kind, colour = (
+                    ("scratch", "bright_black")
+                    if step and tensor is step.scratch
+                    else (kind, COLOURS[i % len(COLOURS)])
+                )
+                pieces.append((at, at + tensor.nbytes, kind, colour))
+        return sorted(pieces, key=lambda piece: -list(KINDS).index(piece[2]))
 
     def live_bytes(self, position: int) -> int:
         """Bytes of the arena in use while an operator runs; shared ones count once."""

@@ -15,8 +15,8 @@ from twinfer.converter.quantize.samples import read_arrays
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import random_inputs
 from twinfer.runtime.read.files import check_places, write_whole
+from twinfer.runtime.run.inputs import random_inputs
 
 
 def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:

@@ -265,7 +265,7 @@ def compile(arguments: argparse.Namespace) -> int:
     from twinfer.aot.print.literals import identifier
     from twinfer.bench.models.source import load
     from twinfer.cli_storage import unused_storage
-    from twinfer.runtime.plan.planner import make_plan
+    from twinfer.runtime.plan.make import make_plan
     from twinfer.runtime.read.files import check_folder
     from twinfer.targets import machine
     from twinfer.terminal import note, say

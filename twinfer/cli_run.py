@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.arrays import check_outputs, read_inputs, summary, write_outputs
     from twinfer.bench.models.source import load
     from twinfer.bench.models.zero_division import warn_of_zero_divisions
-    from twinfer.runtime.plan.planner import make_plan
+    from twinfer.runtime.plan.make import make_plan
     from twinfer.targets import card, run_on
     from twinfer.terminal import note, show
 

@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twinfer.runtime.plan.planner import Plan
+    from twinfer.runtime.plan.plan import Plan
 
 WEIGHTS = {
     "file": "as in the model's file: INT4 in 4 bits on microcontrollers, all others plain (the default)",

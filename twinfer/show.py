@@ -15,7 +15,8 @@ from twinfer.bench.models.source import Source
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import Call
-from twinfer.runtime.plan.planner import Plan, make_plan
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import printable
 from twinfer.runtime.registry import missing
 from twinfer.runtime.target import GENERIC, HOST, Target
@@ -96,6 +97,7 @@ def _planned_node(node: Node, plan: Plan | None) -> tuple[Node, Call | None]:
 
 def _plan(plan: Plan) -> dict[str, Any]:
     arena, nodes = ArenaMap(plan), plan.graph.nodes
+    named = plan.offsets.keys() - {step.scratch for step in plan.steps}
     peak = {"index": nodes[arena.peak].index, "bytes": arena.live_bytes(arena.peak)} if nodes else None
     return {
         "target": plan.target.name,
@@ -108,6 +110,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "tensors": [
             {"name": t.name, "offset": at, "bytes": t.nbytes, "first": plan.lives[t][0], "last": plan.lives[t][1]}
             for t, at in plan.offsets.items()
+            if t in named
         ],
     }
 

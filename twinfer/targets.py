@@ -88,7 +88,8 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
 def warn_of_zero_divisions(source: Any, seed: int) -> None:
     """A warning for every tensor that the inputs of the bench divide by 0, whatever the targets are."""
     from twinfer.bench.models import zero_division
-    from twinfer.runtime.plan.planner import make_plan, random_inputs
+    from twinfer.runtime.plan.make import make_plan
+    from twinfer.runtime.run.inputs import random_inputs
 
     if zero_division.has_integer_division(source.graph):
         graph = make_plan(source.graph).graph
@@ -106,7 +107,7 @@ def _measured(source: Any, board: Any, how: Any, told: Any) -> list[dict[str, An
 def _note_unused(source: Any, *targets: Any) -> None:
     """Says once which ways to store this model's weights change nothing; the usual way asks for no change."""
     from twinfer.cli_storage import unused_storage
-    from twinfer.runtime.plan.planner import make_plan
+    from twinfer.runtime.plan.make import make_plan
     from twinfer.terminal import note
 
     plans = (make_plan(source.graph, target) for target in targets if target != target.storing("file"))
@@ -145,7 +146,7 @@ def run_on(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequen
     from twinfer.aot.build.qemu import Job, run_jobs
     from twinfer.aot.print.emit import emit
     from twinfer.arrays import summary, write_outputs
-    from twinfer.runtime.plan.planner import make_plan
+    from twinfer.runtime.plan.make import make_plan
     from twinfer.terminal import show
 
     plan = make_plan(graph, board.target.optimized(arguments.optimize))

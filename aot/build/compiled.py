@@ -7,7 +7,7 @@ import os
 from twinfer.aot.build.host import compile_plans
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import HOST, Target

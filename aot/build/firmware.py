@@ -14,7 +14,8 @@ from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import comment
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan, Step
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Step
 from twinfer.runtime.run.poison import perishable
 from twinfer.runtime.target import Optimize
 
@@ -163,13 +164,13 @@ def largest_step(plan: Plan) -> str:
 
 def live_bytes(plan: Plan, step: Step) -> int:
     """Bytes of the arena that hold a value while ``step`` runs, its scratch included; shared bytes count once."""
-    at = step.node.index
+    at = step.position
     spans = {(plan.offsets[t], t.nbytes) for t, (first, last) in plan.lives.items() if first <= at <= last}
     end = total = 0
     for offset, size in sorted(spans):
         total += max(0, offset + size - max(end, offset))
         end = max(end, offset + size)
-    return total + step.call.scratch
+    return total
 
 
 def _explained(error: ToolError, projects: Sequence[Project], card: Card) -> ToolError:

@@ -23,7 +23,7 @@ from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.session import Session
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
@@ -55,7 +55,7 @@ class CompiledSession(Session):
         slot.fn, slot.params, slot.scratch = ffi.cast("tw_fn *", address), params, self._base
 
     def _input(self, tensor: Tensor) -> Any:
-        return self._pointer(self._inputs[tensor]) if tensor in self._inputs else ffi.NULL
+        return self._memory(self._inputs[tensor]) if tensor in self._inputs else ffi.NULL
 
     def run(self) -> None:
         """One inference in one C call; outputs stay in the arena."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from twinfer.aot.print.data import Constant
+from twinfer.aot.print.data import Definition
 from twinfer.aot.print.emit import Project
 
 
@@ -33,7 +33,7 @@ def library_sources(
     }
 
 
-def _placed(constant: Constant, alignment: int, at: int) -> str:
+def _placed(constant: Definition, alignment: int, at: int) -> str:
     """A constant's definition: its bytes in constants.bin."""
     symbol, size, alignment = constant.symbol, constant.array.nbytes, max(alignment, constant.array.itemsize)
     return f"""__asm__(

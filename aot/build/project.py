@@ -22,8 +22,9 @@ from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import Plan, random_inputs
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.files import check_folder, writing
+from twinfer.runtime.run.inputs import random_inputs
 
 #: Lists what this tool wrote, so that a folder of somebody else's is never overwritten.
 MANIFEST = "twinfer.json"

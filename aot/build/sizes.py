@@ -17,10 +17,8 @@ from twinfer.aot.build.library import library_sources
 from twinfer.aot.build.targets import BOARD
 from twinfer.aot.build.tools import built, compiler_version
 from twinfer.aot.print.emit import Project
+from twinfer.runtime.constant import Role
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import Step
 
 #: One section a symbol, so that the linker can drop what is not used.
 SECTIONS = ("-ffunction-sections", "-fdata-sections")
@@ -201,23 +199,17 @@ def _layer(symbol: str, name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+#: What people are told of a constant, by its role.
+_WORDS = {
+    Role.WEIGHTS: "weights",
+    Role.CODES: "weights",
+    Role.BIAS: "biases",
+    Role.REQUANTIZE: "multipliers",
+    Role.TABLE: "tables",
+    Role.INDEX: "tables",
+}
+
+
 def _groups(project: Project) -> dict[str, str]:
     """Symbol -> group of every constant array of the model."""
-    constants, found = project.constants, dict[str, str]()
-    for step in project.plan.steps:
-        for i, arg in enumerate(step.call.inputs):
-            array = arg.data if isinstance(arg, Tensor) else arg
-            symbol = None if array is None else constants.symbol(array)
-            if array is not None and symbol is not None:
-                found.setdefault(symbol, _role(step, i, array))
-    return {**{c.symbol: "weights" for c in constants.all}, **found}
-
-
-def _role(step: Step, i: int, array: Array) -> str:
-    """What an array is to its step. Kernels take a node's own constants, packed or not, at their place in the node."""
-    node = step.node
-    source = next((t for t in node.inputs if t is not None and t.data is array), node.optional(i))
-    if source is not None and source.data is not None:
-        return "weights" if len(source.shape) > 1 else "biases"
-    channels = node.outputs[0].shape[-1] if node.outputs and node.outputs[0].shape else 1
-    return "multipliers" if step.call.macs and array.size <= -(-channels // 16) * 16 else "tables"
+    return {definition.symbol: _WORDS[definition.constant.role] for definition in project.constants.all}

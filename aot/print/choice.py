@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from twinfer.aot.print.layers import initialiser
+from twinfer.aot.print.initialiser import initialiser
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan, Step
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Step
 from twinfer.runtime.target import Optimize, Target
 
 #: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
@@ -125,13 +126,19 @@ def instructions(step: Step) -> float:
 def work(step: Step) -> int:
     """A measure of what a step does: multiply-accumulates, and the elements that it reads and writes; weights that are
     decoded are no more work to it than others."""
-    read = [arg for arg in step.call.inputs if any(arg is tensor for tensor in step.node.inputs)]
+    read = [value for value in step.call.read if value in step.node.inputs]
     return step.call.macs + WORK_AN_ELEMENT * (_elements(read) + outputs_of(step))
 
 
 def outputs_of(step: Step) -> int:
     """Elements that a step writes."""
-    return _elements(step.call.outputs)
+    return _elements(step.call.written)
+
+
+def with_rest(plan: Plan) -> frozenset[int]:
+    """The steps that call their kernel with two sets of params, a rest of the channels: both should be to one body."""
+    kernels = ((i, step.call.kernel, step.calls) for i, step in enumerate(plan.steps))
+    return frozenset(i for i, kernel, calls in kernels if sum(call.kernel == kernel for call in calls) > 1)
 
 
 def _outputs(plan: Plan, steps: Iterable[int]) -> int:

@@ -1,7 +1,7 @@
 """The constants of a plan as C arrays: weights, biases, multipliers, tables.
 
 Their values stand in ``<name>_data.c`` and nowhere else, the model's SHA-256 with them. Which arrays there are does not
-depend on the values either: an array is kept once for several uses only if they share it for any weights.
+depend on the values (``runtime/constant.py``).
 """
 
 from __future__ import annotations
@@ -11,25 +11,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.aot.print.decoding import at_start, decoders
 from twinfer.aot.print.literals import block_comment, c_type, comment, elements, grouped, wrapped
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call
-from twinfer.runtime.plan.planner import Plan, Step
+from twinfer.runtime.constant import Array, Constant
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Step
 
 
 @dataclass(frozen=True)
-class Constant:
-    """A constant array, its C symbol, and where it came from (for a comment)."""
+class Definition:
+    """A constant array in C: its symbol, and what it is the value of."""
 
     symbol: str
-    array: Array
-    origin: str
+    constant: Constant
+
+    @property
+    def array(self) -> Array:
+        return self.constant.array
 
     @property
     def declaration(self) -> str:
         parts = self.array.nbytes // np.dtype(_item(self.array)).itemsize
         return f"const {c_type(self.array.dtype)} {self.symbol}[{parts}]"
+
+    @property
+    def about(self) -> str:
+        """What it is, for a comment: name, layout, type and shape."""
+        layout = f", {comment(self.constant.layout, 300)}" if self.constant.layout else ""
+        shape = f"{self.array.dtype.name}{list(self.array.shape)}"
+        return f"{comment(self.constant.name, 300)}{layout}: {shape}, {grouped(self.array.nbytes)} bytes"
 
 
 def _item(array: Array) -> str:
@@ -37,90 +46,46 @@ def _item(array: Array) -> str:
 
 
 class Constants:
-    """All constant arrays of a plan in the order of first use; ``symbol(array)`` finds the name of one.
-
-    Equal arrays are one if they were made from the same constants of the model: the same weights used twice, or two
-    tables for equal scales; not two biases that happen to be equal.
-    """
+    """The constant arrays of a plan in C, in the order of first use. One without elements has none."""
 
     def __init__(self, plan: Plan, name: str) -> None:
-        self._by_id: dict[int, Constant] = {}
-        by_content: dict[tuple[str, bytes, Sources], Constant] = {}
-        for use in _uses(plan, name):
-            array = use.array
-            if id(array) in self._by_id or array.size == 0:
-                continue
-            content = (c_type(array.dtype), array.tobytes(), use.sources)
-            self._by_id[id(array)] = by_content.setdefault(content, Constant(use.symbol, array, use.origin))
-        self.all = tuple(by_content.values())
+        names = _names(plan, name)
+        self.all = tuple(Definition(names[c], c) for c in plan.constants if c.array.size)
+        self._symbols = {definition.constant: definition.symbol for definition in self.all}
 
-    def symbol(self, array: Array) -> str | None:
-        """C name of the array; None for one without elements, which has none."""
-        return self._by_id[id(array)].symbol if array.size else None
+    def symbol(self, constant: Constant) -> str | None:
+        """C name of a constant; None for one without elements."""
+        return self._symbols.get(constant)
 
     @property
     def nbytes(self) -> int:
-        return sum(c.array.nbytes for c in self.all)
+        return sum(definition.array.nbytes for definition in self.all)
 
 
-#: The memory of the model's constants that an array was made from; before it the array's place, if it was made.
-Sources = tuple[int, ...]
+def _names(plan: Plan, name: str) -> dict[Constant, str]:
+    """A symbol for every constant: the number of the layer that reads it first, and what it is to that layer."""
+    names: dict[Constant, str] = {}
+    taken: dict[str, int] = {}
+    for prefix, constant in _uses(plan):
+        if constant not in names:
+            stem = f"{name}_{prefix}_{constant.role.value}"
+            taken[stem] = taken.get(stem, 0) + 1
+            names[constant] = stem if taken[stem] == 1 else f"{stem}_{taken[stem]}"
+    return names
 
 
-@dataclass(frozen=True)
-class _Use:
-    """A place that reads a constant, with a symbol named after it."""
-
-    symbol: str
-    array: Array
-    sources: Sources
-    origin: str
+def _uses(plan: Plan) -> Iterator[tuple[str, Constant]]:
+    """Every use of a constant: the number of the layer, or "output", and the constant."""
+    for i, step in numbered(plan):
+        yield from ((str(i), value) for value in step.read if isinstance(value, Constant))
+    yield from (("output", constant) for constant in plan.constants)
 
 
-def _uses(plan: Plan, name: str) -> Iterator[_Use]:
-    for i, word, call in at_start(plan):
-        yield from _coded(plan.steps[i], f"{name}_{i}_{word}", word, call)
-    for i, step in enumerate(plan.steps):
-        made_from = _made_from(step)
-        for word, call in decoders(step):
-            yield from _coded(step, f"{name}_{i}_{word}", word, call)
-        for j, arg in enumerate(step.call.inputs):
-            array = arg.data if isinstance(arg, Tensor) else arg
-            if array is not None:
-                sources = (_memory(array),) if isinstance(arg, Tensor) else (j, *made_from)
-                yield _Use(f"{name}_{i}_in{j}", array, sources, _origin(step.node, array))
-    for i, tensor in enumerate(plan.graph.outputs):
-        if tensor.data is not None:
-            origin = f'"{comment(tensor.name)}", output {i} of the model'
-            yield _Use(f"{name}_output_{i}", tensor.data, (_memory(tensor.data),), origin)
-
-
-def _made_from(step: Step) -> Sources:
-    return tuple(_memory(t.data) for t in step.node.inputs if t is not None and t.data is not None)
-
-
-def _coded(step: Step, symbol: str, word: str, call: Call) -> Iterator[_Use]:
-    """What a decoder reads."""
-    for j, array in enumerate(call.inputs):
-        if array is not None and not isinstance(array, Tensor):
-            place = len(step.call.inputs) * (1 + (word == "codes")) + j
-            yield _Use(f"{symbol}{j}", array, (place, *_made_from(step)), comment(call.note, 300))
-
-
-def _memory(array: Array) -> int:
-    return int(array.ctypes.data)
-
-
-def _origin(node: Node, array: Array) -> str:
-    """The tensor that the array is, or the operator that it was made for."""
-    for tensor in node.inputs:
-        if tensor is not None and tensor.data is not None and _same(tensor.data, array):
-            return f'"{comment(tensor.name)}"'
-    return f"packed for operator {node.index} {comment(node.op)}"
-
-
-def _same(a: Array, b: Array) -> bool:
-    return a is b or (a.dtype == b.dtype and a.nbytes == b.nbytes and a.tobytes() == b.tobytes())
+def numbered(plan: Plan) -> Iterator[tuple[int, Step]]:
+    """All steps, those that decode at the start first, each with the number of the layer that it belongs to."""
+    number = {step.node: i for i, step in enumerate(plan.steps)}
+    yield from ((number[step.node], step) for step in plan.start)
+    yield from enumerate(plan.steps)
 
 
 def data_header(constants: Constants, name: str, banner: str) -> str:
@@ -138,7 +103,6 @@ def data_source(constants: Constants, name: str, banner: str, sha256: str, align
     lines = [banner, f'#include "{name}_data.h"', f'#include "{name}.h"', "", "#include <stdalign.h>", ""]
     lines.append(f'const char {name}_model_sha256[65] = "{sha256}";')
     for c in constants.all:
-        shape = f"{c.array.dtype.name}{list(c.array.shape)}"
-        lines += ["", block_comment([f"{c.origin}: {shape}, {grouped(c.array.nbytes)} bytes"])]
+        lines += ["", block_comment([c.about])]
         lines += [f"alignas({max(alignment, c.array.itemsize)}) {c.declaration} = {{", wrapped(elements(c.array)), "};"]
     return "\n".join(lines) + "\n"

@@ -17,17 +17,17 @@ from importlib import metadata
 from typing import Literal, get_args
 
 from twinfer.aot.print import guard as guards
-from twinfer.aot.print.choice import Policy, cold, default_policy, share_all
+from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
-from twinfer.aot.print.decoding import with_rest
 from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import header, sizes, static_source
 from twinfer.aot.print.layers import Layers, kernel_counts
 from twinfer.aot.print.literals import check_name, comment
 from twinfer.aot.print.table import Table
+from twinfer.runtime.constant import Constant
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.session import initial_value
 
@@ -209,8 +209,8 @@ def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> s
         if tensor.data is None
     ]
     copies_out = [
-        f"        {name}_copy(outputs[{i}], {_output(tensor, i, up, constants)}, {up}_OUTPUT_{i}_BYTES);"
-        for i, tensor in enumerate(plan.graph.outputs)
+        f"        {name}_copy(outputs[{i}], {_output(value, i, up, constants)}, {up}_OUTPUT_{i}_BYTES);"
+        for i, value in enumerate(plan.outputs)
     ]
     lines = [
         f"int {name}_run(void *arena, const void *const *inputs, void *const *outputs) {{",
@@ -227,10 +227,10 @@ def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> s
     return "\n".join(lines)
 
 
-def _output(tensor: Tensor, i: int, up: str, constants: Constants) -> str:
-    if tensor.data is None:
+def _output(value: Tensor | Constant, i: int, up: str, constants: Constants) -> str:
+    if isinstance(value, Tensor):
         return f"base + {up}_OUTPUT_{i}_OFFSET"
-    return constants.symbol(tensor.data) or "base"
+    return constants.symbol(value) or "base"
 
 
 def _reset(plan: Plan, name: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from twinfer.aot.print.literals import wrapped
 from twinfer.runtime.errors import GuardError
-from twinfer.runtime.plan.planner import Plan
-from twinfer.runtime.run.guard import held, positions, where, written
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.guard import held, where, written
 from twinfer.runtime.run.poison import Span, span
 
 HEADER = "run/guard.h"
@@ -27,8 +27,8 @@ def tables(plan: Plan, name: str) -> str:
     """The ranges of every step as C tables; ``plan`` has been spread."""
     ranges: list[Span] = []
     rows = []
-    for step, position in zip(plan.steps, positions(plan), strict=True):
-        values = merged(span(plan, tensor) for tensor in held(plan, position))
+    for step in plan.steps:
+        values = merged(span(plan, tensor) for tensor in held(plan, step.position))
         own = merged(block for _, block in written(plan, step))
         at = len(ranges)
         rows.append(f"{{{name}_ranges + {at}, {name}_ranges + {at + len(values)}, {len(values)}, {len(own)}}}")

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from twinfer.aot.print.arguments import span
 from twinfer.aot.print.data import Constants
-from twinfer.aot.print.layers import span
 from twinfer.aot.print.literals import block_comment, c_type, comment, scalar, wrapped
 from twinfer.aot.print.quantization import helpers
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 
 
 def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
@@ -35,9 +35,9 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
     yield "ARENA_BYTES", plan.arena_bytes
     yield "ARENA_ALIGN", plan.target.alignment
     yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
-    offset, size = plan.state
-    yield "STATE_OFFSET", offset
-    yield "STATE_BYTES", f"{size} /* of the arena that have to last from run to run */"
+    state = plan.regions[Region.STATE]
+    yield "STATE_OFFSET", state.offset
+    yield "STATE_BYTES", f"{state.nbytes} /* of the arena that have to last from run to run */"
     if stack_bytes is not None:
         yield "STACK_BYTES", f"{stack_bytes} /* the most that a run needs */"
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"

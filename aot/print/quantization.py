@@ -8,7 +8,7 @@ import numpy as np
 
 from twinfer.aot.print.literals import c_type
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan
 
 _SATURATE = """/* scaled + zero, rounded half away from zero and saturated to [low, high]; NaN gives low. */
 static inline int32_t NAME_saturate(float scaled, int32_t zero, int32_t low, int32_t high) {

@@ -13,7 +13,8 @@ from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import c_type, elements, wrapped
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import TOLERANCE, Array
-from twinfer.runtime.plan.planner import Plan, random_inputs
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, perishable, poison
 from twinfer.runtime.run.session import Session
 

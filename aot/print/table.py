@@ -1,26 +1,29 @@
-"""The interpreted mode: the steps of a plan as a table of constants that ``kernels/run.h`` runs.
+"""The interpreted mode: the steps of a plan as a table of constants that ``kernels/run/run.h`` runs.
 
-Where weights are coded, what decodes them has rows of its own, and ``kernels/run_coded.h`` runs the table.
+Where a step is more than one call, each call has a row of its own, and ``kernels/run/loops.h`` runs the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from twinfer.aot.print.choice import cold, share_all
 from twinfer.aot.print.data import Constants
-from twinfer.aot.print.decoding import decoders
 from twinfer.aot.print.layers import Layers
 from twinfer.aot.print.literals import wrapped
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array, Call
-from twinfer.runtime.plan.planner import Plan, Step
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Argument, Call, Instruction, Loop, Step, part_of
 
 
-def _rows(step: Step) -> tuple[Call, ...]:
-    """The calls of a step that have a row: one for the channels that remain is the last."""
-    decode = step.call.decode
-    return (*step.call.calls, decode.rest) if decode is not None and decode.rest is not None else step.call.calls
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table: a call of layer ``layer``."""
+
+    layer: int
+    step: Step
+    call: Call
 
 
 class Table:
@@ -30,45 +33,39 @@ class Table:
     """
 
     def __init__(self, plan: Plan, name: str, constants: Constants) -> None:
-        self._plan, self._name = plan, name
+        self._plan, self._name, self._constants = plan, name, constants
         self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
-        self._constants = constants
         self._numbers: dict[str, int] = {}
-        self._calls = [(i, call) for i, step in enumerate(plan.steps) for call in _rows(step)]
-        self._codes = [self._pointers(call) for _, call in self._calls]
-        self._coded = len(self._calls) > len(plan.steps)
+        self._rows = [_Row(i, step, call) for i, step in enumerate(plan.steps) for call in step.calls]
+        self._pointers = [[self._pointer(argument) for argument in row.call.arguments] for row in self._rows]
+        self._loops = len(self._rows) > len(plan.steps)
         self.symbol = f"{name}_layer"
-        self.header = "run/run_coded.h" if self._coded else "run/run.h"
+        self.header = "run/loops.h" if self._loops else "run/run.h"
         self.start = self._layers.start
 
     @property
     def text(self) -> str:
         """All definitions, none for a plan without steps."""
-        if self._plan.steps:
-            return "\n".join(self._parts())
-        return ""
+        return "\n".join(self._parts()) if self._plan.steps else ""
 
     def _parts(self) -> Iterator[str]:
-        name, calls = self._name, [call for _, call in self._calls]
+        name, calls = self._name, [row.call for row in self._rows]
         yield self._layers.preamble.rstrip()
         for i in range(len(self._plan.steps)):
             yield f"\n{self._layers.declarations(i)}"
-        constants = wrapped(list(self._numbers) or ["NULL"])
-        codes = ",\n".join(wrapped([str(n) for n in line]) for line in self._codes)
-        rows = ",\n".join(f"    {row}" for row in self._rows())
         yield f"""
 static const void *const {name}_constants[] = {{
-{constants},
+{wrapped(list(self._numbers) or ["NULL"])},
 }};
 /* Of every layer the inputs, then the outputs: bytes of the arena, below 0 constants. */
 static const int32_t {name}_pointers[] = {{
-{codes},
+{_lines(self._pointers)},
 }};
 /* Kernel, params, pointers, scratch, how many inputs and outputs. */
 static const tw_step {name}_table[] = {{
-{rows},
+{self._table()},
 }};
-{self._slices if self._coded else ""}
+{self._loop_tables() if self._loops else ""}
 static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
     const void *in[{max(1, *(len(call.inputs) for call in calls))}];
     void *out[{max(len(call.outputs) for call in calls)}];
@@ -79,62 +76,73 @@ static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
     @property
     def _run(self) -> str:
         """The statement that runs step i."""
-        if self._coded:
-            return f"tw_run_layer(&{self._name}_rows, &{self._name}_layers[i], arena, in, out);"
+        if self._loops:
+            return f"tw_run_layer(&{self._name}_rows, i, arena, in, out);"
         return f"tw_run_step(&{self._name}_table[i], {self._name}_constants, arena, in, out);"
 
-    @property
-    def _slices(self) -> str:
-        """What is beside the rows where weights are coded."""
+    def _table(self) -> str:
+        lines, at = list[str](), 0
+        for row, pointers in zip(self._rows, self._pointers, strict=True):
+            params = self._layers.params(row.layer, row.call)
+            scratch = self._plan.offsets[row.step.scratch] if row.step.scratch and row.call.scratch else 0
+            counts = f"{len(row.call.inputs)}, {len(row.call.outputs)}"
+            kernel = self._layers.instance(row.call)
+            lines.append(f"    {{{kernel}, &{params}, {self._name}_pointers + {at}, {scratch}, {counts}}}")
+            at += len(pointers)
+        return ",\n".join(lines)
+
+    def _loop_tables(self) -> str:
+        """What is beside the rows where a step is more than one call."""
         name = self._name
-        strides = ",\n".join(wrapped([str(n) for n in call.strides or [0] * width]) for call, width in self._widths())
-        layers = wrapped([f"{{{', '.join(map(str, span))}}}" for span in self._spans()])
-        return f"""/* By how many bytes the pointers move from slice to slice. */
+        strides = [[part_of(a).stride if a is not None else 0 for a in row.call.arguments] for row in self._rows]
+        loops, layers, first = list[str](), [0], 0
+        for step in self._plan.steps:
+            for rows, times in _loops(step.body):
+                loops.append(f"{{{first}, {rows}, {times}}}")
+                first += rows
+            layers.append(len(loops))
+        return f"""/* By how many bytes the pointers move from iteration to iteration. */
 static const int32_t {name}_strides[] = {{
-{strides},
+{_lines(strides)},
 }};
-/* Of every layer the first row, how many run once, for how many slices the next two do, whether there is a rest. */
-static const tw_layer {name}_layers[] = {{
-{layers},
+/* Rows that run together: the first, how many, how many times. */
+static const tw_loop {name}_loops[] = {{
+{wrapped(loops)},
 }};
-static const tw_table {name}_rows = {{{name}_table, {name}_pointers, {name}_strides, {name}_constants}};
+/* The first of them of every layer, and their number. */
+static const uint16_t {name}_layers[] = {{
+{wrapped(list(map(str, layers)))},
+}};
+static const tw_table {name}_rows = {{
+    {name}_layers, {name}_loops, {name}_table, {name}_pointers, {name}_strides, {name}_constants}};
 """
 
-    def _widths(self) -> Iterator[tuple[Call, int]]:
-        """Every row's call, and how many pointers it has."""
-        return ((call, len(codes)) for (_, call), codes in zip(self._calls, self._codes, strict=True))
-
-    def _spans(self) -> Iterator[tuple[int, ...]]:
-        first = 0
-        for step in self._plan.steps:
-            rows, decode = len(step.call.calls), step.call.decode
-            sliced = decode is not None and bool(step.call.strides)
-            rest = int(decode is not None and decode.rest is not None)
-            yield first, rows - 2 * sliced, decode.slices if decode is not None and sliced else 0, rest
-            first += rows + rest
-
-    def _rows(self) -> Iterator[str]:
-        at = 0
-        for (i, call), codes in zip(self._calls, self._codes, strict=True):
-            yield self._row(i, call, at)
-            at += len(codes)
-
-    def _row(self, i: int, call: Call, at: int) -> str:
-        step, kernel = self._plan.steps[i], f"{self._name}_{call.kernel}"
-        words = [word for word, decoder in decoders(step) if decoder is call]
-        own = "rest" if call is not step.call and not words else "".join(words)
-        params = self._layers.decoder_params(i, own) if own else self._layers.params(i)
-        counts = f"{len(call.inputs)}, {len(call.outputs)}"
-        scratch = 0 if words else step.scratch
-        return f"{{{kernel}, &{params}, {self._name}_pointers + {at}, {scratch}, {counts}}}"
-
-    def _pointers(self, call: Call) -> list[int]:
-        return [self._code(arg) for arg in (*call.inputs, *call.outputs)]
-
-    def _code(self, arg: Tensor | Array | None) -> int:
+    def _pointer(self, argument: Argument) -> int:
         """The arena's byte, or below 0 a number of ``constants``, which is given out at first use."""
-        if isinstance(arg, Tensor) and arg.data is None:
-            return self._plan.offsets[arg]
-        array = arg.data if isinstance(arg, Tensor) else arg
-        symbol = "NULL" if array is None else self._constants.symbol(array)
-        return 0 if symbol is None else ~self._numbers.setdefault(symbol, len(self._numbers))
+        if argument is None:
+            return self._number("NULL")
+        part = part_of(argument)
+        if isinstance(part.value, Tensor):
+            return self._plan.offsets[part.value] + part.offset
+        symbol = self._constants.symbol(part.value)
+        if symbol is None:
+            return 0
+        return self._number(f"(const unsigned char *){symbol} + {part.offset}" if part.offset else symbol)
+
+    def _number(self, address: str) -> int:
+        return ~self._numbers.setdefault(address, len(self._numbers))
+
+
+def _loops(body: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
+    """How many rows run together, and how many times: a loop's body, or a call."""
+    for instruction in body:
+        match instruction:
+            case Call():
+                yield 1, 1
+            case Loop():
+                yield len(instruction.body), instruction.count
+
+
+def _lines(rows: Sequence[Sequence[int]]) -> str:
+    """Numbers as C, those of a row on lines of their own."""
+    return ",\n".join(wrapped([str(number) for number in row]) for row in rows)

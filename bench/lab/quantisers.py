@@ -26,7 +26,7 @@ from twinfer.converter.quantize.quantize import quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write

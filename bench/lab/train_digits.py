@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from twinfer.bench.models.builtin import DIGITS, assemble, given, quantized, ranges
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array, Shape
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 SEED, EPOCHS, BATCH, RATE = 8, 60, 64, 1e-2

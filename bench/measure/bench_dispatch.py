@@ -9,7 +9,7 @@ import pytest
 
 from twinfer.bench.measure.turns import interleaved
 from twinfer.converter.build import Builder
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 STEPS = 100

@@ -10,7 +10,7 @@ import pytest
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.models.source import Source, builtin_names, load
 from twinfer.bench.peers.engines import installed, open_peer
-from twinfer.runtime.plan.planner import random_inputs
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 
 each_model = pytest.mark.parametrize("name", builtin_names())

@@ -10,8 +10,9 @@ import pytest
 
 from twinfer.aot.print.emit import emit
 from twinfer.bench.models.source import Source, load
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 
 

@@ -16,7 +16,9 @@ from twinfer.bench.models.source import Source
 from twinfer.bench.peers.engines import isolated, open_peer
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import Plan, Step, random_inputs
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Step
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
@@ -169,8 +171,8 @@ def described(step: Step) -> Row:
     return {
         "index": step.node.index,
         "op": step.node.op,
-        "output": step.call.outputs[0].name,
-        "shape": list(step.call.outputs[0].shape),
+        "output": step.node.output.name,
+        "shape": list(step.node.output.shape),
         "kernel": step.call.kernel,
         "macs": step.call.macs,
     }

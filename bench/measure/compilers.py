@@ -30,7 +30,8 @@ from twinfer.aot.print.emit import Mode, emit
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.bench.measure.movers import graph
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST, Target
 from twinfer.runtime.write.tflite import write
 

@@ -38,7 +38,7 @@ from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.write.tflite import write
 

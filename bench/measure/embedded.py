@@ -30,7 +30,8 @@ from twinfer.bench.peers.recorded import recorded
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import TOLERANCE, Array
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import Optimize, Target

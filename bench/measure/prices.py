@@ -20,7 +20,8 @@ from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.price import build_steps, instances
 from twinfer.bench.models.source import Source, load
 from twinfer.converter.convert import convert
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 
 #: Built-in models that are measured with int16 activations, too.
 WIDE = ("kws_float32", "ic_float32")

@@ -18,7 +18,7 @@ import numpy as np
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Array, Shape
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 DIGITS = Path(__file__).resolve().parents[1] / "data" / "digits.npz"

@@ -8,7 +8,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import Step
+from twinfer.runtime.program import Step
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS, poison
 

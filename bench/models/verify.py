@@ -16,8 +16,9 @@ from twinfer.bench.peers.engines import isolated
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import TOLERANCE, Array
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
 from twinfer.runtime.target import Optimize

@@ -22,7 +22,7 @@ from twinfer.converter.quantize.rounding import Rows
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 

@@ -16,7 +16,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.ops.recurrent.lstm import CELL, cells
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 #: ``progress(done, total)`` after every sample; the total is None where only reading all samples would tell.

@@ -14,7 +14,7 @@ from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.report import Sensitivity, Sums, feed, in_words
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 #: Outputs with a lower signal-to-noise ratio are worth a warning: an error of a tenth of the signal.

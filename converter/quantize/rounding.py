@@ -19,7 +19,7 @@ from twinfer.converter.quantize.recipe import DEFAULT
 from twinfer.converter.quantize.samples import Samples, need_to_last, samples_of
 from twinfer.converter.quantize.weights import MOST, Layer, integers
 from twinfer.runtime.graph import Graph, Node, Quant
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 #: Weights of a layer, [groups, outputs, inputs].

@@ -11,7 +11,7 @@ from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_t
 from twinfer.converter.report import Sensitivity, Sums, feed
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
 #: Nodes times samples at most, but for one sample: so the time grows with the graph and not with its square.

@@ -27,7 +27,7 @@ from twinfer.converter.search.space import Setting
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, Target

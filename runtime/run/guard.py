@@ -7,7 +7,7 @@ step runs twice, over two poisons: outputs that differ were made from memory tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
-from twinfer.runtime.plan.planner import Plan, Step
+from twinfer.runtime.plan.plan import Extent, Place, Plan, Region
+from twinfer.runtime.program import Step
 from twinfer.runtime.run.poison import POISONS, Span, span
 from twinfer.runtime.run.session import Hook, Session
 
@@ -25,18 +26,12 @@ GAP = 64
 
 def written(plan: Plan, step: Step) -> list[tuple[str, Span]]:
     """The blocks that a step may write, outputs, what it decodes and its scratch, each with a name for messages."""
-    blocks = [(str(tensor), span(plan, tensor)) for tensor in step.call.written if tensor in plan.offsets]
-    return [*blocks, ("its scratch", (step.scratch, step.scratch + step.call.scratch))] if step.call.scratch else blocks
-
-
-def positions(plan: Plan) -> list[int]:
-    """The number of every step's node, in which ``plan.lives`` counts; nodes that do nothing have no step."""
-    number = {node: i for i, node in enumerate(plan.graph.nodes)}
-    return [number[step.node] for step in plan.steps]
+    names = ((tensor, "its scratch" if tensor is step.scratch else str(tensor)) for tensor in step.written)
+    return [(name, span(plan, tensor)) for tensor, name in names if tensor in plan.offsets]
 
 
 def held(plan: Plan, position: int) -> list[Tensor]:
-    """The tensors that hold a value when the node at ``position`` starts."""
+    """The tensors that hold a value when the operator at ``position`` starts."""
     return [t for t, (first, last) in plan.lives.items() if first < position <= last]
 
 
@@ -55,36 +50,44 @@ def spread(plan: Plan) -> Plan:
     reads what is not there at that time, for the gaps might hide it.
     """
     _check_lives(plan)
-    starts = sorted({*plan.offsets.values(), *(step.scratch for step in plan.steps if step.call.scratch)})
+    starts = sorted(set(plan.offsets.values()))
     moved = {at: at + GAP * (i + 1) for i, at in enumerate(starts)}
-    steps = tuple(replace(step, scratch=moved[step.scratch] if step.call.scratch else 0) for step in plan.steps)
-    offsets = {tensor: moved[at] for tensor, at in plan.offsets.items()}
-    arena_bytes = plan.arena_bytes + GAP * (len(starts) + 1)
-    return replace(plan, steps=steps, offsets=offsets, arena_bytes=arena_bytes)
+    regions = {region: _spread(plan, region, moved) for region in plan.regions}
+    places = {
+        tensor: Place(place.region, moved[plan.offsets[tensor]] - regions[place.region].offset)
+        for tensor, place in plan.places.items()
+    }
+    return replace(plan, places=places, regions=regions, arena_bytes=plan.arena_bytes + GAP * (len(starts) + 1))
+
+
+def _spread(plan: Plan, region: Region, moved: Mapping[int, int]) -> Extent:
+    """Where a region lies when what begins at a byte has ``moved`` to another."""
+    ends = [(moved[plan.offsets[t]], t.nbytes) for t, place in plan.places.items() if place.region is region]
+    begin = min((at for at, _ in ends), default=0)
+    return Extent(begin, max((at + size for at, size in ends), default=0) - begin)
 
 
 def _check_lives(plan: Plan) -> None:
     """Every value that a step reads must be there, and the step may overwrite none that is needed."""
-    for i, (step, position) in enumerate(zip(plan.steps, positions(plan), strict=True)):
-        alive = held(plan, position)
-        for tensor in step.call.inputs:
-            made = any(tensor is own for own in step.call.written)
-            if isinstance(tensor, Tensor) and tensor in plan.offsets and tensor not in alive and not made:
-                raise GuardError(f"{where(i, step)} reads {tensor}, which holds no value then")
+    for i, step in enumerate(plan.steps):
+        alive = held(plan, step.position)
+        for value in step.read:
+            if isinstance(value, Tensor) and value not in alive and value not in step.written:
+                raise GuardError(f"{where(i, step)} reads {value}, which holds no value then")
         blocks = written(plan, step)
         for k, (name, block) in enumerate(blocks):
-            over = [str(t) for t in alive if _meet(block, span(plan, t)) and not _may_take(plan, step, t, position)]
+            over = [str(t) for t in alive if _meet(block, span(plan, t)) and not _may_take(plan, step, t)]
             over += [other for other, taken in blocks[:k] if _meet(block, taken)]
             if over:
                 raise GuardError(f"{where(i, step)} writes {name} over {over[0]}, which is needed")
 
 
-def _may_take(plan: Plan, step: Step, tensor: Tensor, position: int) -> bool:
+def _may_take(plan: Plan, step: Step, tensor: Tensor) -> bool:
     """Whether a step's output may lie on a tensor: its own variable, or an input that it may work on in place."""
-    if any(tensor is out for out in step.call.written):
+    if tensor in step.written:
         return True
-    inplace = any(tensor is step.call.inputs[i] for i in step.call.inplace) and plan.lives[tensor][1] == position
-    return inplace and span(plan, tensor) == span(plan, step.call.outputs[0])
+    inplace = any(tensor is step.call.inputs[i] for i in step.call.inplace) and plan.lives[tensor][1] == step.position
+    return inplace and span(plan, tensor) == span(plan, next(step.call.written))
 
 
 def _meet(a: Span, b: Span) -> bool:
@@ -101,7 +104,6 @@ class Guard:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._positions = positions(session.plan)
 
     def run(self, on_call: Hook | None = None) -> None:
         """One inference. GuardError names the first step that touches what is not its own, and the bytes."""
@@ -115,7 +117,7 @@ class Guard:
         """Over each poison from the same memory: what is written where, and whether the outputs are the same."""
         plan, arena, made = self._session.plan, self._session.arena, dict[Tensor, Array]()
         start = arena.copy()
-        free = outside((span(plan, t) for t in held(plan, self._positions[i])), arena.size)
+        free = outside((span(plan, t) for t in held(plan, step.position)), arena.size)
         foreign = outside((block for _, block in written(plan, step)), arena.size)
         for poison in POISONS:
             arena[:] = np.where(free, np.uint8(poison), start)
@@ -124,7 +126,7 @@ class Guard:
             changed = np.flatnonzero((arena != before) & foreign)
             if changed.size:
                 raise GuardError(f"{where(i, step)} wrote {self._overrun(i, changed)}")
-            for tensor in step.call.outputs:
+            for tensor in step.call.written:
                 value = np.frombuffer(self._session.view(tensor).tobytes(), np.uint8)
                 differ = np.flatnonzero(value != made.setdefault(tensor, value))
                 if differ.size:
@@ -139,7 +141,7 @@ class Guard:
         blocks = written(plan, plan.steps[i])
         name, (begin, end) = min(blocks, key=lambda b: max(b[1][0] - first, first - b[1][1]))
         place = f"{first - end} bytes behind the end" if first >= end else f"{begin - first} bytes before the start"
-        hit = [str(t) for t in held(plan, self._positions[i]) if span(plan, t)[0] <= first < span(plan, t)[1]]
+        hit = [str(t) for t in held(plan, plan.steps[i].position) if span(plan, t)[0] <= first < span(plan, t)[1]]
         return (
             f"{changed.size} bytes outside its blocks, the first at arena offset {first}, {place} of {name} "
             f"[{begin}, {end}), into {hit[0] if hit else 'free memory'}"

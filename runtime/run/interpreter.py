@@ -11,7 +11,8 @@ import numpy as np
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, need_graph, walk
 from twinfer.runtime.op import Array, Shape
-from twinfer.runtime.plan.planner import Plan, make_plan
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.session import Hook, Session

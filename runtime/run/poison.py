@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.session import Session
 
 #: What memory without a value is filled with, in turn: no value of a tensor is equal to both.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -11,10 +11,12 @@ import numpy as np
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
+from twinfer.runtime.constant import Array
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array, Call
-from twinfer.runtime.plan.planner import COPY, Plan, Step
+from twinfer.runtime.plan.make import COPY
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Argument, Call, Step, part_of, unrolled
 from twinfer.runtime.run import isa
 
 #: Called around every step of an observed run: ``hook(position, step)``.
@@ -74,61 +76,64 @@ class Session:
         self._level = isa.level() if level is None else level
         self.arena = aligned_bytes(plan.arena_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.arena.data))
-        self._constants: dict[int, Any] = {}
+        self._constants = {constant: self._memory(constant.array) for constant in plan.constants}
         self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.graph.inputs if t.data is None}
         self._loads, counts = len(self._inputs), [self._slots(i) for i in range(len(plan.steps))]
         self._count = self._loads + sum(counts)
         self._calls = ffi.new("tw_call[]", max(1, self._count))
-        for call, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
-            self._fill(call, Call(COPY, {"size": tensor.nbytes}, (memory,), (tensor,)), 0)
+        for slot, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
+            pointers = [self._memory(memory)], [self._address(tensor, 0)]
+            self._bind(slot, COPY, {"size": tensor.nbytes}, pointers, ffi.NULL)
         self._first = [*accumulate(counts, initial=self._loads)]
         self._steps = [(ffi.addressof(self._calls, at), n) for at, n in zip(self._first, counts, strict=False)]
         for i, (slots, _) in enumerate(self._steps):
             self._fill_step(slots, i)
-        decoders = [call for step in plan.start for call in step.call.calls]
-        self._decoders = ffi.new("tw_call[]", max(1, len(decoders)))
-        for slot, call in zip(self._decoders, decoders, strict=False):
-            self._fill(slot, call, 0)
+        decoders = [(step, call) for step in plan.start for call, _ in unrolled(step.body)]
+        self._decoders, self._decoder_count = ffi.new("tw_call[]", max(1, len(decoders))), len(decoders)
+        for slot, (step, call) in zip(self._decoders, decoders, strict=False):
+            self._fill(slot, step, call, 0)
         self.reset_variables()
 
     def _slots(self, i: int) -> int:
         """How many calls step ``i`` takes."""
-        return len(self.plan.steps[i].call.sequence)
+        return sum(1 for _ in unrolled(self.plan.steps[i].body))
 
     def _fill_step(self, slots: Any, i: int) -> None:
         """Make step ``i`` ready; the compiled twin puts the model's own function here."""
         step = self.plan.steps[i]
-        for k, (call, part) in enumerate(step.call.sequence):
-            self._fill(slots[k], call, step.scratch, part)
+        for slot, (call, iteration) in enumerate(unrolled(step.body)):
+            self._fill(slots[slot], step, call, iteration)
 
-    def _fill(self, slot: Any, call: Call, scratch: int, part: int = 0) -> None:
-        params = ffi.new(f"{call.kernel}_params *", dict(call.params))
-        strides = iter(call.strides or [0] * (len(call.inputs) + len(call.outputs)))
-        inputs = ffi.new("void *[]", [self._at(arg, part * next(strides)) for arg in call.inputs])
-        outputs = ffi.new("void *[]", [self._at(arg, part * next(strides)) for arg in call.outputs])
-        self._keep += [params, inputs, outputs]
-        slot.fn = kernels_c.kernel(call.kernel, self._level)
-        slot.params, slot.out = params, outputs
+    def _fill(self, slot: Any, step: Step, call: Call, iteration: int) -> None:
+        inputs = [self._address(argument, iteration) for argument in call.inputs]
+        outputs = [self._address(argument, iteration) for argument in call.outputs]
+        self._bind(slot, call.kernel, call.params, (inputs, outputs), self._address(step.scratch, 0))
+
+    def _bind(
+        self, slot: Any, kernel: str, params: Mapping[str, Any], pointers: tuple[list[Any], list[Any]], scratch: Any
+    ) -> None:
+        """Write one call of the table, ``pointers`` being its inputs and its outputs."""
+        struct = ffi.new(f"{kernel}_params *", dict(params))
+        inputs, outputs = (ffi.new("void *[]", side) for side in pointers)
+        self._keep += [struct, inputs, outputs]
+        slot.fn = kernels_c.kernel(kernel, self._level)
+        slot.params, slot.out, slot.scratch = struct, outputs, scratch
         setattr(slot, "in", ffi.cast("const void *const *", inputs))
-        slot.scratch = self._base + scratch
 
-    def _at(self, arg: Tensor | Array | None, byte: int) -> Any:
-        """Address of a byte of an argument."""
-        pointer = self._pointer(arg)
-        return ffi.cast("char *", pointer) + byte if byte else pointer
-
-    def _pointer(self, arg: Tensor | Array | None) -> Any:
-        if isinstance(arg, Tensor):
-            if arg.data is None:
-                return self._base + self.plan.offsets[arg]
-            arg = arg.data
-        if arg is None:
+    def _address(self, argument: Argument, iteration: int) -> Any:
+        """Where an argument lies in an iteration of the loop around its call."""
+        if argument is None:
             return ffi.NULL
-        if id(arg) not in self._constants:
-            array = aligned_copy(arg)
-            self._keep += [arg, array]
-            self._constants[id(arg)] = ffi.cast("void *", ffi.from_buffer(array.data)) if array.size else self._base
-        return self._constants[id(arg)]
+        part = part_of(argument)
+        value = part.value
+        start = self._base + self.plan.offsets[value] if isinstance(value, Tensor) else self._constants[value]
+        return start + (part.offset + iteration * part.stride)
+
+    def _memory(self, array: Array) -> Any:
+        """The address of an array, which stays there as long as the session; that of an empty one is of no use."""
+        copy = aligned_copy(array)
+        self._keep += [array, copy]
+        return ffi.cast("char *", ffi.from_buffer(copy.data)) if copy.size else self._base
 
     def view(self, tensor: Tensor) -> Array:
         """The tensor's memory as an array of its dtype and shape.
@@ -195,6 +200,6 @@ class Session:
 
     def reset_variables(self) -> None:
         """Variables to their initial value, and the weights decoded that are decoded at the start."""
-        lib.tw_run(self._decoders, sum(len(step.call.calls) for step in self.plan.start))
+        lib.tw_run(self._decoders, self._decoder_count)
         for tensor in self.plan.variables:
             self.view(tensor)[...] = initial_value(tensor)

@@ -19,7 +19,7 @@ from twinfer.aot.print.literals import check_name, identifier
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 
 
 def test_a_constant_without_elements_has_no_name() -> None:

@@ -34,9 +34,11 @@ from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import Mode, emit
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, Target
 

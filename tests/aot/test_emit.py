@@ -31,7 +31,8 @@ from twinfer.kernels_c import kernel as kernel_function
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
 
 GOLDEN = Path(__file__).resolve().parent / "golden"

@@ -19,7 +19,8 @@ from twinfer.aot.build.tools import cache_folder
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 

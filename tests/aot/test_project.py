@@ -28,7 +28,8 @@ from twinfer.aot.print.selftest import vectors
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import TOLERANCE, tensor
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 
 
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:

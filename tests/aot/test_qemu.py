@@ -24,9 +24,10 @@ from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import HOST, MVE
 
 MAIN = "cortex-m4"

@@ -21,7 +21,7 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import TARGETS
 
 pytestmark = pytest.mark.usefixtures("board_tools")

@@ -28,7 +28,8 @@ from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 

@@ -13,7 +13,7 @@ import tiny
 from twinfer.aot.build.project import write_project
 from twinfer.aot.build.targets import find, names
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 
 
 def test_those_that_come_along() -> None:

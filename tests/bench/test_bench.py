@@ -22,7 +22,7 @@ from twinfer.bench.peers.engines import installed, isolated, open_peer
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import session as sessions
 from twinfer.runtime.run.session import Session
 

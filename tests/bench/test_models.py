@@ -14,7 +14,8 @@ from twinfer.bench.lab.train_digits import correct, load
 from twinfer.bench.models.builtin import DIGITS, NETS, builtin, int8_model, samples
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 

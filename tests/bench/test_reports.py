@@ -30,7 +30,8 @@ from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.matrix import findings, matrix
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import Plan, make_plan
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST
 

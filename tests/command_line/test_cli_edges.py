@@ -18,7 +18,7 @@ from twinfer.cli import main
 from twinfer.converter.report import TensorReport
 from twinfer.report_html import _row
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.plan.planner import Plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.show import dims
 from twinfer.targets import judged, settings
 

@@ -17,7 +17,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.source import ELSEWHERE
 from twinfer.kernels_c import LEVELS, lib
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run import isa
 from twinfer.runtime.target import GENERIC, HOST
 

@@ -33,7 +33,8 @@ from twinfer.bench.peers.recorded import recorded
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 

@@ -29,8 +29,10 @@ from twinfer.converter.passes import PASSES
 from twinfer.converter.search import find
 from twinfer.matrix import findings
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run import interpreter
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST, Target
 
 M4, M0 = targets.find("cortex-m4"), targets.find("cortex-m0")

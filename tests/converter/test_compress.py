@@ -29,8 +29,9 @@ from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, recipe
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read, read_file
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC
 from twinfer.runtime.write.tflite import write

@@ -24,8 +24,9 @@ from twinfer.converter.quantize.grams import inputs_of, windows
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 

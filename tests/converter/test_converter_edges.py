@@ -24,7 +24,7 @@ from twinfer.converter.search.strategy import Ledger
 from twinfer.converter.search.trial import Trial
 from twinfer.converter.versions import version_of
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 
 
 @pytest.mark.parametrize("limits", [(1.0, 2.0), (-3.0, -1.0), (-4.0, 1.0), (0.0, 0.0), (0.0, 6.0)])

@@ -30,9 +30,10 @@ from twinfer.converter.quantize.rules import RULES
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Quant
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.registry import operator
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 

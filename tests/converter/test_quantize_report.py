@@ -24,7 +24,7 @@ from twinfer.converter.quantize.sensitivity import sensitivity
 from twinfer.converter.report import compare
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import random_inputs
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.write.tflite import write
 
 

@@ -16,7 +16,7 @@ from twinfer.converter.compress.refit import Watch
 from twinfer.converter.convert import convert
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write

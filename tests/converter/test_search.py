@@ -26,7 +26,8 @@ from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Bench
 from twinfer.runtime.errors import InvalidArgumentError, ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP
 from twinfer.runtime.write.tflite import write

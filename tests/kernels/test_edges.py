@@ -21,8 +21,9 @@ from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS
 from twinfer.runtime.write.tflite import write

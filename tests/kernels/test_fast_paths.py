@@ -26,7 +26,7 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.ops.conv import conv2d, depthwise_conv2d
 from twinfer.runtime.ops.dense import fully_connected
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import DSP, GENERIC, MVE
 
 #: Nodes of each operator and type for a core under QEMU.

@@ -24,8 +24,9 @@ from twinfer.aot.build.tools import compiler_version
 from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.op import Case
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
+from twinfer.runtime.run.inputs import random_inputs
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 

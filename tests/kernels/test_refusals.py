@@ -18,7 +18,7 @@ from twinfer.runtime.ops.recurrent import lstm
 from twinfer.runtime.ops.reduce import mean
 from twinfer.runtime.ops.reduce._reduce import reduction
 from twinfer.runtime.ops.reduce.softmax import MOST_INT16
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.shapes import infer_node
 from twinfer.runtime.target import GENERIC, HOST
 from twinfer.runtime.write.tflite import write

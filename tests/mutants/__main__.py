@@ -19,7 +19,7 @@ from twinfer.terminal import progress, show
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser("mutants", description=__doc__)
-    parser.add_argument("--only", metavar="FILE", help="mutants of this file, as runtime/plan/planner.py")
+    parser.add_argument("--only", metavar="FILE", help="mutants of this file, as runtime/plan/make.py")
     parser.add_argument("--area", help="mutants of this area, as kernels_c")
     parser.add_argument("--quick", action="store_true", help="ask only the tests of the mutant's own file")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="copies of the project at work (2)")

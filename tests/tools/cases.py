@@ -16,8 +16,9 @@ from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Array, Case
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session, initial_value
 

@@ -11,7 +11,8 @@ from cases import outputs_of
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import Pass
 from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import HOST
 

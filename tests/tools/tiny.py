@@ -11,7 +11,9 @@ from twinfer.aot.build.project import project_files
 from twinfer.aot.print.emit import Mode, emit
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
 
 ODD_FLOATS = np.array(

@@ -9,7 +9,7 @@ from passes_tools import assert_same
 
 from twinfer.converter.passes import run
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST

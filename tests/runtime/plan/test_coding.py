@@ -36,8 +36,10 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.plan import coding
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.guard import Guard, spread
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, TARGETS, Target
 

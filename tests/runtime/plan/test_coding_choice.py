@@ -15,7 +15,8 @@ from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.plan import coding
-from twinfer.runtime.plan.planner import Step, make_plan
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.program import Step
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, MVE, Target
 

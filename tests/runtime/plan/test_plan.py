@@ -8,7 +8,9 @@ import pytest
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, check, consumers
 from twinfer.runtime.op import Call, tensor
-from twinfer.runtime.plan.planner import Plan, _dropped, make_plan, random_inputs
+from twinfer.runtime.plan.make import _dropped, make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST
 

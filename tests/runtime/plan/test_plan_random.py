@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from twinfer.runtime.graph import Graph, Node, Tensor, check
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan import arena
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import TARGETS

@@ -15,9 +15,10 @@ from needs import SHARED
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor, check
 from twinfer.runtime.op import Shape, tensor
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.registry import missing
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.write.tflite import write

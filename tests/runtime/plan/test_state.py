@@ -21,8 +21,10 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.guard import spread
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
 
 #: Cases of operators with state: float and integers, one variable and two.

@@ -9,7 +9,7 @@ import pytest
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.plan.planner import make_plan
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.interpreter import Interpreter

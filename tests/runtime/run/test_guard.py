@@ -28,9 +28,11 @@ from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.guard import GAP, Guard, positions, spread
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session, aligned_bytes
 from twinfer.runtime.target import GENERIC, TARGETS, Target

@@ -23,9 +23,10 @@ from limits import cpu_below
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor, check
 from twinfer.runtime.op import tensor
-from twinfer.runtime.plan.planner import make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.guard import Guard, spread
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.shapes import infer_node, infer_shapes

@@ -31,7 +31,9 @@ from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import verify
 from twinfer.cli import main
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, perishable, poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import HOST

@@ -1,0 +1,64 @@
+"""What the pointers of a call are in C: addresses in the arena, names of constants, and parts of both in a loop."""
+
+from __future__ import annotations
+
+from twinfer.aot.print.data import Constants
+from twinfer.aot.print.literals import comment, wrapped
+from twinfer.runtime.constant import Constant
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Argument, Call, Slice, part_of
+
+#: The variable that counts the iterations of a loop.
+ITERATION = "part"
+
+
+class Arguments:
+    """Prints the arguments of calls of one plan."""
+
+    def __init__(self, plan: Plan, constants: Constants) -> None:
+        self._plan, self._constants = plan, constants
+
+    def statements(self, call: Call, invoke: str, scratch: str) -> list[str]:
+        """The lines of one call; ``invoke`` is its beginning up to ``in``."""
+        inputs, outputs = ([self.pointer(a) for a in side] for side in (call.inputs, call.outputs))
+        lines = [f"const void *const in[] = {{{wrapped(inputs, ' ' * 8).strip()}}};"] if inputs else []
+        lines.append(f"void *const out[] = {{{wrapped(outputs, ' ' * 8).strip()}}};")
+        return [*lines, f"{invoke}{'in' if inputs else 'NULL'}, out, {scratch});"]
+
+    def pointer(self, argument: Argument) -> str:
+        """The address of an argument, in a loop that of the current iteration."""
+        if argument is None:
+            return "NULL"
+        part = part_of(argument)
+        start = self._start(part)
+        if not part.stride:
+            return start
+        base = start if start.startswith("arena") or part.offset else f"(const unsigned char *){start}"
+        return f"{base} + {ITERATION}" if part.stride == 1 else f"{base} + {part.stride} * {ITERATION}"
+
+    def _start(self, part: Slice) -> str:
+        """The address of the first iteration."""
+        value = part.value
+        if isinstance(value, Tensor):
+            return f"arena + {self._plan.offsets[value] + part.offset}"
+        symbol = self._constants.symbol(value)
+        if symbol is None:
+            return "arena"
+        return f"(const unsigned char *){symbol} + {part.offset}" if part.offset else symbol
+
+    def described(self, argument: Tensor | Constant | Slice) -> str:
+        """An argument as a whole, for comments: name, type, shape, and where it lies."""
+        value = part_of(argument).value
+        if isinstance(value, Tensor):
+            return f'"{comment(value.name)}" {value.type}{list(value.shape)}: {span(self._plan, value)}'
+        symbol = self._constants.symbol(value) or "empty"
+        if value.tensor is not None:
+            return f'"{comment(value.tensor.name)}" {value.tensor.type}{list(value.tensor.shape)}: {symbol}'
+        return f"{value.array.dtype.name}{list(value.array.shape)}: {symbol}"
+
+
+def span(plan: Plan, tensor: Tensor) -> str:
+    """Where in the arena a tensor lies, for comments."""
+    at = plan.offsets[tensor]
+    return f"arena [{at}, {at + tensor.nbytes})"

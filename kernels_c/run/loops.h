@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a plan's layers from a table of constants where some layers are more than one call, or loop over calls. */
+#ifndef TW_LOOPS_H
+#define TW_LOOPS_H
+
+#include "run.h"
+
+/* Rows of the table that follow one another, and how many times they run: once, or as the body of a loop. */
+typedef struct {
+    uint16_t first, rows, times;
+} tw_loop;
+
+/* The table of all layers. Layer i is the loops from number layers[i] up to layers[i + 1]. strides: by how many bytes
+ * every pointer moves from iteration to iteration. */
+typedef struct {
+    const uint16_t *layers;
+    const tw_loop *loops;
+    const tw_step *rows;
+    const int32_t *pointers, *strides;
+    const void *const *constants;
+} tw_table;
+
+/* Where an argument lies that is so many bytes further on. */
+TW_INLINE const unsigned char *tw_run_at(int32_t at, int32_t byte, const void *const *constants,
+                                         const unsigned char *arena) {
+    const unsigned char *base = at < 0 ? (const unsigned char *)constants[~at] : arena + at;
+    return byte != 0 ? base + byte : base;
+}
+
+/* One iteration of a row. */
+TW_INLINE void tw_run_row(const tw_table *t, const tw_step *row, int32_t iteration, unsigned char *arena,
+                          const void **in, void **out) {
+    const int32_t *at = row->pointers, *stride = t->strides + (at - t->pointers);
+    for (int32_t i = 0; i < row->inputs; ++i) in[i] = tw_run_at(*at++, iteration * *stride++, t->constants, arena);
+    for (int32_t i = 0; i < row->outputs; ++i) out[i] = arena + *at++ + iteration * *stride++;
+    row->kernel(row->params, in, out, arena + row->scratch);
+}
+
+/* in, out: room for a row's pointers. */
+TW_INLINE void tw_run_layer(const tw_table *t, int32_t layer, unsigned char *arena, const void **in, void **out) {
+    for (int32_t l = t->layers[layer]; l < t->layers[layer + 1]; ++l)
+        for (int32_t iteration = 0; iteration < t->loops[l].times; ++iteration)
+            for (int32_t r = 0; r < t->loops[l].rows; ++r)
+                tw_run_row(t, t->rows + t->loops[l].first + r, iteration, arena, in, out);
+}
+
+#endif

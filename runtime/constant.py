@@ -1,0 +1,89 @@
+"""Constants of a plan: values with a role, a name and an origin, each there once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from numpy.typing import NDArray
+
+from twinfer.runtime.graph import Graph, Node, Tensor
+
+Array = NDArray[Any]
+
+
+class Role(Enum):
+    """What a constant is to the kernel that reads it; the value is the word for people and for C symbols."""
+
+    WEIGHTS = "weights"
+    BIAS = "bias"
+    REQUANTIZE = "requantize"  # multipliers and shifts, beside which biases may stand
+    TABLE = "table"  # looked up by a value
+    INDEX = "index"  # shapes, axes, positions
+    CODES = "codes"  # weights, coded
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A constant array and what is known of it. Two constants are the same only if they are one object.
+
+    ``layout`` says in words how the array is packed, "" for one that lies as the model has it. ``tensor`` is the tensor
+    that it is the value of, None if it was made of several or packed anew. ``name`` says what it is in comments.
+    """
+
+    array: Array
+    role: Role
+    layout: str = ""
+    tensor: Tensor | None = None
+    name: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.array.nbytes)
+
+
+#: What a constant was made from: numbers of the model's own constants, before them the use that it was made for.
+Sources = tuple[object, ...]
+
+
+class Pool:
+    """All constants of a plan. Equal content is one constant if it comes from the same constants of the model.
+
+    So the same weights used twice, or two tables for equal scales, are there once; two biases that happen to be equal
+    are not, for a model that is trained anew must lead to the same code.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._numbers = _numbers(graph)
+        self._constants: dict[tuple[str, bytes, Sources], Constant] = {}
+
+    def value(self, tensor: Tensor, role: Role = Role.WEIGHTS) -> Constant:
+        """A constant tensor as the model has it; RuntimeError for one that is no constant."""
+        if tensor.data is None:
+            raise RuntimeError(f"{tensor} is no constant")
+        constant = Constant(tensor.data, role, tensor=tensor, name=f'"{tensor.name}"')
+        return self._shared(constant, (self._numbers[tensor],))
+
+    def packed(self, constant: Constant, node: Node, use: object) -> Constant:
+        """The constant that stands for one that was packed for ``node``, to be used as ``use``: a place or a name."""
+        if not constant.name:
+            constant = replace(constant, name=f"packed for operator {node.index} {node.op}")
+        numbers = (self._numbers[t] for t in node.inputs if t is not None and t.data is not None)
+        return self._shared(constant, (use, *numbers))
+
+    def _shared(self, constant: Constant, sources: Sources) -> Constant:
+        content = (constant.array.dtype.str, constant.array.tobytes(), sources)
+        return self._constants.setdefault(content, constant)
+
+
+def _numbers(graph: Graph) -> dict[Tensor, int]:
+    """A number for every constant tensor; those that share their memory, as the model's file says, have the same."""
+    by_address: dict[int, int] = {}
+    used = (t for node in graph.nodes for t in node.inputs if t is not None)
+    tensors = dict.fromkeys(t for t in (*graph.tensors, *used, *graph.outputs) if t.data is not None)
+    return {t: by_address.setdefault(_address(t), len(by_address)) for t in tensors}
+
+
+def _address(tensor: Tensor) -> int:
+    return int(tensor.data.ctypes.data) if tensor.data is not None else 0

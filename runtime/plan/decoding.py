@@ -1,0 +1,112 @@
+"""The program of a step whose weights are coded: what decodes them, in a loop where it is cut into slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from twinfer.runtime.constant import Array, Constant, Pool, Role
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
+from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, Step
+
+
+def decoded_before(option: CodedWeights, pool: Pool) -> Step:
+    """The step over weights that are decoded right before its call, slice by slice where it is cut."""
+    layer, table = option.layer, option.code.table
+    room = _tensor("table of a decoder", table.nbytes) if table else None
+    *once, codes = _decoders(option, pool, room)
+    whole = _reading(layer.call, codes)
+    if not option.channels:
+        return replace(layer.step, call=whole, body=(*once, codes, whole))
+    call = _part(layer, whole, option.channels, stride=option.channels)
+    body: tuple[Instruction, ...] = (*once, Loop(option.slices, (codes, call)), *_rest(option, whole, codes))
+    return replace(layer.step, call=call, body=body)
+
+
+def _rest(option: CodedWeights, whole: Call, codes: Call) -> Iterator[Call]:
+    """The calls for the channels that remain behind all slices."""
+    layer, unit = option.layer, option.layer.layout.unit
+    if layer.out % unit == 0:
+        return
+    first = layer.out // unit * unit
+    inputs = tuple(_behind(argument, option.slices) for argument in codes.inputs)
+    yield replace(codes, inputs=inputs)
+    if layer.layout.overlap:
+        yield _part(layer, whole, unit, first, layer.out - unit)
+    else:
+        yield _part(layer, whole, layer.out - first, first, first)
+
+
+def _behind(argument: Argument, slices: int) -> Argument:
+    """What follows so many iterations."""
+    if not isinstance(argument, Slice):
+        return argument
+    return Slice(argument.value, argument.offset + slices * argument.stride)
+
+
+def _part(layer: PackedWeights, whole: Call, count: int, first: int = 0, output: int = 0, *, stride: int = 0) -> Call:
+    """The call over ``count`` channels: its constants from those of ``first`` on, its output from ``output`` on, in
+    channels; in a loop both are ``stride`` channels further with every iteration."""
+    params = {**whole.params, "out": count}
+    if "mults" in params and params["mults"] != 1:
+        params["mults"] = count  # multipliers of their own, as before
+    shares = -(-layer.out // layer.layout.unit) * layer.layout.unit
+    inputs = tuple(_cut(argument, shares, first, stride) for argument in whole.inputs[2:])
+    sizes = [(tensor, tensor.dtype.itemsize) for tensor in whole.written]
+    outputs = tuple(Slice(tensor, size * output, size * stride) for tensor, size in sizes)
+    return replace(whole, params=params, inputs=(*whole.inputs[:2], *inputs), outputs=outputs)
+
+
+def _cut(argument: Argument, channels: int, first: int, stride: int) -> Argument:
+    """A constant of so many channels from channel ``first`` on; the whole of it where all channels share it."""
+    if not isinstance(argument, Constant) or argument.array.size == 1:
+        return argument
+    share = argument.nbytes // channels
+    return Slice(argument, share * first, share * stride)
+
+
+def decoded_at_start(options: Sequence[CodedWeights], pool: Pool) -> tuple[Step, ...]:
+    """The steps that decode weights once, before the first run; they take turns in one decoder's table."""
+    tables = [option.code.table.nbytes for option in options if option.code.table]
+    room = _tensor("table of a decoder", max(tables, default=0))
+    calls = [tuple(_decoders(option, pool, room)) for option in options]
+    steps = [option.layer.step for option in options]
+    return tuple(Step(s.node, s.position, body[-1], body) for s, body in zip(steps, calls, strict=True))
+
+
+def reading(step: Step, decoders: Step) -> Step:
+    """The step over the weights that ``decoders`` decodes."""
+    call = _reading(step.call, decoders.call)
+    return replace(step, call=call, body=(call,))
+
+
+def _reading(call: Call, codes: Call) -> Call:
+    """The call over what ``codes`` decodes."""
+    return replace(call, inputs=(call.inputs[0], *codes.written, *call.inputs[2:]))
+
+
+def _tensor(name: str, nbytes: int) -> Tensor:
+    return Tensor(name, "INT8", (nbytes,))
+
+
+def _decoders(option: CodedWeights, pool: Pool, room: Tensor | None) -> Iterator[Call]:
+    """What fills the decoder's table in ``room``, if it has one, and what decodes the weights of one slice."""
+    layer, code, w = option.layer, option.code, option.layer.layout
+    node = layer.step.node
+    name = node.input(1).name
+    note = f'"{name}", {code.about}: {layer.constant.nbytes:,} -> {option.nbytes:,} bytes'
+
+    def constant(array: Array | None, use: str) -> Constant | None:
+        return None if array is None else pool.packed(Constant(array, Role.CODES, code.about, name=note), node, use)
+
+    if code.table is not None and room is not None:
+        inputs = tuple(constant(array, f"table {i}") for i, array in enumerate(code.table.inputs))
+        yield Call(code.table.kernel, code.table.params, inputs, (room,), note=note)
+    body = layer.blocks(option.channels).shape[2]
+    params = {"rows": w.rows, "head": w.head, "body": body, "tail": w.tail, **code.params}
+    codes = [room if a is None else constant(a, f"codes {i}") for i, a in enumerate(code.inputs)]
+    strides = [*code.strides, *[0] * (len(codes) - len(code.strides))] if option.channels else [0] * len(codes)
+    parts = (Slice(value, 0, by) if value and by else value for value, by in zip(codes, strides, strict=True))
+    decoded = _tensor(f"{name}, decoded", w.rows * (w.head + body + w.tail))
+    yield Call(code.kernel, params, (*parts, constant(layer.ends, "codes ends")), (decoded,), note=note)

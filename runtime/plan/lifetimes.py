@@ -1,0 +1,101 @@
+"""From when to when every tensor keeps its value, and which tensors take one another's memory over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.plan.coding import Stored
+from twinfer.runtime.program import Step
+
+#: First and last operator over which a tensor keeps its value.
+Life = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """``lives`` of all tensors that need memory; ``state`` are those that keep their value from run to run, and
+    ``owners`` says for every other whose memory it uses, its own or that of an input that dies in the same call."""
+
+    lives: Mapping[Tensor, Life]
+    state: tuple[Tensor, ...]
+    owners: Mapping[Tensor, Tensor] = field(default_factory=dict)
+
+
+def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
+    """Lives of everything that the steps read and write; ``keep``: every tensor has memory of its own for ever.
+
+    An output of the graph that nothing writes is in the arena, too. UnsupportedOperatorError for a tensor of 2 GiB.
+    """
+    variables = tuple(t for t in graph.tensors if t.variable)
+    lives = _lives(graph, variables, stored)
+    for tensor in lives:
+        if tensor.too_large:
+            raise UnsupportedOperatorError(f"graph {graph.name!r}: {tensor} takes 2 GiB or more; split it")
+    decoded = tuple(tensor for tensor in _decoded(stored) if tensor in lives)
+    if keep:
+        scratch = {step.scratch for step in stored.steps}
+        end = len(stored.steps)
+        lives = {tensor: life if tensor in scratch else (-1, end) for tensor, life in lives.items()}
+    owners = {t: t for t in lives} if keep else _owners(graph, stored.steps, lives, variables)
+    return Lifetimes(lives, (*variables, *decoded), owners)
+
+
+def _lives(graph: Graph, variables: Sequence[Tensor], stored: Stored) -> dict[Tensor, Life]:
+    end = len(stored.steps)
+    lives: dict[Tensor, Life] = {t: (-1, -1) for t in graph.inputs if t.data is None}
+    lives.update((tensor, (-1, -1)) for step in stored.start for tensor in step.written)
+    for step in stored.steps:
+        for tensor in _touched(step):
+            first, _ = lives.get(tensor, (step.position, step.position))
+            lives[tensor] = (first, step.position)
+    lives.update((tensor, (-1, end)) for tensor in _decoded(stored))
+    for tensor in graph.outputs:
+        if tensor.data is None:
+            lives[tensor] = (lives.get(tensor, (end, end))[0], end)
+    lives.update((tensor, (-1, end)) for tensor in variables)
+    return lives
+
+
+def _touched(step: Step) -> Iterator[Tensor]:
+    """The tensors in memory that a step reads or writes."""
+    for call in step.calls:
+        yield from (value for value in call.read if isinstance(value, Tensor))
+        yield from call.written
+    if step.scratch is not None:
+        yield step.scratch
+
+
+def _decoded(stored: Stored) -> Iterator[Tensor]:
+    """The weights that are decoded once and read in every run; a decoder's table is not."""
+    read = {value for step in stored.steps for value in step.read}
+    for step in stored.start:
+        yield from (tensor for tensor in step.written if tensor in read)
+
+
+def _owners(
+    graph: Graph, steps: Sequence[Step], lives: Mapping[Tensor, Life], variables: Sequence[Tensor]
+) -> dict[Tensor, Tensor]:
+    """Whose memory every tensor uses."""
+    owners = {t: t for t in lives}
+    kept = {*variables, *graph.outputs}
+    for step in steps:
+        out = next(step.call.written, None)
+        if out is None or out not in lives or out in variables:
+            continue
+        for source in _free(step, lives):
+            if source not in kept and source.nbytes == out.nbytes:
+                owners[out] = owners[source]
+                break
+    return owners
+
+
+def _free(step: Step, lives: Mapping[Tensor, Life]) -> Iterator[Tensor]:
+    """The inputs that a step may work on in place and that die in it; one that it reads twice is not among them."""
+    for position in step.call.inplace:
+        source = step.call.inputs[position]
+        once = sum(argument is source for argument in step.call.inputs) == 1
+        if once and isinstance(source, Tensor) and source in lives and lives[source][1] == step.position:
+            yield source

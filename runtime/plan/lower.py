@@ -1,0 +1,66 @@
+"""The first step of planning: every operator becomes a call of a kernel over tensors and shared constants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from twinfer.runtime.constant import Constant, Pool, Role
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.op import need
+from twinfer.runtime.program import Argument, Call, Step
+from twinfer.runtime.registry import missing, operator
+from twinfer.runtime.shapes import guarded, infer_node
+from twinfer.runtime.target import Target
+
+
+def lower(graph: Graph, target: Target, pool: Pool) -> list[Step]:
+    """A step per operator; the constants are those of ``pool``.
+
+    Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for those without a kernel.
+    """
+    _refuse_unsupported(graph)
+    return [_step(node, position, target, pool) for position, node in enumerate(graph.nodes)]
+
+
+def _refuse_unsupported(graph: Graph) -> None:
+    """One error that lists all operators that are missing, by name with counts; the first is described in full."""
+    nodes = missing(graph)
+    if not nodes:
+        return
+    try:
+        operator(nodes[0])
+    except UnsupportedOperatorError as error:
+        names = [node.op for node in nodes]
+        others = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
+        raise UnsupportedOperatorError(f"{error}; unsupported in this model: {others}") from None
+
+
+def _step(node: Node, position: int, target: Target, pool: Pool) -> Step:
+    call = _lowered(node, target)
+    inputs = tuple(_shared(argument, node, place, pool) for place, argument in enumerate(call.inputs))
+    call = replace(call, inputs=inputs)
+    scratch = Tensor(f"scratch of {node}", "INT8", (call.scratch,)) if call.scratch else None
+    return Step(node, position, call, (call,), scratch)
+
+
+def _lowered(node: Node, target: Target) -> Call:
+    for tensor in (*node.inputs, *node.outputs):
+        need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
+    for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
+        need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
+    return guarded(node, lambda: operator(node).lower(node, target))
+
+
+def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:
+    """A constant argument as the one constant that stands for it."""
+    if isinstance(argument, Tensor) and argument.data is not None:
+        return pool.value(argument)
+    if isinstance(argument, np.ndarray):
+        argument = Constant(argument, Role.WEIGHTS)
+    if isinstance(argument, Constant):
+        tensor = argument.tensor
+        return pool.packed(argument, node, place) if tensor is None else pool.value(tensor, argument.role)
+    return argument

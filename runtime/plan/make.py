@@ -1,0 +1,62 @@
+"""Graph -> Plan, step by step: lower, store weights, lifetimes, problem, solution, plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinfer.runtime.constant import Constant, Pool
+from twinfer.runtime.graph import Graph, Tensor, check, need_graph
+from twinfer.runtime.plan import coding
+from twinfer.runtime.plan.lifetimes import lifetimes
+from twinfer.runtime.plan.lower import lower
+from twinfer.runtime.plan.placement import problem, solved
+from twinfer.runtime.plan.plan import Place, Plan
+from twinfer.runtime.program import Call
+from twinfer.runtime.shapes import infer_shapes
+from twinfer.runtime.target import HOST, Target
+
+#: The kernel of a call that only passes a value on; it is dropped where input and output share their memory.
+COPY = "tw_copy"
+
+
+def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False) -> Plan:
+    """Lower every operator for ``target`` and place all tensors in one arena.
+
+    ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. Raises ModelError for
+    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for.
+
+    Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned.
+    """
+    need_graph(graph)
+    graph = infer_shapes(graph)
+    check(graph)
+    pool = Pool(graph)
+    stored = coding.store(lower(graph, target, pool), target, pool)
+    lives = lifetimes(graph, stored, keep=preserve_all)
+    task = problem(lives, target.alignment)
+    solution = solved(task, graph.name)
+    steps = tuple(step for step in stored.steps if not _dropped(step.call, solution.places))
+    outputs = tuple(t if t.data is None else pool.value(t) for t in graph.outputs)
+    read = (*(value for step in (*stored.start, *steps) for value in step.read), *outputs)
+    return Plan(
+        graph=graph,
+        target=target,
+        steps=steps,
+        start=stored.start,
+        constants=tuple(dict.fromkeys(value for value in read if isinstance(value, Constant))),
+        outputs=outputs,
+        places=solution.places,
+        regions=solution.regions,
+        lives=lives.lives,
+        arena_bytes=solution.arena_bytes,
+        lower_bound_bytes=task.lower_bound,
+    )
+
+
+def _dropped(call: Call, places: Mapping[Tensor, Place]) -> bool:
+    """Whether a call passes on a value that is in place already, or writes nothing at all."""
+    outputs = list(call.written)
+    if all(tensor.size == 0 for tensor in outputs):
+        return True
+    source = call.inputs[0] if call.kernel == COPY else None
+    return isinstance(source, Tensor) and source in places and places[source] == places[outputs[0]]

@@ -1,0 +1,103 @@
+"""What planning ends with: a program, its constants, and where every byte of its values lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from twinfer.runtime.constant import Constant
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.plan import coding
+from twinfer.runtime.program import Step
+from twinfer.runtime.target import Target
+
+
+class Region(Enum):
+    """A part of the arena: what dies with the run, and what keeps its value from run to run."""
+
+    SCRATCH = "scratch"
+    STATE = "state"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where a region lies in the arena, in bytes."""
+
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies: at a byte of a region."""
+
+    region: Region
+    offset: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that running needs. Interpreter and emitter only read it.
+
+    ``steps`` is the program of a run, ``start`` what decodes weights once, before the first run. ``outputs`` are the
+    graph's: a tensor in the arena, or a constant. ``places`` says where
+    every tensor lies that is no constant, ``regions`` where the parts of the arena are. ``arena_bytes`` is what the
+    caller must provide, aligned to ``target.alignment``; ``lower_bound_bytes`` the least that any placement of these
+    tensors could need. Sizes do not depend on the machine that planned. ``lives`` gives the first and last operator
+    over which a tensor keeps its value: -1 for an input, the number of operators for an output. Inputs and outputs lie
+    in the arena: inputs are written before the first step, outputs stay until the next run.
+    """
+
+    graph: Graph
+    target: Target
+    steps: tuple[Step, ...]
+    start: tuple[Step, ...]
+    constants: tuple[Constant, ...]
+    outputs: tuple[Tensor | Constant, ...]
+    places: Mapping[Tensor, Place]
+    regions: Mapping[Region, Extent]
+    lives: Mapping[Tensor, tuple[int, int]]
+    arena_bytes: int
+    lower_bound_bytes: int
+
+    @cached_property
+    def offsets(self) -> Mapping[Tensor, int]:
+        """The arena's byte at which every tensor begins that is no constant."""
+        return {tensor: self.regions[place.region].offset + place.offset for tensor, place in self.places.items()}
+
+    @property
+    def variables(self) -> tuple[Tensor, ...]:
+        """The tensors whose value the model carries from run to run."""
+        return tuple(tensor for tensor in self.graph.tensors if tensor.variable)
+
+    @property
+    def lasting(self) -> tuple[Tensor, ...]:
+        """What must keep its value from run to run: variables, and weights that were decoded at the start."""
+        return tuple(tensor for tensor, place in self.places.items() if place.region is Region.STATE)
+
+    @property
+    def resets(self) -> bool:
+        """Whether something has to be done before the first run."""
+        return bool(self.variables or self.start)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of the largest scratch memory of a step."""
+        return max((step.scratch.nbytes for step in self.steps if step.scratch is not None), default=0)
+
+    @property
+    def macs(self) -> int:
+        return sum(step.call.macs for step in self.steps)
+
+    @property
+    def constant_bytes(self) -> int:
+        return sum(constant.nbytes for constant in self.constants)
+
+    @property
+    def decoding_bytes(self) -> int:
+        """About what decoders of weights and what calls them take of flash, on a Cortex-M4."""
+        calls = [call for step in self.steps for call in step.calls if call.kernel != step.call.kernel]
+        names = [call.kernel for call in (*calls, *(call for step in self.start for call in step.calls))]
+        return coding.decoder_bytes(names) + coding.CALL_BYTES * len(names)

@@ -1,0 +1,151 @@
+"""The program of a plan: what is run, in order. Interpreter, compiled C and the table in C are readers of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinfer.runtime.constant import Constant
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.params import Param, check_params
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The part of a value that a call in a loop works on: byte ``offset``, and ``stride`` bytes more per iteration."""
+
+    value: Tensor | Constant
+    offset: int = 0
+    stride: int = 0
+
+
+#: What a pointer of a call points to: a whole value, a part of one, or nothing (a null pointer).
+Argument = Tensor | Constant | Slice | None
+
+
+def part_of(argument: Tensor | Constant | Slice) -> Slice:
+    """The argument as a part of a value; a whole value is the part at its start."""
+    return argument if isinstance(argument, Slice) else Slice(argument)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What may be done to input 1 of a call, a constant array of int8 weights, to store it in less flash.
+
+    Its bytes are ``rows`` of ``head`` bytes, weights, ``tail`` bytes, both multiples of 4. With ``halves`` they are
+    int16, 256 * b + a for weights (a, b). With ``unit`` above 0, a call of one batch may be cut into calls over the
+    "out" channels: any multiple of ``unit``, of which the constants hold equal shares; those of one element serve all.
+    Where "out" is no multiple, the last share belongs to the channels that remain, filled up or, with ``overlap``, to
+    the last ``unit`` channels.
+    """
+
+    rows: int = 1
+    head: int = 0
+    tail: int = 0
+    halves: bool = False
+    unit: int = 0
+    overlap: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call: ``kernel(params, inputs, outputs, scratch)``.
+
+    ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others (else RuntimeError).
+    ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the
+    kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
+    ``weights`` says that and how input 1 may be stored coded; ``note`` what its constants are, for comments.
+    """
+
+    kernel: str
+    params: Mapping[str, Param]
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Tensor | Slice, ...]
+    scratch: int = 0
+    inplace: tuple[int, ...] = ()
+    macs: int = 0
+    weights: Weights | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        check_params(self.kernel, self.params)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def read(self) -> Iterator[Tensor | Constant]:
+        """The values that its inputs lie in."""
+        return (part_of(argument).value for argument in self.inputs if argument is not None)
+
+    @property
+    def written(self) -> Iterator[Tensor]:
+        """The tensors that its outputs lie in."""
+        for argument in self.outputs:
+            value = part_of(argument).value
+            if isinstance(value, Tensor):
+                yield value
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Instructions that run ``count`` times; the parts of values that they work on move on with every iteration."""
+
+    count: int
+    body: tuple[Call, ...]
+
+
+Instruction = Call | Loop
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one operator became: ``body`` is run, and ``call`` is the one in it that computes the operator.
+
+    ``position`` counts the operators in execution order, also those that need no step; ``plan.lives`` counts so, too.
+    ``scratch`` is the memory that its calls may use, if any.
+    """
+
+    node: Node
+    position: int
+    call: Call
+    body: tuple[Instruction, ...]
+    scratch: Tensor | None = None
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of the body, those of a loop once."""
+        return tuple(calls_of(self.body))
+
+    @property
+    def read(self) -> Iterator[Tensor | Constant]:
+        """The values that its calls read."""
+        return (value for call in self.calls for value in call.read)
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """The tensors that its calls write, decoded weights among them, and its scratch."""
+        outputs = [tensor for call in self.calls for tensor in call.written]
+        return tuple(dict.fromkeys(outputs if self.scratch is None else [*outputs, self.scratch]))
+
+
+def calls_of(body: Iterable[Instruction]) -> Iterator[Call]:
+    """Every call, those of a loop once."""
+    for instruction in body:
+        match instruction:
+            case Call():
+                yield instruction
+            case Loop():
+                yield from instruction.body
+
+
+def unrolled(body: Iterable[Instruction]) -> Iterator[tuple[Call, int]]:
+    """The calls as they are run, each with the number of the iteration that it belongs to (0 outside of loops)."""
+    for instruction in body:
+        match instruction:
+            case Call():
+                yield instruction, 0
+            case Loop():
+                yield from ((call, i) for i in range(instruction.count) for call in instruction.body)
