@@ -47,13 +47,11 @@ class ArenaMap:
         for i, (tensor, (first, last)) in enumerate(self.plan.lives.items()):
             if first <= position <= last:
                 at = self.plan.offsets[tensor]
-                kind = "written" if tensor in written else "read" if tensor in read else "held"
-                kind, colour = (
-                    ("scratch", "bright_black")
-                    if step and tensor is step.scratch
-                    else (kind, COLOURS[i % len(COLOURS)])
+                scratch = step is not None and tensor is step.scratch
+                kind = (
+                    "written" if tensor in written else "read" if tensor in read else "scratch" if scratch else "held"
                 )
-                pieces.append((at, at + tensor.nbytes, kind, colour))
+                pieces.append((at, at + tensor.nbytes, kind, "bright_black" if scratch else COLOURS[i % len(COLOURS)]))
         return sorted(pieces, key=lambda piece: -list(KINDS).index(piece[2]))
 
     def live_bytes(self, position: int) -> int:

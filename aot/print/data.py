@@ -66,19 +66,18 @@ def _names(plan: Plan, name: str) -> dict[Constant, str]:
     """A symbol for every constant: the number of the layer that reads it first, and what it is to that layer."""
     names: dict[Constant, str] = {}
     taken: dict[str, int] = {}
-    for prefix, constant in _uses(plan):
+    for use, constant in _uses(plan):
         if constant not in names:
-            stem = f"{name}_{prefix}_{constant.role.value}"
-            taken[stem] = taken.get(stem, 0) + 1
-            names[constant] = stem if taken[stem] == 1 else f"{stem}_{taken[stem]}"
+            taken[use] = taken.get(use, 0) + 1
+            names[constant] = f"{name}_{use}" if taken[use] == 1 else f"{name}_{use}_{taken[use]}"
     return names
 
 
 def _uses(plan: Plan) -> Iterator[tuple[str, Constant]]:
-    """Every use of a constant: the number of the layer, or "output", and the constant."""
+    """Every use of a constant, as part of a symbol, and the constant."""
     for i, step in numbered(plan):
-        yield from ((str(i), value) for value in step.read if isinstance(value, Constant))
-    yield from (("output", constant) for constant in plan.constants)
+        yield from ((f"{i}_{value.role.value}", value) for value in step.read if isinstance(value, Constant))
+    yield from ((f"output_{i}", value) for i, value in enumerate(plan.outputs) if isinstance(value, Constant))
 
 
 def numbered(plan: Plan) -> Iterator[tuple[int, Step]]:

@@ -12,30 +12,23 @@ import tiny
 from twinfer.aot.build.firmware import firmware_sources, live_bytes
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import built
-from twinfer.aot.print.data import Constants, _origin
+from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status, merged
 from twinfer.aot.print.literals import check_name, identifier
+from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Place, Region
 
 
 def test_a_constant_without_elements_has_no_name() -> None:
     plan = tiny.dense()
     constants = Constants(plan, "m")
-    assert constants.symbol(np.zeros(0, np.int8)) is None
-    assert {constants.symbol(array) for array in plan.constants} <= {c.symbol for c in constants.all}
-
-
-def test_a_copy_of_a_constant_is_named_after_it() -> None:
-    w = tensor((3,), "INT8", 0.1, data=np.array([1, 2, 3]), name="weights")
-    node = Node("ADD", (tensor((3,), "INT8", 0.1), w), (tensor((3,), "INT8", 0.1),), index=7)
-    assert w.data is not None
-    assert _origin(node, w.data.copy()) == '"weights"'
-    assert _origin(node, w.data.astype(np.int16)) == "packed for operator 7 ADD"
-    assert _origin(node, w.data + np.int8(1)) == "packed for operator 7 ADD"
+    assert constants.symbol(Constant(np.zeros(0, np.int8), Role.WEIGHTS)) is None
+    assert {constants.symbol(constant) for constant in plan.constants} == {c.symbol for c in constants.all}
 
 
 def test_spans_that_touch_are_one() -> None:
@@ -65,7 +58,8 @@ def test_memory_that_is_shared_counts_once() -> None:
     plan = make_plan(Graph("g", (x, middle, y), nodes, (x,), (y,)))
     assert plan.offsets[x] == plan.offsets[middle] == plan.offsets[y]
     assert [live_bytes(plan, step) for step in plan.steps] == [4000, 4000]
-    apart = replace(plan, offsets={x: 0, middle: 2000, y: 4000})
+    places = {t: Place(Region.SCRATCH, at) for t, at in ((x, 0), (middle, 2000), (y, 4000))}
+    apart = replace(plan, places=places)
     assert live_bytes(apart, apart.steps[0]) == 6000
 
 

@@ -102,7 +102,7 @@ def test_engines_are_twins(name: str) -> None:
     for engine, found in zip(engines, seen, strict=True):
 
         def look(i: int, step: Any, engine: Session = engine, found: list[Any] = found) -> None:
-            found.append((i, [engine.view(t).tobytes() for t in step.call.outputs]))
+            found.append((i, [engine.view(t).tobytes() for t in step.call.written]))
 
         for seed in range(2):
             for tensor, value in zip(plan.graph.inputs, random_inputs(plan.graph, seed), strict=True):

@@ -20,6 +20,7 @@ from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
+from twinfer.runtime.constant import Constant
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import TARGETS
@@ -113,9 +114,9 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
         made = emit(make_plan(graph, target), "both")
         conv, tanh = made.plan.steps
         groups = _groups(made)
-        (table,) = (a for a in tanh.call.inputs if isinstance(a, np.ndarray))
+        (table,) = (a for a in tanh.call.inputs if isinstance(a, Constant))
         assert groups[made.constants.symbol(table) or ""] == "tables"
-        roles = [groups[made.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, np.ndarray)]
+        roles = [groups[made.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, Constant)]
         assert roles == (["weights", "biases"] + ["multipliers"] * 3)[: len(roles)]
         assert roles.count("multipliers") == rescaling[target.name]
 

@@ -271,7 +271,7 @@ def test_decoders_tables_have_room(target: Any) -> None:
     outputs = tuple(node.output for node in graphs)
     tensors = (x, *(node.input(1) for node in graphs), *outputs)
     plan = make_plan(Graph("g", tensors, tuple(graphs), (x,), outputs), target.storing("lut", "start"))
-    tables = [step.call for step in plan.start if step.call.kernel == "tw_decode_lut_pairs"]
+    tables = [call for step in plan.start for call in step.calls if call.kernel == "tw_decode_lut_pairs"]
     assert [int(call.params["count"]) for call in tables] == [4, 16]  # type: ignore[arg-type]
     for call in tables:
-        assert call.outputs[0].nbytes >= 2 * int(call.params["count"]) ** 2  # type: ignore[arg-type]
+        assert next(call.written).nbytes >= 2 * int(call.params["count"]) ** 2  # type: ignore[arg-type]

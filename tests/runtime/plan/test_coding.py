@@ -35,9 +35,10 @@ from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
-from twinfer.runtime.plan import coding
+from twinfer.runtime.plan import weights
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Loop, Step
 from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
@@ -49,7 +50,7 @@ STORAGES = [(how, when) for how in ("auto", "lut", "huffman", "bitmap") for when
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small layers are cut, too."""
-    monkeypatch.setattr(coding, "SLICE_BYTES", 128)
+    monkeypatch.setattr(weights, "SLICE_BYTES", 128)
 
 
 def few_values(rng: np.random.Generator, node: Node) -> Node:
@@ -112,15 +113,19 @@ def test_on_the_host(op: str, seed: int) -> None:
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, {how}, {when}: {node}")
 
 
+def loops(step: Step) -> list[Loop]:
+    return [instruction for instruction in step.body if isinstance(instruction, Loop)]
+
+
 def test_every_decoder_is_tried() -> None:
     """The random layers reach all decoders, before layers and at the start, and slices of every kernel."""
     before, start, cut, rest = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for _, plan, _, _ in plans(np.random.default_rng(1), 1000, *TARGETS):
         (step,) = plan.steps
-        start.update(decoder.call.kernel for decoder in plan.start)
-        before.update(call.kernel for call in step.call.calls[:-1])
-        cut.update([step.call.kernel] if step.call.strides else [])
-        rest.update([step.call.kernel] if step.call.decode and step.call.decode.rest else [])
+        start.update(call.kernel for decoding in plan.start for call in decoding.calls)
+        before.update(call.kernel for call in step.calls if call.kernel != step.call.kernel)
+        cut.update([step.call.kernel] if loops(step) else [])
+        rest.update([step.call.kernel] if sum(call.kernel == step.call.kernel for call in step.calls) > 1 else [])
     names = {f"lut{bits}" for bits in range(1, 8)} | {"lut4_mve", "lut_pairs", "huffman", "huffman_table", "bitmap"}
     assert set(before) == set(start) == {f"tw_decode_{name}" for name in names}
     assert {f"tw_fully_connected{ending}_s8" for ending in ("", "_wide", "_dsp", "_mve")} <= set(cut)
@@ -133,7 +138,7 @@ def test_slices_share_one_multiplier(out: int) -> None:
     _, plan, value, want = deep(GENERIC, out)
     (step,) = plan.steps
     assert step.call.params["mults"] == 1
-    assert step.call.strides
+    assert loops(step)
     (got,) = outputs_of(Session(plan), [value])
     np.testing.assert_array_equal(got, want)
 
@@ -225,7 +230,7 @@ def test_auto_is_the_smallest() -> None:
     w = tensor((16, 64), "INT8", 0.01, data=rng.integers(-127, 128, (16, 64)), name="w")
     node = Node("FULLY_CONNECTED", (tensor((1, 64), "INT8", 0.1), w, None), (tensor((1, 16), "INT8", 0.5),), {})
     (step,) = make_plan(graph_of(node), DSP.storing("auto")).steps
-    assert step.call.decode is None
+    assert step.body == (step.call,)
 
 
 def test_a_large_layer_needs_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +238,7 @@ def test_a_large_layer_needs_little_memory(monkeypatch: pytest.MonkeyPatch) -> N
     for target in (DSP, MVE, GENERIC):
         _, plan, _, _ = deep(target)
         assert plan.arena_bytes < 5000
-        assert plan.steps[0].call.decode is not None
-        assert plan.steps[0].call.decode.slices == 32
+        assert [loop.count for loop in loops(plan.steps[0])] == [32]
 
 
 def test_same_model_and_options_same_text() -> None:

@@ -12,11 +12,12 @@ import pytest
 from cases import graph_of, numpy_outputs, outputs_of
 
 from twinfer.converter.build import Builder
+from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
-from twinfer.runtime.plan import coding
+from twinfer.runtime.plan import coding, weights
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.program import Step
+from twinfer.runtime.program import Loop, Step
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, MVE, Target
 
@@ -54,14 +55,14 @@ def random_weights(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
 
 
 def decoders(step: Step) -> tuple[str, ...]:
-    return tuple(call.kernel for call in step.call.calls[:-1])
+    return tuple(call.kernel for call in step.calls if call.kernel != step.call.kernel)
 
 
 def ways(weights: Array, target: Target) -> Iterator[Way]:
     """All there are for one layer; its weights fit into one slice."""
     graph = chain([weights])
     plain = make_plan(graph, target.storing("plain")).steps[0].call.inputs[1]
-    assert isinstance(plain, np.ndarray)
+    assert isinstance(plain, Constant)
     for how, share in SLOWER.items():
         plan = make_plan(graph, target.storing(how))
         if how == "plain" or decoders(plan.steps[0]):  # a table of values holds no more than 128
@@ -88,7 +89,7 @@ def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[li
 
 def test_auto_is_the_cheapest_of_all_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of up to three layers with weights of all kinds; and slowness and calls both decide somewhere."""
-    monkeypatch.setattr(coding, "SLICE_BYTES", 1 << 20)
+    monkeypatch.setattr(weights, "SLICE_BYTES", 1 << 20)
     rng, codings, decided = np.random.default_rng(5), Counter[str](), Counter[str]()
     for i in range(50):
         sizes = [8 * int(rng.integers(3, 16)) for _ in range(2 + i % 3)]
@@ -133,9 +134,9 @@ def test_what_is_cut(target: Target, out: int, depth: int, batches: int, slices:
     x, y = tensor((batches, depth), "INT8", 0.1, name="x"), tensor((batches, out), "INT8", 0.3, name="y")
     node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, x.shape).astype(np.int8)
     plan = make_plan(graph_of(node), target.storing("lut"))
-    decode = plan.steps[0].call.decode
-    assert decode is not None
-    assert decode.slices == slices
+    (step,) = plan.steps
+    assert decoders(step)
+    assert [i.count for i in step.body if isinstance(i, Loop)] == [slices] * (slices > 1)
     (want,) = numpy_outputs(Case(node), graph_of(node), [value])
     np.testing.assert_array_equal(outputs_of(Session(plan), [value])[0], want)
 
@@ -146,6 +147,6 @@ def test_convolutions_are_not_cut() -> None:
     w = b.constant(np.ones((64, 1, 1, 64), np.int8), scale=0.1)
     graph = b.graph([b.op("CONV_2D", [x, w, None], shape=(1, 3, 3, 64), padding="VALID", stride_w=1, stride_h=1)])
     for target in (GENERIC, DSP, MVE):
-        decode = make_plan(graph, target.storing("lut")).steps[0].call.decode
-        assert decode is not None
-        assert decode.slices == 1
+        (step,) = make_plan(graph, target.storing("lut")).steps
+        assert decoders(step)
+        assert not any(isinstance(instruction, Loop) for instruction in step.body)

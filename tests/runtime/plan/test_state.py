@@ -22,7 +22,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
@@ -109,14 +109,14 @@ def test_two_models_over_one_arena(plan: Plan, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("plan", [*stateful()])
 def test_state_is_one_block(plan: Plan) -> None:
     """No byte in it but the state's and its alignment, and none of the arena was paid for that."""
-    offset, size = plan.state
+    offset, size = plan.regions[Region.STATE].offset, plan.regions[Region.STATE].nbytes
     kept = [t for t in plan.offsets if plan.offsets[t] >= offset and plan.offsets[t] + t.nbytes <= offset + size]
     assert set(plan.variables) <= set(kept)
     end = len(plan.graph.nodes)
     assert {plan.lives[t] for t in kept} == {(-1, end)}
     assert size <= sum(arena.aligned(t.nbytes, plan.target.alignment) for t in kept)
     guarded = spread(plan)
-    begin, length = guarded.state
+    begin, length = guarded.regions[Region.STATE].offset, guarded.regions[Region.STATE].nbytes
     assert all(begin <= guarded.offsets[t] < begin + length for t in plan.variables)
 
 
@@ -146,4 +146,4 @@ def test_a_row_costs_no_byte(others: list[Block], lasting: list[int], alignment:
 
 def test_without_state_there_is_none() -> None:
     plan = make_plan(Graph("none", (), (), (), ()))
-    assert plan.state == (0, 0)
+    assert plan.regions[Region.STATE].nbytes == 0

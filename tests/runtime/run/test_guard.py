@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -29,9 +29,9 @@ from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Place, Plan, Region
 from twinfer.runtime.registry import operators
-from twinfer.runtime.run.guard import GAP, Guard, positions, spread
+from twinfer.runtime.run.guard import GAP, Guard, spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session, aligned_bytes
@@ -69,7 +69,12 @@ def changed(plan: Plan, i: int, **params: Any) -> Plan:
     """The plan with other params in step ``i``."""
     step = plan.steps[i]
     call = replace(step.call, params={**step.call.params, **params})
-    return replace(plan, steps=(*plan.steps[:i], replace(step, call=call), *plan.steps[i + 1 :]))
+    return replace(plan, steps=(*plan.steps[:i], replace(step, call=call, body=(call,)), *plan.steps[i + 1 :]))
+
+
+def placed(plan: Plan, offsets: Mapping[Tensor, int]) -> Plan:
+    """The plan with tensors that lie elsewhere."""
+    return replace(plan, places={**plan.places, **{t: Place(Region.SCRATCH, at) for t, at in offsets.items()}})
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
@@ -105,7 +110,6 @@ def test_gaps_lie_between_all_blocks() -> None:
     for name in tiny.MODELS:
         plan = spread(tiny.MODELS[name]())
         spans = {(at, at + t.nbytes) for t, at in plan.offsets.items() if t.nbytes}
-        spans |= {(s.scratch, s.scratch + s.call.scratch) for s in plan.steps if s.call.scratch}
         for begin, end in spans:
             assert begin >= GAP
             assert end + GAP <= plan.arena_bytes
@@ -122,7 +126,7 @@ def test_overrun_is_named(engine: Engine) -> None:
         run(changed(spread(plan), 1, size=SIZE + 1), engine)
     assert "0 bytes behind the end of tensor" in str(caught.value)
     assert "into free memory" in str(caught.value)
-    assert plan.steps[1].call.outputs[0].name in str(caught.value)
+    assert plan.steps[1].node.output.name in str(caught.value)
 
 
 @ENGINES
@@ -135,7 +139,7 @@ def test_missing_output_is_named(engine: Engine) -> None:
 
 def test_life_too_short_is_named() -> None:
     plan = chain()
-    y = plan.steps[0].call.outputs[0]
+    y = plan.steps[0].node.output
     with pytest.raises(GuardError, match=r"step 2 .* ADD .* reads tensor .*, which holds no value then"):
         spread(replace(plan, lives={**plan.lives, y: (0, 1)}))
 
@@ -144,10 +148,10 @@ def test_life_too_short_is_named() -> None:
 def test_overlap_is_named(behind: int) -> None:
     """Not even in place, which MUL may work in, if what it reads there is needed later."""
     plan = chain()
-    y, z = (plan.steps[i].call.outputs[0] for i in (0, 1))
+    y, z = (plan.steps[i].node.output for i in (0, 1))
     assert plan.steps[1].call.inplace
     with pytest.raises(GuardError, match=r"step 1 .* MUL .* writes tensor .* over tensor .*, which is needed"):
-        spread(replace(plan, offsets={**plan.offsets, z: plan.offsets[y] + behind}))
+        spread(placed(plan, {z: plan.offsets[y] + behind}))
 
 
 def test_outputs_over_one_another_are_named() -> None:
@@ -156,9 +160,9 @@ def test_outputs_over_one_another_are_named() -> None:
     halves = [Tensor(name, "FLOAT32", (4,)) for name in ("first", "second")]
     b.node("SPLIT", [axis, b.input("x", "FLOAT32", (8,))], halves, {"num_splits": 2})
     plan = make_plan(b.graph(halves))
-    first, second = plan.steps[0].call.outputs
+    first, second = plan.steps[0].node.outputs
     with pytest.raises(GuardError, match=r"SPLIT .* writes tensor .* over tensor .*, which is needed"):
-        spread(replace(plan, offsets={**plan.offsets, second: plan.offsets[first]}))
+        spread(placed(plan, {second: plan.offsets[first]}))
 
 
 def test_overwritten_neighbour_is_named() -> None:
@@ -166,12 +170,12 @@ def test_overwritten_neighbour_is_named() -> None:
     plan = chain()
     offsets = dict(zip(plan.offsets, (64, 32, 96, 96), strict=True))
     with pytest.raises(GuardError, match=r"step 0 .* RELU .* wrote [34] bytes .* into tensor 'x'"):
-        run(changed(replace(plan, offsets=offsets, arena_bytes=128), 0, size=SIZE + 1))
+        run(changed(placed(replace(plan, arena_bytes=128), offsets), 0, size=SIZE + 1))
 
 
 def test_positions_count_nodes_without_a_step() -> None:
     plan = tiny.passing()
-    assert all(plan.graph.nodes[at] is s.node for at, s in zip(positions(plan), plan.steps, strict=True))
+    assert all(plan.graph.nodes[step.position] is step.node for step in plan.steps)
 
 
 @pytest.mark.parametrize("arguments", [["run"], ["run", "--engine", "compiled"], ["verify", "--against", "none"]])

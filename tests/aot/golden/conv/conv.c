@@ -10,8 +10,8 @@
 
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_wide_f32, 216 MACs
  *   in  "x" FLOAT32[1, 4, 4, 2]: arena [576, 704)
- *   in  float32[1, 18, 16]: conv_0_in1
- *   in  float32[16]: conv_0_in2
+ *   in  float32[1, 18, 16]: conv_0_weights
+ *   in  float32[16]: conv_0_weights_2
  *   out "y" FLOAT32[1, 2, 2, 3]: arena [704, 752)
  *   scratch: arena [0, 576) */
 static const tw_conv2d_wide_f32_params conv_0_params = {
@@ -20,7 +20,7 @@ static const tw_conv2d_wide_f32_params conv_0_params = {
     .act_min = 0.0f, .act_max = 6.0f,
 };
 static TW_NOINLINE void conv_0_conv_2d(unsigned char *arena) {
-    const void *const in[] = {arena + 576, conv_0_in1, conv_0_in2};
+    const void *const in[] = {arena + 576, conv_0_weights, conv_0_weights_2};
     void *const out[] = {arena + 704};
     tw_conv2d_wide_f32_body(&conv_0_params, in, out, arena + 0);
 }

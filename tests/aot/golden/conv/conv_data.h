@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-extern const float conv_0_in1[288];
-extern const float conv_0_in2[16];
+extern const float conv_0_weights[288];
+extern const float conv_0_weights_2[16];
 
 #ifdef __cplusplus
 }

@@ -10,26 +10,26 @@
 
 /* Layer 0: FULLY_CONNECTED, operator 0 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "x" INT8[1, 6]: arena [0, 6)
- *   in  int8[6, 6]: dense_0_in1
- *   in  int32[6]: dense_0_in2
- *   in  int32[1]: dense_0_in3
- *   in  int8[1]: dense_0_in4
+ *   in  int8[6, 6]: dense_0_weights
+ *   in  int32[6]: dense_0_weights_2
+ *   in  int32[1]: dense_0_weights_3
+ *   in  int8[1]: dense_0_weights_4
  *   out "y0" INT8[1, 6]: arena [16, 22) */
 static const tw_fully_connected_s8_params dense_0_params = {
     .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57, .fast = 1,
 };
 static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 0, dense_0_in1, dense_0_in2, dense_0_in3, dense_0_in4};
+    const void *const in[] = {arena + 0, dense_0_weights, dense_0_weights_2, dense_0_weights_3, dense_0_weights_4};
     void *const out[] = {arena + 16};
     tw_fully_connected_s8_body(&dense_0_params, in, out, NULL);
 }
 
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "y0" INT8[1, 6]: arena [16, 22)
- *   in  int8[6, 6]: dense_1_in1
- *   in  int32[6]: dense_1_in2
- *   in  int32[1]: dense_1_in3
- *   in  int8[1]: dense_1_in4
+ *   in  int8[6, 6]: dense_1_weights
+ *   in  int32[6]: dense_1_weights_2
+ *   in  int32[1]: dense_1_weights_3
+ *   in  int8[1]: dense_1_weights_4
  *   out "y1" INT8[1, 6]: arena [0, 6) */
 static const tw_fully_connected_s8_params dense_1_params = {
     .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127, .fast = 1,
@@ -38,20 +38,20 @@ static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, vo
     tw_fully_connected_s8_body(&dense_1_params, in, out, scratch);
 }
 static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 16, dense_1_in1, dense_1_in2, dense_1_in3, dense_1_in4};
+    const void *const in[] = {arena + 16, dense_1_weights, dense_1_weights_2, dense_1_weights_3, dense_1_weights_4};
     void *const out[] = {arena + 0};
     dense_1_body(in, out, NULL);
 }
 
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "y1" INT8[1, 6]: arena [0, 6)
- *   in  int8[6, 6]: dense_2_in1
- *   in  int32[6]: dense_2_in2
- *   in  int32[1]: dense_2_in3
- *   in  int8[1]: dense_2_in4
+ *   in  int8[6, 6]: dense_2_weights
+ *   in  int32[6]: dense_2_weights_2
+ *   in  int32[1]: dense_2_weights_3
+ *   in  int8[1]: dense_2_weights_4
  *   out "y2" INT8[1, 6]: arena [16, 22) */
 static TW_NOINLINE void dense_2_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 0, dense_2_in1, dense_2_in2, dense_2_in3, dense_2_in4};
+    const void *const in[] = {arena + 0, dense_2_weights, dense_2_weights_2, dense_2_weights_3, dense_2_weights_4};
     void *const out[] = {arena + 16};
     dense_1_body(in, out, NULL);
 }

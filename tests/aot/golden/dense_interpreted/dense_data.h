@@ -9,18 +9,18 @@
 extern "C" {
 #endif
 
-extern const int8_t dense_0_in1[36];
-extern const int32_t dense_0_in2[6];
-extern const int32_t dense_0_in3[1];
-extern const int8_t dense_0_in4[1];
-extern const int8_t dense_1_in1[36];
-extern const int32_t dense_1_in2[6];
-extern const int32_t dense_1_in3[1];
-extern const int8_t dense_1_in4[1];
-extern const int8_t dense_2_in1[36];
-extern const int32_t dense_2_in2[6];
-extern const int32_t dense_2_in3[1];
-extern const int8_t dense_2_in4[1];
+extern const int8_t dense_0_weights[36];
+extern const int32_t dense_0_weights_2[6];
+extern const int32_t dense_0_weights_3[1];
+extern const int8_t dense_0_weights_4[1];
+extern const int8_t dense_1_weights[36];
+extern const int32_t dense_1_weights_2[6];
+extern const int32_t dense_1_weights_3[1];
+extern const int8_t dense_1_weights_4[1];
+extern const int8_t dense_2_weights[36];
+extern const int32_t dense_2_weights_2[6];
+extern const int32_t dense_2_weights_3[1];
+extern const int8_t dense_2_weights_4[1];
 
 #ifdef __cplusplus
 }

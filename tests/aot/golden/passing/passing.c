@@ -21,13 +21,13 @@ static TW_NOINLINE void passing_0_reshape(unsigned char *arena) {
 }
 
 /* Layer 1: RESHAPE, operator 1 of the model; tw_copy
- *   in  "odd floats" FLOAT32[3, 3]: passing_1_in0
+ *   in  "odd floats" FLOAT32[3, 3]: passing_1_weights
  *   out "z" FLOAT32[9]: arena [64, 100) */
 static const tw_copy_params passing_1_params = {
     .size = 36,
 };
 static TW_NOINLINE void passing_1_reshape(unsigned char *arena) {
-    const void *const in[] = {passing_1_in0};
+    const void *const in[] = {passing_1_weights};
     void *const out[] = {arena + 64};
     tw_copy_body(&passing_1_params, in, out, NULL);
 }
@@ -50,7 +50,7 @@ int passing_run(void *arena, const void *const *inputs, void *const *outputs) {
         passing_copy(outputs[0], base + PASSING_OUTPUT_0_OFFSET, PASSING_OUTPUT_0_BYTES);
         passing_copy(outputs[1], base + PASSING_OUTPUT_1_OFFSET, PASSING_OUTPUT_1_BYTES);
         passing_copy(outputs[2], base + PASSING_OUTPUT_2_OFFSET, PASSING_OUTPUT_2_BYTES);
-        passing_copy(outputs[3], passing_1_in0, PASSING_OUTPUT_3_BYTES);
+        passing_copy(outputs[3], passing_1_weights, PASSING_OUTPUT_3_BYTES);
     }
     return 0;
 }

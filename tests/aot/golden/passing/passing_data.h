@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-extern const float passing_1_in0[9];
+extern const float passing_1_weights[9];
 
 #ifdef __cplusplus
 }
