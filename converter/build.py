@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, EMPTY, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check
+from twinfer.runtime.graph import DTYPES, EMPTY, PACKED_BITS, Graph, Node, Quant, Signature, Tensor
 from twinfer.runtime.read import schema
 from twinfer.runtime.read.packed import pack
 from twinfer.runtime.registry import operator

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.runtime.errors import InvalidArgumentError, ModelError
+from twinfer.runtime.errors import ModelError
 
 #: TFLite tensor type -> numpy dtype that holds one element. Types without one (STRING, RESOURCE, VARIANT) are absent;
 #: the types of ``PACKED_BITS`` are kept as their raw bytes in ``Tensor.data``.
@@ -227,65 +227,15 @@ class Graph:
 
 def consumers(graph: Graph) -> dict[Tensor, list[Node]]:
     """Which nodes read each tensor, in execution order (a node that reads it twice is listed once)."""
-    found: dict[Tensor, list[Node]] = {}
+    readers: dict[Tensor, list[Node]] = {}
     for node in graph.nodes:
         for tensor in dict.fromkeys(node.inputs):
             if tensor is not None:
-                found.setdefault(tensor, []).append(node)
-    return found
+                readers.setdefault(tensor, []).append(node)
+    return readers
 
 
 def walk(graph: Graph) -> Iterator[Graph]:
     """The main subgraph, then the others, in index order."""
     yield graph
     yield from graph.subgraphs
-
-
-def need_graph(given: object) -> None:
-    """InvalidArgumentError for anything but a Graph, with how to come by one."""
-    if not isinstance(given, Graph):
-        raise InvalidArgumentError(f"a Graph is needed, no {type(given).__name__}: twinfer.read_file(path) gives one")
-
-
-def check(graph: Graph) -> None:
-    """Raise ModelError unless every node reads only what exists by then and every tensor is made once.
-
-    Passes run it after each step in tests; the reader runs it once on every subgraph.
-    """
-    known, given = set(graph.tensors), set(graph.inputs)
-    for tensor in given - known:
-        raise ModelError(f"graph {graph.name!r}: input {tensor} is not in the graph")
-    for tensor in graph.tensors:
-        if tensor.variable and tensor.data is not None:
-            raise ModelError(f"graph {graph.name!r}: {tensor} is a variable and a constant; it can be one of them")
-    ready = {t for t in graph.tensors if t.data is not None or t.variable} | given
-    made: set[Tensor] = set()
-    for node in graph.nodes:
-        for source in node.inputs:
-            if source is not None and source not in known:
-                raise ModelError(f"{node}: reads {source}, which is not in the graph")
-            if source is not None and source not in ready:
-                raise ModelError(f"{node}: reads {source} before any operator has written it; sort the operators")
-        for tensor in node.outputs:
-            if fault := _write_fault(node, tensor, known, given, made):
-                raise ModelError(f"{node}: writes {tensor}, {fault}")
-            made.add(tensor)
-            ready.add(tensor)
-    for tensor in graph.outputs:
-        if tensor not in ready:
-            raise ModelError(f"graph {graph.name!r}: output {tensor} is never written")
-
-
-def _write_fault(node: Node, tensor: Tensor, known: set[Tensor], given: set[Tensor], made: set[Tensor]) -> str:
-    """Why the node must not write the tensor; nothing if it may."""
-    if tensor not in known:
-        return "which is not in the graph"
-    if tensor in made:
-        return "which another operator has written already"
-    if tensor.data is not None and tensor.size:
-        return "which is a constant"
-    if tensor in given:
-        return "which is an input of the graph; give the result a tensor of its own"
-    if tensor in node.inputs:
-        return "which it reads, too; give the result a tensor of its own"
-    return ""

@@ -103,13 +103,13 @@ def cold(plan: Plan) -> frozenset[int]:
     """The steps with the least to do, ``COLD`` of the whole together: better small than fast where flash is dear."""
     if plan.target.wide and plan.target.optimize != "size":
         return frozenset()
-    parts, found, total = _parts(plan), set[int](), 0.0
+    parts, steps, total = _parts(plan), set[int](), 0.0
     for i in sorted(range(len(parts)), key=parts.__getitem__):
         total += parts[i]
         if total > COLD[plan.target.optimize]:
             break
-        found.add(i)
-    return frozenset(found)
+        steps.add(i)
+    return frozenset(steps)
 
 
 def _parts(plan: Plan) -> list[float]:
@@ -151,7 +151,7 @@ def _elements(arguments: Iterable[object]) -> int:
 
 def bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:
     """Of every kernel the steps that could share a specialised body, by position; those that write most come first."""
-    found: dict[str, dict[str, list[int]]] = {}
+    users: dict[str, dict[str, list[int]]] = {}
     for i, step in enumerate(plan.steps):
-        found.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
-    return {kernel: sorted(users.values(), key=lambda steps: -_outputs(plan, steps)) for kernel, users in found.items()}
+        users.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)
+    return {kernel: sorted(alike.values(), key=lambda steps: -_outputs(plan, steps)) for kernel, alike in users.items()}

@@ -58,13 +58,13 @@ def watched(name: str, call: str, i: str) -> str:
 
 def merged(spans: Iterable[Span]) -> list[Span]:
     """The same bytes as spans in rising order that do not touch."""
-    found: list[Span] = []
+    apart: list[Span] = []
     for begin, end in sorted(s for s in spans if s[0] < s[1]):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if apart and begin <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
         else:
-            found.append((begin, end))
-    return found
+            apart.append((begin, end))
+    return apart
 
 
 def check_status(plan: Plan, status: int) -> None:

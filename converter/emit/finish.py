@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from twinfer.converter.emit.emitter import Emitter
-from twinfer.runtime.graph import Graph, Signature, Tensor, check
+from twinfer.runtime.check import check
+from twinfer.runtime.graph import Graph, Signature, Tensor
 
 #: The key of the signature that names inputs and outputs.
 SIGNATURE = "serving_default"

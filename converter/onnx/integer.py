@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.runtime.graph import EMPTY, Graph, Node, Quant, Tensor, check, consumers
+from twinfer.runtime.check import check
+from twinfer.runtime.graph import EMPTY, Graph, Node, Quant, Tensor, consumers
 
 #: Operators that move elements, and the data inputs that they move.
 MOVES = frozenset(

@@ -22,7 +22,8 @@ from twinfer.converter.passes.multiplications import multiplications
 from twinfer.converter.passes.nhwc_io import nhwc_io
 from twinfer.converter.passes.reshapes import reshapes
 from twinfer.converter.passes.transposes import transposes
-from twinfer.runtime.graph import Graph, check
+from twinfer.runtime.check import check
+from twinfer.runtime.graph import Graph
 
 __all__ = ["PASSES", "PIPELINE", "TO_QUANTIZE", "Pass", "run"]
 

@@ -23,8 +23,9 @@ from twinfer.converter.quantize.rules import RULES, Rule
 from twinfer.converter.quantize.states import STATEFUL
 from twinfer.converter.quantize.weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
 from twinfer.converter.versions import with_versions
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor, check
+from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor
 from twinfer.runtime.read import schema
 
 #: How int8 and int16 tensors are called that stand beside the tensor of the float graph.

@@ -111,25 +111,6 @@ def _improve(blocks: Sequence[Block], fit: Fit, best: list[int], order: list[int
     return best
 
 
-def in_a_row(blocks: Sequence[Block], offsets: Sequence[int], lasting: Sequence[int], alignment: int = 16) -> list[int]:
-    """The placement with the blocks at positions ``lasting``, which live all the time, one behind the other.
-
-    It needs no byte more. Nothing shares their memory, so they can be taken out and all above them moved down; then
-    they go to the bottom or, if the highest block was one of them, perhaps to the top, that with most padding last.
-    """
-    sizes = {i: aligned(blocks[i].size, alignment) for i in lasting}
-    row = sorted(lasting, key=lambda i: sizes[i] - blocks[i].size)
-    starts = dict(zip(row, accumulate((sizes[i] for i in row), initial=0), strict=False))
-    out = sorted((offsets[i], size) for i, size in sizes.items())
-    below = [*accumulate((size for _, size in out), initial=0)]
-    down = [at - below[bisect_left(out, (at, 0))] for at in offsets]
-    top = max((aligned(at + b.size, alignment) for i, (at, b) in enumerate(zip(down, blocks, strict=True))
-               if i not in sizes), default=0)  # fmt: skip
-    bottom = [starts.get(i, at + sum(sizes.values())) for i, at in enumerate(down)]
-    raised = [top + starts[i] if i in sizes else at for i, at in enumerate(down)]
-    return min(bottom, raised, key=lambda found: height(blocks, found))
-
-
 def check(blocks: Sequence[Block], offsets: Sequence[int], alignment: int = 16) -> list[str]:
     """What is wrong with a placement, one line a fault, every pair that overlaps named; shares nothing with ``place``.
 

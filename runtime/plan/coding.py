@@ -70,14 +70,14 @@ def _chosen(layers: Sequence[PackedWeights], target: Target) -> list[CodedWeight
 
 def _options(layers: Iterable[PackedWeights], coding: str, target: Target) -> list[CodedWeights]:
     """Every layer whose weights the coding can hold."""
-    found = []
+    options = []
     for layer in layers:
         channels = layer.channels() if target.decoding == "layer" else 0
         blocks = layer.blocks(channels)
         code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
         if code is not None:
-            found.append(CodedWeights(layer, for_helium(code) if target.mve else code, channels))
-    return found
+            options.append(CodedWeights(layer, for_helium(code) if target.mve else code, channels))
+    return options
 
 
 def _smallest(layers: Sequence[PackedWeights], codings: Iterable[str], target: Target) -> list[CodedWeights]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
-from twinfer.runtime.graph import Graph, Tensor, check, need_graph
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan import coding
 from twinfer.runtime.plan.lifetimes import lifetimes
 from twinfer.runtime.plan.lower import lower

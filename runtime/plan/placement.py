@@ -27,10 +27,15 @@ class Problem:
     alignment: int
 
     @property
+    def everything(self) -> list[Block]:
+        """All blocks, those of the state last."""
+        end = max((block.last for block in self.blocks), default=0)
+        return [*self.blocks, *(Block(tensor.nbytes, -1, end) for tensor in self.state)]
+
+    @property
     def lower_bound(self) -> int:
         """Bytes that any placement needs."""
-        end = max((block.last for block in self.blocks), default=0)
-        return arena.lower_bound([*self.blocks, *(Block(tensor.nbytes, -1, end) for tensor in self.state)])
+        return arena.lower_bound(self.everything)
 
 
 @dataclass(frozen=True)
@@ -62,20 +67,25 @@ def solved(problem: Problem, name: str) -> Solution:
     The state lies in a row below all else or, where that saves padding, above it.
     """
     offsets = arena.place(problem.blocks, problem.alignment)
-    if faults := arena.check(problem.blocks, offsets, problem.alignment):
-        raise RuntimeError(f"the arena planner is wrong: {faults[0]}")
-    scratch = arena.height(problem.blocks, offsets)
-    row, state = _row(problem.state, problem.alignment)
-    above, below = aligned(scratch, problem.alignment) + state, aligned(state, problem.alignment) + scratch
-    if not state:
-        above = below = scratch
-    if min(above, below) >= MOST_BYTES:
+    state, state_bytes = _row(problem.state, problem.alignment)
+    regions = _regions(arena.height(problem.blocks, offsets), state_bytes, problem.alignment)
+    absolute = [at + regions[Region.SCRATCH].offset for at in offsets]
+    absolute += [state[tensor] + regions[Region.STATE].offset for tensor in problem.state]
+    arena_bytes = arena.height(problem.everything, absolute)
+    if arena_bytes >= MOST_BYTES:
         raise UnsupportedOperatorError(f"graph {name!r}: its tensors need an arena of 2 GiB or more")
-    bases = (0, aligned(scratch, problem.alignment)) if above < below else (aligned(state, problem.alignment), 0)
+    if faults := arena.check(problem.everything, absolute, problem.alignment):
+        raise RuntimeError(f"the arena planner is wrong: {faults[0]}")
     places = {t: Place(Region.SCRATCH, at) for at, group in zip(offsets, problem.members, strict=True) for t in group}
-    places |= {tensor: Place(Region.STATE, at) for tensor, at in row.items()}
-    regions = {Region.SCRATCH: Extent(bases[0], scratch), Region.STATE: Extent(bases[1] if state else 0, state)}
-    return Solution(places, regions, min(above, below))
+    return Solution(places | {tensor: Place(Region.STATE, at) for tensor, at in state.items()}, regions, arena_bytes)
+
+
+def _regions(scratch: int, state: int, alignment: int) -> dict[Region, Extent]:
+    """Where the regions lie that take so many bytes each, in the order that needs the fewest bytes."""
+    if not state or aligned(scratch, alignment) + state < aligned(state, alignment) + scratch:
+        above = aligned(scratch, alignment) if state else 0
+        return {Region.SCRATCH: Extent(0, scratch), Region.STATE: Extent(above, state)}
+    return {Region.SCRATCH: Extent(aligned(state, alignment), scratch), Region.STATE: Extent(0, state)}
 
 
 def _row(tensors: Sequence[Tensor], alignment: int) -> tuple[dict[Tensor, int], int]:

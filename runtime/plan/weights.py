@@ -56,9 +56,9 @@ class PackedWeights:
             rest = body[None, body.size - unit * share :] if self.out % unit else full[:0]
             missing = full.shape[1] - rest.shape[1]
             body = np.concatenate([full, np.pad(rest, ((0, 0), (0, missing)), mode="edge")])
-        made: Blocks = body.reshape(len(body) if channels else 1, w.rows, -1)
-        missing = -made.shape[2] % 8 if w.rows == 1 else 0
-        return np.pad(made, ((0, 0), (0, 0), (0, missing)), mode="edge")
+        blocks: Blocks = body.reshape(len(body) if channels else 1, w.rows, -1)
+        missing = -blocks.shape[2] % 8 if w.rows == 1 else 0
+        return np.pad(blocks, ((0, 0), (0, 0), (0, missing)), mode="edge")
 
     def _weights(self) -> Blocks:
         """All weights as bytes, int8 [rows, n]."""

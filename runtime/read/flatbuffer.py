@@ -44,7 +44,7 @@ def label(kind: str, index: int, name: object = None) -> str:
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Adds a place to the damage found inside."""
+    """Adds a place to the damage inside."""
     try:
         yield
     except Damage as damage:
@@ -68,9 +68,9 @@ class Reader:
         """The file's root table."""
         if len(self.data) < 8:
             raise Damage(f"the file has {len(self.data)} bytes, too short for a .tflite model")
-        found = bytes(self.data[4:8])
-        if found != IDENTIFIER:
-            raise Damage(f"the file is no .tflite model: bytes 4 to 7 are {found!r}, not {IDENTIFIER!r}")
+        identifier = bytes(self.data[4:8])
+        if identifier != IDENTIFIER:
+            raise Damage(f"the file is no .tflite model: bytes 4 to 7 are {identifier!r}, not {IDENTIFIER!r}")
         return self._table(TABLES[table], self._follow(0))
 
     def _get(self, form: str, position: int) -> tuple[Any, ...]:

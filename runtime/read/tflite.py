@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning
-from twinfer.runtime.graph import EMPTY, Graph, Node, Signature, Tensor, check, walk
+from twinfer.runtime.graph import EMPTY, Graph, Node, Signature, Tensor, walk
 from twinfer.runtime.read import schema
 from twinfer.runtime.read.files import read_bytes
 from twinfer.runtime.read.flatbuffer import Damage, Reader, Values, at, label
+from twinfer.runtime.read.subgraphs import check_calls
 from twinfer.runtime.read.tflite_tensor import pick, pick_buffer, pick_optional, read_tensors
 
 
@@ -74,7 +76,7 @@ class _Model:
             description=self.root["description"],
             extra={"subgraph_name": main.name},
         )
-        _check_calls(tuple(walk(graph)))
+        check_calls(tuple(walk(graph)))
         if self.repaired:
             names = ", ".join(map(repr, self.repaired[:3])) + (", …" if len(self.repaired) > 3 else "")
             what = "1-D tensors have a quantized_dimension they do not have, axis 0 was assumed"
@@ -157,13 +159,13 @@ class _Model:
         return MappingProxyType(extra) if extra else EMPTY
 
     def _metadata(self) -> Mapping[str, bytes]:
-        found: dict[str, bytes] = {}
+        metadata: dict[str, bytes] = {}
         for i, entry in enumerate(self.root["metadata"]):
             with at(label("Metadata", i, entry["name"])):
                 data = pick_buffer(self.buffers, entry["buffer"])
                 self.reader.spend(0 if data is None else data.size)
-                found[entry["name"]] = b"" if data is None else data.tobytes()
-        return MappingProxyType(found)
+                metadata[entry["name"]] = b"" if data is None else data.tobytes()
+        return MappingProxyType(metadata)
 
     def _signatures(self, graphs: Sequence[Graph]) -> tuple[Signature, ...]:
         signatures = []
@@ -211,49 +213,9 @@ def _options(op: str, raw: Values) -> Mapping[str, Any]:
 
 
 def _tensor_map(entries: Sequence[Values], tensors: Sequence[Tensor], field: str) -> Mapping[str, Tensor]:
-    found: dict[str, Tensor] = {}
+    named: dict[str, Tensor] = {}
     for entry in entries:
-        if entry["name"] in found:
+        if entry["name"] in named:
             raise Damage(f"the name {entry['name']!r} is used twice", f"field {field}")
-        found[entry["name"]] = pick(tensors, [entry["tensor_index"]], field)[0]
-    return MappingProxyType(found)
-
-
-def called(node: Node) -> tuple[int, ...]:
-    """The indices of the subgraphs that a node calls."""
-    found: list[int] = []
-    for key, value in node.options.items():
-        if "subgraph" in key:
-            found.extend(value if isinstance(value, tuple) else (value,))
-    return tuple(found)
-
-
-def _calls(graphs: Sequence[Graph]) -> list[set[int]]:
-    """Which subgraphs each subgraph calls; Damage if there is no such subgraph."""
-    calls: list[set[int]] = [set() for _ in graphs]
-    for i, graph in enumerate(graphs):
-        for node in graph.nodes:
-            for index in called(node):
-                if not 0 <= index < len(graphs):
-                    reason = f"subgraph {index} does not exist, there are {len(graphs)}"
-                    raise Damage(reason, f"subgraph {i}", str(node))
-                calls[i].add(index)
-    return calls
-
-
-def _check_calls(graphs: Sequence[Graph]) -> None:
-    """Every called subgraph exists, and none calls itself, directly or not."""
-    calls = _calls(graphs)
-    callers: list[list[int]] = [[] for _ in graphs]
-    for i, indices in enumerate(calls):
-        for index in indices:
-            callers[index].append(i)
-    waiting = list(map(len, calls))
-    done = [i for i, count in enumerate(waiting) if not count]
-    for i in done:  # grows meanwhile: a subgraph is done when all that it calls are
-        for caller in callers[i]:
-            waiting[caller] -= 1
-            if not waiting[caller]:
-                done.append(caller)
-    if len(done) < len(graphs):
-        raise Damage(f"subgraph {min(set(range(len(graphs))) - set(done))} calls itself, directly or through others")
+        named[entry["name"]] = pick(tensors, [entry["tensor_index"]], field)[0]
+    return MappingProxyType(named)

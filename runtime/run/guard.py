@@ -115,7 +115,7 @@ class Guard:
 
     def _step(self, i: int, step: Step) -> None:
         """Over each poison from the same memory: what is written where, and whether the outputs are the same."""
-        plan, arena, made = self._session.plan, self._session.arena, dict[Tensor, Array]()
+        plan, arena, results = self._session.plan, self._session.arena, dict[Tensor, Array]()
         start = arena.copy()
         free = outside((span(plan, t) for t in held(plan, step.position)), arena.size)
         foreign = outside((block for _, block in written(plan, step)), arena.size)
@@ -128,7 +128,7 @@ class Guard:
                 raise GuardError(f"{where(i, step)} wrote {self._overrun(i, changed)}")
             for tensor in step.call.written:
                 value = np.frombuffer(self._session.view(tensor).tobytes(), np.uint8)
-                differ = np.flatnonzero(value != made.setdefault(tensor, value))
+                differ = np.flatnonzero(value != results.setdefault(tensor, value))
                 if differ.size:
                     raise GuardError(
                         f"{where(i, step)}: {differ.size} bytes of {tensor}, the first at offset {differ[0]}, depend "

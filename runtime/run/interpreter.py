@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from twinfer.runtime.check import need_graph
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
-from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, need_graph, walk
+from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, walk
 from twinfer.runtime.op import Array, Shape
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
-from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, check, need_graph, walk
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Quant, Signature, Tensor, walk
 from twinfer.runtime.read import schema
 from twinfer.runtime.read.files import is_stream, need_path
 from twinfer.runtime.read.flatbuffer import Damage, Values, at

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tiny
 
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
-from twinfer.runtime.graph import Graph, Node, Tensor, check
+from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.read.flatbuffer import Damage
 from twinfer.runtime.read.packed import pack, unpack

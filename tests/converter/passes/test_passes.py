@@ -15,8 +15,9 @@ from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.passes.merge_relus import merge_relus
 from twinfer.converter.passes.nhwc_io import nhwc_io
 from twinfer.converter.text import text
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import ModelError
-from twinfer.runtime.graph import Graph, Node, Tensor, check
+from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: The modules that fill CASES.
 FILLED_BY = (passes_arithmetic, passes_clips, passes_moves)

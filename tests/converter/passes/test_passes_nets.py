@@ -15,7 +15,8 @@ from onnx_tools import Array, by_onnxruntime, compare, model, run
 from twinfer.converter import passes
 from twinfer.converter.onnx import read_onnx
 from twinfer.converter.passes.nhwc_io import nhwc_io
-from twinfer.runtime.graph import Graph, check
+from twinfer.runtime.check import check
+from twinfer.runtime.graph import Graph
 
 
 @dataclass

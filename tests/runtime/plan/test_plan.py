@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Node, Tensor, check, consumers
+from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.op import Call, tensor
 from twinfer.runtime.plan.make import _dropped, make_plan
 from twinfer.runtime.plan.plan import Plan

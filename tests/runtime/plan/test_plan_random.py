@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinfer.runtime.graph import Graph, Node, Tensor, check
+from twinfer.runtime.check import check
+from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.make import make_plan

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from needs import SHARED
 
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor, check
+from twinfer.runtime.graph import DTYPES, Graph, Node, Signature, Tensor
 from twinfer.runtime.op import Shape, tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file

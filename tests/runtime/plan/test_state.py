@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from twinfer.aot.build.host import build, find_compiler
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.placement import Problem, solved
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.inputs import random_inputs
@@ -132,16 +133,20 @@ BLOCKS = st.lists(st.builds(lambda size, a, b: Block(size, min(a, b), max(a, b))
 
 
 @given(BLOCKS, st.lists(st.integers(0, 70), max_size=5), st.sampled_from([1, 4, 16]))
-def test_a_row_costs_no_byte(others: list[Block], lasting: list[int], alignment: int) -> None:
-    """Blocks that live all the time are put into one row; the placement is as sound and as low as before."""
-    blocks = [Block(17 * b.size, b.first, b.last) for b in others] + [Block(size, -1, 10) for size in lasting]
-    row = range(len(others), len(blocks))
-    before = arena.place(blocks, alignment)
-    after = arena.in_a_row(blocks, before, row, alignment)
-    assert arena.check(blocks, after, alignment) == []
-    assert arena.height(blocks, after) <= arena.height(blocks, before)
-    if spans := sorted((after[i], arena.aligned(after[i] + blocks[i].size, alignment)) for i in row):
-        assert all(end == begin for (_, end), (begin, _) in pairwise(spans))
+def test_state_is_a_row_beside_all_else(others: list[Block], sizes: list[int], alignment: int) -> None:
+    """Nothing lies in it but the state; it costs its own bytes and, on one side of it, padding."""
+    blocks = [Block(17 * block.size, block.first, block.last) for block in others]
+    tensors = [Tensor(str(i), "INT8", (block.size,)) for i, block in enumerate(blocks)]
+    state = [Tensor("state", "INT8", (size,)) for size in sizes]
+    solution = solved(Problem(blocks, [[tensor] for tensor in tensors], state, alignment), "g")
+    scratch, row = solution.regions[Region.SCRATCH], solution.regions[Region.STATE]
+    assert scratch.nbytes == arena.height(blocks, arena.place(blocks, alignment))
+    starts = sorted((solution.places[t].offset, arena.aligned(t.nbytes, alignment)) for t in state)
+    assert all(at + size == behind for (at, size), (behind, _) in pairwise(starts))
+    assert row.nbytes <= sum(size for _, size in starts)
+    assert solution.arena_bytes == max(e.offset + e.nbytes for e in (scratch, row))
+    below, above = (arena.aligned(a.nbytes, alignment) + b.nbytes for a, b in ((row, scratch), (scratch, row)))
+    assert solution.arena_bytes == (min(above, below) if row.nbytes else scratch.nbytes)
 
 
 def test_without_state_there_is_none() -> None:

@@ -20,8 +20,9 @@ import pytest
 from cases import cases_of, graph_of
 from limits import cpu_below
 
+from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor, check
+from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
