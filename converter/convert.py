@@ -17,7 +17,8 @@ from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize.affine import fed
-from twinfer.converter.quantize.calibrate import Calibration, Progress, calibrate
+from twinfer.converter.quantize.calibrate import Progress, calibrate
+from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quality import Quality, kept, quality, warn_if_poor
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, read_recipe

@@ -5,14 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
-from twinfer.converter.quantize.calibrate import Calibration
+from twinfer.converter.quantize.observed import Calibration
+from twinfer.converter.rows import row_of
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph, Node, Tensor
-
-#: Operators that make 0 of 0 in input 0, and so of what was rounded to it.
-_ZERO_STAYS = frozenset(
-    "ABS DEQUANTIZE EXPAND_DIMS QUANTIZE RELU RELU6 RESHAPE SQRT SQUARE SQUEEZE TRANSPOSE".split()  # noqa: SIM905
-)
 
 
 def warn_of_divisions(graph: Graph, seen: Calibration) -> None:
@@ -38,4 +34,4 @@ def _rounded(graph: Graph, lows: dict[str, float]) -> Iterator[tuple[Node, Tenso
                 yield node, tensor
                 break
             maker = makers.get(tensor)
-            tensor = maker.input(0) if maker is not None and maker.op in _ZERO_STAYS else None
+            tensor = maker.input(0) if maker is not None and row_of(maker).zero_stays else None

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from twinfer.converter.compress.footprint import Footprint, footprints
 from twinfer.converter.quantize.affine import LIMITS, dequantize, fed, real
-from twinfer.converter.quantize.calibrate import Calibration, Progress, run
+from twinfer.converter.quantize.calibrate import Progress, run
+from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, samples_of
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinfer.converter.compress.blocks import Block, Mask, block, budgets, mask, zeros
-from twinfer.converter.compress.layers import OPERATORS, Weights, layers_of, replaced
+from twinfer.converter.compress.layers import Weights, layers_of, replaced
 from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.quantize.calibrate import Progress
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.samples import Samples
+from twinfer.converter.rows import layers as known_layers
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 
@@ -63,7 +64,7 @@ def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weigh
     shares = {w: s for w in layers if (s := _sparsity(w, recipe))}
     if not shares:
         raise InvalidArgumentError(
-            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(OPERATORS)})"
+            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(known_layers())})"
         )
     plan = {w: zeros(share, w.tensor.size) for w, share in shares.items()}
     together = [w for w, s in shares.items() if s == recipe.default.prune and _block(w, recipe).keep is None]

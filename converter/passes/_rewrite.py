@@ -28,12 +28,16 @@ _TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 @dataclass(frozen=True)
 class Change:
-    """What a rule wants: nodes to leave out, nodes to put in the place of the last of these, and tensors that others
-    take over from (written or read, each ``replaced`` tensor becomes the one it maps to)."""
+    """What a rule wants.
+
+    ``remove``: nodes to leave out. ``add``: nodes to put in the place of the last of these (``first``: of the first).
+    ``replaced``: each of these tensors, written or read, becomes the one that it maps to.
+    """
 
     remove: tuple[Node, ...] = ()
     add: tuple[Node, ...] = ()
     replaced: Mapping[Tensor, Tensor] = field(default_factory=lambda: MappingProxyType({}))
+    first: bool = False
 
 
 class View(Draft):
@@ -64,7 +68,8 @@ class View(Draft):
         """Makes a change, and leaves out what nobody reads then; the nodes that see something new by it."""
         renames = {n: (renamed(n, change.replaced),) for t in change.replaced for n in self._touching(t)}
         swaps = {**renames, **dict.fromkeys(change.remove, ())}
-        swaps[max(change.remove, key=self.position)] = change.add
+        place = (min if change.first else max)(change.remove, key=self.position)
+        swaps[place] = change.add
         return self.swap_all(swaps)
 
     def swap_all(self, swaps: Mapping[Node, Sequence[Node]]) -> list[Node]:

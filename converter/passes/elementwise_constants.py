@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state
 from twinfer.runtime.graph import Graph, Node, Tensor
 
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (90,)
+
 Floats = NDArray[np.float64]
 
 _ONE, _ZERO = np.ones(()), np.zeros(())

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.passes._rewrite import View, constant, made, rebuilt, touches_state, works
+from twinfer.converter.rows import parameters_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 
 
@@ -34,10 +35,11 @@ def horizontal_merge(graph: Graph) -> Graph:
 
 def _key(view: View, node: Node) -> Hashable | None:
     """What layers must share to be merged; None for what is no such layer."""
-    if node.op not in ("FULLY_CONNECTED", "CONV_2D") or touches_state(node) or node.extra:
+    at = parameters_of(node)
+    if at is None or at.summed is None or at.depthwise or touches_state(node) or node.extra:
         return None
     x, w, bias, y = node.input(0), node.input(1), node.optional(2), node.output
-    single = node.op == "FULLY_CONNECTED" or w.shape[1:] == (1, 1, x.shape[-1])
+    single = len(w.shape) == 2 or w.shape[1:] == (1, 1, x.shape[-1])
     own = w.type in ("FLOAT32", "INT8") and view.only_here(w) and not w.extra
     if not single or not own or (bias is not None and bias.data is None) or x.data is not None:
         return None

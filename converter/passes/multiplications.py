@@ -7,6 +7,9 @@ import numpy as np
 from twinfer.converter.passes._rewrite import Change, View, constant, made, rewrite, scalar
 from twinfer.runtime.graph import Graph, Node, Tensor
 
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (2,)
+
 
 def multiplications(graph: Graph) -> Graph:
     """-x as x * -1, x² as x * x: the same floats, but int8 kernels in every runtime.

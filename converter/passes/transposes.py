@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.facts import Moves
 from twinfer.converter.passes._flip import settled
 from twinfer.converter.passes._layout import (
-    REDUCTIONS,
     Order,
     after,
     inverse,
@@ -23,8 +23,12 @@ from twinfer.converter.passes._layout import (
 )
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rewrite, touches_state
 from twinfer.converter.passes.reshapes import reshaped
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
+
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (70,)
 
 NHWC: Order = (0, 2, 3, 1)
 
@@ -49,11 +53,12 @@ def _local(view: View, node: Node) -> Change | None:
         return _merged(view, node, order) or _rows(view, node, order)
     if touches_state(node):
         return None
-    if node.op in (*REDUCTIONS, "ARG_MAX", "ARG_MIN"):
+    row = row_of(node)
+    if row.reduces:
         return _reduction(view, node)
     if node.op == "FULLY_CONNECTED":
         return _columns(view, node)
-    return _single_dimensions(view, node) if node.op in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS") else None
+    return _single_dimensions(view, node) if row.moves is Moves.RESHAPES else None
 
 
 def _merged(view: View, node: Node, order: Order) -> Change | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from twinfer.converter.quantize.affine import fed, real
-from twinfer.converter.quantize.calibrate import Progress, run
+from twinfer.converter.quantize.calibrate import Progress, run, streams
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
 from twinfer.converter.report import Sensitivity, Sums, feed
 from twinfer.runtime.graph import Graph, Node
@@ -72,7 +72,7 @@ class _Bench:
         made = {t.name: node for node in quantized.nodes for t in node.outputs}
         pairs = [(step.node, made.get(step.node.output.name)) for step in self.session.plan.steps]
         self.twins = [_Twin(i, n, twin) for i, (n, twin) in enumerate(pairs) if twin and _types(n) != _types(twin)]
-        self.stream = any(node.op == "SVDF" for node in graph.nodes)  # goes on from the last sample's states
+        self.stream = streams(graph)
         for twin in self.twins:
             twin.states = self._states()
         self.outputs = [t for t in self.session.plan.graph.outputs if t.type == "FLOAT32" and t.data is None]

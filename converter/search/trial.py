@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.quantize.affine import fed, real
-from twinfer.converter.quantize.calibrate import Observed, calibrate, run
+from twinfer.converter.quantize.calibrate import calibrate, run
 from twinfer.converter.quantize.forms import precision_of
+from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice
 from twinfer.converter.quantize.rounding import grams

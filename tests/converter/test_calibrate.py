@@ -13,9 +13,10 @@ from random_graphs import random_graph
 
 from twinfer.converter.build import Builder
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
-from twinfer.converter.quantize.calibrate import BATCH, Observed, calibrate
+from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.histogram import HALF, Histogram
 from twinfer.converter.quantize.methods import CLIPPED, METHODS
+from twinfer.converter.quantize.observed import BATCH, Observed
 from twinfer.converter.quantize.recipe import Choice, Recipe, read_recipe, recipe
 from twinfer.converter.quantize.samples import samples_of
 from twinfer.runtime.errors import InvalidArgumentError

@@ -26,8 +26,8 @@ from twinfer.converter.quantize.methods import METHODS
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.rounding import adaptive, grams
-from twinfer.converter.quantize.rules import RULES
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
+from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Quant
 from twinfer.runtime.plan.planner import make_plan, random_inputs
@@ -118,10 +118,10 @@ def of_whole_steps(graph: Graph) -> Graph:
     """The graph with weights that are whole 127ths of the greatest of their channel."""
     rounded = {}
     for node in graph.nodes:
-        rule = RULES[node.op]
-        if rule.weights is not None:
-            weights = node.input(rule.weights)
-            others = tuple(a for a in range(len(weights.shape)) if a != rule.axis)
+        at = parameters_of(node)
+        if at is not None:
+            weights = node.input(at.weights)
+            others = tuple(a for a in range(len(weights.shape)) if a != at.axis)
             step = np.abs(weights.data).max(axis=others, keepdims=True) / 127
             rounded[weights] = replace(weights, data=np.rint(weights.data / step) * step)
     nodes = (replace(n, inputs=tuple(t and rounded.get(t, t) for t in n.inputs)) for n in graph.nodes)
@@ -158,19 +158,19 @@ def test_tflm_runs_int4_weights_as_we_do(layers: list[str], seed: int) -> None:
 def test_fixed_and_same_scales_and_bias_scales(layers: list[str], seed: int) -> None:
     made = quantized(random_graph(seed, layers), seed)
     for node in made.nodes:
-        rule = RULES.get(node.op)
-        if rule is None or node.output.type != "INT8":
+        row = row_of(node)
+        if not row.types or node.output.type != "INT8":
             continue
-        if rule.fixed8:
-            assert (node.output.scale, node.output.zero) == rule.fixed8
-        if rule.same:
-            assert all(node.input(i).quant == node.output.quant for i in rule.values(node))
-        if rule.weights is not None:
-            weights, bias = node.input(rule.weights), node.input(rule.bias or 0)
+        if row.scales.fixed8:
+            assert (node.output.scale, node.output.zero) == row.scales.fixed8
+        if row.scales.same:
+            assert all(node.input(i).quant == node.output.quant for i in row.scaled(node))
+        if row.parameters is not None:
+            weights, bias = node.input(row.parameters.weights), node.input(row.parameters.bias or 0)
             assert weights.quant is not None
             assert bias.quant is not None
             assert not weights.quant.zero_point.any()
-            product = np.float64(node.input(next(rule.values(node))).scale) * weights.quant.scale.astype(np.float64)
+            product = np.float64(node.input(row.first).scale) * weights.quant.scale.astype(np.float64)
             np.testing.assert_array_equal(bias.quant.scale, product.astype(np.float32))
 
 
@@ -237,7 +237,9 @@ def test_adaptive_rounding_never_changes_a_layer_more(layers: list[str], seed: i
     with finite_values():
         found = grams(graph, data)
     for node, gram in found.items():
-        work = Layer(node, RULES[node.op], 4)
+        at = parameters_of(node)
+        assert at is not None
+        work = Layer(node, at, 4)
         quant = weight_quant(work, 0.1)
         change = [_change(work, quant, q, data, graph) for q in (adaptive(work, quant, gram), integers(work, quant))]
         assert change[0] <= change[1] * (1 + 1e-6)
