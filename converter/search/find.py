@@ -12,7 +12,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from twinfer.converter.convert import only_known, optimised
+from twinfer.converter.arguments import only_known
+from twinfer.converter.convert import optimised
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize.recipe import read_recipe
