@@ -39,11 +39,11 @@ class Block:
 
 def block(text: str) -> Block:
     """ "1x4" or "2:4" -> Block; InvalidArgumentError for anything else."""
-    found = re.fullmatch(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})", text)
-    if found is None:
+    match = re.fullmatch(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})", text)
+    if match is None:
         raise InvalidArgumentError(f"{text!r} is no block of weights: {FORMS}")
-    first, last = int(found[1]), int(found[3])
-    if found[2] == "x":
+    first, last = int(match[1]), int(match[3])
+    if match[2] == "x":
         return Block(first, last)
     if first >= last:
         raise InvalidArgumentError(f"{text!r} keeps every weight: N:M needs N less than M")
@@ -106,8 +106,8 @@ def budgets(layers: Sequence[tuple[NDArray[np.float64], Block]], count: int) -> 
 
 def _shares(squares: NDArray[np.float64], shape: Block) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The blocks of a layer, the least mean square first: that by the sum of squares that is left, and their sizes."""
-    found = energies(squares, shape)
-    sums, sizes = found[0].reshape(-1), found[1].reshape(-1)
+    sums, sizes = energies(squares, shape)
+    sums, sizes = sums.reshape(-1), sizes.reshape(-1)
     means = sums / sizes
     order = np.argsort(means, kind="stable")
     left = np.cumsum(sums[order][::-1])[::-1]

@@ -48,13 +48,13 @@ def prune(
     plan = planned(layers, recipe, scope)
     if samples is None:
         return replaced(graph, {w.tensor: w.changed(w.stored() * _kept(w, n, recipe)) for w, n in plan.items()})
-    watch, made = Watch(graph, samples), graph
+    watch, pruned = Watch(graph, samples), graph
     behind = layers[layers.index(next(iter(plan))) :]
     for i, weights in enumerate(behind, 1):
-        made = replaced(made, _fitted(watch, made, weights, plan.get(weights, 0), _block(weights, recipe)))
+        pruned = replaced(pruned, _fitted(watch, pruned, weights, plan.get(weights, 0), _block(weights, recipe)))
         if progress is not None:
             progress(i, len(behind))
-    return made
+    return pruned
 
 
 def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weights, int]:
@@ -104,11 +104,11 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Blo
         kept = mask(np.square(values), count, shape)
         return {weights.tensor: weights.changed(weights.stored() * kept)} if count else {}
     fitting = watch.fitting(graph, weights)
-    made = fitting.rows
+    rows = fitting.rows
     for done in _schedule(count, shape):
-        kept = mask(np.square(fitting.shaped(made)), done, shape).reshape(made.shape)
-        made = fitting.fit.rows(kept & (fitting.rows != 0))
-    return fitting.stored(made, fitting.widened(made))
+        kept = mask(np.square(fitting.shaped(rows)), done, shape).reshape(rows.shape)
+        rows = fitting.fit.rows(kept & (fitting.rows != 0))
+    return fitting.stored(rows, fitting.widened(rows))
 
 
 def _schedule(count: int, shape: Block) -> list[int]:

@@ -56,10 +56,10 @@ class Fitting:
 
     def stored(self, rows: Rows, wide: Weights) -> dict[Tensor, Tensor]:
         """What takes the place of the constants if the rows are these, in ``wide``'s scales, and the bias fits them."""
-        found = {self.weights.tensor: wide.changed(wide.rounded(self.shaped(rows)))}
+        constants = {self.weights.tensor: wide.changed(wide.rounded(self.shaped(rows)))}
         if self.bias is None:
-            return found
-        return {**found, self.bias.tensor: self.bias.changed(self.fit.bias(rows).reshape(-1), wide)}
+            return constants
+        return {**constants, self.bias.tensor: self.bias.changed(self.fit.bias(rows).reshape(-1), wide)}
 
 
 def can_fit(weights: Weights) -> bool:
@@ -142,10 +142,10 @@ class Fit:
 
     def rows(self, kept: NDArray[np.bool_]) -> Rows:
         """The best rows that are zero where ``kept`` [groups, outputs, inputs] says so."""
-        made = np.zeros(kept.shape)
+        fitted = np.zeros(kept.shape)
         for group, output in np.ndindex(kept.shape[:2]):
-            made[group, output] = self._row(group, output, kept[group, output])
-        return made
+            fitted[group, output] = self._row(group, output, kept[group, output])
+        return fitted
 
     def bias(self, rows: Rows) -> NDArray[np.float64]:
         """The best change of the biases [groups, outputs] if the rows are these; 0 without a bias."""
@@ -158,10 +158,10 @@ class Fit:
         """One row, by whichever of two systems is smaller: that of the weights that go, or of those that stay."""
         gram, inverse, free = self.gram[group], self.inverse[group], self.free[group, output]
         stays = np.append(kept, np.ones(int(self.has_bias), np.bool_))
-        made = np.zeros_like(free)
+        row = np.zeros_like(free)
         if 2 * stays.sum() > len(free):
             steps = np.linalg.solve(inverse[np.ix_(~stays, ~stays)], free[~stays])
-            made[stays] = free[stays] - inverse[np.ix_(stays, ~stays)] @ steps
+            row[stays] = free[stays] - inverse[np.ix_(stays, ~stays)] @ steps
         else:
-            made[stays] = np.linalg.solve(gram[np.ix_(stays, stays)], gram[stays] @ free)
-        return np.asarray(made[: self.inputs])
+            row[stays] = np.linalg.solve(gram[np.ix_(stays, stays)], gram[stays] @ free)
+        return np.asarray(row[: self.inputs])

@@ -52,7 +52,7 @@ class Emitter:
     def __init__(self, name: str) -> None:
         self.builder = Builder(name)
         self.place = ""
-        self.made = 0  # tensors named so far
+        self.named = 0  # tensors named so far
         self.budget = Budget()
         self.quants: dict[Tensor, Quant] = {}  # of integer tensors, where only their readers tell
 
@@ -77,8 +77,8 @@ class Emitter:
         return f"{self.place}/{op.lower()}_{self._next()}" + (f"_{i}" if i else "")
 
     def _next(self) -> int:
-        self.made += 1
-        return self.made
+        self.named += 1
+        return self.named
 
     def operand(self, value: Operand) -> Tensor | None:
         if not isinstance(value, np.ndarray):

@@ -65,11 +65,12 @@ def _loaded(source: Source) -> onnx.ModelProto:
     if isinstance(source, bytes):
         return _parsed("the model", source)
     file = source if isinstance(source, OnnxFile) else opened(source)
+    model: onnx.ModelProto = file.model
     try:
-        onnx.load_external_data_for_model(file.model, str(Path(file.path).parent))
+        onnx.load_external_data_for_model(model, str(Path(file.path).parent))
     except _DAMAGE as error:
         raise _damaged(str(file.path), error) from None
-    return file.model
+    return model
 
 
 def _parsed(name: str, content: bytes) -> onnx.ModelProto:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.facts import Dimensions
-from twinfer.converter.passes._rewrite import constant, made, touches_state, with_options
+from twinfer.converter.passes._rewrite import constant, new_node, touches_state, with_options
 from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import DTYPES, EMPTY, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
@@ -41,7 +41,7 @@ def order_of(node: Node | None) -> Order | None:
 
 def transpose(x: Tensor, order: Order, y: Tensor) -> Node:
     """The TRANSPOSE of x to y."""
-    return made("TRANSPOSE", [x, constant(np.array(order, np.int32), f"{y.name}/order")], y)
+    return new_node("TRANSPOSE", [x, constant(np.array(order, np.int32), f"{y.name}/order")], y)
 
 
 def turned(quant: Quant | None, order: Order) -> Quant | None:

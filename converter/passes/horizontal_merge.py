@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._rewrite import View, constant, made, rebuilt, touches_state, works
+from twinfer.converter.passes._rewrite import View, constant, new_node, rebuilt, touches_state, works
 from twinfer.converter.rows import parameters_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 
@@ -79,7 +79,7 @@ def _merged(group: Sequence[Node]) -> tuple[Node, Node] | None:
     layer = replace(first, inputs=(first.input(0), weights, bias), outputs=(y,))
     axis = constant(np.array(len(y.shape) - 1, np.int32), f"{name}/axis")
     sizes = constant(np.array(channels, np.int32), f"{name}/sizes")
-    split = replace(made("SPLIT_V", [y, sizes, axis], y, num_splits=len(channels)), outputs=tuple(outputs))
+    split = replace(new_node("SPLIT_V", [y, sizes, axis], y, num_splits=len(channels)), outputs=tuple(outputs))
     return (layer, split) if works(layer) and works(split) else None
 
 

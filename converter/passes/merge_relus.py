@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.converter.passes._clip import Range, both, bounds, clipped, named, whole
-from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state
 from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
@@ -52,7 +52,7 @@ def _joined(view: View, node: Node, source: Tensor, span: Range) -> Change | Non
 def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[Node, ...]:
     """Operators that clip x to the range, of those that every runtime has and those that are there already."""
     if name := named(span, y, (*COMMON, *known)):
-        return (made(name, [x], y),)
+        return (new_node(name, [x], y),)
     low, high = whole(y)
     if span[0] == low:
         return (_bounded("MINIMUM", x, span[1], y),)
@@ -64,4 +64,4 @@ def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[N
 
 
 def _bounded(op: str, x: Tensor, bound: float, y: Tensor) -> Node:
-    return made(op, [x, constant(np.array(bound, y.dtype), f"{y.name}/bound", y.quant)], y)
+    return new_node(op, [x, constant(np.array(bound, y.dtype), f"{y.name}/bound", y.quant)], y)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.converter.facts import Moves
-from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state, works
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state, works
 from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.shapes import is_open
@@ -25,7 +25,7 @@ def reshapes(graph: Graph) -> Graph:
 
 def reshaped(x: Tensor, y: Tensor) -> Node:
     """The RESHAPE of x to y."""
-    return made("RESHAPE", [x, constant(np.array(y.shape, np.int32), f"{y.name}/shape")], y, new_shape=y.shape)
+    return new_node("RESHAPE", [x, constant(np.array(y.shape, np.int32), f"{y.name}/shape")], y, new_shape=y.shape)
 
 
 def _only_reshapes(node: Node) -> bool:

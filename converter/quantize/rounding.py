@@ -69,12 +69,12 @@ def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
 def fed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Rows:
     """The rows [groups, outputs, inputs] of weights, rounded column by column by ``nearest(column [groups, outputs],
     its number)``, the error of each spread over the columns that follow."""
-    rest, made, spread = rows.copy(), np.zeros_like(rows), gram.spread
+    rest, rounded, spread = rows.copy(), np.zeros_like(rows), gram.spread
     for k in range(rows.shape[2]):
-        made[:, :, k] = nearest(rest[:, :, k], k)
-        error = (rest[:, :, k] - made[:, :, k]) / spread[:, k, k, None]
+        rounded[:, :, k] = nearest(rest[:, :, k], k)
+        error = (rest[:, :, k] - rounded[:, :, k]) / spread[:, k, k, None]
         rest[:, :, k + 1 :] -= error[:, :, None] * spread[:, None, k, k + 1 :]
-    return made
+    return rounded
 
 
 def nearer(wanted: Rows, one: Rows, other: Rows, gram: Gram) -> NDArray[np.bool_]:

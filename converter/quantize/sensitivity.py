@@ -48,15 +48,15 @@ class _Twin:
         tensors = [t for t in (*quantized.inputs, *quantized.outputs) if t is not None]
         kept = (*dict.fromkeys([*tensors, *quantized.extra.get("intermediates", ())]),)
         alone = Graph("one node", kept, (quantized,), tuple(dict.fromkeys(inputs)), quantized.outputs)
-        self.session, self.made = Session(make_plan(alone)), quantized
+        self.session, self.quantized = Session(make_plan(alone)), quantized
         self.states: Sequence[Array] = ()
 
     def run(self, floats: Session) -> None:
         """Puts what it makes of the values in the float graph in the place of the node's own results."""
-        pairs = zip(self.node.inputs, self.made.inputs, strict=False)  # what was added behind is constant
+        pairs = zip(self.node.inputs, self.quantized.inputs, strict=False)  # what was added behind is constant
         values = {twin: fed(floats.view(t), twin) for t, twin in pairs if t and twin in self.session.plan.graph.inputs}
         run(self.session, values)
-        for tensor, twin in zip(self.node.outputs, self.made.outputs, strict=True):
+        for tensor, twin in zip(self.node.outputs, self.quantized.outputs, strict=True):
             floats.view(tensor)[...] = real(self.session.view(twin), twin)
 
     def report(self) -> Sensitivity:
@@ -69,8 +69,8 @@ class _Bench:
     def __init__(self, graph: Graph, quantized: Graph) -> None:
         self.session = Session(make_plan(graph, preserve_all=True))
         self.variables = self.session.plan.variables
-        made = {t.name: node for node in quantized.nodes for t in node.outputs}
-        pairs = [(step.node, made.get(step.node.output.name)) for step in self.session.plan.steps]
+        by_name = {t.name: node for node in quantized.nodes for t in node.outputs}
+        pairs = [(step.node, by_name.get(step.node.output.name)) for step in self.session.plan.steps]
         self.twins = [_Twin(i, n, twin) for i, (n, twin) in enumerate(pairs) if twin and _types(n) != _types(twin)]
         self.stream = streams(graph)
         for twin in self.twins:

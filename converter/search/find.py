@@ -94,12 +94,12 @@ class Found:
             raise InvalidArgumentError(
                 "there is no model: no setting is inside the budget" if trial is None else trial.error
             )
-        made = Bench(self.job).quantized(trial.setting)
-        if hashlib.sha256(write(made)).hexdigest() != trial.sha256:
+        graph = Bench(self.job).quantized(trial.setting)
+        if hashlib.sha256(write(graph)).hexdigest() != trial.sha256:
             raise ToolError(
                 f"{trial.setting}: this machine makes other bits than the worker: do they differ in version?"
             )
-        return made
+        return graph
 
 
 def search(
@@ -141,8 +141,8 @@ def search(
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
         ledger = Ledger(hands, journal, limit, max_loss, told)
         explore(ledger, space, read(model), seed)
-    found = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
-    return Found(max_loss, *found, {**about, **setup, "metric": job.judge.metric}, float_cost, job)
+    results = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
+    return Found(max_loss, *results, {**about, **setup, "metric": job.judge.metric}, float_cost, job)
 
 
 def _check(max_loss: float, how: How) -> None:

@@ -121,8 +121,8 @@ def _answers(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array |
         raise InvalidArgumentError(f"labels {list(labels.shape)}: {tensor} gives {need}, {list(own.shape)} in all")
     classes = tensor.shape[-1] if tensor.type == "FLOAT32" else None
     if classes is not None and not (labels.min() >= 0 and labels.max() < classes):
-        found = f"{labels.min()} to {labels.max()}"
-        raise InvalidArgumentError(f"labels are {found}, but {tensor} has classes 0 to {classes - 1}")
+        span = f"{labels.min()} to {labels.max()}"
+        raise InvalidArgumentError(f"labels are {span}, but {tensor} has classes 0 to {classes - 1}")
     return (labels.reshape(own.shape),)
 
 

@@ -99,11 +99,11 @@ def _opened(executor: Executor | None, jobs: int) -> Iterator[Executor]:
         yield executor
         return
     spawn = multiprocessing.get_context("spawn")
-    made = ProcessPoolExecutor(jobs, mp_context=spawn)
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn)
     try:
-        yield made
+        yield pool
     finally:
-        made.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
