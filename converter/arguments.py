@@ -101,7 +101,7 @@ def check(how: How, recipe: Recipe) -> None:
 
 
 def recipe_of(how: How) -> Recipe:
-    """The recipe, its default by the other arguments."""
+    """The recipe; the other arguments give its default."""
     mode, given = how.get("quantize"), how.get("recipe")
     if mode is not None and mode not in MODES:
         raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")
@@ -116,5 +116,5 @@ def recipe_of(how: How) -> Recipe:
 
 
 def _spared() -> tuple[Rule, ...]:
-    """Rules for what ``prune=`` leaves alone: few weights, every one of which matters to a whole channel."""
+    """Rules for the layers that ``prune=`` leaves alone: they have few weights, and each matters to a whole channel."""
     return tuple(Rule(operator=op, prune=0.0) for op, at in layers().items() if at.depthwise)

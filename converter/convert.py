@@ -34,10 +34,10 @@ from twinfer.runtime.write.tflite import check_suffix
 
 @dataclass(frozen=True)
 class Conversion:
-    """What came of a conversion: ``source`` is the optimised graph, ``pruned`` the same with fewer weights (itself, if
-    none were pruned), which ``graph`` is the quantised twin of (the same, if nothing was quantised), its weights
-    clustered; ``seen`` (of ``pruned``) and ``recipe`` are what that was done by; ``quality`` is what it did to the
-    outputs (None: nothing was quantised, or no output is float)."""
+    """The result of a conversion, and how it came about. ``source`` is the optimised graph. ``pruned`` is ``source``
+    with fewer weights, or ``source`` itself. ``graph`` is the result: ``pruned``, quantised and clustered as asked.
+    ``seen`` is what calibration saw of ``pruned``. ``quality`` says what quantisation did to the outputs (None: nothing
+    was quantised, or no output is float)."""
 
     graph: Graph
     source: Graph
@@ -54,12 +54,12 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     What comes in:
     ``source``: a .tflite, .onnx, .keras or .pt2 file, an ``onnx.ModelProto``, a Graph (``from_torch``…).
     ``shapes``: gives inputs a static shape by name.
-    ``channels_last``: images that came in as NCHW (ONNX, PyTorch) go in and out as NHWC, which saves the transposes
-    there: True for all inputs and outputs of four dimensions, or the names of those meant, [n, c, w], too; calibration
-    data then are channels last as well. Those that have them last already (Keras, TFLite) stay as they are, of which a
-    ModelWarning tells; where they are named it is an error.
-    ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8
-    weights; ``after`` is called with the name of every pass and the graph behind it.
+    ``channels_last``: inputs and outputs that are NCHW in the source (ONNX, PyTorch) become NHWC, which saves
+    transposes. True means all with four dimensions; names mean those, also [n, c, w]. Calibration data then have the
+    channels last, too. Images that have their channels last already (Keras, TFLite) stay: a ModelWarning says so; for a
+    name it is an error.
+    ``passes``: what runs instead of ``passes.PIPELINE`` (where it quantises: ``passes.TO_QUANTIZE``). ``after`` is
+    called with the name of every pass and the graph behind it.
 
     Quantisation:
     ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits
@@ -71,21 +71,19 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``recipe``: rules that change precision and method for some nodes: a file's path, or a Recipe, whose default counts.
     ``inference_type``: "FLOAT32" keeps the inputs and outputs float.
     ``bias_correction``, ``adaptive_rounding``: see ``quantize.Options``; the latter reads the data twice.
-    ``equalize``: neighbouring layers' weights get alike ranges first (``passes.equalize``), for weights with one scale
-    a tensor.
+    ``equalize``: neighbouring layers' weights get similar ranges first (``passes.equalize``). It helps weights with one
+    scale per tensor.
 
     Compression (``compress.prune``, ``compress.cluster``):
-    ``prune``: share of weights that become zero, of all layers but DEPTHWISE_CONV_2D unless the recipe says so, in
-    blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers together) or "layer".
-    ``cluster``: bits of the number of different values that integer weights take.
-    ``compensate``: what is left makes good for both, by the calibration data.
+    ``prune``: the share of weights that become zero, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global"
+    (all layers together) or "layer". DEPTHWISE_CONV_2D is left alone unless the recipe says otherwise.
+    ``cluster``: a number of bits; integer weights of a layer take at most 2**cluster different values.
+    ``compensate``: the weights that are left are fitted to the calibration data, so that outputs change least.
 
-    Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
-    tells; models with control flow are not quantised, they end in UnsupportedOperatorError. A ModelWarning names the
-    integer divisions by what rounds to 0.
-
-    Warns with ModelWarning of outputs that quantising brings below 20 dB, and of calibration data that are constant or
-    integers where the model takes floats.
+    Only the main subgraph is converted: others (other signatures, bodies of control flow) stay as they are. Models with
+    control flow are not quantised: UnsupportedOperatorError. A ModelWarning tells of subgraphs that stay, of integer
+    divisions whose divisor rounds to 0, of outputs that quantisation brings below 20 dB, and of calibration data that
+    are constant, or integers where the model takes floats.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -94,9 +92,8 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
 
 
 def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[How]) -> Conversion:
-    """``convert``, written to a .tflite file whole or not at all; returns how it came about.
-
-    InvalidArgumentError, before anything is done, for an output that cannot be written or is one of the inputs.
+    """``convert``, written to a .tflite file whole or not at all; returns the result and how it came about. Raises
+    InvalidArgumentError, before any work, for an output that cannot be written or is one of the inputs.
     """
     check_suffix(output)
     source = opened(source)
@@ -107,7 +104,7 @@ def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[H
 
 
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
-    """``convert`` with what it saw on the way."""
+    """``convert``; returns the result and how it came about."""
     only_known(how, How)
     recipe = recipe_of(how)
     check(how, recipe)
@@ -180,7 +177,7 @@ def optimised(
     after: Callable[[str, Graph], None] | None = None,
     channels_last: bool | Sequence[str] = False,
 ) -> Graph:
-    """The graph of a source behind the passes, by default those that quantisation begins with."""
+    """The graph of a source after the passes, by default those that quantisation begins with."""
     graph = _laid_out(read_source(source, shapes), channels_last)
     return with_versions(run(_main_only(graph), passes, after))
 

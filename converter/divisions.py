@@ -1,4 +1,4 @@
-"""Divisors that integers round to 0, though the floats were none: what DIV makes of them is defined nowhere."""
+"""Divisors that are not 0 as floats but round to 0 as integers. No runtime defines what DIV gives then."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def warn_of_divisions(graph: Graph, seen: Calibration) -> None:
 
 
 def _rounded(graph: Graph, lows: dict[str, float]) -> Iterator[tuple[Node, Tensor]]:
-    """Divisions, and the tensor of the divisor's that may round to 0: the nearest one."""
+    """Divisions whose divisor may round to 0, each with the nearest tensor before it that may."""
     makers = {t: node for node in graph.nodes for t in node.outputs}
     for node in graph.nodes:
         tensor: Tensor | None = node.input(1) if node.op == "DIV" else None

@@ -1,4 +1,4 @@
-"""How far a quantised graph is from the float graph it was made of: tensor by tensor, and which layer costs most."""
+"""How far a quantised graph is from its float graph: tensor by tensor, and which layer costs most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may come as, and the graph of it with all shapes known."""
+"""The forms that a model may come in, and its graph with all shapes known."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TENSORFLOW = (
 )
 _TENSORFLOW += "an .onnx file by python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
 
-#: Files that are no whole model, or a form of one that is not read here, and what to do with them.
+#: Suffixes of files that are no whole model, or that are not read here, and what to do with them.
 ELSEWHERE = {".pt": _PICKLED, ".pth": _PICKLED, ".ckpt": _PICKLED, ".jit": _SCRIPT, ".torchscript": _SCRIPT}
 ELSEWHERE |= {".h5": _KERAS, ".hdf5": _KERAS, ".pb": _TENSORFLOW}
 

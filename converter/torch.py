@@ -106,7 +106,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 @contextmanager
 def _weights_only() -> Iterator[None]:
-    """torch unpickles tensors and nothing else: else example inputs in a .pt2 file could run code of their own."""
+    """Makes torch unpickle tensors only: otherwise example inputs in a .pt2 file could run code."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"

@@ -22,14 +22,15 @@ from twinfer.runtime.graph import Graph, Tensor
 #: Layers with this share of zeros count as pruned: 0 stays one of their values, whatever it costs.
 SPARSE = 0.25
 
-#: Importance of a value, as a share of the greatest, below which all are alike: keeps sums of them apart.
+#: The least importance of a value, as a share of the greatest: below it, sums of importances would not differ.
 LEAST = 1e-9
 
 Values = NDArray[np.float64]
 
 
 def cluster(graph: Graph, recipe: Recipe, samples: Samples | None = None, progress: Progress | None = None) -> Graph:
-    """The graph with the INT8 and INT4 weights of every layer that ``recipe`` says clustered, each layer by itself.
+    """The graph with clustered INT8 and INT4 weights in every layer that ``recipe`` names. Each layer is clustered
+    alone.
 
     In pruned layers 0 stays 0. With ``samples`` (by input name, of the graph's own types; kept in memory) the error of
     every weight is spread over those that follow (``rounding.fed_back``), and biases take up what is left on average.

@@ -43,7 +43,7 @@ class Weights:
 
     @property
     def name(self) -> str:
-        """As recipes know the layer: its first output's."""
+        """The layer's name in recipes: the name of its first output."""
         return self.node.output.name
 
     @property
@@ -62,7 +62,7 @@ class Weights:
         return self._matrix(values.astype(np.float64))
 
     def scales(self) -> NDArray[np.float64]:
-        """What a stored step stands for, one value an output: [outputs, 1, 1]."""
+        """What a stored step stands for, one value per output: [outputs, 1, 1]."""
         quant = self.tensor.quant
         scale = np.ones(1) if self.is_float or quant is None else quant.scale.astype(np.float64)
         return np.broadcast_to(scale, (self._outputs,)).reshape(-1, 1, 1)
@@ -110,7 +110,7 @@ class Weights:
 def layers_of(graph: Graph) -> list[Weights]:
     """The weights of the graph's layers, in order of execution.
 
-    Left out are constants that something else reads, too, integers with a zero point other than 0, and sparse ones.
+    Constants are left out if something else reads them too, if a zero point is not 0, and if they are sparse.
     """
     readers = consumers(graph)
     outside = {*graph.outputs, *(t for s in graph.signatures for t in s.outputs.values())}

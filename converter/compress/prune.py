@@ -19,10 +19,10 @@ from twinfer.runtime.graph import Graph, Tensor
 #: How the layers of the recipe's default sparsity share it: ranked together, or each by itself.
 SCOPES = ("global", "layer")
 
-#: Rounds of pruning and fitting, ever fewer weights a round (Zhu & Gupta 2017, "To prune, or not to prune").
+#: Rounds of pruning and fitting, with ever fewer weights per round (Zhu & Gupta 2017, "To prune, or not to prune").
 ROUNDS = 4
 
-#: Sparsities that differ by less are the same.
+#: Sparsities that differ by less than this count as equal.
 CLOSE = 1e-6
 
 
@@ -33,13 +33,14 @@ def prune(
     scope: str = "global",
     progress: Progress | None = None,
 ) -> Graph:
-    """The graph with weights of the layers that ``recipe`` says set to zero, float or integer weights alike.
+    """The graph with weights set to zero in the layers that ``recipe`` names. Weights may be float or integers.
 
-    With ``scope`` "global" all layers of the recipe's default sparsity come to it together, ranked by
-    ``blocks.budgets``; with "layer" each of them does. A layer of another sparsity has exactly that. At least the share
-    that was asked for is zero, by the fewest blocks. With ``samples`` (by input name, kept in memory) the weights that
-    are left and the biases are fitted so that the layers' outputs stay as they were, also those of the layers behind
-    the first one that is pruned; layers whose inputs ``refit.can_fit`` does not know are pruned without.
+    ``scope`` is about layers of the recipe's default sparsity: with "global" they reach it together, ranked by
+    ``blocks.budgets``; with "layer" each reaches it alone. A layer with a sparsity of its own always reaches that
+    alone. At least the share that was asked for becomes zero, by the fewest blocks. With ``samples`` (by input name,
+    kept in memory) the weights that are left and the biases are fitted so that the layers' outputs stay as they were.
+    That includes unpruned layers behind the first pruned one. Layers that ``refit.can_fit`` rejects are pruned without
+    fitting.
 
     ``progress(done, total)`` counts fitted layers. InvalidArgumentError for nothing to prune, for a scope that is not
     known, for N:M blocks with another sparsity than theirs, and for samples that do not fit.
@@ -112,7 +113,7 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Blo
 
 
 def _schedule(count: int, shape: Block) -> list[int]:
-    """How many weights are zero after every round; patterns of N:M cannot be had by and by."""
+    """How many weights are zero after every round. Patterns of N:M take one round."""
     if shape.keep is not None or not count:
         return [count]
     return [round(count * (1 - (1 - i / ROUNDS) ** 3)) for i in range(1, ROUNDS + 1)]

@@ -1,4 +1,4 @@
-"""Collects what cannot be converted over the whole model, to say it once."""
+"""Collects what cannot be converted in the whole model, so that one error says it all."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Walk:
         self.values = {id(symbol): tensor for symbol, tensor in zip(inputs, tensors, strict=True)}
 
     def run(self, outputs: Sequence[Any]) -> list[Tensor]:
-        """The Tensors of symbolic outputs. Of what cannot be expressed, which ``problems`` has, stand-ins."""
+        """The Tensors of symbolic outputs; stand-ins for what cannot be expressed, which ``problems`` lists."""
         for output in outputs:
             self._make(output)
         return [self.values[id(output)] for output in outputs]
@@ -158,7 +158,7 @@ def _symbol(tensor: Tensor) -> Any:
 
 
 def _shapes(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Shape]:
-    """Of a layer's outputs, as Keras says for these inputs."""
+    """The shapes of a layer's outputs, as Keras gives them for these inputs."""
     args, kwargs = keras.tree.map_structure(lambda v: _symbol(v) if isinstance(v, Tensor) else v, (list(args), kwargs))
     return [tuple(t.shape) for t in keras.tree.flatten(layer.compute_output_spec(*args, **kwargs))]
 

@@ -82,7 +82,7 @@ class Model:
         return branches[0]
 
     def _inline(self, branch: onnx.GraphProto, proto: onnx.NodeProto) -> None:
-        """Reads a branch in the place of the If: it sees the values around it, its outputs are the If's."""
+        """Reads a branch in place of the If. It sees the values around it, and its outputs are the If's."""
         self._initializers(branch)
         self._nodes(branch)
         names = [value.name for value in branch.output]

@@ -100,7 +100,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         raise ModelError(f"the model's functions cannot be inlined: {count:,} nodes, {MOST_NODES:,} are the limit")
     try:
         return onnx.inliner.inline_local_functions(model)
-    except Exception as error:  # of one that calls itself, above all; what else the inliner says is its own business
+    except Exception as error:  # mostly of functions that call themselves; the inliner does not say what else it raises
         raise ModelError(f"the model's functions cannot be inlined: {error}") from None
 
 
@@ -155,7 +155,7 @@ def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def _check_nodes(model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
-    """Node by node: the checker of whole models refuses such as leave the shape of an output open."""
+    """Checks node by node: the checker of whole models refuses models that leave the shape of an output open."""
     context = onnx.checker.C.CheckerContext()
     for node in graph.node:
         try:

@@ -1,4 +1,4 @@
-"""Operators that clip: which range, and what is known of the range of a tensor."""
+"""Operators that clip, to which range, and what is known of a tensor's range."""
 
 from __future__ import annotations
 

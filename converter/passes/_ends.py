@@ -1,4 +1,4 @@
-"""Where an input or output has its channels: told by the operators that read or make its elements as images."""
+"""Which dimension of an input or output is the channels, judged by the operators that read or write it as an image."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NEW = -1
 
 
 def channels_first(graph: Graph, ends: Collection[Tensor]) -> list[Tensor]:
-    """Those of the ends that have their channels second.
+    """The ends that have their channels second.
 
-    Where no operator tells, the source does (``CHANNELS_FIRST``), unless operators tell the contrary of other ends.
+    Where no operator tells, the source does (``CHANNELS_FIRST``), unless operators say otherwise of other ends.
     """
     view = View(graph)
     places = {t: _channels(view, t) for t in ends}
@@ -53,7 +53,7 @@ def _channels(view: View, end: Tensor) -> int | None:
 
 
 def _near(node: Node, tensor: Tensor, order: Order) -> Iterator[tuple[Tensor, Order]]:
-    """What a node makes of the same elements, or makes them of, and which dimensions of the end its dimensions are."""
+    """Tensors beyond a node that hold the same elements, and which dimensions of the end their dimensions are."""
     turn = order_of(node)
     if turn is not None:
         yield node.output, after(order, turn)

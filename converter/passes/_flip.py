@@ -62,8 +62,8 @@ def cost(graph: Graph) -> Cost:
 
 
 def settled(graph: Graph, tidy: Rule) -> Graph:
-    """The graph with its operators in orders that no group changes for less: of one group after the other all take
-    another order together where the transposes, tidied up around them by the rule, cost less then."""
+    """The graph with its operators in the orders that cost least. One group after the other tries another order, and
+    keeps it where the transposes, once the rule has tidied up around the group, cost less."""
     view = _Turned(graph)
     while _round(view, tidy):
         pass
@@ -106,7 +106,7 @@ def _seeds(view: View) -> list[tuple[Node, Order]]:
 
 
 def _group(view: View, seed: Node, order: Order) -> frozenset[Node]:
-    """The operator and all that can go along with it: over its values, over theirs, and so on."""
+    """The operator, and all that can change their order with it: those that share its values, and so on."""
     group, ahead = {seed}, [seed]
     while ahead:
         for near in _around(view, ahead.pop()):

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def batch_norm(graph: Graph) -> Graph:
-    """MUL, ADD, SUB and DIV by constants, one an output channel or one for all, behind float CONV_2D,
+    """MUL, ADD, SUB and DIV by constants, one per output channel or one for all, behind float CONV_2D,
     DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED become part of weights and bias; before CONV_2D,
     DEPTHWISE_CONV_2D and FULLY_CONNECTED, too, but additions only where no window sees padding.
 

@@ -17,9 +17,9 @@ PLACES = (40, 80)
 
 
 def reshapes(graph: Graph) -> Graph:
-    """Only the last of several reshapes in a row counts; one to the shape that is there already goes, and so does
-    one that only flattens in front of FULLY_CONNECTED, which does that itself. Element-wise operators come before
-    reshapes, where they meet what they fuse with. Open dimensions are left alone."""
+    """Of several reshapes in a row only the last stays. A reshape to the same shape goes, and so does one that only
+    flattens in front of FULLY_CONNECTED, which flattens itself. Element-wise operators move before reshapes, where they
+    meet what they fuse with. Open dimensions are left alone."""
     return rewrite(graph, _merge)
 
 

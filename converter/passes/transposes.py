@@ -1,4 +1,4 @@
-"""Transposes: pushed to where they meet, merged, cancelled, absorbed."""
+"""Transposes are pushed to where they meet, merged, cancelled and absorbed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ NHWC: Order = (0, 2, 3, 1)
 
 
 def transposes(graph: Graph) -> Graph:
-    """As few and small TRANSPOSEs as can be had.
+    """Leaves as few and small TRANSPOSEs as possible.
 
-    Two in a row become one, those of constants are done here, FULLY_CONNECTED around a flattening takes the order into
-    its weights. Element-wise operators, CONCATENATION, PAD, SPLIT, SLICE, reductions and the like work in any order:
-    groups of them change theirs together wherever fewer bytes are moved for it, so that a convolutional net that came
-    in from NCHW keeps those at its inputs and outputs only. What moves single elements becomes a RESHAPE.
+    Two in a row become one. Constants are transposed here. FULLY_CONNECTED around a flattening takes the order into its
+    weights. Element-wise operators, CONCATENATION, PAD, SPLIT, SLICE, reductions and the like work in any order: groups
+    of them change it together where that moves fewer bytes. So a convolutional net from NCHW keeps transposes at its
+    inputs and outputs only. What moves single elements becomes a RESHAPE.
     """
     return rewrite(settled(rewrite(graph, _local), _local), _no_move)
 
@@ -62,7 +62,7 @@ def _local(view: View, node: Node) -> Change | None:
 
 
 def _merged(view: View, node: Node, order: Order) -> Change | None:
-    """Of a constant, of nothing, behind another one."""
+    """The TRANSPOSE of a constant, one that moves nothing, or one behind another."""
     x, y = node.input(0), node.output
     if x.data is not None and x.type in DTYPES and not x.extra and y not in view.public:
         return Change((node,), (), {y: turned_tensor(x, order, y.name)})

@@ -22,7 +22,7 @@ _STEPS = 255
 def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
     """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
 
-    Without ``seen`` divisors are taken to be far enough from 0, and other values of a size that has steps.
+    Without ``seen``, divisors count as far enough from 0, and all values as within reach of a scale.
     """
     row = row_of(node)
     if wanted.precision == "float" or wanted.type not in row.types or not _fits(node, row, wanted.type, seen):
@@ -66,8 +66,8 @@ def _divides(node: Node, row: Row, seen: Calibration | None) -> bool:
 
 
 def _has_steps(node: Node, row: Row, seen: Calibration | None) -> bool:
-    """Whether no value is beyond what a scale can reach: the -infinity by which attention is masked is, and beside it
-    everything else would round to 0."""
+    """Whether a scale can reach every value. It cannot reach the -infinity that masks attention; all else would round
+    to 0."""
     tensors = (*(node.input(i) for i in row.scaled(node)), *node.outputs)
     ranges = (_limits(t, seen or {}) for t in tensors if t.type == "FLOAT32")
     return all(limits is None or max(-limits[0], limits[1]) <= MOST_SCALE * _STEPS for limits in ranges)

@@ -14,7 +14,7 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array
 from twinfer.runtime.ops.conv._conv import shifted, window_of
 
-#: Layers with more weights an output have no Gram matrix: it would be large.
+#: Layers with more weights per output have no Gram matrix: it would be large.
 MOST_INPUTS = 2304
 
 #: Share of the mean of a Gram matrix's diagonal that is added to it.
@@ -23,8 +23,8 @@ DAMPING = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, one a group of CONV_2D's channels, or one
-    a channel (DEPTHWISE_CONV_2D)."""
+    """Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, one per group of CONV_2D's channels, or
+    one per channel (DEPTHWISE_CONV_2D)."""
 
     sums: NDArray[np.float64]
 

@@ -29,7 +29,7 @@ Method = Callable[[Observed, str], Range]
 
 
 def minmax(seen: Observed, type: str) -> Range:
-    """All that was seen."""
+    """The range of all that was seen."""
     return seen.low, seen.high
 
 

@@ -20,7 +20,8 @@ from twinfer.runtime.run.session import Session
 #: Outputs with a lower signal-to-noise ratio are worth a warning: an error of a tenth of the signal.
 LEAST_DB = 20.0
 
-#: Samples of an iterator that are kept for judging, layers times samples run for finding the worst, and those named.
+#: Samples of an iterator kept for judging; layers times samples run to find the worst layers; how many of these are
+#: named.
 KEPT, RUNS, NAMED = 16, 200, 3
 
 

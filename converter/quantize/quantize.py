@@ -27,7 +27,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor, check
 from twinfer.runtime.read import schema
 
-#: How int8 and int16 tensors are called that stand beside the tensor of the float graph.
+#: Suffixes of the names of further forms of a tensor.
 SUFFIX = {"INT8": "_int8", "INT16": "_int16", "FLOAT32": "_float"}
 
 

@@ -1,4 +1,4 @@
-"""What is quantised how: rules in order, each for the tensors of some names or the nodes of some operators.
+"""How a model is quantised: rules in order, each for tensors of some names or nodes of some operators.
 
 A recipe file is TOML or JSON::
 
@@ -14,9 +14,9 @@ A recipe file is TOML or JSON::
     prune_block = "1x4"
     cluster = 4                         # bits: at most 16 different weights
 
-Weights of INT8 have a scale a channel. FULLY_CONNECTED needs ``granularity = "tensor"`` for TFLM older than September
-2024, which refuses a scale a channel there, and older than May 2024 computes nonsense; INT4 there has one scale, as
-TFLM takes no more, unless a rule says "channel".
+INT8 weights have one scale per channel. FULLY_CONNECTED needs ``granularity = "tensor"`` for TFLM older than September
+2024, which refuses one scale per channel there (older than May 2024: computes nonsense). INT4 weights of
+FULLY_CONNECTED have one scale, as TFLM takes no more, unless a rule says "channel".
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Recipe:
 
     @property
     def clusters(self) -> bool:
-        """The same of clustering."""
+        """Whether it may ask for clustering somewhere."""
         return bool(self.default.cluster or any(rule.cluster for rule in self.rules))
 
     def of_node(self, node: Node) -> Choice:

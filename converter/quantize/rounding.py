@@ -1,4 +1,4 @@
-"""Adaptive rounding of weights: what rounding one weight does to a layer's output is made good by the next ones.
+"""Adaptive rounding of weights: later weights correct what rounding the earlier ones did to a layer's output.
 
 The weights of an output channel are rounded in order; the error of each is spread over those that follow so that the
 output over the calibration samples changes least. Source: Frantar et al. 2023, "GPTQ" (section 3.3), which solves the

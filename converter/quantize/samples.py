@@ -18,7 +18,7 @@ from twinfer.runtime.read.files import reading
 #: A lone input takes any name, or none: an array, or its samples.
 Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]
 
-#: The array beside those of the inputs that says what is right: a search judges by it, calibration passes it over.
+#: The name of the array with the right answers: a search judges by it, calibration ignores it.
 LABELS = "labels"
 
 #: One value for every input of a graph.

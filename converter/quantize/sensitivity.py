@@ -14,7 +14,8 @@ from twinfer.runtime.op import Array
 from twinfer.runtime.plan.planner import make_plan
 from twinfer.runtime.run.session import Session
 
-#: Nodes times samples at most, but for one sample: so the time grows with the graph and not with its square.
+#: Most runs, counted as nodes times samples; one sample is always run. The time so grows with the graph, not with its
+#: square.
 MOST_RUNS = 10_000
 
 
@@ -23,9 +24,9 @@ def sensitivity(
 ) -> tuple[Sensitivity, ...]:
     """The outputs' signal-to-noise ratio where one node alone is as in ``quantized``; the costliest node comes first.
 
-    Nodes that are float there are not among them. The float graph runs once a sample; for every node the quantised one
-    takes the values that it sees there, and what comes behind is run again. Of many nodes and samples the first samples
-    count, so that at most ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError for an
+    Nodes that stay float are left out. The float graph runs once per sample. Then every quantised node runs alone on
+    the values that its float twin saw, and the nodes after it run again. At most ``runs`` (MOST_RUNS) such runs take
+    place: with many nodes only the first samples count. Errors as those of ``calibrate``; InvalidArgumentError for an
     iterator, which calibration has used up.
     """
     need_to_last(samples)
@@ -52,7 +53,7 @@ class _Twin:
         self.states: Sequence[Array] = ()
 
     def run(self, floats: Session) -> None:
-        """Puts what it makes of the values in the float graph in the place of the node's own results."""
+        """Runs on the values in the float graph, and puts its results in place of the node's own."""
         pairs = zip(self.node.inputs, self.quantized.inputs, strict=False)  # what was added behind is constant
         values = {twin: fed(floats.view(t), twin) for t, twin in pairs if t and twin in self.session.plan.graph.inputs}
         run(self.session, values)

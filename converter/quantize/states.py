@@ -1,4 +1,4 @@
-"""SVDF and LSTM in int8: what these operators want beside quantised values, weights and bias.
+"""SVDF and LSTM in int8: what these operators need beside quantised values, weights and bias.
 
 Source: LiteRT's "8-bit quantization specification"; TFLite's tools/optimize/operator_property.cc.
 """

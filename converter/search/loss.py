@@ -48,12 +48,12 @@ class Judge:
 
     @property
     def float_score(self) -> float:
-        """The float model's."""
+        """The float model's score."""
         return self.score(self.floats)
 
     @property
     def step(self) -> float:
-        """The least difference of two losses, 0 if there is no such."""
+        """The least difference between two losses; 0 if losses are continuous."""
         return 1 / self.wanted[0].size if self.metric == "answers" else 0.0
 
     def _value(self, outputs: Sequence[Array]) -> float:

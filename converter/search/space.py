@@ -1,4 +1,4 @@
-"""What is tried: settings of the quantiser, and which of them are near one another."""
+"""The settings of the quantiser that a search tries, and which of them are neighbours."""
 
 from __future__ import annotations
 

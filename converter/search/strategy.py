@@ -1,4 +1,4 @@
-"""In what order settings are tried: every round depends only on what the rounds before have found.
+"""The order in which settings are tried. Every round depends only on the results of the rounds before.
 
 First every precision with every method; then corrections on the best of each; then, where that misses the budget,
 layers are raised along their sensitivity, 1, 2, 4, … of them, and the least number that meets it is bisected; what
@@ -23,7 +23,7 @@ from twinfer.converter.search.trial import Trial
 from twinfer.converter.search.workers import Run
 from twinfer.runtime.graph import Graph
 
-#: Neighbours in one round: no number of workers, so that these do not change what is found.
+#: Neighbours in one round. The number does not depend on workers, so that these do not change the result.
 ROUND = 8
 
 #: ``told(done, total, what)``: trials done, how many there may be, and what was done last.
@@ -129,7 +129,7 @@ def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
 
 
 def _best(ledger: Ledger, space: Space) -> list[Trial]:
-    """Of every precision and recipe the trial of least loss, no layer raised."""
+    """For every precision and recipe, the trial of least loss with no layer raised."""
     best = []
     for base, recipe in product(space.bases, ("", *space.recipes)):
         own = [t for t in ledger.good() if (t.setting.precision, t.setting.recipe) == (base, recipe)]
@@ -204,7 +204,7 @@ def raisable(graph: Graph, setting: Setting, to: Sequence[str]) -> dict[str, Non
 
 
 def _refine(ledger: Ledger, space: Space, graph: Graph, rng: np.random.Generator) -> None:
-    """Random neighbours of the settings around the budget, a round at a time."""
+    """Random neighbours of the settings around the budget, one round at a time."""
     while not ledger.full and (around := ledger.around()):
         new: dict[Setting, None] = {}
         for setting in around:

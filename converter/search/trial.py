@@ -34,7 +34,7 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.write.tflite import write
 
-#: Calibration samples that the order of the layers is found with: it takes two runs a layer and sample.
+#: Calibration samples that decide the order of the layers: each layer takes two runs per sample.
 ORDER_SAMPLES = 32
 
 
@@ -61,7 +61,7 @@ COSTS: dict[str, Cost] = {"flash": flash, "constants": constants, "arena": arena
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
+    """The result of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
     SHA-256 of its file; or the error that it ended in. ``seconds`` it took."""
 
     setting: Setting
@@ -81,7 +81,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker needs to know for every trial of a search; it can be pickled, which a Graph cannot.
+    """All that a worker needs for every trial of a search. Unlike a Graph, it can be pickled.
 
     ``model``: the optimised float graph's .tflite file; ``seen``: what calibration saw, in the order of its tensors.
     """
@@ -141,7 +141,7 @@ def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
 
 
 class Bench:
-    """A job taken up: what its trials share."""
+    """A job in a worker: what its trials share."""
 
     def __init__(self, job: Job) -> None:
         self.job = job

@@ -61,7 +61,7 @@ def _kind(g: Emitter, call: Call, layer: Any) -> tuple[Cell, Step, int]:
 
 
 def _run(g: Emitter, call: Call, layer: Any, x: Tensor, initial: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Output [n, units] or [n, time, units], in the order in which the layer works, and the last states."""
+    """The output [n, units] or [n, time, units], in the order in which the layer works, and the last states."""
     call.need(not layer.stateful, "stateful=True; feed the state and return it (return_state=True)")
     cell, step, count = _kind(g, call, layer)
     zeros = [constant(np.zeros((x.shape[0], cell.hidden), np.float32)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Windows of convolutions and pooling: one and two spatial dimensions, padding in ONNX's terms made TFLite's."""
+"""Windows of convolutions and pooling: one and two spatial dimensions, ONNX's padding as TFLite's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Window:
         return sizes
 
     def same(self, size: Shape) -> bool:
-        """Whether TFLite's SAME pads just so."""
+        """Whether TFLite's SAME pads the same way."""
         rows = zip(size, self.extents, self.strides, strict=True)
         return self.pads == tuple(_same(n, extent, stride, upper=True) for n, extent, stride in rows)
 

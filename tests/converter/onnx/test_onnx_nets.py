@@ -240,8 +240,8 @@ def unchecked(node: onnx.NodeProto, inputs: Mapping[str, Array], constants: Mapp
 
 def test_outputs_of_their_own() -> None:
     """Outputs that are inputs, constants or each other keep their names."""
-    made = (("Identity", "x", "a"), ("Relu", "x", "b"), ("Identity", "b", "c"), ("Shape", "x", "d"))
-    nodes = [helper.make_node(op, [x], [y]) for op, x, y in made]
+    rows = (("Identity", "x", "a"), ("Relu", "x", "b"), ("Identity", "b", "c"), ("Shape", "x", "d"))
+    nodes = [helper.make_node(op, [x], [y]) for op, x, y in rows]
     feeds = {"x": np.array([[-1, 2]], np.float32)}
     proto = model(nodes, feeds, {}, ["a", "b", "c", "d"])
     graph = read_onnx(proto)
