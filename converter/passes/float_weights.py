@@ -48,12 +48,12 @@ def _folded(view: View, node: Node) -> Change | None:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether scales and values are where they usually are: neither sparse nor with a scale a block."""
+    """Whether scales and values are where they usually are: neither sparse nor with one scale per block."""
     return "sparsity" not in tensor.extra and "details" not in tensor.extra
 
 
 def _is_small(tensor: Tensor) -> bool:
-    """Whether it is a constant of int8 or int4 with usable scales: one, or one a channel."""
+    """Whether it is a constant of int8 or int4 with usable scales: one, or one per channel."""
     quant = tensor.quant
     if tensor.data is None or tensor.type not in ("INT8", "INT4") or not _is_plain(tensor) or quant is None:
         return False

@@ -57,7 +57,7 @@ def _key(view: View, node: Node) -> Hashable | None:
 
 
 def _scales(w: Tensor) -> Hashable:
-    """Weights with one scale merge with those of the same scale, weights with a scale a channel with each other."""
+    """Weights with one scale merge with those of the same scale, weights with one scale per channel with each other."""
     per_channel = w.quant is not None and w.quant.per_channel and w.quant.axis == 0 and not w.quant.zero_point.any()
     return "per channel" if per_channel else _step(w)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import passes_arithmetic
 import passes_clips
 import passes_moves
@@ -93,6 +94,37 @@ def test_a_pass_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert names.count("renamed") == 2
     assert names[names.index("identities") - 1] == names[names.index("transposes") - 1] == "renamed"
     assert run(graph_of("joins_clips"), steps).name == "anew anew"
+
+
+def test_a_clip_goes_behind_all_that_only_moves() -> None:
+    """What is known of the values before a move holds behind it; not behind one that adds zeros."""
+    moves = {
+        "GATHER": [np.array([2, 0], np.int32)],
+        "TILE": [np.array([1, 1, 1, 3], np.int32)],
+        "DEPTH_TO_SPACE": [],
+        "PAD": [order(*[0, 0] * 3, 0, 1).reshape(4, 2)],
+    }
+    kept = {}
+    for op, constants in moves.items():
+        b = Builder(op)
+        y = b.op("EXP", [b.input("x", "FLOAT32", (1, 3, 3, 4))])
+        y = b.op(
+            op,
+            [b.op("ADD", [y, np.array(1, np.float32)], fused_activation_function="RELU6"), *constants],
+            **MORE.get(op, {}),
+        )
+        kept[op] = [n.op for n in merge_relus(b.graph([b.op("RELU", [y])])).nodes]
+    assert kept == {op: ["EXP", "ADD", op, *(["RELU"] if op == "PAD" else [])] for op in moves}
+
+
+MORE = {"GATHER": {"axis": 3}, "DEPTH_TO_SPACE": {"block_size": 2}}
+
+
+def test_an_integer_operator_that_does_nothing_goes_whatever_it_is() -> None:
+    b = Builder("nothing")
+    x = b.op("QUANTIZE", [b.input("x", "FLOAT32", (1, 4))], type="INT8", scale=0.5, zero=-128)
+    graph = b.graph([b.op("LEAKY_RELU", [b.op("LEAKY_RELU", [b.op("ABS", [x])], alpha=0.5)], alpha=1.0)])
+    assert [n.op for n in run(graph).nodes] == ["QUANTIZE"]
 
 
 PASS = """
