@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from types import UnionType
-from typing import Any, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, Unpack
 
+from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.divisions import warn_of_divisions
@@ -17,62 +16,28 @@ from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
 from twinfer.converter.quantize.affine import fed
-from twinfer.converter.quantize.calibrate import Calibration, Progress, calibrate
+from twinfer.converter.quantize.calibrate import calibrate
+from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.quality import Quality, kept, quality, warn_if_poor
 from twinfer.converter.quantize.quantize import Options, quantize
-from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, read_recipe
+from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.rounding import grams
-from twinfer.converter.quantize.samples import Samples, need_to_last, samples_of
-from twinfer.converter.source import Shapes, Source, files_of, read_source
+from twinfer.converter.quantize.samples import Samples, samples_of
+from twinfer.converter.source import Shapes, Source, files_of, opened, read_source
 from twinfer.converter.versions import with_versions
-from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
+from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 from twinfer.runtime.read.files import check_places
 from twinfer.runtime.write.tflite import check_suffix
 
-#: What ``quantize=`` may be.
-MODES = ("int8", "int16x8", "int4")
-
-
-#: Arguments that need ``quantize=``, and what they are where they are not given.
-_OF_QUANTISATION: dict[str, Any] = {
-    "method": "minmax", "inference_type": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False,
-}  # fmt: skip
-
-#: What ``prune=`` leaves alone: it has few weights, and every one of them matters to a whole channel.
-SPARED = Rule(operator="DEPTHWISE_CONV_2D", prune=0.0)
-
-
-class How(TypedDict, total=False):
-    """The arguments of ``convert`` beside the source."""
-
-    quantize: str | None
-    calibration: Samples | None
-    method: str
-    recipe: Recipe | str | os.PathLike[str] | None
-    inference_type: str | None
-    bias_correction: bool
-    adaptive_rounding: bool
-    equalize: bool
-    shapes: Shapes | None
-    prune: float | None
-    prune_block: str | None
-    prune_scope: str | None
-    cluster: int | None
-    compensate: bool
-    channels_last: bool | Sequence[str]
-    passes: Sequence[Pass] | None
-    after: Callable[[str, Graph], None] | None
-    progress: Progress | None
-
 
 @dataclass(frozen=True)
 class Conversion:
-    """What came of a conversion: ``source`` is the optimised graph, ``pruned`` the same with fewer weights (itself, if
-    none were pruned), which ``graph`` is the quantised twin of (the same, if nothing was quantised), its weights
-    clustered; ``seen`` (of ``pruned``) and ``recipe`` are what that was done by; ``quality`` is what it did to the
-    outputs (None: nothing was quantised, or no output is float)."""
+    """The result of a conversion, and how it came about. ``source`` is the optimised graph. ``pruned`` is ``source``
+    with fewer weights, or ``source`` itself. ``graph`` is the result: ``pruned``, quantised and clustered as asked.
+    ``seen`` is what calibration saw of ``pruned``. ``quality`` says what quantisation did to the outputs (None: nothing
+    was quantised, or no output is float)."""
 
     graph: Graph
     source: Graph
@@ -89,12 +54,12 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     What comes in:
     ``source``: a .tflite, .onnx, .keras or .pt2 file, an ``onnx.ModelProto``, a Graph (``from_torch``…).
     ``shapes``: gives inputs a static shape by name.
-    ``channels_last``: images that came in as NCHW (ONNX, PyTorch) go in and out as NHWC, which saves the transposes
-    there: True for all inputs and outputs of four dimensions, or the names of those meant, [n, c, w], too; calibration
-    data then are channels last as well. Those that have them last already (Keras, TFLite) stay as they are, of which a
-    ModelWarning tells; where they are named it is an error.
-    ``passes``: instead of ``passes.PIPELINE``, or ``passes.TO_QUANTIZE``, which also makes floats of float16 and int8
-    weights; ``after`` is called with the name of every pass and the graph behind it.
+    ``channels_last``: inputs and outputs that are NCHW in the source (ONNX, PyTorch) become NHWC, which saves
+    transposes. True means all with four dimensions; names mean those, also [n, c, w]. Calibration data then have the
+    channels last, too. Images that have their channels last already (Keras, TFLite) stay: a ModelWarning says so; for a
+    name it is an error.
+    ``passes``: what runs instead of ``passes.PIPELINE`` (where it quantises: ``passes.TO_QUANTIZE``). ``after`` is
+    called with the name of every pass and the graph behind it.
 
     Quantisation:
     ``quantize``: None (as it is), "int8", "int16x8" (int16 activations, int8 weights) or "int4" (weights of 4 bits
@@ -106,21 +71,19 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``recipe``: rules that change precision and method for some nodes: a file's path, or a Recipe, whose default counts.
     ``inference_type``: "FLOAT32" keeps the inputs and outputs float.
     ``bias_correction``, ``adaptive_rounding``: see ``quantize.Options``; the latter reads the data twice.
-    ``equalize``: neighbouring layers' weights get alike ranges first (``passes.equalize``), for weights with one scale
-    a tensor.
+    ``equalize``: neighbouring layers' weights get similar ranges first (``passes.equalize``). It helps weights with one
+    scale per tensor.
 
     Compression (``compress.prune``, ``compress.cluster``):
-    ``prune``: share of weights that become zero, of all layers but DEPTHWISE_CONV_2D unless the recipe says so, in
-    blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global" (all layers together) or "layer".
-    ``cluster``: bits of the number of different values that integer weights take.
-    ``compensate``: what is left makes good for both, by the calibration data.
+    ``prune``: the share of weights that become zero, in blocks of ``prune_block`` ("1x1"), by ``prune_scope`` "global"
+    (all layers together) or "layer". DEPTHWISE_CONV_2D is left alone unless the recipe says otherwise.
+    ``cluster``: a number of bits; integer weights of a layer take at most 2**cluster different values.
+    ``compensate``: the weights that are left are fitted to the calibration data, so that outputs change least.
 
-    Subgraphs beside the main one (other signatures, bodies of control flow) stay as they are, of which a ModelWarning
-    tells; models with control flow are not quantised, they end in UnsupportedOperatorError. A ModelWarning names the
-    integer divisions by what rounds to 0.
-
-    Warns with ModelWarning of outputs that quantising brings below 20 dB, and of calibration data that are constant or
-    integers where the model takes floats.
+    Only the main subgraph is converted: others (other signatures, bodies of control flow) stay as they are. Models with
+    control flow are not quantised: UnsupportedOperatorError. A ModelWarning tells of subgraphs that stay, of integer
+    divisions whose divisor rounds to 0, of outputs that quantisation brings below 20 dB, and of calibration data that
+    are constant, or integers where the model takes floats.
 
     Raises TwinferError: ModelError for a damaged model, UnsupportedOperatorError for one that cannot be expressed,
     InvalidArgumentError for arguments and data that do not fit.
@@ -129,112 +92,76 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
 
 
 def convert_file(source: Source, output: str | os.PathLike[str], **how: Unpack[How]) -> Conversion:
-    """``convert``, written to a .tflite file whole or not at all; returns how it came about.
-
-    InvalidArgumentError, before anything is done, for an output that cannot be written or is one of the inputs.
+    """``convert``, written to a .tflite file whole or not at all; returns the result and how it came about. Raises
+    InvalidArgumentError, before any work, for an output that cannot be written or is one of the inputs.
     """
     check_suffix(output)
+    source = opened(source)
     check_places([output], inputs=[*files_of(source), how.get("calibration"), how.get("recipe")])
-    made = conversion(source, **how)
-    made.graph.save(output)
-    return made
+    converted = conversion(source, **how)
+    converted.graph.save(output)
+    return converted
 
 
 def conversion(source: Source, **how: Unpack[How]) -> Conversion:
-    """``convert`` with what it saw on the way."""
+    """``convert``; returns the result and how it came about."""
     only_known(how, How)
-    recipe = _recipe(how)
-    _check(how, recipe)
+    recipe = recipe_of(how)
+    check(how, recipe)
     passes, samples = how.get("passes"), how.get("calibration")
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
     steps = (*steps, equalize) if how.get("equalize") else steps
     graph = optimised(source, how.get("shapes"), steps, how.get("after"), how.get("channels_last", False))
-    made = Conversion(graph, graph, graph, {}, recipe)
-    if recipe.prunes:
-        fitted_by = samples if how.get("compensate") else None
-        graph = prune(graph, recipe, fitted_by, how.get("prune_scope") or SCOPES[0], how.get("progress"))
-        made = replace(made, graph=graph, pruned=graph)
+    converted = _pruned(Conversion(graph, graph, graph, {}, recipe), samples, how)
     judged: list[Any] = []
     if how.get("quantize") and samples is not None:
-        made = _quantized(made, kept(samples, judged), how)
-    if recipe.clusters:
-        fitted_by = _fed(made, samples) if samples is not None and how.get("compensate") else None
-        made = replace(made, graph=cluster(made.graph, recipe, fitted_by, how.get("progress")))
-    return made if samples is None or not how.get("quantize") else _judged(made, judged or samples)
+        converted = _quantized(converted, kept(samples, judged), how)
+    converted = _clustered(converted, samples, how)
+    return converted if samples is None or not how.get("quantize") else _judged(converted, judged or samples)
 
 
-def _judged(made: Conversion, samples: Samples) -> Conversion:
+def _pruned(converted: Conversion, samples: Samples | None, how: How) -> Conversion:
+    """The conversion with fewer weights, if the recipe says so."""
+    if not converted.recipe.prunes:
+        return converted
+    fitted_by = samples if how.get("compensate") else None
+    scope = how.get("prune_scope") or SCOPES[0]
+    graph = prune(converted.graph, converted.recipe, fitted_by, scope, how.get("progress"))
+    return replace(converted, graph=graph, pruned=graph)
+
+
+def _clustered(converted: Conversion, samples: Samples | None, how: How) -> Conversion:
+    """The conversion with fewer different weights, if the recipe says so."""
+    if not converted.recipe.clusters:
+        return converted
+    fitted_by = _fed(converted, samples) if samples is not None and how.get("compensate") else None
+    return replace(converted, graph=cluster(converted.graph, converted.recipe, fitted_by, how.get("progress")))
+
+
+def _judged(converted: Conversion, samples: Samples) -> Conversion:
     """The conversion with what it did to the outputs; warns if that is much."""
-    found = quality(made.source, made.graph, samples) if made.seen else None
-    if found is not None:
-        warn_if_poor(found, made.recipe.default.precision)
-    return replace(made, quality=found)
+    judgement = quality(converted.source, converted.graph, samples) if converted.seen else None
+    if judgement is not None:
+        warn_if_poor(judgement, converted.recipe.default.precision)
+    return replace(converted, quality=judgement)
 
 
-def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:
-    """InvalidArgumentError for an argument that the TypedDict ``arguments`` does not have, or not of this type: type
-    checkers see it, Python does not."""
-    if unknown := sorted(set(given) - set(arguments.__annotations__)):
-        raise InvalidArgumentError(
-            f"there is no argument {unknown[0]!r}; there are: {', '.join(arguments.__annotations__)}"
-        )
-
-    for name, hint in get_type_hints(arguments).items():
-        if name in given and not _fits(given[name], hint):
-            what = type(given[name]).__name__
-            raise InvalidArgumentError(f"{name} cannot be of type {what}; it may be: {getattr(hint, '__name__', hint)}")
-
-
-def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is of the type, as far as the outermost one goes; numbers may be NumPy's."""
-    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    numbers = {int: Integral, float: Real}
-    kinds = [numbers.get(kind, get_origin(kind) or kind) for kind in members]
-    return Any in kinds or isinstance(value, tuple(kinds))
-
-
-def _quantized(made: Conversion, samples: Samples, how: How) -> Conversion:
+def _quantized(converted: Conversion, samples: Samples, how: How) -> Conversion:
     """The pruned graph in integers."""
-    seen = calibrate(made.pruned, samples, how.get("progress"))
-    found = grams(made.pruned, samples) if how.get("adaptive_rounding") else {}
-    options = Options(how.get("inference_type"), how.get("bias_correction", False), found)
-    graph = quantize(made.pruned, seen, made.recipe, options)
+    source = converted.pruned
+    seen = calibrate(source, samples, how.get("progress"))
+    matrices = grams(source, samples) if how.get("adaptive_rounding") else {}
+    options = Options(how.get("inference_type"), how.get("bias_correction", False), matrices)
+    graph = quantize(source, seen, converted.recipe, options)
     warn_of_divisions(graph, seen)
-    return replace(made, graph=graph, seen=seen)
+    return replace(converted, graph=graph, seen=seen)
 
 
-def _fed(made: Conversion, samples: Samples) -> list[dict[str, Array]]:
-    """The samples as the inputs of the graph take them that was made."""
-    inputs = made.graph.inputs
-    rows = (zip(inputs, sample.values(), strict=True) for sample in samples_of(made.source, samples))
+def _fed(converted: Conversion, samples: Samples) -> list[dict[str, Array]]:
+    """The samples as the inputs of the converted graph take them."""
+    inputs = converted.graph.inputs
+    rows = (zip(inputs, sample.values(), strict=True) for sample in samples_of(converted.source, samples))
     return [{t.name: fed(value, t) if value.dtype != t.dtype else value for t, value in row} for row in rows]
-
-
-def _check(how: How, recipe: Recipe) -> None:
-    """InvalidArgumentError for arguments that need others."""
-    mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
-    compresses = recipe.prunes or recipe.clusters
-    if mode and calibration is None:
-        raise InvalidArgumentError(
-            "quantize needs samples of the inputs to calibrate with: calibration=… (by input name), or "
-            "--calibration FILE on the command line"
-        )
-    useless = (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
-    if not mode and (useless or any(how.get(name, plain) != plain for name, plain in _OF_QUANTISATION.items())):
-        names = f"calibration, recipe, {', '.join(_OF_QUANTISATION)}"
-        raise InvalidArgumentError(f"{names} mean nothing without quantize=… (--quantize on the command line)")
-    if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
-        raise InvalidArgumentError(
-            "prune_block and prune_scope mean nothing without prune=… (--prune) or a recipe that prunes"
-        )
-    if compensate and not compresses:
-        raise InvalidArgumentError("compensate means nothing without prune=… (--prune) or cluster=… (--cluster)")
-    if compensate and calibration is None:
-        raise InvalidArgumentError(
-            "compensate fits weights to calibration data: give calibration=… (--calibration FILE)"
-        )
-    if compensate and calibration is not None:
-        need_to_last(calibration)
 
 
 def _laid_out(graph: Graph, which: bool | Sequence[str]) -> Graph:
@@ -250,7 +177,7 @@ def optimised(
     after: Callable[[str, Graph], None] | None = None,
     channels_last: bool | Sequence[str] = False,
 ) -> Graph:
-    """The graph of a source behind the passes, by default those that quantisation begins with."""
+    """The graph of a source after the passes, by default those that quantisation begins with."""
     graph = _laid_out(read_source(source, shapes), channels_last)
     return with_versions(run(_main_only(graph), passes, after))
 
@@ -264,17 +191,3 @@ def _main_only(graph: Graph) -> Graph:
         what = f"{graph.name}: the main graph is converted, {count} beside it stay as they are"
         warnings.warn(f"{what}: {names}{more}", ModelWarning, stacklevel=5)
     return graph
-
-
-def _recipe(how: How) -> Recipe:
-    """The recipe, its default by the other arguments."""
-    mode, given = how.get("quantize"), how.get("recipe")
-    if mode is not None and mode not in MODES:
-        raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")
-    default = given.default if isinstance(given, Recipe) else Choice(mode or "int8", None, how.get("method", "minmax"))
-    asked: dict[str, Any] = {key: how.get(key) for key in ("prune", "prune_block", "cluster")}
-    default = replace(default, **{key: value for key, value in asked.items() if value is not None})
-    made = replace(given, default=default) if isinstance(given, Recipe) else Recipe(default=default)
-    if given is not None and not isinstance(given, Recipe):
-        made = read_recipe(given, default)
-    return replace(made, rules=(SPARED, *made.rules)) if how.get("prune") else made

@@ -1,18 +1,14 @@
-"""Divisors that integers round to 0, though the floats were none: what DIV makes of them is defined nowhere."""
+"""Divisors that are not 0 as floats but round to 0 as integers. No runtime defines what DIV gives then."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 
-from twinfer.converter.quantize.calibrate import Calibration
+from twinfer.converter.quantize.observed import Calibration
+from twinfer.converter.rows import row_of
 from twinfer.runtime.errors import ModelWarning
 from twinfer.runtime.graph import Graph, Node, Tensor
-
-#: Operators that make 0 of 0 in input 0, and so of what was rounded to it.
-_ZERO_STAYS = frozenset(
-    "ABS DEQUANTIZE EXPAND_DIMS QUANTIZE RELU RELU6 RESHAPE SQRT SQUARE SQUEEZE TRANSPOSE".split()  # noqa: SIM905
-)
 
 
 def warn_of_divisions(graph: Graph, seen: Calibration) -> None:
@@ -29,7 +25,7 @@ def warn_of_divisions(graph: Graph, seen: Calibration) -> None:
 
 
 def _rounded(graph: Graph, lows: dict[str, float]) -> Iterator[tuple[Node, Tensor]]:
-    """Divisions, and the tensor of the divisor's that may round to 0: the nearest one."""
+    """Divisions whose divisor may round to 0, each with the nearest tensor before it that may."""
     makers = {t: node for node in graph.nodes for t in node.outputs}
     for node in graph.nodes:
         tensor: Tensor | None = node.input(1) if node.op == "DIV" else None
@@ -38,4 +34,4 @@ def _rounded(graph: Graph, lows: dict[str, float]) -> Iterator[tuple[Node, Tenso
                 yield node, tensor
                 break
             maker = makers.get(tensor)
-            tensor = maker.input(0) if maker is not None and maker.op in _ZERO_STAYS else None
+            tensor = maker.input(0) if maker is not None and row_of(maker).zero_stays else None

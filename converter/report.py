@@ -1,4 +1,4 @@
-"""How far a quantised graph is from the float graph it was made of: tensor by tensor, and which layer costs most."""
+"""How far a quantised graph is from its float graph: tensor by tensor, and which layer costs most."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from twinfer.converter.compress.footprint import Footprint, footprints
 from twinfer.converter.quantize.affine import LIMITS, dequantize, fed, real
-from twinfer.converter.quantize.calibrate import Calibration, Progress, run
+from twinfer.converter.quantize.calibrate import Progress, run
+from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, samples_of
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
@@ -102,8 +103,8 @@ class Sums:
         self.signal = self.noise = self.other = self.cross = 0.0
         self.count = 0
 
-    def add(self, real: Array, made: NDArray[np.float64]) -> None:
-        x, y = real.astype(np.float64).reshape(-1), made.reshape(-1)
+    def add(self, real: Array, near: NDArray[np.float64]) -> None:
+        x, y = real.astype(np.float64).reshape(-1), near.reshape(-1)
         with np.errstate(invalid="ignore", over="ignore"):  # what stays float may divide by a step that is 0
             self.signal += float(x @ x)
             self.other += float(y @ y)
@@ -139,22 +140,22 @@ def compare(
     both = Both(graph, quantized)
     order = dict.fromkeys((*graph.inputs, *(t for node in graph.nodes for t in node.outputs)))
     pairs = [(t, both.twins[t.name]) for t in order if t in seen and t.name in both.twins]
-    found = {t: _Tally(t, made, seen[t].low, seen[t].high) for t, made in pairs}
+    tallies = {t: _Tally(t, twin, seen[t].low, seen[t].high) for t, twin in pairs}
     count = 0
     total = count_of(graph, samples) if progress else None
     for sample in samples_of(graph, samples):
         both.run(sample)
-        for tensor, tally in found.items():
-            tally.add(both.float.view(tensor), both.quantized.view(tally.made))
+        for tensor, tally in tallies.items():
+            tally.add(both.float.view(tensor), both.quantized.view(tally.twin))
         count += 1
         if progress is not None:
             progress(count, total)
     makers = {t: node.op for node in graph.nodes for t in node.outputs}
     whole = Sums()
     for tensor in graph.outputs:
-        if tensor in found:
-            whole.merge(found[tensor].sums)
-    tensors = tuple(tally.report(makers.get(t, "INPUT")) for t, tally in found.items())
+        if tensor in tallies:
+            whole.merge(tallies[tensor].sums)
+    tensors = tuple(tally.report(makers.get(t, "INPUT")) for t, tally in tallies.items())
     return Report(count, whole.snr_db, tensors, compression=footprints(quantized))
 
 
@@ -190,16 +191,16 @@ def _reach(tensor: Tensor) -> tuple[float, float]:
 class _Tally:
     """What is counted of one tensor while the samples run."""
 
-    def __init__(self, tensor: Tensor, made: Tensor, low: float, high: float) -> None:
-        self.tensor, self.made = tensor, made
+    def __init__(self, tensor: Tensor, twin: Tensor, low: float, high: float) -> None:
+        self.tensor, self.twin = tensor, twin
         self.sums = Sums()
         self.clipped = 0
-        self.reach = _reach(made)
+        self.reach = _reach(twin)
         self.edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
         self.counts = np.zeros((2, BARS), np.int64)
 
     def add(self, value: Array, q: Array) -> None:
-        meant = real(q, self.made)
+        meant = real(q, self.twin)
         self.sums.add(value, meant)
         self.clipped += int(((value < self.reach[0]) | (value > self.reach[1])).sum())
         for row, values in zip(self.counts, (value, meant), strict=True):
@@ -207,14 +208,14 @@ class _Tally:
             row += np.histogram(inside, self.edges)[0]
 
     def report(self, operator: str) -> TensorReport:
-        made, sums = self.made, self.sums
-        known = made.quant is not None
+        twin, sums = self.twin, self.sums
+        known = twin.quant is not None
         return TensorReport(
             self.tensor.name,
             operator,
-            made.type,
-            made.scale if known else 0.0,
-            made.zero if known else 0,
+            twin.type,
+            twin.scale if known else 0.0,
+            twin.zero if known else 0,
             sums.snr_db,
             sums.cosine,
             self.clipped / max(1, sums.count),

@@ -1,31 +1,40 @@
-"""What a model may come as, and the graph of it with all shapes known."""
+"""The forms that a model may come in, and its graph with all shapes known."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from twinfer.converter.passes._rewrite import renamed
-from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.shapes import infer_shapes, is_open, shape_of
 
-#: A Graph, a path of a .tflite, .onnx, .keras or .pt2 file, or an onnx.ModelProto.
+#: A Graph, a path of a .tflite, .onnx, .keras or .pt2 file, an onnx.ModelProto, or an ``OnnxFile``.
 Source = Any
 
 Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """An ONNX file that is parsed: ``model`` is the onnx.ModelProto, ``beside`` are the files with its constants."""
+
+    path: str | os.PathLike[str]
+    model: Any
+    beside: tuple[Path, ...]
 
 
 def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
-    made = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
-    return infer_shapes(made)
+    graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
+    return infer_shapes(graph)
 
 
 _TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
@@ -37,7 +46,7 @@ _TENSORFLOW = (
 )
 _TENSORFLOW += "an .onnx file by python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
 
-#: Files that are no whole model, or a form of one that is not read here, and what to do with them.
+#: Suffixes of files that are no whole model, or that are not read here, and what to do with them.
 ELSEWHERE = {".pt": _PICKLED, ".pth": _PICKLED, ".ckpt": _PICKLED, ".jit": _SCRIPT, ".torchscript": _SCRIPT}
 ELSEWHERE |= {".h5": _KERAS, ".hdf5": _KERAS, ".pb": _TENSORFLOW}
 
@@ -51,15 +60,25 @@ def check_kind(path: str | os.PathLike[str]) -> None:
         raise InvalidArgumentError(f"{os.fspath(path)}: a SavedModel is {_TENSORFLOW}")
 
 
-def files_of(source: Source) -> list[str | os.PathLike[str]]:
-    """The files that a source is read from: itself if it is a path, and what an ONNX file keeps beside it."""
-    if not isinstance(source, str | os.PathLike):
-        return []
-    if Path(source).suffix.lower() != ".onnx" or not os.path.isfile(source):
-        return [source]
-    from twinfer.converter.onnx.read import external_files
+def opened(source: Source) -> Source:
+    """The source; an ``OnnxFile`` for the path of an ONNX file that can be parsed, so that this is done once."""
+    if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
+        return source
+    if Path(source).suffix.lower() != ".onnx":
+        return source
+    from twinfer.converter.onnx.read import opened
 
-    return [source, *external_files(source)]
+    try:
+        return opened(source)
+    except ModelError:  # whoever reads the path will say so
+        return source
+
+
+def files_of(source: Source) -> list[str | os.PathLike[str]]:
+    """The files that an ``opened`` source is read from: its own, and those that an ONNX file keeps beside it."""
+    if isinstance(source, OnnxFile):
+        return [source.path, *source.beside]
+    return [source] if isinstance(source, str | os.PathLike) else []
 
 
 def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
@@ -81,12 +100,12 @@ def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
 
 
 def _by_type(source: Source, shapes: Shapes | None) -> Graph:
-    """Of an onnx.ModelProto; InvalidArgumentError that says what to do with others."""
+    """The graph of an onnx.ModelProto or OnnxFile; InvalidArgumentError that says what to do with others."""
     kinds = {base.__module__.partition(".")[0] for base in type(source).__mro__}
     for package, function in (("keras", "from_keras(model)"), ("torch", "from_torch(model, example_inputs)")):
         if package in kinds:
             raise InvalidArgumentError(f"convert takes files and graphs: give it twinfer.{function}")
-    if "onnx" not in kinds and not isinstance(source, bytes):
+    if "onnx" not in kinds and not isinstance(source, bytes | OnnxFile):
         raise InvalidArgumentError(f"convert takes a path, an onnx.ModelProto or a Graph, no {type(source).__name__}")
     from twinfer.converter.onnx import read_onnx
 

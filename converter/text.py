@@ -1,4 +1,4 @@
-"""Graphs as text, one line a node: for ``--dump`` and for tests that show what a pass does."""
+"""Graphs as text, one line per node: for ``--dump`` and for tests that show what a pass does."""
 
 from __future__ import annotations
 

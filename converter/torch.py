@@ -91,8 +91,8 @@ def _refuse_objects(path: str | os.PathLike[str]) -> None:
     with zipfile.ZipFile(path) as archive:
         configs = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".json")]
         texts = [*archive.namelist(), *(text for config in configs for text in _texts(json.loads(config)))]
-    if found := [text for text in texts if any(part.startswith(_OBJECTS) for part in text.split("/"))]:
-        raise ModelError(f"{os.fspath(path)} holds {found[0]}, which may run code: export a module of tensors alone")
+    if code := [text for text in texts if any(part.startswith(_OBJECTS) for part in text.split("/"))]:
+        raise ModelError(f"{os.fspath(path)} holds {code[0]}, which may run code: export a module of tensors alone")
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 @contextmanager
 def _weights_only() -> Iterator[None]:
-    """torch unpickles tensors and nothing else: else example inputs in a .pt2 file could run code of their own."""
+    """Makes torch unpickle tensors only: otherwise example inputs in a .pt2 file could run code."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -146,14 +146,14 @@ def _exported(module: Source, inputs: tuple[Any, ...], names: tuple[list[str] | 
     try:
         with _quiet(), torch.no_grad():
             program = _program(module, inputs)
-            made = torch.onnx.export(
+            program = torch.onnx.export(
                 program, input_names=names[0], output_names=names[1], opset_version=OPSET, dynamo=True, verbose=False
             )
     except TwinferError:
         raise
     except Exception as error:  # what a module's own code and torch's exporter raise can be anything
         raise UnsupportedOperatorError(f"torch cannot export {type(module).__name__}: {_reason(error)}") from error
-    return cast(Any, made).model_proto
+    return cast(Any, program).model_proto
 
 
 def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:

@@ -91,19 +91,20 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 def convert(arguments: argparse.Namespace) -> int:
     from twinfer.converter.convert import convert_file
-    from twinfer.converter.source import files_of
+    from twinfer.converter.source import files_of, opened
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.read.files import check_places
     from twinfer.terminal import progress, say
 
-    read = [*files_of(arguments.model), arguments.calibration, arguments.recipe]
+    model = opened(arguments.model)
+    read = [*files_of(model), arguments.calibration, arguments.recipe]
     check_places([arguments.output, arguments.report], inputs=read)
     if arguments.report is not None and not (arguments.quantize or arguments.prune or arguments.cluster):
         raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
     with progress(1) as told:
         told(0, "reading", 0)
         made = convert_file(
-            source_of(arguments.model),
+            source_of(model),
             arguments.output,
             **{name: getattr(arguments, name) for name in _GIVEN},
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
@@ -125,11 +126,11 @@ def _step(told: Callable[[int, str, float], None], what: str) -> Progress:
     return lambda done, total: told(0, f"{what}: sample {done}", done / (total or done + 1))
 
 
-def source_of(model: str) -> Any:
-    """What ``convert`` reads: the path of a framework's file, else the graph of a file or built-in model."""
+def source_of(model: Any) -> Any:
+    """What ``convert`` reads: a framework's file, opened or its path, else the graph of a file or built-in model."""
     from twinfer.bench.models.source import TO_CONVERT, load
 
-    return model if model.lower().endswith(TO_CONVERT) else load(model).graph
+    return model if not isinstance(model, str) or model.lower().endswith(TO_CONVERT) else load(model).graph
 
 
 def _passes(names: str | None) -> list[Pass] | None:

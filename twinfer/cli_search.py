@@ -118,13 +118,14 @@ def search(arguments: argparse.Namespace) -> int:
 
 
 def _check_places(arguments: argparse.Namespace) -> None:
-    from twinfer.converter.source import files_of
+    from twinfer.converter.source import files_of, opened
     from twinfer.runtime.read.files import check_places
     from twinfer.runtime.write.tflite import check_suffix
 
     check_suffix(arguments.output or "")
     written = arguments.output, arguments.html, arguments.json, arguments.resume
-    read = *files_of(arguments.model), arguments.data, arguments.calibration, *arguments.recipe, arguments.target
+    model = files_of(opened(arguments.model))
+    read = *model, arguments.data, arguments.calibration, *arguments.recipe, arguments.target
     check_places(written, inputs=read)
 
 

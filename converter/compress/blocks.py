@@ -33,17 +33,17 @@ class Block:
 
     @property
     def sparsity(self) -> float | None:
-        """Of N:M, which leaves no choice."""
+        """The share of zeros that N:M fixes; None for other blocks."""
         return None if self.keep is None else 1 - self.keep / self.inputs
 
 
 def block(text: str) -> Block:
-    """ "1x4" or "2:4" -> Block; InvalidArgumentError for anything else."""
-    found = re.fullmatch(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})", text)
-    if found is None:
+    """The Block of a text like "1x4" or "2:4"; InvalidArgumentError for anything else."""
+    match = re.fullmatch(r"([1-9]\d{0,3})([x:])([1-9]\d{0,3})", text)
+    if match is None:
         raise InvalidArgumentError(f"{text!r} is no block of weights: {FORMS}")
-    first, last = int(found[1]), int(found[3])
-    if found[2] == "x":
+    first, last = int(match[1]), int(match[3])
+    if match[2] == "x":
         return Block(first, last)
     if first >= last:
         raise InvalidArgumentError(f"{text!r} keeps every weight: N:M needs N less than M")
@@ -51,7 +51,8 @@ def block(text: str) -> Block:
 
 
 def zeros(sparsity: float, size: int) -> int:
-    """The least number of zeros among ``size`` weights that is a share of ``sparsity``, as it is written, or more."""
+    """The least number of zeros among ``size`` weights that is at least a share of ``sparsity``, taken as the decimal
+    number that it is printed as."""
     return math.ceil(Fraction(repr(float(sparsity))) * size)
 
 
@@ -65,9 +66,8 @@ def energies(squares: NDArray[np.float64], shape: Block) -> tuple[NDArray[np.flo
 
 
 def mask(squares: NDArray[np.float64], count: int, shape: Block) -> Mask:
-    """What is kept of weights whose squares are [outputs, taps, inputs] if at least ``count`` of them are to be zero.
-
-    The fewest blocks go that come to ``count``, those of the least mean square first; of equals the first ones.
+    """The weights to keep if at least ``count`` of them become zero; ``squares`` are theirs, [outputs, taps, inputs].
+    Blocks of the least mean square go first, of equal ones the first. No more blocks go than ``count`` needs.
     """
     if shape.keep is not None:
         return _some_of_many(squares, shape.inputs, shape.keep)
@@ -90,7 +90,7 @@ def _some_of_many(squares: NDArray[np.float64], many: int, keep: int) -> Mask:
 
 
 def budgets(layers: Sequence[tuple[NDArray[np.float64], Block]], count: int) -> list[int]:
-    """How many zeros every layer gets if at least ``count`` weights of all of them are to be zero.
+    """The number of zeros in every layer if at least ``count`` weights of all layers together become zero.
 
     Blocks of all layers are ranked by their mean square as a share of what the layer has left once everything smaller
     is gone, so that no layer is emptied. Source: Lee et al. 2021, "Layer-adaptive Sparsity for the Magnitude-based
@@ -105,9 +105,10 @@ def budgets(layers: Sequence[tuple[NDArray[np.float64], Block]], count: int) -> 
 
 
 def _shares(squares: NDArray[np.float64], shape: Block) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The blocks of a layer, the least mean square first: that by the sum of squares that is left, and their sizes."""
-    found = energies(squares, shape)
-    sums, sizes = found[0].reshape(-1), found[1].reshape(-1)
+    """The blocks of a layer, the least mean square first: mean square over the sum of squares that is left, and
+    sizes."""
+    sums, sizes = energies(squares, shape)
+    sums, sizes = sums.reshape(-1), sizes.reshape(-1)
     means = sums / sizes
     order = np.argsort(means, kind="stable")
     left = np.cumsum(sums[order][::-1])[::-1]

@@ -22,14 +22,15 @@ from twinfer.runtime.graph import Graph, Tensor
 #: Layers with this share of zeros count as pruned: 0 stays one of their values, whatever it costs.
 SPARSE = 0.25
 
-#: Importance of a value, as a share of the greatest, below which all are alike: keeps sums of them apart.
+#: The least importance of a value, as a share of the greatest: below it, sums of importances would not differ.
 LEAST = 1e-9
 
 Values = NDArray[np.float64]
 
 
 def cluster(graph: Graph, recipe: Recipe, samples: Samples | None = None, progress: Progress | None = None) -> Graph:
-    """The graph with the INT8 and INT4 weights of every layer that ``recipe`` says clustered, each layer by itself.
+    """The graph with clustered INT8 and INT4 weights in every layer that ``recipe`` names. Each layer is clustered
+    alone.
 
     In pruned layers 0 stays 0. With ``samples`` (by input name, of the graph's own types; kept in memory) the error of
     every weight is spread over those that follow (``rounding.fed_back``), and biases take up what is left on average.
@@ -40,19 +41,19 @@ def cluster(graph: Graph, recipe: Recipe, samples: Samples | None = None, progre
         raise InvalidArgumentError(
             "nothing to cluster: the recipe asks it of no layer with integer weights; quantise the model (--quantize)"
         )
-    watch, made = None if samples is None else Watch(graph, samples), graph
+    watch, changed = None if samples is None else Watch(graph, samples), graph
     for i, weights in enumerate(wanted, 1):
         choice = recipe.of_node(weights.node)
         sparse = choice.prune > 0 or float(np.mean(weights.stored() == 0)) >= SPARSE
         if watch is not None and can_fit(weights):
-            made = replaced(made, _fitted(watch, made, weights, 1 << choice.cluster, sparse))
+            changed = replaced(changed, _fitted(watch, changed, weights, 1 << choice.cluster, sparse))
         else:
             stored = weights.stored()
             values = codebook(stored, np.square(weights.scales()), 1 << choice.cluster, sparse)
-            made = replaced(made, {weights.tensor: weights.changed(snapped(stored, values))})
+            changed = replaced(changed, {weights.tensor: weights.changed(snapped(stored, values))})
         if progress is not None:
             progress(i, len(wanted))
-    return made
+    return changed
 
 
 def codebook(stored: Values, importance: Values, count: int, keep_zero: bool = False) -> Values:
@@ -72,11 +73,11 @@ def _best(values: Values, mass: Values, count: int, keep_zero: bool) -> Values:
         ways = np.concatenate([[np.inf], least[:-1]])[:, None] + cost
         starts.append(ways.argmin(axis=0))
         least = ways.min(axis=0)
-    last, found = len(values) - 1, []
+    last, centres = len(values) - 1, []
     for start in reversed([np.zeros(len(values), np.int64), *starts]):
-        found.append(centre[start[last], last])
+        centres.append(centre[start[last], last])
         last = start[last] - 1
-    return np.unique(found)
+    return np.unique(centres)
 
 
 def _clusters(values: Values, mass: Values, keep_zero: bool) -> tuple[Values, Values]:
@@ -109,10 +110,10 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, sparse: bo
     values = codebook(whole, np.square(scales) * np.einsum("gii->gi", matters.sums)[:, None, :], count, sparse)
 
     def nearest(column: Values, k: int) -> Values:
-        made = snapped(column / scales[:, :, 0], values) * scales[:, :, 0]
-        return np.where(kept[:, :, k], made, 0.0)
+        near = snapped(column / scales[:, :, 0], values) * scales[:, :, 0]
+        return np.where(kept[:, :, k], near, 0.0)
 
     plain = snapped(whole, values) * scales
-    made = fed_back(wanted, matters, nearest)
-    made = np.where(nearer(fitting.fit.best, made, plain, matters)[:, :, None], made, plain)
-    return fitting.stored(made, wide)
+    fitted = fed_back(wanted, matters, nearest)
+    fitted = np.where(nearer(fitting.fit.best, fitted, plain, matters)[:, :, None], fitted, plain)
+    return fitting.stored(fitted, wide)

@@ -1,4 +1,4 @@
-"""What weights take in flash, plain and in every coding that the compiler knows (``runtime.codes``).
+"""The bytes of weights in flash, plain and in every coding that the compiler knows (``runtime.plan.codes``).
 
 These are estimates: a compiler codes weights as its kernels pack them, cut into slices, and adds decoders.
 """
@@ -17,7 +17,7 @@ from twinfer.runtime.plan.codes import CODINGS
 
 @dataclass(frozen=True)
 class Footprint:
-    """One layer's weights: how many, how many different, the share of zeros, Shannon's entropy in bits a weight, and
+    """One layer's weights: how many, how many different, the share of zeros, Shannon's entropy in bits per weight, and
     bytes: as they are, and by each way of coding (None where it does not apply)."""
 
     name: str
@@ -39,7 +39,7 @@ class Footprint:
 
 
 def footprints(graph: Graph) -> tuple[Footprint, ...]:
-    """Of every layer with constant weights, in order of execution; float weights are not coded."""
+    """The footprints of all layers with constant weights, in order of execution. Float weights are not coded."""
     return tuple(map(_footprint, layers_of(graph)))
 
 

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import rebuilt, renamed
-from twinfer.converter.quantize.rules import RULES, Rule
+from twinfer.converter.quantize.rounding import from_rows, rows_of
 from twinfer.converter.quantize.weights import MOST
+from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.read.packed import pack, unpack
-
-#: The operators whose constant weights are pruned and clustered.
-OPERATORS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED")
 
 #: Type of weights -> bits of one.
 BITS = {"FLOAT32": 32, "INT8": 8, "INT4": 4}
@@ -28,10 +27,14 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A constant and the nodes whose weights it is: one, or several of one operator that share it."""
+    """A constant and the nodes whose weights it is: one, or several of one operator that share it.
+
+    ``at`` says where these nodes have weights and bias, and what their axes are.
+    """
 
     tensor: Tensor
     nodes: tuple[Node, ...]
+    at: Parameters
 
     @property
     def node(self) -> Node:
@@ -40,12 +43,8 @@ class Weights:
 
     @property
     def name(self) -> str:
-        """As recipes know the layer: its first output's."""
+        """The layer's name in recipes: the name of its first output."""
         return self.node.output.name
-
-    @property
-    def rule(self) -> Rule:
-        return RULES[self.node.op]
 
     @property
     def is_float(self) -> bool:
@@ -63,7 +62,7 @@ class Weights:
         return self._matrix(values.astype(np.float64))
 
     def scales(self) -> NDArray[np.float64]:
-        """What a stored step stands for, one value an output: [outputs, 1, 1]."""
+        """What a stored step stands for, one value per output: [outputs, 1, 1]."""
         quant = self.tensor.quant
         scale = np.ones(1) if self.is_float or quant is None else quant.scale.astype(np.float64)
         return np.broadcast_to(scale, (self._outputs,)).reshape(-1, 1, 1)
@@ -77,7 +76,7 @@ class Weights:
         kind = np.float32 if self.is_float else np.int8
         shape = self.tensor.shape
         flat = stored.reshape(self._outputs, -1)
-        values = np.ascontiguousarray((flat.T if self.rule.axis else flat).reshape(shape), kind)
+        values = np.ascontiguousarray(from_rows(flat, shape, self.at.axis), kind)
         data = pack(values, 4) if self.tensor.type == "INT4" else values
         data.flags.writeable = False
         return replace(self.tensor, data=data)
@@ -100,34 +99,35 @@ class Weights:
 
     @property
     def _outputs(self) -> int:
-        return self.tensor.shape[self.rule.axis]
+        return self.tensor.shape[self.at.axis]
 
     def _matrix(self, values: NDArray[np.float64]) -> Matrix:
-        if self.rule.axis:  # DEPTHWISE_CONV_2D: [1, height, width, outputs]
-            return np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)[:, :, None]
+        if self.at.depthwise:  # [1, height, width, outputs]
+            return rows_of(values, self.at.axis)[:, :, None]
         return values.reshape(len(values), -1, values.shape[-1])
 
 
 def layers_of(graph: Graph) -> list[Weights]:
     """The weights of the graph's layers, in order of execution.
 
-    Left out are constants that something else reads, too, integers with a zero point other than 0, and sparse ones.
+    Constants are left out if something else reads them too, if a zero point is not 0, and if they are sparse.
     """
     readers = consumers(graph)
     outside = {*graph.outputs, *(t for s in graph.signatures for t in s.outputs.values())}
-    found: dict[Tensor, Weights] = {}
+    layers: dict[Tensor, Weights] = {}
     for node in graph.nodes:
-        tensor = _weights(node)
-        if tensor is not None and tensor not in outside and all(_weights(n) is tensor for n in readers[tensor]):
-            found.setdefault(tensor, Weights(tensor, tuple(readers[tensor])))
-    return [w for w in found.values() if len({n.op for n in w.nodes}) == 1]
+        tensor, at = _weights(node), parameters_of(node)
+        if tensor is None or at is None or tensor in outside:
+            continue
+        if all(_weights(n) is tensor for n in readers[tensor]):
+            layers.setdefault(tensor, Weights(tensor, tuple(readers[tensor]), at))
+    return [w for w in layers.values() if len({n.op for n in w.nodes}) == 1]
 
 
 def _weights(node: Node) -> Tensor | None:
     """The node's constant weights if they are of a kind that can be changed."""
-    if node.op not in OPERATORS:
-        return None
-    tensor = node.optional(RULES[node.op].weights or 0)
+    at = parameters_of(node)
+    tensor = None if at is None else node.optional(at.weights)
     if tensor is None or tensor.data is None or not tensor.size or tensor.type not in BITS:
         return None
     odd = "sparsity" in tensor.extra or (tensor.quant is not None and bool(tensor.quant.zero_point.any()))
@@ -146,13 +146,14 @@ class Bias:
     tensor: Tensor
     weights: Weights
 
-    def changed(self, change: NDArray[np.float64], made: Weights) -> Tensor:
-        """The bias with real numbers [outputs] added; integers count steps of input scale * ``made``'s weight scale."""
+    def changed(self, change: NDArray[np.float64], wide: Weights) -> Tensor:
+        """The bias with real numbers [outputs] added; integers count steps of input scale * ``wide``'s weight scale."""
         data = np.asarray(self.tensor.data)
         if data.dtype.kind == "f":
             return self._with((data.reshape(-1) + change).astype(np.float32))
-        source = self.weights.node.input(next(self.weights.rule.values(self.weights.node))).scale
-        old, new = (source * w.scales().reshape(-1) for w in (self.weights, made))
+        node = self.weights.node
+        source = node.input(row_of(node).first).scale
+        old, new = (source * w.scales().reshape(-1) for w in (self.weights, wide))
         steps = np.round((data.reshape(-1) * old + change) / new)
         limits = np.iinfo(data.dtype)
         quant = self.tensor.quant
@@ -168,7 +169,7 @@ class Bias:
 
 def bias_of(graph: Graph, weights: Weights) -> Bias | None:
     """The layer's bias if it may be changed."""
-    position = weights.rule.bias
+    position = weights.at.bias
     bias = None if position is None or len(weights.nodes) > 1 else weights.node.optional(position)
     if bias is None or bias.data is None or len(consumers(graph)[bias]) > 1:
         return None
@@ -177,5 +178,5 @@ def bias_of(graph: Graph, weights: Weights) -> Bias | None:
 
 def has_bias(weights: Weights) -> bool:
     """Whether any of the layer's nodes has one."""
-    position = weights.rule.bias
+    position = weights.at.bias
     return position is not None and any(node.optional(position) is not None for node in weights.nodes)

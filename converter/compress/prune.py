@@ -7,21 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinfer.converter.compress.blocks import Block, Mask, block, budgets, mask, zeros
-from twinfer.converter.compress.layers import OPERATORS, Weights, layers_of, replaced
+from twinfer.converter.compress.layers import Weights, layers_of, replaced
 from twinfer.converter.compress.refit import Watch, can_fit
 from twinfer.converter.quantize.calibrate import Progress
 from twinfer.converter.quantize.recipe import Recipe
 from twinfer.converter.quantize.samples import Samples
+from twinfer.converter.rows import layers as known_layers
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Tensor
 
 #: How the layers of the recipe's default sparsity share it: ranked together, or each by itself.
 SCOPES = ("global", "layer")
 
-#: Rounds of pruning and fitting, ever fewer weights a round (Zhu & Gupta 2017, "To prune, or not to prune").
+#: Rounds of pruning and fitting, with ever fewer weights per round (Zhu & Gupta 2017, "To prune, or not to prune").
 ROUNDS = 4
 
-#: Sparsities that differ by less are the same.
+#: Sparsities that differ by less than this count as equal.
 CLOSE = 1e-6
 
 
@@ -32,13 +33,14 @@ def prune(
     scope: str = "global",
     progress: Progress | None = None,
 ) -> Graph:
-    """The graph with weights of the layers that ``recipe`` says set to zero, float or integer weights alike.
+    """The graph with weights set to zero in the layers that ``recipe`` names. Weights may be float or integers.
 
-    With ``scope`` "global" all layers of the recipe's default sparsity come to it together, ranked by
-    ``blocks.budgets``; with "layer" each of them does. A layer of another sparsity has exactly that. At least the share
-    that was asked for is zero, by the fewest blocks. With ``samples`` (by input name, kept in memory) the weights that
-    are left and the biases are fitted so that the layers' outputs stay as they were, also those of the layers behind
-    the first one that is pruned; layers whose inputs ``refit.can_fit`` does not know are pruned without.
+    ``scope`` is about layers of the recipe's default sparsity: with "global" they reach it together, ranked by
+    ``blocks.budgets``; with "layer" each reaches it alone. A layer with a sparsity of its own always reaches that
+    alone. At least the share that was asked for becomes zero, by the fewest blocks. With ``samples`` (by input name,
+    kept in memory) the weights that are left and the biases are fitted so that the layers' outputs stay as they were.
+    That includes unpruned layers behind the first pruned one. Layers that ``refit.can_fit`` rejects are pruned without
+    fitting.
 
     ``progress(done, total)`` counts fitted layers. InvalidArgumentError for nothing to prune, for a scope that is not
     known, for N:M blocks with another sparsity than theirs, and for samples that do not fit.
@@ -47,13 +49,13 @@ def prune(
     plan = planned(layers, recipe, scope)
     if samples is None:
         return replaced(graph, {w.tensor: w.changed(w.stored() * _kept(w, n, recipe)) for w, n in plan.items()})
-    watch, made = Watch(graph, samples), graph
+    watch, pruned = Watch(graph, samples), graph
     behind = layers[layers.index(next(iter(plan))) :]
     for i, weights in enumerate(behind, 1):
-        made = replaced(made, _fitted(watch, made, weights, plan.get(weights, 0), _block(weights, recipe)))
+        pruned = replaced(pruned, _fitted(watch, pruned, weights, plan.get(weights, 0), _block(weights, recipe)))
         if progress is not None:
             progress(i, len(behind))
-    return made
+    return pruned
 
 
 def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weights, int]:
@@ -63,7 +65,7 @@ def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weigh
     shares = {w: s for w in layers if (s := _sparsity(w, recipe))}
     if not shares:
         raise InvalidArgumentError(
-            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(OPERATORS)})"
+            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(known_layers())})"
         )
     plan = {w: zeros(share, w.tensor.size) for w, share in shares.items()}
     together = [w for w, s in shares.items() if s == recipe.default.prune and _block(w, recipe).keep is None]
@@ -103,15 +105,15 @@ def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Blo
         kept = mask(np.square(values), count, shape)
         return {weights.tensor: weights.changed(weights.stored() * kept)} if count else {}
     fitting = watch.fitting(graph, weights)
-    made = fitting.rows
+    rows = fitting.rows
     for done in _schedule(count, shape):
-        kept = mask(np.square(fitting.shaped(made)), done, shape).reshape(made.shape)
-        made = fitting.fit.rows(kept & (fitting.rows != 0))
-    return fitting.stored(made, fitting.widened(made))
+        kept = mask(np.square(fitting.shaped(rows)), done, shape).reshape(rows.shape)
+        rows = fitting.fit.rows(kept & (fitting.rows != 0))
+    return fitting.stored(rows, fitting.widened(rows))
 
 
 def _schedule(count: int, shape: Block) -> list[int]:
-    """How many weights are zero after every round; patterns of N:M cannot be had by and by."""
+    """How many weights are zero after every round. Patterns of N:M take one round."""
     if shape.keep is not None or not count:
         return [count]
     return [round(count * (1 - (1 - i / ROUNDS) ** 3)) for i in range(1, ROUNDS + 1)]

@@ -1,6 +1,7 @@
 """The weights that are left, fitted so that a layer gives what it gave before, by least squares over samples.
 
-Layers are done in order, each on what the layers before it give by now, so that it makes good their error, too. Source:
+Layers are fitted in order. Each one sees what the changed layers before it give, and so corrects their error too.
+Source:
 the layer-wise problem of Hassibi & Stork 1993 (Optimal Brain Surgeon), Frantar & Alistarh 2022 (Optimal Brain
 Compression) and 2023 (SparseGPT), solved exactly for the weights that are left; the fit to the original outputs from
 the changed inputs is He et al. 2017's ("Channel Pruning for Accelerating Very Deep Neural Networks").
@@ -29,7 +30,8 @@ from twinfer.runtime.run.session import Session
 @dataclass(frozen=True)
 class Moments:
     """Sums over all windows of a layer, with a 1 behind its inputs for the bias, damped: ``gram`` of x xT and ``cross``
-    of x yT, x what the layer sees now and y what it saw before; both [groups, inputs + 1, inputs + 1]."""
+    of x yT, where x is what the layer sees now and y is what it saw before. Both are [groups, inputs + 1, inputs +
+    1]."""
 
     gram: NDArray[np.float64]
     cross: NDArray[np.float64]
@@ -37,7 +39,8 @@ class Moments:
 
 @dataclass(frozen=True)
 class Fitting:
-    """A layer and the fit of its weights ``rows`` [groups, outputs, inputs], real; ``bias``: if it may change."""
+    """A layer and the fit of its weights. ``rows`` are the real weights, [groups, outputs, inputs]; ``bias`` is None if
+    it must not change."""
 
     weights: Weights
     bias: Bias | None
@@ -45,7 +48,8 @@ class Fitting:
     fit: Fit
 
     def widened(self, rows: Rows) -> Weights:
-        """The weights with scales large enough for these rows, unless a bias that must not change has steps by them."""
+        """The weights with scales large enough for these rows. The scales stay if a bias that must not change depends
+        on them."""
         if self.bias is None and has_bias(self.weights):
             return self.weights
         return self.weights.widened(self.shaped(rows))
@@ -56,19 +60,19 @@ class Fitting:
 
     def stored(self, rows: Rows, wide: Weights) -> dict[Tensor, Tensor]:
         """What takes the place of the constants if the rows are these, in ``wide``'s scales, and the bias fits them."""
-        found = {self.weights.tensor: wide.changed(wide.rounded(self.shaped(rows)))}
+        constants = {self.weights.tensor: wide.changed(wide.rounded(self.shaped(rows)))}
         if self.bias is None:
-            return found
-        return {**found, self.bias.tensor: self.bias.changed(self.fit.bias(rows).reshape(-1), wide)}
+            return constants
+        return {**constants, self.bias.tensor: self.bias.changed(self.fit.bias(rows).reshape(-1), wide)}
 
 
 def can_fit(weights: Weights) -> bool:
-    """Whether the layer's inputs can be had, and are few enough."""
+    """Whether ``grams.windows`` knows the layer's inputs, and they are few enough."""
     return inputs_of(weights.node) <= MOST_INPUTS
 
 
 class Watch:
-    """A graph as it was, run on all samples whenever a layer of its changed twin is asked for."""
+    """A graph before any change. It runs on all samples whenever a layer of its changed twin is asked for."""
 
     def __init__(self, graph: Graph, samples: Samples) -> None:
         self.graph = graph
@@ -82,7 +86,7 @@ class Watch:
         return Fitting(weights, bias, rows, Fit(moments, rows, bias is not None))
 
     def moments(self, changed: Graph, weights: Weights) -> Moments:
-        """Those of a layer of ``changed``, whose tensors are this graph's but for weights and biases."""
+        """The moments of a layer of ``changed``, a graph that differs from this one in weights and biases only."""
         now = Session(make_plan(changed, preserve_all=True))
         self.before.reset_variables()  # both begin the stream of samples anew, which SVDF remembers
         gram: NDArray[np.float64] | float = 0.0
@@ -107,7 +111,7 @@ def _inputs(session: Session, node: Node) -> NDArray[np.float64]:
 
 
 def _damped(gram: NDArray[np.float64], cross: NDArray[np.float64]) -> Moments:
-    """With what holds the weights, not the bias, where they were."""
+    """The moments with a term that holds the weights, but not the bias, near their old values."""
     diagonal = np.einsum("gii->gi", gram)[:, :-1]
     held = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
     damping = held[:, None, None] * np.diag([*np.ones(gram.shape[1] - 1), 0.0])
@@ -142,10 +146,10 @@ class Fit:
 
     def rows(self, kept: NDArray[np.bool_]) -> Rows:
         """The best rows that are zero where ``kept`` [groups, outputs, inputs] says so."""
-        made = np.zeros(kept.shape)
+        fitted = np.zeros(kept.shape)
         for group, output in np.ndindex(kept.shape[:2]):
-            made[group, output] = self._row(group, output, kept[group, output])
-        return made
+            fitted[group, output] = self._row(group, output, kept[group, output])
+        return fitted
 
     def bias(self, rows: Rows) -> NDArray[np.float64]:
         """The best change of the biases [groups, outputs] if the rows are these; 0 without a bias."""
@@ -155,13 +159,14 @@ class Fit:
         return np.asarray(self.free[:, :, -1] - off / self.gram[:, -1, -1:])
 
     def _row(self, group: int, output: int, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """One row, by whichever of two systems is smaller: that of the weights that go, or of those that stay."""
+        """One row. Of two equivalent systems, over the weights that go or over those that stay, the smaller one is
+        solved."""
         gram, inverse, free = self.gram[group], self.inverse[group], self.free[group, output]
         stays = np.append(kept, np.ones(int(self.has_bias), np.bool_))
-        made = np.zeros_like(free)
+        row = np.zeros_like(free)
         if 2 * stays.sum() > len(free):
             steps = np.linalg.solve(inverse[np.ix_(~stays, ~stays)], free[~stays])
-            made[stays] = free[stays] - inverse[np.ix_(stays, ~stays)] @ steps
+            row[stays] = free[stays] - inverse[np.ix_(stays, ~stays)] @ steps
         else:
-            made[stays] = np.linalg.solve(gram[np.ix_(stays, stays)], gram[stays] @ free)
-        return np.asarray(made[: self.inputs])
+            row[stays] = np.linalg.solve(gram[np.ix_(stays, stays)], gram[stays] @ free)
+        return np.asarray(row[: self.inputs])

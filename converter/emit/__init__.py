@@ -1,1 +1,1 @@
-"""What the front ends write TFLite operators with, whichever framework a model comes from."""
+"""What all front ends write TFLite operators with."""

@@ -1,4 +1,4 @@
-"""What may be computed ahead of time: a file of some bytes must not ask for all memory."""
+"""A limit on what is computed ahead of time: a small file must not ask for all memory."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class Budget:
             )
 
     def take(self, size: int, what: str) -> None:
-        """``afford``, and so many are gone; what takes less than it is made of costs nothing."""
+        """``afford``, and takes the bytes off; a result no larger than its operands costs nothing."""
         self.afford(size, what)
         self.left -= max(0, size)

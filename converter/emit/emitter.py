@@ -52,7 +52,7 @@ class Emitter:
     def __init__(self, name: str) -> None:
         self.builder = Builder(name)
         self.place = ""
-        self.made = 0  # tensors named so far
+        self.named = 0  # tensors named so far
         self.budget = Budget()
         self.quants: dict[Tensor, Quant] = {}  # of integer tensors, where only their readers tell
 
@@ -77,8 +77,8 @@ class Emitter:
         return f"{self.place}/{op.lower()}_{self._next()}" + (f"_{i}" if i else "")
 
     def _next(self) -> int:
-        self.made += 1
-        return self.made
+        self.named += 1
+        return self.named
 
     def operand(self, value: Operand) -> Tensor | None:
         if not isinstance(value, np.ndarray):
@@ -116,7 +116,8 @@ class Emitter:
         return self.builder.node(op, [x], [Tensor(self._name(op, 0), kind, x.shape, quant)])[0]
 
     def annotate(self, x: Tensor, quant: Quant) -> None:
-        """Says what integers stand for that came without; UnsupportedOperatorError if they are read in two ways."""
+        """Says what integers without a quantisation stand for; UnsupportedOperatorError if they are read in two
+        ways."""
         known = self.quants.get(x) or x.quant
         if known is not None and known != quant:
             raise UnsupportedOperatorError(f"{x} is read with two scales or zero points; quantise it once for each")
@@ -124,7 +125,7 @@ class Emitter:
             self.quants[x] = quant
 
     def affine(self, x: Tensor, scale: NDArray[Any], zeros: NDArray[Any], axis: int) -> Tensor:
-        """(x - zeros) * scale in floats, both one number or one an element of the axis."""
+        """(x - zeros) * scale in floats, each one number, or one per element of the axis."""
         shape = [-1 if scale.size * zeros.size > 1 and i == axis else 1 for i in range(len(x.shape))]
         real = self.unary("CAST", x, "FLOAT32", in_data_type=x.type, out_data_type="FLOAT32")
         if zeros.any():

@@ -36,6 +36,6 @@ def scaled(g: Emitter, x: Tensor, scale: Operand, bias: Operand) -> Tensor:
 
 
 def affine(g: Emitter, x: Tensor, factor: np.ndarray, offset: np.ndarray, axis: int) -> Tensor:
-    """x * factor + offset, one number an element of the axis: what is left of batch normalisation when a model runs."""
+    """x * factor + offset, one number per element of the axis: what batch normalisation comes to when a model runs."""
     shape = [-1 if i == axis else 1 for i in range(len(x.shape))]
     return scaled(g, x, *(v.astype(np.float32).reshape(shape) for v in (factor, offset)))

@@ -1,4 +1,4 @@
-"""Collects what cannot be converted over the whole model, to say it once."""
+"""Collects what cannot be converted in the whole model, so that one error says it all."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class Problems:
     """Operators and reasons, in the order of the model, each with the nodes that have it."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str], list[str]] = {}
+        self.by_reason: dict[tuple[str, str], list[str]] = {}
 
     def add(self, op: str, reason: str, node: str) -> None:
-        self.found.setdefault((op, reason), []).append(node)
+        self.by_reason.setdefault((op, reason), []).append(node)
 
     def report(self) -> None:
         """UnsupportedOperatorError with every operator, count, reason and node names; nothing if there is none."""
-        if not self.found:
+        if not self.by_reason:
             return
-        nodes = sum(map(len, self.found.values()))
-        lines = [f"{op} ({len(names)}x): {reason}; {_list(names)}" for (op, reason), names in self.found.items()]
+        nodes = sum(map(len, self.by_reason.values()))
+        lines = [f"{op} ({len(names)}x): {reason}; {_list(names)}" for (op, reason), names in self.by_reason.items()]
         raise UnsupportedOperatorError(f"{nodes} nodes cannot be converted:\n  " + "\n  ".join(lines))
 
 

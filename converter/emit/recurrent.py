@@ -120,11 +120,11 @@ def unrolled(cell: Cell, step: Step, x: Tensor, states: list[Tensor], backwards:
     time, batch, _ = x.shape
     seen = fully_connected(cell.g, x, constant(cell.w), constant(cell.bias))
     rows = cell.g.reshape(seen, (time * batch, seen.shape[2]))
-    made = []
+    steps = []
     for t in reversed(range(time)) if backwards else range(time):
         states = step(cell, cell.g.part(rows, (t * batch, 0), (batch, rows.shape[1])), states)
-        made.append(states)
-    return made[::-1] if backwards else made
+        steps.append(states)
+    return steps[::-1] if backwards else steps
 
 
 def stacked(g: Emitter, states: Sequence[Tensor]) -> Tensor:

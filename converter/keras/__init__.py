@@ -1,4 +1,4 @@
-"""Keras comes in here: ``from_keras`` makes a ``Graph`` of a model, one family of layers a file in ``layers``."""
+"""Keras comes in here: ``from_keras`` makes a ``Graph`` of a model. Each file in ``layers`` is a family of layers."""
 
 from __future__ import annotations
 

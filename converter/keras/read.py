@@ -56,7 +56,7 @@ def _loaded(path: str) -> keras.Model:
 
 
 def _functional(model: keras.Model) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Symbolic inputs and outputs, by what the model calls them."""
+    """Symbolic inputs and outputs by the model's names for them."""
     try:
         given = getattr(model, "input", None), getattr(model, "output", None)  # a Sequential has neither
         inputs, outputs = _called(model.inputs, given[0]), _called(model.outputs, given[1])
@@ -75,12 +75,12 @@ def _called(tensors: Sequence[Any], given: Any) -> dict[str, Any]:
 
 
 def name_of(tensor: Any) -> str:
-    """What the layer is called that a symbolic tensor comes from."""
+    """The name of the layer that a symbolic tensor comes from."""
     return str(tensor._keras_history.operation.name)
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """A number behind those that occur more than once."""
+    """The names; those that occur more than once get a number."""
     return [f"{name}_{names[:i].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 

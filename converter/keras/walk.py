@@ -35,7 +35,7 @@ class Walk:
         self.values = {id(symbol): tensor for symbol, tensor in zip(inputs, tensors, strict=True)}
 
     def run(self, outputs: Sequence[Any]) -> list[Tensor]:
-        """The Tensors of symbolic outputs. Of what cannot be expressed, which ``problems`` has, stand-ins."""
+        """The Tensors of symbolic outputs; stand-ins for what cannot be expressed, which ``problems`` lists."""
         for output in outputs:
             self._make(output)
         return [self.values[id(output)] for output in outputs]
@@ -57,15 +57,15 @@ class Walk:
         name = node.operation.name
         args, kwargs = self._filled(node.arguments.args), self._filled(node.arguments.kwargs)
         try:
-            made = self.called(node.operation, args, kwargs)
+            outputs = self.called(node.operation, args, kwargs)
         except UnsupportedOperatorError as error:
             self.problems.add(type(node.operation).__name__, str(error), name)
-            made = [_stand_in(name, symbol) for symbol in node.output_tensors]
+            outputs = [_stand_in(name, symbol) for symbol in node.output_tensors]
         except (ModelError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-            if not self.problems.found:
+            if not self.problems.by_reason:
                 raise ModelError(f"{type(node.operation).__name__} {name!r}: {error}") from error
-            made = [_stand_in(name, symbol) for symbol in node.output_tensors]  # stand-ins may have been wrong
-        for symbol, tensor in zip(node.output_tensors, made, strict=True):
+            outputs = [_stand_in(name, symbol) for symbol in node.output_tensors]  # stand-ins may have been wrong
+        for symbol, tensor in zip(node.output_tensors, outputs, strict=True):
             self.values[id(symbol)] = tensor
             self.names[tensor] = name
 
@@ -89,8 +89,8 @@ class Walk:
         importer = importer_of(layer)
         if importer is not None:
             shapes = _shapes(layer, args, kwargs)
-            made = importer(self.g, Call(layer, tuple(args), kwargs, shapes, self.again))
-            return _checked([made] if isinstance(made, Tensor) else list(made), shapes)
+            outputs = importer(self.g, Call(layer, tuple(args), kwargs, shapes, self.again))
+            return _checked([outputs] if isinstance(outputs, Tensor) else list(outputs), shapes)
         if _is_functional(layer):
             return self._nested(list(layer.inputs), list(layer.outputs), _tensors((args, kwargs)))
         return self._traced(layer, args, kwargs)
@@ -103,9 +103,9 @@ class Walk:
         if not isinstance(function, keras.layers.Layer):
             return self._through(function, function, [*tensors], {})
         place = self.g.place
-        made = self.called(function, list(tensors), {})
+        outputs = self.called(function, list(tensors), {})
         self.g.place = place
-        return made
+        return outputs
 
     def _traced(self, layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
         """A layer without importer by what its ``call`` does with symbolic tensors."""
@@ -132,13 +132,13 @@ class Walk:
         inner = Walk(self.g, inputs, tensors)
         place = self.g.place
         symbols = [o for o in outputs if isinstance(o, keras.KerasTensor)]
-        made = dict(zip(map(id, symbols), inner.run(symbols), strict=True))
+        results = dict(zip(map(id, symbols), inner.run(symbols), strict=True))
         self.g.place = place
         self.names.update(inner.names)
-        for (kind, reason), names in inner.problems.found.items():
+        for (kind, reason), names in inner.problems.by_reason.items():
             for name in names:
                 self.problems.add(kind, reason, f"{place}/{name}")
-        return [made[id(o)] if id(o) in made else as_tensor(self.g, self._value(o)) for o in outputs]
+        return [results[id(o)] if id(o) in results else as_tensor(self.g, self._value(o)) for o in outputs]
 
 
 def _node(symbol: Any) -> Any:
@@ -158,7 +158,7 @@ def _symbol(tensor: Tensor) -> Any:
 
 
 def _shapes(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Shape]:
-    """Of a layer's outputs, as Keras says for these inputs."""
+    """The shapes of a layer's outputs, as Keras gives them for these inputs."""
     args, kwargs = keras.tree.map_structure(lambda v: _symbol(v) if isinstance(v, Tensor) else v, (list(args), kwargs))
     return [tuple(t.shape) for t in keras.tree.flatten(layer.compute_output_spec(*args, **kwargs))]
 
@@ -168,12 +168,12 @@ def _stand_in(name: str, symbol: Any) -> Tensor:
     return Tensor(name, CARRIED.get(symbol.dtype, "FLOAT32"), tuple(1 if d is None else d for d in symbol.shape))
 
 
-def _checked(made: list[Tensor], shapes: Sequence[Shape]) -> list[Tensor]:
+def _checked(outputs: list[Tensor], shapes: Sequence[Shape]) -> list[Tensor]:
     """ModelError unless a layer's outputs have the shapes that Keras says."""
-    for tensor, shape in zip(made, shapes, strict=True):
+    for tensor, shape in zip(outputs, shapes, strict=True):
         if tensor.shape != shape:
             raise ModelError(f"{tensor} should have the shape {list(shape)}")
-    return made
+    return outputs
 
 
 def _is_functional(layer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""ONNX comes in here: ``read_onnx`` makes a ``Graph`` of a model, one family of operators a file in ``ops``."""
+"""ONNX comes in here: ``read_onnx`` makes a ``Graph`` of a model. Each file in ``ops`` has one family of operators."""
 
 from importlib.util import find_spec
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from twinfer.converter.emit.emitter import SMALL, Emitter
 from twinfer.converter.emit.finish import rebuilt, renamer, signed, with_outputs
-from twinfer.converter.onnx.integer import MOVES, integer
+from twinfer.converter.onnx.integer import integer
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import EMPTY, Graph, Quant, Tensor
 
 
@@ -24,7 +25,7 @@ def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]
     known = {**{t: t.quant for t in graph.tensors if t.quant is not None}, **quants}
     for nodes in (graph.nodes, graph.nodes[::-1]):
         for node in nodes:
-            if node.op in MOVES:
+            if row_of(node).moves is not None:
                 ends = [t for t in (*node.inputs, *node.outputs) if t is not None and t.type in SMALL]
                 quant = next((known[t] for t in ends if t in known), None)
                 known.update({t: quant for t in ends if quant is not None and t not in known})

@@ -1,4 +1,5 @@
-"""How large a node's results over constants are, before they are made: of the operators that can make much of little.
+"""The size of a node's results over constants, before they are computed: for operators with large results of small
+inputs.
 
 ONNX's own shape inference is not asked: damaged attributes crash it (1.23: GatherND with batch_dims -3).
 """
@@ -58,7 +59,7 @@ def _pad(inputs: Values, _: Attributes) -> int:
 
 
 def _resize(inputs: Values, attributes: Attributes) -> int:
-    """By sizes, else by scales: the last inputs that hold some."""
+    """The elements by sizes, else by scales: the last inputs that hold some."""
     x, given = inputs[0], [value for value in inputs[1:] if value.size]
     if given[-1].dtype.kind == "i":
         return _product(given[-1]) * (x.size if "axes" in attributes else 1)

@@ -49,8 +49,8 @@ class Model:
                 self.lost.add(tensor.name)
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> None:
-        made = {*self.values, *self.lost}
-        given = {value.name: value for value in self.proto.graph.input if value.name not in made}
+        known = {*self.values, *self.lost}
+        given = {value.name: value for value in self.proto.graph.input if value.name not in known}
         for name in shapes:
             if name not in given:
                 raise InvalidArgumentError(f"there is no input {name!r} to give a shape; there are: {', '.join(given)}")
@@ -82,7 +82,7 @@ class Model:
         return branches[0]
 
     def _inline(self, branch: onnx.GraphProto, proto: onnx.NodeProto) -> None:
-        """Reads a branch in the place of the If: it sees the values around it, its outputs are the If's."""
+        """Reads a branch in place of the If. It sees the values around it, and its outputs are the If's."""
         self._initializers(branch)
         self._nodes(branch)
         names = [value.name for value in branch.output]
@@ -106,7 +106,7 @@ class Model:
             self.problems.add(op, str(error), name)
             self._lose(proto)
         except ModelError:
-            if not self.problems.found:
+            if not self.problems.by_reason:
                 raise
             self._lose(proto)  # what was put in for lost values may be wrong
 
@@ -139,14 +139,14 @@ class Model:
     def _run(self, node: OnnxNode) -> Sequence[Tensor | None]:
         self.emitter.place = next(filter(None, node.outputs), node.op)
         try:
-            made = importers()[node.op](self.emitter, node)
+            results = importers()[node.op](self.emitter, node)
         except TwinferError as error:
             if isinstance(error, UnsupportedOperatorError) or str(error).startswith(str(node)):
                 raise
             raise ModelError(f"{node}: {error}") from None
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             raise ModelError(f"{node}: its inputs and attributes do not fit together ({error})") from error
-        return [made] if isinstance(made, Tensor) else made
+        return [results] if isinstance(results, Tensor) else results
 
     def _lose(self, proto: onnx.NodeProto) -> None:
         """Puts something of their type and shape in for the node's outputs, so that the nodes behind are checked."""

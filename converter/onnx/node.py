@@ -18,7 +18,8 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class OnnxNode:
-    """One node. ``inputs`` are the tensors it reads (None: absent), ``outputs`` the names it writes ("": nobody's)."""
+    """One node. ``inputs`` are the tensors that it reads (None: absent), ``outputs`` the names that it writes ("":
+    nobody reads it)."""
 
     op: str
     name: str
@@ -70,7 +71,7 @@ class OnnxNode:
 
 
 def positive(node: OnnxNode, axis: int, rank: int) -> int:
-    """The axis counted from the front; ModelError if the rank has none such."""
+    """The axis counted from the front; ModelError if the rank has no such axis."""
     if not -rank <= axis < max(rank, 1):
         raise ModelError(f"{node}: axis {axis} is out of range, the rank is {rank}")
     return axis % rank if rank else 0

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from twinfer.converter.onnx.model import Model
 from twinfer.converter.passes._ends import CHANNELS_FIRST
+from twinfer.converter.source import OnnxFile
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.files import read_bytes
@@ -25,11 +26,14 @@ OPSETS = range(11, 26)
 #: Nodes that functions may become: calls of calls double a model with every line of the file.
 MOST_NODES = 1_000_000
 
-Source = str | os.PathLike[str] | bytes | onnx.ModelProto
+Source = str | os.PathLike[str] | bytes | onnx.ModelProto | OnnxFile
+
+#: What onnx and protobuf raise for a damaged file.
+_DAMAGE = (DecodeError, OSError, onnx.checker.ValidationError, ValueError)
 
 
 def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
-    """The model of a path, of a file's bytes or of a ModelProto.
+    """The model of a path, of a file that is parsed already, of a file's bytes or of a ModelProto.
 
     ``shapes`` gives inputs a static shape; those with open dimensions need one. Inputs and outputs keep their names,
     order, types and layout (NCHW); a signature ``serving_default`` names them. What depends on constants alone is
@@ -45,31 +49,47 @@ def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = No
     return replace(graph, extra={CHANNELS_FIRST: {t.name for t in (*graph.inputs, *graph.outputs)}})
 
 
+def opened(path: str | os.PathLike[str]) -> OnnxFile:
+    """The file, parsed, and the files beside it that hold values of its constants; these are read later.
+
+    Raises ModelError for a damaged file, InvalidArgumentError for one that cannot be read.
+    """
+    model = _parsed(str(path), read_bytes(path))
+    return OnnxFile(path, model, tuple(Path(path).parent / name for name in _external(model)))
+
+
 def _loaded(source: Source) -> onnx.ModelProto:
+    """The model with all values of its constants."""
     if isinstance(source, onnx.ModelProto):
         return source
-    name, content = ("the model", source) if isinstance(source, bytes) else (str(source), read_bytes(source))
+    if isinstance(source, bytes):
+        return _parsed("the model", source)
+    file = source if isinstance(source, OnnxFile) else opened(source)
+    model: onnx.ModelProto = file.model
     try:
-        model = onnx.load_model_from_string(content)
-        if not isinstance(source, bytes):  # weights may lie in files beside it
-            onnx.load_external_data_for_model(model, str(Path(source).parent))
-        return model
-    except (DecodeError, OSError, onnx.checker.ValidationError, ValueError) as error:
-        raise ModelError(f"{name} is not an ONNX file or damaged: {error}") from None
+        onnx.load_external_data_for_model(model, str(Path(file.path).parent))
+    except _DAMAGE as error:
+        raise _damaged(str(file.path), error) from None
+    return model
 
 
-def external_files(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The files beside an ONNX file that hold values of its constants; none of one that cannot be read."""
-    model = onnx.ModelProto()
+def _parsed(name: str, content: bytes) -> onnx.ModelProto:
     try:
-        model.ParseFromString(read_bytes(path))
-    except DecodeError:
-        return
-    for graph in _graphs(model.graph):
-        for tensor in graph.initializer:
-            for entry in tensor.external_data:
-                if entry.key == "location":
-                    yield Path(path).parent / entry.value
+        model: onnx.ModelProto = onnx.load_model_from_string(content)
+    except _DAMAGE as error:
+        raise _damaged(name, error) from None
+    return model
+
+
+def _damaged(name: str, error: Exception) -> ModelError:
+    return ModelError(f"{name} is not an ONNX file or damaged: {error}")
+
+
+def _external(model: onnx.ModelProto) -> Iterator[str]:
+    """Where the values of constants lie that the file does not hold itself: paths relative to it."""
+    constants = (tensor for graph in _graphs(model.graph) for tensor in graph.initializer)
+    entries = (entry for tensor in constants for entry in tensor.external_data)
+    return (entry.value for entry in entries if entry.key == "location")
 
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -80,7 +100,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         raise ModelError(f"the model's functions cannot be inlined: {count:,} nodes, {MOST_NODES:,} are the limit")
     try:
         return onnx.inliner.inline_local_functions(model)
-    except Exception as error:  # of one that calls itself, above all; what else the inliner says is its own business
+    except Exception as error:  # mostly of functions that call themselves; the inliner does not say what else it raises
         raise ModelError(f"the model's functions cannot be inlined: {error}") from None
 
 
@@ -135,7 +155,7 @@ def _inner(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def _check_nodes(model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
-    """Node by node: the checker of whole models refuses such as leave the shape of an output open."""
+    """Checks node by node: the checker of whole models refuses models that leave the shape of an output open."""
     context = onnx.checker.C.CheckerContext()
     for node in graph.node:
         try:

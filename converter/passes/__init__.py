@@ -1,59 +1,53 @@
-"""Passes: functions ``Graph -> Graph``, and the order in which ``convert`` runs them."""
+"""Passes: functions ``Graph -> Graph``, found by discovery, and the order in which ``convert`` runs them.
+
+A pass is one file here: ``<name>.py`` holds the function ``<name>``. ``PLACES`` in the file says where the pipeline
+runs it: once per place. The pipeline goes by rising places of all files; it begins at QUANTISING unless ``convert``
+quantises. A pass without PLACES runs by name only.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
+from twinfer.converter.discovery import modules_of
 from twinfer.converter.passes._rewrite import Pass
-from twinfer.converter.passes.batch_norm import batch_norm
-from twinfer.converter.passes.common_subexpressions import common_subexpressions
-from twinfer.converter.passes.constant_folding import constant_folding
-from twinfer.converter.passes.dead_code import dead_code
-from twinfer.converter.passes.elementwise_constants import elementwise_constants
-from twinfer.converter.passes.equalize import equalize
-from twinfer.converter.passes.float_weights import float_weights
-from twinfer.converter.passes.fuse_activations import fuse_activations
-from twinfer.converter.passes.fuse_padding import fuse_padding
-from twinfer.converter.passes.horizontal_merge import horizontal_merge
-from twinfer.converter.passes.identities import identities
-from twinfer.converter.passes.merge_relus import merge_relus
-from twinfer.converter.passes.multiplications import multiplications
-from twinfer.converter.passes.nhwc_io import nhwc_io
-from twinfer.converter.passes.reshapes import reshapes
-from twinfer.converter.passes.transposes import transposes
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph
 
-__all__ = ["PASSES", "PIPELINE", "TO_QUANTIZE", "Pass", "run"]
+__all__ = ["PASSES", "PIPELINE", "TO_QUANTIZE", "Pass", "pipeline_of", "run"]
+
+#: Passes with a place below this prepare a graph for quantisation.
+QUANTISING = 10
+
+
+def pipeline_of(package: ModuleType, least: float = QUANTISING) -> tuple[Pass, ...]:
+    """The passes in the package that have a place from ``least`` on, by their places."""
+    placed = [(place, name, step) for name, (step, places) in _placed(package).items() for place in places]
+    return tuple(step for place, _, step in sorted(placed, key=lambda p: p[:2]) if place >= least)
+
+
+def _placed(package: ModuleType) -> dict[str, tuple[Pass, Sequence[float]]]:
+    """Every pass of the package and its places, by name."""
+    modules = {module.__name__.rpartition(".")[2]: module for module in modules_of(package)}
+    return {name: (getattr(module, name), getattr(module, "PLACES", ())) for name, module in modules.items()}
+
+
+def _by_name(package: ModuleType) -> dict[str, Pass]:
+    """Every pass by name: first those of the pipeline, in their order."""
+    first = {step.__name__: step for step in pipeline_of(package, 0)}
+    return {**first, **{name: step for name, (step, _) in _placed(package).items() if name not in first}}
+
 
 #: What ``convert`` runs, in this order: a plain tuple, leave out, repeat or add what you like.
-PIPELINE: tuple[Pass, ...] = (
-    constant_folding,
-    common_subexpressions,
-    identities,
-    reshapes,
-    merge_relus,
-    fuse_activations,
-    transposes,
-    reshapes,
-    elementwise_constants,
-    merge_relus,
-    fuse_padding,
-    batch_norm,
-    fuse_activations,
-    identities,
-    common_subexpressions,
-    dead_code,
-)
+PIPELINE: tuple[Pass, ...] = pipeline_of(sys.modules[__name__])
 
 #: What it runs where it quantises.
-TO_QUANTIZE: tuple[Pass, ...] = (float_weights, multiplications, *PIPELINE)
+TO_QUANTIZE: tuple[Pass, ...] = pipeline_of(sys.modules[__name__], 0)
 
 #: Every pass by name, also those that are not in the pipeline.
-PASSES: Mapping[str, Pass] = MappingProxyType(
-    {p.__name__: p for p in (*TO_QUANTIZE, equalize, horizontal_merge, nhwc_io)}
-)
+PASSES: Mapping[str, Pass] = MappingProxyType(_by_name(sys.modules[__name__]))
 
 
 def run(graph: Graph, pipeline: Sequence[Pass] = PIPELINE, after: Callable[[str, Graph], None] | None = None) -> Graph:

@@ -1,4 +1,4 @@
-"""Operators that clip: which range, and what is known of the range of a tensor."""
+"""Operators that clip, to which range, and what is known of a tensor's range."""
 
 from __future__ import annotations
 
@@ -8,23 +8,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from twinfer.converter.passes._rewrite import View, scalar
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.ops.core.activation import RANGES, quantized_range
 
 #: Least and greatest value: real numbers, of int8 tensors stored ones.
 Range = tuple[float, float]
-
-RELUS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
-CLIPS = (*RELUS, "MINIMUM", "MAXIMUM")
-
-#: Range of the results of float operators.
-FLOATS: dict[str, Range] = {
-    "LOGISTIC": (0.0, 1.0), "SOFTMAX": (0.0, 1.0), "TANH": (-1.0, 1.0), "ABS": (0.0, math.inf),
-    "EXP": (0.0, math.inf), "SQRT": (0.0, math.inf), "SQUARE": (0.0, math.inf),
-}  # fmt: skip
-
-#: Operators whose results are elements of their input.
-MOVES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "MAX_POOL_2D"})
 
 
 def whole(tensor: Tensor) -> Range:
@@ -52,9 +41,10 @@ def activation_range(name: str, tensor: Tensor) -> Range | None:
 
 def clipped(node: Node) -> tuple[Tensor, Range] | None:
     """What a node clips, and to which range; None if it does anything else (requantising is something else)."""
-    if node.op not in CLIPS or node.output.type not in ("FLOAT32", "INT8"):
+    clamps = row_of(node).clamps
+    if not (clamps or node.op in ("MINIMUM", "MAXIMUM")) or node.output.type not in ("FLOAT32", "INT8"):
         return None
-    if node.op in RELUS:
+    if clamps:
         span = activation_range(node.op, node.output)
         return (node.input(0), span) if span and _alike(node.input(0), node.output) else None
     for i in (0, 1):
@@ -84,12 +74,20 @@ def bounds(view: View, tensor: Tensor) -> Range:
     span, node = whole(tensor), view.producer(tensor)
     if node is None or tensor.type not in ("FLOAT32", "INT8") or len(node.outputs) != 1:
         return span
-    if node.op in MOVES and node.input(0).type == tensor.type and node.input(0).quant == tensor.quant:
-        span = bounds(view, node.input(0))
-    fused = node.op if node.op in RELUS else str(node.options.get("fused_activation_function", "NONE"))
+    row = row_of(node)
+    if (source := _moved(node)) is not None and source.type == tensor.type and source.quant == tensor.quant:
+        span = bounds(view, source)
+    fused = node.op if row.clamps else str(node.options.get("fused_activation_function", "NONE"))
     own = clipped(node)
     if own is not None:
         span = both(bounds(view, own[0]), own[1])
     elif (active := activation_range(fused, tensor)) is not None:
         span = both(span, active)
-    return both(span, FLOATS[node.op]) if tensor.type == "FLOAT32" and node.op in FLOATS else span
+    return both(span, row.range) if tensor.type == "FLOAT32" else span
+
+
+def _moved(node: Node) -> Tensor | None:
+    """The input whose elements are all that the results hold; None if there is none such."""
+    row = row_of(node)
+    positions = row.carrying(node)
+    return node.input(positions[0]) if row.moves and not row.fills and len(positions) == 1 else None

@@ -1,24 +1,15 @@
-"""Where an input or output has its channels: told by the operators that read or make its elements as images."""
+"""Which dimension of an input or output is the channels, judged by the operators that read or write it as an image."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Collection, Iterator
 
+from twinfer.converter.facts import Moves
 from twinfer.converter.passes._flip import values
 from twinfer.converter.passes._layout import Order, after, flexible, inverse, order_of
 from twinfer.converter.passes._rewrite import View
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
-
-#: Operators whose images are NHWC, and the input that is one.
-IMAGE: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), 0),
-        **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), 0),
-        **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), 0),
-        "TRANSPOSE_CONV": 2,
-    }
-)
 
 #: In ``Graph.extra``: the names of inputs and outputs whose channels the source has second, whatever reads them.
 CHANNELS_FIRST = "channels_first"
@@ -28,9 +19,9 @@ NEW = -1
 
 
 def channels_first(graph: Graph, ends: Collection[Tensor]) -> list[Tensor]:
-    """Those of the ends that have their channels second.
+    """The ends that have their channels second.
 
-    Where no operator tells, the source does (``CHANNELS_FIRST``), unless operators tell the contrary of other ends.
+    Where no operator tells, the source does (``CHANNELS_FIRST``), unless operators say otherwise of other ends.
     """
     view = View(graph)
     places = {t: _channels(view, t) for t in ends}
@@ -53,7 +44,7 @@ def _channels(view: View, end: Tensor) -> int | None:
     ahead = [end]
     for tensor in ahead:
         for node in filter(None, (view.producer(tensor), *view.consumers.get(tensor, ()))):
-            if node.op in IMAGE and tensor in (node.inputs[IMAGE[node.op]], node.output):
+            if row_of(node).image and tensor in (node.input(row_of(node).first), node.output):
                 return orders[tensor][-1]
             near = {t: order for t, order in _near(node, tensor, orders[tensor]) if t not in orders}
             orders.update(near)
@@ -62,12 +53,12 @@ def _channels(view: View, end: Tensor) -> int | None:
 
 
 def _near(node: Node, tensor: Tensor, order: Order) -> Iterator[tuple[Tensor, Order]]:
-    """What a node makes of the same elements, or makes them of, and which dimensions of the end its dimensions are."""
+    """Tensors beyond a node that hold the same elements, and which dimensions of the end their dimensions are."""
     turn = order_of(node)
     if turn is not None:
         yield node.output, after(order, turn)
         yield node.input(0), after(order, inverse(turn))
-    elif node.op in ("RESHAPE", "EXPAND_DIMS", "SQUEEZE"):
+    elif row_of(node).moves is Moves.RESHAPES:
         other = node.output if tensor is node.input(0) else node.input(0)
         reshaped = _with_row(tensor, other, order)
         if reshaped is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from twinfer.converter.passes._layout import (
     Order,
@@ -62,8 +62,8 @@ def cost(graph: Graph) -> Cost:
 
 
 def settled(graph: Graph, tidy: Rule) -> Graph:
-    """The graph with its operators in orders that no group changes for less: of one group after the other all take
-    another order together where the transposes, tidied up around them by the rule, cost less then."""
+    """The graph with its operators in the orders that cost least. One group after the other tries another order, and
+    keeps it where the transposes, once the rule has tidied up around the group, cost less."""
     view = _Turned(graph)
     while _round(view, tidy):
         pass
@@ -93,7 +93,7 @@ def _cheaper(view: _Turned, group: frozenset[Node], order: Order, tidy: Rule) ->
 
 def _seeds(view: View) -> list[tuple[Node, Order]]:
     """Operators beside a transpose, and the order in which they would not need it."""
-    found: dict[tuple[Node, Order], None] = {}
+    seeds: dict[tuple[Node, Order], None] = {}
     for node in view:
         order = order_of(node)
         if order is None:
@@ -101,23 +101,28 @@ def _seeds(view: View) -> list[tuple[Node, Order]]:
         around = [(reader, inverse(order)) for reader in view.consumers.get(node.output, ())]
         maker = view.producer(node.input(0))
         around += [(maker, order)] if maker is not None else []
-        found.update({(n, o): None for n, o in around if n.op != "TRANSPOSE" and flexible(n, o)})
-    return list(found)
+        seeds.update({(n, o): None for n, o in around if n.op != "TRANSPOSE" and flexible(n, o)})
+    return list(seeds)
 
 
 def _group(view: View, seed: Node, order: Order) -> frozenset[Node]:
-    """The operator and all that can go along with it: over its values, over theirs, and so on."""
+    """The operator, and all that can change their order with it: those that share its values, and so on."""
     group, ahead = {seed}, [seed]
     while ahead:
-        node = ahead.pop()
-        for tensor in (*values(node), *node.outputs):
-            maker = view.producer(tensor)
-            for near in (*([maker] if maker else []), *view.consumers.get(tensor, ())):
-                joins = tensor in near.outputs or tensor in values(near)
-                if near not in group and joins and near.op != "TRANSPOSE" and flexible(near, order):
-                    group.add(near)
-                    ahead.append(near)
+        for near in _around(view, ahead.pop()):
+            if near not in group and near.op != "TRANSPOSE" and flexible(near, order):
+                group.add(near)
+                ahead.append(near)
     return frozenset(group)
+
+
+def _around(view: View, node: Node) -> Iterator[Node]:
+    """The nodes that have a value in common with this one."""
+    for tensor in (*values(node), *node.outputs):
+        maker = view.producer(tensor)
+        if maker is not None:
+            yield maker
+        yield from (reader for reader in view.consumers.get(tensor, ()) if tensor in values(reader))
 
 
 def values(node: Node) -> list[Tensor]:

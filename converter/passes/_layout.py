@@ -8,31 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.converter.passes._rewrite import constant, made, touches_state, with_options
+from twinfer.converter.facts import Dimensions
+from twinfer.converter.passes._rewrite import constant, new_node, touches_state, with_options
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import DTYPES, EMPTY, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
 
 #: Dimension i of the result is dimension ``order[i]`` of the input.
 Order = tuple[int, ...]
-
-#: Operators that compute every element of the output from those at the same place.
-_ELEMENTWISE = """
-ABS ADD CAST CEIL COS DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD GELU GREATER GREATER_EQUAL HARD_SWISH
-LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC MAXIMUM MINIMUM MUL NEG NOT_EQUAL POW
-PRELU QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT SELECT_V2 SIGN SIN SQRT SQUARE
-SQUARED_DIFFERENCE SUB TANH
-"""
-ELEMENTWISE = frozenset(_ELEMENTWISE.split())
-
-#: Inputs that hold one row a dimension, or axes; operators that work along the last dimension, or along an option.
-ROWS: Mapping[str, tuple[int, ...]] = {
-    "PAD": (1,), "PADV2": (1,), "MIRROR_PAD": (1,), "SLICE": (1, 2), "TILE": (1,), "BROADCAST_TO": (1,),
-    "STRIDED_SLICE": (1, 2, 3),
-}  # fmt: skip
-REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL")
-AXES: Mapping[str, tuple[int, ...]] = {"SPLIT": (0,), "SPLIT_V": (2,), **dict.fromkeys(REDUCTIONS, (1,))}
-LAST = frozenset({"SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION"})
-OPTION = frozenset({"CONCATENATION", "GATHER"})
 
 _STRIDED_FLAGS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
 
@@ -58,7 +41,7 @@ def order_of(node: Node | None) -> Order | None:
 
 def transpose(x: Tensor, order: Order, y: Tensor) -> Node:
     """The TRANSPOSE of x to y."""
-    return made("TRANSPOSE", [x, constant(np.array(order, np.int32), f"{y.name}/order")], y)
+    return new_node("TRANSPOSE", [x, constant(np.array(order, np.int32), f"{y.name}/order")], y)
 
 
 def turned(quant: Quant | None, order: Order) -> Quant | None:
@@ -76,37 +59,41 @@ def turned_tensor(x: Tensor, order: Order, name: str) -> Tensor:
 
 
 def operands(node: Node) -> tuple[int, ...]:
-    """The inputs of an operator that ``moved`` takes that hold values."""
-    if node.op in ELEMENTWISE or node.op == "CONCATENATION":
-        return tuple(range(len(node.inputs)))
-    return (1,) if node.op == "SPLIT" else (0,)
+    """Positions of the inputs that hold elements: of an element-wise operator all, also a condition."""
+    row = row_of(node)
+    return tuple(range(len(node.inputs))) if row.elementwise else tuple(row.carrying(node))
 
 
 def flexible(node: Node, order: Order) -> bool:
     """Whether the operator can work on tensors in that order of dimensions, all of its outputs being of that rank."""
-    rank = len(order)
+    row, rank = row_of(node), len(order)
     if touches_state(node) or any(len(t.shape) != rank or is_open(t) for t in node.outputs):
         return False
     if not all(_movable(node, node.inputs[i], rank) for i in operands(node)):
         return False
-    settings = (*ROWS.get(node.op, ()), *AXES.get(node.op, ()))
+    return row.elementwise or (row.dimensions is not None and _adapts(node, row.dimensions, order))
+
+
+def _adapts(node: Node, dimensions: Dimensions, order: Order) -> bool:
+    """Whether all that names dimensions can be changed to those of the order."""
+    settings = (*dimensions.rows, *dimensions.axes)
     if any(i >= len(node.inputs) or node.input(i).data is None for i in settings):
         return False
     if node.op == "GATHER":
         return len(node.input(1).shape) == 1 and not node.options.get("batch_dims")
     if node.op == "STRIDED_SLICE":
         return not any(node.options.get(flag) for flag in _STRIDED_FLAGS)
-    known = node.op in ELEMENTWISE | OPTION or bool(settings)
-    return known or (node.op in LAST and order[-1] == rank - 1)
+    return not dimensions.last or order[-1] == len(order) - 1
 
 
 def _movable(node: Node, tensor: Tensor | None, rank: int) -> bool:
     if tensor is None or is_open(tensor):
         return tensor is None
-    if tensor.size == 1 and node.op in ELEMENTWISE and len(tensor.shape) <= 1:
+    elementwise = row_of(node).elementwise
+    if tensor.size == 1 and elementwise and len(tensor.shape) <= 1:
         return True
     plain = tensor.data is None or (tensor.type in DTYPES and tensor.extra == EMPTY)
-    broadcast = tensor.data is not None and node.op in ELEMENTWISE and len(tensor.shape) < rank
+    broadcast = tensor.data is not None and elementwise and len(tensor.shape) < rank
     return plain and (len(tensor.shape) == rank or (broadcast and not (tensor.quant and tensor.quant.per_channel)))
 
 
@@ -123,17 +110,21 @@ def reordered(node: Node, order: Order, moved: Mapping[Tensor, Tensor]) -> Node:
     inputs = list(node.inputs)
     for i in operands(node):
         inputs[i] = operand(node.inputs[i], order, moved)
-    for i in ROWS.get(node.op, ()):
+    dimensions = row_of(node).dimensions or Dimensions()
+    for i in dimensions.rows:
         inputs[i] = _like(node.input(i), node.constant(i)[list(order)])
-    for i in AXES.get(node.op, ()):
+    for i in dimensions.axes:
         inputs[i] = _like(node.input(i), _axes(node.constant(i), order))
     now = replace(node, inputs=tuple(inputs), outputs=tuple(moved[t] for t in node.outputs))
-    return with_options(now, **_options(node, order)) if node.op in OPTION or node.op == "STRIDED_SLICE" else now
+    changed = _options(node, dimensions, order)
+    return with_options(now, **changed) if changed else now
 
 
-def _options(node: Node, order: Order) -> dict[str, Any]:
-    if node.op in OPTION:
+def _options(node: Node, dimensions: Dimensions, order: Order) -> dict[str, Any]:
+    if dimensions.option:
         return {"axis": order.index(int(node.options.get("axis", 0)) % len(order))}
+    if node.op != "STRIDED_SLICE":
+        return {}
     masks = {name: int(node.options.get(name, 0)) for name in ("begin_mask", "end_mask")}
     return {name: sum((bits >> old & 1) << new for new, old in enumerate(order)) for name, bits in masks.items()}
 

@@ -28,12 +28,16 @@ _TYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 @dataclass(frozen=True)
 class Change:
-    """What a rule wants: nodes to leave out, nodes to put in the place of the last of these, and tensors that others
-    take over from (written or read, each ``replaced`` tensor becomes the one it maps to)."""
+    """What a rule wants.
+
+    ``remove``: nodes to leave out. ``add``: nodes to put in the place of the last of these (``first``: of the first).
+    ``replaced``: each of these tensors, written or read, becomes the one that it maps to.
+    """
 
     remove: tuple[Node, ...] = ()
     add: tuple[Node, ...] = ()
     replaced: Mapping[Tensor, Tensor] = field(default_factory=lambda: MappingProxyType({}))
+    first: bool = False
 
 
 class View(Draft):
@@ -64,7 +68,8 @@ class View(Draft):
         """Makes a change, and leaves out what nobody reads then; the nodes that see something new by it."""
         renames = {n: (renamed(n, change.replaced),) for t in change.replaced for n in self._touching(t)}
         swaps = {**renames, **dict.fromkeys(change.remove, ())}
-        swaps[max(change.remove, key=self.position)] = change.add
+        place = (min if change.first else max)(change.remove, key=self.position)
+        swaps[place] = change.add
         return self.swap_all(swaps)
 
     def swap_all(self, swaps: Mapping[Node, Sequence[Node]]) -> list[Node]:
@@ -166,13 +171,13 @@ def _named(signatures: Sequence[Signature]) -> list[Tensor]:
 
 def rebuilt(graph: Graph, nodes: Iterable[Node]) -> Graph:
     """The graph over these nodes; the tensors are those that are used, those that were there in their order."""
-    made = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
-    new = dict.fromkeys(t for node in made for t in _tensors(node) if t is not None)
+    numbered = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
+    new = dict.fromkeys(t for node in numbered for t in _tensors(node) if t is not None)
     new.update(dict.fromkeys(_public(graph)))
     used = set(new)
     used.update([t for tensor in used if tensor.extra for t in _described_by(tensor)])
     old = dict.fromkeys(t for t in graph.tensors if t in used)
-    return replace(graph, nodes=made, tensors=tuple({**old, **new}))
+    return replace(graph, nodes=numbered, tensors=tuple({**old, **new}))
 
 
 def _tensors(node: Node) -> Iterable[Tensor | None]:
@@ -203,7 +208,7 @@ def constant(data: NDArray[Any], name: str, quant: Quant | None = None) -> Tenso
     return Tensor(name, _TYPES[stored.dtype.newbyteorder("<")], stored.shape, quant, stored)
 
 
-def made(op: str, inputs: Sequence[Tensor | None], output: Tensor, **options: Any) -> Node:
+def new_node(op: str, inputs: Sequence[Tensor | None], output: Tensor, **options: Any) -> Node:
     """A node with one output and the format's defaults for what ``options`` does not say."""
     return Node(op, tuple(inputs), (output,), MappingProxyType({**schema.default_options(op), **options}))
 

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import Change, View, constant, rewrite, touches_state, with_options
 from twinfer.converter.passes.elementwise_constants import Affine, affine
+from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (120,)
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Layer:
-    """Where an operator has its input, weights and bias, and which axis of the weights the output's channels are."""
-
-    x: int
-    weights: int
-    bias: int
-    axis: int
-
-
-LAYERS: Mapping[str, Layer] = MappingProxyType(
-    {
-        "CONV_2D": Layer(0, 1, 2, 0),
-        "DEPTHWISE_CONV_2D": Layer(0, 1, 2, 3),
-        "FULLY_CONNECTED": Layer(0, 1, 2, 0),
-        "TRANSPOSE_CONV": Layer(2, 1, 3, 0),
-    }
-)
-
-
 def batch_norm(graph: Graph) -> Graph:
-    """MUL, ADD, SUB and DIV by constants, one an output channel or one for all, behind float CONV_2D,
+    """MUL, ADD, SUB and DIV by constants, one per output channel or one for all, behind float CONV_2D,
     DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED become part of weights and bias; before CONV_2D,
     DEPTHWISE_CONV_2D and FULLY_CONNECTED, too, but additions only where no window sees padding.
 
@@ -46,31 +29,30 @@ def batch_norm(graph: Graph) -> Graph:
     return rewrite(rewrite(graph, _behind), _before)
 
 
-def _foldable(view: View, node: Node | None) -> tuple[Layer, Tensor] | None:
-    """The layer and its weights, if they are float constants of its own."""
-    layer = LAYERS.get(node.op) if node is not None else None
-    if node is None or layer is None or touches_state(node):
+def _foldable(view: View, node: Node | None) -> Parameters | None:
+    """Where the node's weights and bias are, if they are float constants of its own."""
+    at = None if node is None else parameters_of(node)
+    if node is None or at is None or at.bias is None or touches_state(node):
         return None
-    weights, bias = node.input(layer.weights), node.optional(layer.bias)
+    weights, bias = node.input(at.weights), node.optional(at.bias)
     if weights.type != "FLOAT32" or node.output.type != "FLOAT32" or not view.only_here(weights):
         return None
-    return (layer, weights) if bias is None or bias.data is not None else None
+    return at if bias is None or bias.data is not None else None
 
 
 def _behind(view: View, node: Node) -> Change | None:
     form = affine(node)
-    before = view.feeds(form.x, *LAYERS) if form else None
-    found = _foldable(view, before)
-    if form is None or before is None or found is None or before.options["fused_activation_function"] != "NONE":
+    before = view.feeds(form.x) if form else None
+    at = _foldable(view, before)
+    if form is None or before is None or at is None or before.options["fused_activation_function"] != "NONE":
         return None
-    layer, weights = found
-    channels = weights.shape[layer.axis]
+    weights, channels = before.input(at.weights), at.channels(before)
     scale, offset = _per_channel(form.scale, channels), _per_channel(form.offset, channels)
     if scale is None or offset is None:
         return None
-    shape = [-1 if i == layer.axis else 1 for i in range(len(weights.shape))]
+    shape = [-1 if i == at.axis else 1 for i in range(len(weights.shape))]
     folded = np.asarray(weights.data, np.float64) * scale.reshape(shape)
-    now = _with(before, layer, folded, _bias(before, layer, channels) * scale + offset)
+    now = _with(before, at, folded, _bias(before, at) * scale + offset)
     if now is None:
         return None
     active = with_options(now, fused_activation_function=node.options["fused_activation_function"])
@@ -84,49 +66,48 @@ def _per_channel(values: Floats, channels: int) -> Floats | None:
     return np.broadcast_to(values.reshape(-1), (channels,))
 
 
-def _bias(node: Node, layer: Layer, channels: int) -> Floats:
-    bias = node.optional(layer.bias)
-    return np.zeros(channels) if bias is None else np.asarray(bias.data, np.float64).reshape(-1)
+def _bias(node: Node, at: Parameters) -> Floats:
+    bias = None if at.bias is None else node.optional(at.bias)
+    return np.zeros(at.channels(node)) if bias is None else np.asarray(bias.data, np.float64).reshape(-1)
 
 
-def _with(node: Node, layer: Layer, weights: Floats, bias: Floats) -> Node | None:
-    """The node with other weights and bias; None if they leave float32."""
-    if not all(bool((np.abs(v) <= np.finfo(np.float32).max).all()) for v in (weights, bias)):
+def _with(node: Node, at: Parameters, weights: Floats, bias: Floats) -> Node | None:
+    """The node with other weights and bias; None if it can have no bias, or they leave float32."""
+    if at.bias is None or not all(bool((np.abs(v) <= np.finfo(np.float32).max).all()) for v in (weights, bias)):
         return None
-    old, old_bias = node.input(layer.weights), node.optional(layer.bias)
+    old, old_bias = node.input(at.weights), node.optional(at.bias)
     name = old_bias.name if old_bias is not None else f"{node.output.name}/bias"
-    inputs = [*node.inputs, *[None] * (layer.bias + 1 - len(node.inputs))]
-    inputs[layer.weights] = constant(weights.astype(np.float32), old.name)
-    inputs[layer.bias] = constant(bias.astype(np.float32), name)
+    inputs = [*node.inputs, *[None] * (at.bias + 1 - len(node.inputs))]
+    inputs[at.weights] = constant(weights.astype(np.float32), old.name)
+    inputs[at.bias] = constant(bias.astype(np.float32), name)
     count = len(node.inputs) if old_bias is None and not bias.any() else len(inputs)
     return replace(node, inputs=tuple(inputs[:count]))
 
 
 def _before(view: View, node: Node) -> Change | None:
-    found = _foldable(view, node) if node.op != "TRANSPOSE_CONV" else None
-    inner = view.feeds(node.input(LAYERS[node.op].x)) if found else None
+    at = _foldable(view, node)
+    inner = view.feeds(node.input(row_of(node).first)) if at is not None and at.summed is not None else None
     form = affine(inner)
-    if found is None or inner is None or form is None or inner.options["fused_activation_function"] != "NONE":
+    if at is None or inner is None or form is None or inner.options["fused_activation_function"] != "NONE":
         return None
     if form.offset.any() and not _unpadded(node):
         return None
-    now = _absorbed(node, *found, form)
+    now = _absorbed(node, at, form)
     return Change((inner, node), (replace(now, inputs=(form.x, *now.inputs[1:])),)) if now else None
 
 
-def _absorbed(node: Node, layer: Layer, weights: Tensor, form: Affine) -> Node | None:
-    """The node over ``form.x``; None where the constants are not one a channel of the input."""
-    dense = node.op == "FULLY_CONNECTED"
-    scale, offset = (
-        _seen(v, form.x, weights.shape[-1] if dense else form.x.shape[-1]) for v in (form.scale, form.offset)
-    )
+def _absorbed(node: Node, at: Parameters, form: Affine) -> Node | None:
+    """The node over ``form.x``; None where the constants are not one per channel of the input."""
+    weights = node.input(at.weights)
+    depth = form.x.shape[-1] if row_of(node).image else weights.shape[-1]
+    scale, offset = (_seen(v, form.x, depth) for v in (form.scale, form.offset))
     if scale is None or offset is None:
         return None
     values = np.asarray(weights.data, np.float64)
-    by_weight, add = (_spread(node, values.shape, v) for v in (scale, offset))
-    axes = tuple(i for i in range(values.ndim) if i != layer.axis)
-    bias = _bias(node, layer, weights.shape[layer.axis]) + (values * add).sum(axes)
-    return _with(node, layer, values * by_weight, bias)
+    by_weight, add = (_spread(at, values.shape, v) for v in (scale, offset))
+    axes = tuple(i for i in range(values.ndim) if i != at.axis)
+    bias = _bias(node, at) + (values * add).sum(axes)
+    return _with(node, at, values * by_weight, bias)
 
 
 def _seen(values: Floats, x: Tensor, depth: int) -> Floats | None:
@@ -139,9 +120,9 @@ def _seen(values: Floats, x: Tensor, depth: int) -> Floats | None:
     return np.array(rows[0]) if bool((rows == rows[0]).all()) else None
 
 
-def _spread(node: Node, shape: tuple[int, ...], channels: Floats) -> Floats:
+def _spread(at: Parameters, shape: tuple[int, ...], channels: Floats) -> Floats:
     """One number an input channel -> the weights' shape."""
-    if node.op == "DEPTHWISE_CONV_2D":
+    if at.depthwise:
         return np.broadcast_to(channels.repeat(shape[3] // channels.size), shape)
     groups = channels.size // shape[-1]
     per_output = channels.reshape(groups, -1).repeat(shape[0] // groups, axis=0)
@@ -150,7 +131,7 @@ def _spread(node: Node, shape: tuple[int, ...], channels: Floats) -> Floats:
 
 def _unpadded(node: Node) -> bool:
     """Whether no window reaches into padding."""
-    if node.op == "FULLY_CONNECTED" or node.options["padding"] == "VALID":
+    if not row_of(node).image or node.options["padding"] == "VALID":
         return True
     for extent, out, size, d in zip(
         node.input(0).shape[1:3], node.output.shape[1:3], node.input(1).shape[1:3], "hw", strict=True

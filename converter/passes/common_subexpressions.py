@@ -9,6 +9,9 @@ from twinfer.converter.passes._rewrite import View, rebuilt, renamed, touches_st
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 from twinfer.runtime.registry import operators
 
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (20, 150)
+
 
 def common_subexpressions(graph: Graph) -> Graph:
     """Of operators with the same inputs, options and kind of outputs the first serves all readers; constants count as

@@ -11,6 +11,9 @@ from twinfer.runtime.op import Array
 from twinfer.runtime.registry import operator
 from twinfer.runtime.shapes import SHAPE_OPS, guarded, is_open
 
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (10,)
+
 #: Bytes that a folded result may always have; beyond them it must not take more than the constants it is made of.
 SMALL = 1024
 

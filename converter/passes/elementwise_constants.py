@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state
 from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (90,)
 
 Floats = NDArray[np.float64]
 
@@ -95,11 +98,11 @@ def written(form: Affine, y: Tensor, activation: str) -> tuple[Node, ...]:
     options: dict[str, Any] = {"fused_activation_function": activation}
     scale, offset = (constant(v.astype(np.float32), f"{y.name}/{n}") for v, n in _parts(form))
     if scalar_is(form.offset, 0):
-        return (made("MUL", [form.x, scale], y, **options),)
+        return (new_node("MUL", [form.x, scale], y, **options),)
     if scalar_is(form.scale, 1):
-        return (made("ADD", [form.x, offset], y, **options),)
+        return (new_node("ADD", [form.x, offset], y, **options),)
     middle = Tensor(f"{y.name}/scaled", y.type, y.shape)
-    return made("MUL", [form.x, scale], middle), made("ADD", [middle, offset], y, **options)
+    return new_node("MUL", [form.x, scale], middle), new_node("ADD", [middle, offset], y, **options)
 
 
 def _parts(form: Affine) -> tuple[tuple[Floats, str], tuple[Floats, str]]:

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import View, rebuilt, renamed
+from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
-
-#: Axis of the weights that holds the channels that come out, and of those that go in.
-OUT_AXIS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
-IN_AXIS = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 1}
 
 #: Activations f with f(s x) = s f(x) for positive s.
 HOMOGENEOUS = ("NONE", "RELU")
@@ -33,10 +31,12 @@ Values = dict[Tensor, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two layers, where the second alone reads what the first makes."""
+    """Two layers, where the second alone reads what the first gives; where each has its weights and bias."""
 
     first: Node
     second: Node
+    of_first: Parameters
+    of_second: Parameters
 
 
 def equalize(graph: Graph) -> Graph:
@@ -51,49 +51,62 @@ def equalize(graph: Graph) -> Graph:
 
 
 def _parameters(pair: _Pair) -> Iterator[Tensor]:
-    yield from (t for t in pair.first.inputs[1:3] if t is not None)
-    yield pair.second.input(1)
+    """The weights and bias of the first layer, and the weights of the second."""
+    yield from _own(pair.first, pair.of_first)
+    yield pair.second.input(pair.of_second.weights)
+
+
+def _own(node: Node, at: Parameters) -> list[Tensor]:
+    """Weights, and the bias if there is one."""
+    bias = None if at.bias is None else node.optional(at.bias)
+    return [node.input(at.weights), *([] if bias is None else [bias])]
 
 
 def _pairs(graph: Graph) -> Iterator[_Pair]:
     """Neighbours, also across a RELU of its own, whose weights nobody else reads."""
     view = View(graph)
     for second in graph.nodes:
-        if second.op not in IN_AXIS or not _own(view, second):
+        of_second = _changeable(view, second)
+        if of_second is None:
             continue
-        source = second.input(0)
+        source = second.input(row_of(second).first)
         relu = view.feeds(source, "RELU")
-        first = view.feeds(relu.input(0) if relu else source, *OUT_AXIS)
-        if first is not None and _own(view, first) and _fit(first, second):
-            yield _Pair(first, second)
+        first = view.feeds(relu.input(0) if relu else source)
+        of_first = None if first is None else _changeable(view, first)
+        if first is not None and of_first is not None:
+            pair = _Pair(first, second, of_first, of_second)
+            if _fit(pair):
+                yield pair
 
 
-def _own(view: View, node: Node) -> bool:
-    """Whether weights and bias are float constants of this node alone."""
-    return all(
-        t is None or (t.data is not None and t.type == "FLOAT32" and [*view.consumers[t]] == [node])
-        for t in node.inputs[1:3]
-    )
+def _changeable(view: View, node: Node) -> Parameters | None:
+    """Where weights and bias are, if they are float constants of this node alone and channels can be scaled."""
+    at = parameters_of(node)
+    if at is None or at.summed is None:
+        return None
+    alone = all(t.data is not None and t.type == "FLOAT32" and [*view.consumers[t]] == [node] for t in _own(node, at))
+    return at if alone else None
 
 
-def _fit(first: Node, second: Node) -> bool:
-    channels = first.input(1).shape[OUT_AXIS[first.op]]
-    plain = first.options.get("fused_activation_function", "NONE") in HOMOGENEOUS
-    one_each = second.op != "DEPTHWISE_CONV_2D" or second.options.get("depth_multiplier", 1) == 1
-    return plain and one_each and second.input(1).shape[IN_AXIS[second.op]] == channels
+def _fit(pair: _Pair) -> bool:
+    """Whether every channel of the first layer is one of the second, and the activation lets factors through."""
+    plain = pair.first.options.get("fused_activation_function", "NONE") in HOMOGENEOUS
+    one_each = not pair.of_second.depthwise or pair.second.options.get("depth_multiplier", 1) == 1
+    read = pair.second.input(pair.of_second.weights).shape[pair.of_second.summed or 0]
+    return plain and one_each and read == pair.of_first.channels(pair.first)
 
 
 def _balance(pair: _Pair, values: Values) -> float:
     """Equalise one pair in ``values``; returns the greatest change of a factor."""
-    first, second = pair.first.input(1), pair.second.input(1)
-    out, into = OUT_AXIS[pair.first.op], IN_AXIS[pair.second.op]
+    first, *biases = _own(pair.first, pair.of_first)
+    second = pair.second.input(pair.of_second.weights)
+    out, into = pair.of_first.axis, pair.of_second.summed or 0
     before, after = _peaks(values[first], out), _peaks(values[second], into)
     alive = (before > 0) & (after > 0)
     factor = np.where(alive, np.sqrt(np.where(alive, before, 1) / np.where(alive, after, 1)), 1.0)
     values[first] = values[first] / _along(factor, out, values[first])
     values[second] = values[second] * _along(factor, into, values[second])
-    bias = pair.first.optional(2)
-    if bias is not None:
+    for bias in biases:
         values[bias] = values[bias] / factor
     return float(np.abs(factor - 1).max())
 

@@ -9,24 +9,17 @@ import numpy as np
 from twinfer.converter.passes._rewrite import Change, View, constant, rewrite
 from twinfer.converter.passes.constant_folding import results
 from twinfer.converter.quantize.affine import dequantize
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 from twinfer.runtime.read.packed import unpack
 
-#: Operators that take float values and int8 weights ("hybrid": LiteRT quantises their values as they come), and the
-#: positions of these weights.
-HYBRID = {
-    "CONV_2D": (1,),
-    "DEPTHWISE_CONV_2D": (1,),
-    "FULLY_CONNECTED": (1,),
-    "BATCH_MATMUL": (1,),
-    "SVDF": (1, 2),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": tuple(range(1, 9)),
-}
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (1,)
 
 
 def float_weights(graph: Graph) -> Graph:
     """DEQUANTIZE of constants (float16 weights, int8 weights) becomes float constants, and hybrid operators get float
-    weights.
+    weights. Hybrid operators take float values and int8 weights; LiteRT quantises their values as they come.
 
     ``convert`` runs it first where it quantises: calibration then sees the float network, and no rule has to look
     through a DEQUANTIZE. A model that stays float keeps its small constants: folded, float16 would be twice the size.
@@ -37,7 +30,7 @@ def float_weights(graph: Graph) -> Graph:
 def _widen(view: View, node: Node) -> Change | None:
     if node.op == "DEQUANTIZE":
         return _folded(view, node)
-    weights = [t for t in map(node.optional, HYBRID.get(node.op, ())) if t is not None and _is_small(t)]
+    weights = [t for t in map(node.optional, row_of(node).hybrid) if t is not None and _is_small(t)]
     small = {t: _float(t, t.quant) for t in weights if t.quant is not None}
     if not small or node.input(0).type != "FLOAT32":
         return None
@@ -55,12 +48,12 @@ def _folded(view: View, node: Node) -> Change | None:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether scales and values are where they usually are: neither sparse nor with a scale a block."""
+    """Whether scales and values are where they usually are: neither sparse nor with one scale per block."""
     return "sparsity" not in tensor.extra and "details" not in tensor.extra
 
 
 def _is_small(tensor: Tensor) -> bool:
-    """Whether it is a constant of int8 or int4 with usable scales: one, or one a channel."""
+    """Whether it is a constant of int8 or int4 with usable scales: one, or one per channel."""
     quant = tensor.quant
     if tensor.data is None or tensor.type not in ("INT8", "INT4") or not _is_plain(tensor) or quant is None:
         return False

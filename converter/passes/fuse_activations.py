@@ -6,15 +6,13 @@ from dataclasses import replace
 
 from twinfer.converter.passes._clip import activation_range, both, clipped, named
 from twinfer.converter.passes._rewrite import Change, View, rewrite, with_options, works
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node
 
-#: Operators with a fused activation. CONCATENATION has the option, too, but no kernel that heeds it.
-FUSING = (
-    "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "DIV",
-    "AVERAGE_POOL_2D", "MAX_POOL_2D",
-)  # fmt: skip
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (60, 130)
 
-#: What the format can say of them.
+#: What the format can say of fused activations.
 FUSED = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 
 _OPTION = "fused_activation_function"
@@ -28,8 +26,8 @@ def fuse_activations(graph: Graph) -> Graph:
 
 def _fuse(view: View, node: Node) -> Change | None:
     clip = clipped(node)
-    before = view.feeds(clip[0], *FUSING) if clip else None
-    if clip is None or before is None:
+    before = view.feeds(clip[0]) if clip else None
+    if clip is None or before is None or not row_of(before).fuses:
         return None
     own = activation_range(str(before.options.get(_OPTION, "NONE")), before.output)
     name = named(both(own, clip[1]), node.output, FUSED) if own else None

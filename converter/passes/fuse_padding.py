@@ -8,11 +8,13 @@ import numpy as np
 
 from twinfer.converter.passes._clip import bounds, whole
 from twinfer.converter.passes._rewrite import Change, View, rewrite, scalar, with_options, works
+from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.ops.core.activation import FLOAT_MAX
 from twinfer.runtime.ops.core.window import window
 
-CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (110,)
 
 
 def fuse_padding(graph: Graph) -> Graph:
@@ -23,7 +25,7 @@ def fuse_padding(graph: Graph) -> Graph:
 
 
 def _fuse(view: View, node: Node) -> Change | None:
-    if node.op not in (*CONVOLUTIONS, "MAX_POOL_2D") or node.options["padding"] != "VALID":
+    if row_of(node).padding is None or node.options["padding"] != "VALID":
         return None
     pad = view.feeds(node.input(0), "PAD", "PADV2")
     if pad is None or pad.input(0).quant != pad.output.quant or not _harmless(view, pad, node):
@@ -37,7 +39,7 @@ def _harmless(view: View, pad: Node, node: Node) -> bool:
     x = pad.input(0)
     zero = float(x.zero) if x.type == "INT8" else 0.0
     value = zero if pad.op == "PAD" else scalar(pad.input(2))
-    if value is None or node.op in CONVOLUTIONS:
+    if value is None or row_of(node).padding == "zero":
         return value == zero
     least = -FLOAT_MAX if x.type == "FLOAT32" else whole(x)[0]
     return value <= max(least, bounds(view, x)[0])
@@ -58,6 +60,8 @@ def _in_place(pad: Node, node: Node, same: Node) -> bool:
 
 def _sizes(node: Node) -> tuple[int, int]:
     """Height and width of the window."""
-    if node.op == "MAX_POOL_2D":
+    parameters = parameters_of(node)
+    if parameters is None:
         return int(node.options["filter_height"]), int(node.options["filter_width"])
-    return node.input(1).shape[1], node.input(1).shape[2]
+    shape = node.input(parameters.weights).shape
+    return shape[1], shape[2]

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from twinfer.converter.passes._rewrite import View, constant, made, rebuilt, touches_state, works
+from twinfer.converter.passes._rewrite import View, constant, new_node, rebuilt, touches_state, works
+from twinfer.converter.rows import parameters_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
 
 
@@ -34,10 +35,11 @@ def horizontal_merge(graph: Graph) -> Graph:
 
 def _key(view: View, node: Node) -> Hashable | None:
     """What layers must share to be merged; None for what is no such layer."""
-    if node.op not in ("FULLY_CONNECTED", "CONV_2D") or touches_state(node) or node.extra:
+    at = parameters_of(node)
+    if at is None or at.summed is None or at.depthwise or touches_state(node) or node.extra:
         return None
     x, w, bias, y = node.input(0), node.input(1), node.optional(2), node.output
-    single = node.op == "FULLY_CONNECTED" or w.shape[1:] == (1, 1, x.shape[-1])
+    single = len(w.shape) == 2 or w.shape[1:] == (1, 1, x.shape[-1])
     own = w.type in ("FLOAT32", "INT8") and view.only_here(w) and not w.extra
     if not single or not own or (bias is not None and bias.data is None) or x.data is not None:
         return None
@@ -55,7 +57,7 @@ def _key(view: View, node: Node) -> Hashable | None:
 
 
 def _scales(w: Tensor) -> Hashable:
-    """Weights with one scale merge with those of the same scale, weights with a scale a channel with each other."""
+    """Weights with one scale merge with those of the same scale, weights with one scale per channel with each other."""
     per_channel = w.quant is not None and w.quant.per_channel and w.quant.axis == 0 and not w.quant.zero_point.any()
     return "per channel" if per_channel else _step(w)
 
@@ -77,7 +79,7 @@ def _merged(group: Sequence[Node]) -> tuple[Node, Node] | None:
     layer = replace(first, inputs=(first.input(0), weights, bias), outputs=(y,))
     axis = constant(np.array(len(y.shape) - 1, np.int32), f"{name}/axis")
     sizes = constant(np.array(channels, np.int32), f"{name}/sizes")
-    split = replace(made("SPLIT_V", [y, sizes, axis], y, num_splits=len(channels)), outputs=tuple(outputs))
+    split = replace(new_node("SPLIT_V", [y, sizes, axis], y, num_splits=len(channels)), outputs=tuple(outputs))
     return (layer, split) if works(layer) and works(split) else None
 
 

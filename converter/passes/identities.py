@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.facts import Moves
 from twinfer.converter.passes._rewrite import Change, View, bypass, rewrite, scalar, works
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.registry import operator
 from twinfer.runtime.shapes import is_open
 
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (30, 140)
+
 #: All int8 and int16 values, in order.
 _8_BITS = np.arange(-128, 128).astype(np.int8)
 _16_BITS = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
-
-#: Operators that give every element its own value where the shape stays: which input.
-SAME_SHAPE: Mapping[str, int] = MappingProxyType(
-    {
-        "RESHAPE": 0, "SQUEEZE": 0, "EXPAND_DIMS": 0, "PAD": 0, "PADV2": 0, "MIRROR_PAD": 0, "SLICE": 0, "TILE": 0,
-        "CONCATENATION": 0, "SPLIT": 1, "SPLIT_V": 0, "BROADCAST_TO": 0, "CAST": 0,
-    }
-)  # fmt: skip
-
-#: int8 operators of one element that a table of all values proves to do nothing.
-BY_TABLE = frozenset(
-    {"QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"}
-)
 
 
 def identities(graph: Graph) -> Graph:
@@ -64,10 +54,11 @@ def _unchanged(node: Node, i: int) -> bool:
         return i == 0 and _in_order(node)
     if node.op == "STRIDED_SLICE":
         return i == 0 and _whole(node)
-    if node.op in SAME_SHAPE:
+    row = row_of(node)
+    if row.moves in (Moves.RESHAPES, Moves.KEEPS_PLACES) or node.op == "CAST":
         known = all(t is None or t.data is not None for j, t in enumerate(node.inputs) if j != i)
-        return SAME_SHAPE[node.op] == i and known
-    if node.op in BY_TABLE and node.output.type == "INT8":
+        return row.first == i and known
+    if row.elementwise and node.output.type == "INT8":
         table = _steps_table(node, i)
         return table is not None and bool((table == _8_BITS).all())
     return node.output.quant is None and _neutral(node, i)

@@ -7,9 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.converter.passes._clip import RELUS, Range, both, bounds, clipped, named, whole
-from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state
+from twinfer.converter.passes._clip import Range, both, bounds, clipped, named, whole
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (50, 100)
 
 #: Operators for clips that TFLM has, too.
 COMMON = ("RELU", "RELU6")
@@ -41,14 +45,14 @@ def _joined(view: View, node: Node, source: Tensor, span: Range) -> Change | Non
     while (before := view.feeds(source)) is not None and (inner := clipped(before)) is not None:
         chain, source, span = [before, *chain], inner[0], both(inner[1], span)
     ops = _written(span, source, node.output, [n.op for n in chain])
-    better = len(ops) < len(chain) or (len(chain) == 1 and ops[0].op in RELUS and node.op not in RELUS)
+    better = len(ops) < len(chain) or (len(chain) == 1 and row_of(ops[0]).clamps and not row_of(node).clamps)
     return Change(tuple(chain), ops) if better else None
 
 
 def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[Node, ...]:
     """Operators that clip x to the range, of those that every runtime has and those that are there already."""
     if name := named(span, y, (*COMMON, *known)):
-        return (made(name, [x], y),)
+        return (new_node(name, [x], y),)
     low, high = whole(y)
     if span[0] == low:
         return (_bounded("MINIMUM", x, span[1], y),)
@@ -60,4 +64,4 @@ def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[N
 
 
 def _bounded(op: str, x: Tensor, bound: float, y: Tensor) -> Node:
-    return made(op, [x, constant(np.array(bound, y.dtype), f"{y.name}/bound", y.quant)], y)
+    return new_node(op, [x, constant(np.array(bound, y.dtype), f"{y.name}/bound", y.quant)], y)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.converter.passes._rewrite import Change, View, constant, made, rewrite, scalar
+from twinfer.converter.passes._rewrite import Change, View, constant, new_node, rewrite, scalar
 from twinfer.runtime.graph import Graph, Node, Tensor
+
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (2,)
 
 
 def multiplications(graph: Graph) -> Graph:
@@ -22,7 +25,7 @@ def _product(view: View, node: Node) -> Change | None:
     x, other = node.input(0), _factor(node)
     if other is None or x.shape != node.output.shape:
         return None
-    return Change((node,), (made("MUL", (x, other), node.output),))
+    return Change((node,), (new_node("MUL", (x, other), node.output),))
 
 
 def _factor(node: Node) -> Tensor | None:

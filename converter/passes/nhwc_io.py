@@ -17,11 +17,12 @@ from twinfer.runtime.shapes import is_open
 
 
 def channels_last(graph: Graph, names: Collection[str] = ()) -> Graph:
-    """Inputs and outputs with the channels in the last dimension that came with them in the second, under their names.
+    """The graph whose inputs and outputs have the channels last where they had them second. Names stay.
 
-    ``names`` says which, of any rank from three on; without it, all with four dimensions that have them there (if none
-    has, a ModelWarning tells). A TRANSPOSE beside each keeps the meaning; the pass ``transposes`` removes it. Raises
-    InvalidArgumentError for names that are none, and for those whose channels are last already.
+    ``names`` says which ends, of three dimensions or more. Without names, all ends of four dimensions with the channels
+    second are turned; a ModelWarning tells if there are none. A TRANSPOSE beside each keeps the meaning; the pass
+    ``transposes`` removes it. Raises InvalidArgumentError for names that are none, and for those whose channels are
+    last already.
     """
     ends = [t for t in dict.fromkeys((*graph.inputs, *graph.outputs)) if len(t.shape) > 2]
     first = channels_first(graph, ends)

@@ -6,32 +6,38 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinfer.converter.passes._layout import ELEMENTWISE
-from twinfer.converter.passes._rewrite import Change, View, bypass, constant, made, rewrite, touches_state, works
+from twinfer.converter.facts import Moves
+from twinfer.converter.passes._rewrite import Change, View, bypass, constant, new_node, rewrite, touches_state, works
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
 from twinfer.runtime.shapes import is_open
 
-RESHAPES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (40, 80)
 
 
 def reshapes(graph: Graph) -> Graph:
-    """Only the last of several reshapes in a row counts; one to the shape that is there already goes, and so does
-    one that only flattens in front of FULLY_CONNECTED, which does that itself. Element-wise operators come before
-    reshapes, where they meet what they fuse with. Open dimensions are left alone."""
+    """Of several reshapes in a row only the last stays. A reshape to the same shape goes, and so does one that only
+    flattens in front of FULLY_CONNECTED, which flattens itself. Element-wise operators move before reshapes, where they
+    meet what they fuse with. Open dimensions are left alone."""
     return rewrite(graph, _merge)
 
 
 def reshaped(x: Tensor, y: Tensor) -> Node:
     """The RESHAPE of x to y."""
-    return made("RESHAPE", [x, constant(np.array(y.shape, np.int32), f"{y.name}/shape")], y, new_shape=y.shape)
+    return new_node("RESHAPE", [x, constant(np.array(y.shape, np.int32), f"{y.name}/shape")], y, new_shape=y.shape)
+
+
+def _only_reshapes(node: Node) -> bool:
+    return row_of(node).moves is Moves.RESHAPES
 
 
 def _merge(view: View, node: Node) -> Change | None:
     if node.op == "FULLY_CONNECTED":
         return _flattened(view, node)
-    if node.op in ELEMENTWISE:
+    if row_of(node).elementwise:
         return _behind_elements(view, node)
-    if node.op not in RESHAPES or _open(node) or node.input(0).type != node.output.type:
+    if not _only_reshapes(node) or _open(node) or node.input(0).type != node.output.type:
         return None
     x, y = node.input(0), node.output
     if x.quant == y.quant and x.shape == y.shape and (change := bypass(view, node, x, y)):
@@ -42,8 +48,14 @@ def _merge(view: View, node: Node) -> Change | None:
 
 def _behind(view: View, x: Tensor) -> Tensor | None:
     """What x is a reshape of."""
-    before = view.producer(x, *RESHAPES)
-    if before is None or _open(before) or touches_state(before) or before.input(0).quant != x.quant:
+    before = view.producer(x)
+    if (
+        before is None
+        or not _only_reshapes(before)
+        or _open(before)
+        or touches_state(before)
+        or before.input(0).quant != x.quant
+    ):
         return None
     return before.input(0)
 
@@ -60,8 +72,8 @@ def _behind_elements(view: View, node: Node) -> Change | None:
     """f(RESHAPE(x)) becomes RESHAPE(f(x)) where f's other operands are single numbers, or run along a last dimension
     that stays."""
     values = [t for t in node.inputs if t is not None and t.data is None]
-    before = view.feeds(values[0], *RESHAPES) if len(values) == 1 and not touches_state(node) else None
-    if before is None or _open(node) or _open(before):
+    before = view.feeds(values[0]) if len(values) == 1 and not touches_state(node) else None
+    if before is None or not _only_reshapes(before) or _open(node) or _open(before):
         return None
     x, y, middle = before.input(0), node.output, values[0]
     inputs = [x if t is middle else _operand(t, x, y) for t in node.inputs]
@@ -88,5 +100,5 @@ def _per_channel(*tensors: Tensor) -> bool:
 
 def _open(node: Node) -> bool:
     """Whether shapes may still change: one is open, or computed at run time."""
-    run_time = node.op in RESHAPES and any(t is not None and t.data is None for t in node.inputs[1:])
+    run_time = _only_reshapes(node) and any(t is not None and t.data is None for t in node.inputs[1:])
     return run_time or any(t is not None and is_open(t) for t in (*node.inputs, *node.outputs))

@@ -1,4 +1,4 @@
-"""Transposes: pushed to where they meet, merged, cancelled, absorbed."""
+"""Transposes are pushed to where they meet, merged, cancelled and absorbed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.facts import Moves
 from twinfer.converter.passes._flip import settled
 from twinfer.converter.passes._layout import (
-    REDUCTIONS,
     Order,
     after,
     inverse,
@@ -23,19 +23,23 @@ from twinfer.converter.passes._layout import (
 )
 from twinfer.converter.passes._rewrite import Change, View, bypass, constant, rewrite, touches_state
 from twinfer.converter.passes.reshapes import reshaped
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.shapes import is_open
+
+#: Where the pipeline runs the pass (``passes/__init__.py``).
+PLACES = (70,)
 
 NHWC: Order = (0, 2, 3, 1)
 
 
 def transposes(graph: Graph) -> Graph:
-    """As few and small TRANSPOSEs as can be had.
+    """Leaves as few and small TRANSPOSEs as possible.
 
-    Two in a row become one, those of constants are done here, FULLY_CONNECTED around a flattening takes the order into
-    its weights. Element-wise operators, CONCATENATION, PAD, SPLIT, SLICE, reductions and the like work in any order:
-    groups of them change theirs together wherever fewer bytes are moved for it, so that a convolutional net that came
-    in from NCHW keeps those at its inputs and outputs only. What moves single elements becomes a RESHAPE.
+    Two in a row become one. Constants are transposed here. FULLY_CONNECTED around a flattening takes the order into its
+    weights. Element-wise operators, CONCATENATION, PAD, SPLIT, SLICE, reductions and the like work in any order: groups
+    of them change it together where that moves fewer bytes. So a convolutional net from NCHW keeps transposes at its
+    inputs and outputs only. What moves single elements becomes a RESHAPE.
     """
     return rewrite(settled(rewrite(graph, _local), _local), _no_move)
 
@@ -49,15 +53,16 @@ def _local(view: View, node: Node) -> Change | None:
         return _merged(view, node, order) or _rows(view, node, order)
     if touches_state(node):
         return None
-    if node.op in (*REDUCTIONS, "ARG_MAX", "ARG_MIN"):
+    row = row_of(node)
+    if row.reduces:
         return _reduction(view, node)
     if node.op == "FULLY_CONNECTED":
         return _columns(view, node)
-    return _single_dimensions(view, node) if node.op in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS") else None
+    return _single_dimensions(view, node) if row.moves is Moves.RESHAPES else None
 
 
 def _merged(view: View, node: Node, order: Order) -> Change | None:
-    """Of a constant, of nothing, behind another one."""
+    """The TRANSPOSE of a constant, one that moves nothing, or one behind another."""
     x, y = node.input(0), node.output
     if x.data is not None and x.type in DTYPES and not x.extra and y not in view.public:
         return Change((node,), (), {y: turned_tensor(x, order, y.name)})

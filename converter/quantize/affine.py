@@ -70,7 +70,7 @@ def fed(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
 
 
 def along(values: NDArray[Any], rank: int, quant: Quant) -> NDArray[Any]:
-    """One value a channel, in a shape that broadcasts against a tensor of that rank."""
+    """One value per channel, in a shape that broadcasts against a tensor of that rank."""
     return values.reshape([-1 if axis == quant.axis else 1 for axis in range(rank)]) if values.size > 1 else values[0]
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from twinfer.converter.facts import Parameters, Row
 from twinfer.converter.quantize.affine import MOST_SCALE, Range, data_range
-from twinfer.converter.quantize.calibrate import Calibration
+from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.recipe import Choice
-from twinfer.converter.quantize.rules import RULES, Rule
-from twinfer.converter.quantize.states import STATEFUL, is_quantisable
+from twinfer.converter.rows import row_of
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.registry import operators
@@ -22,50 +22,53 @@ _STEPS = 255
 def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
     """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
 
-    Without ``seen`` divisors are taken to be far enough from 0, and other values of a size that has steps.
+    Without ``seen``, divisors count as far enough from 0, and all values as within reach of a scale.
     """
-    rule = RULES.get(node.op)
-    if rule is None or wanted.precision == "float" or not _is_float(node, rule):
+    row = row_of(node)
+    if wanted.precision == "float" or wanted.type not in row.types or not _fits(node, row, wanted.type, seen):
         return replace(wanted, precision="float")
-    if not _divides(node, rule, seen) or not _has_steps(node, rule, seen):
-        return replace(wanted, precision="float")
-    if wanted.precision == "int16x8":
-        return wanted if rule.int16 and _has_kernel(node, rule, "INT16") else replace(wanted, precision="float")
-    if node.op in STATEFUL:
-        return replace(wanted, precision="int8" if is_quantisable(node) else "float")
-    if not _has_kernel(node, rule, "INT8"):
-        return replace(wanted, precision="float")
-    return replace(wanted, precision="int8") if wanted.precision == "int4" and not rule.int4 else wanted
+    int4 = row.parameters is not None and row.parameters.int4
+    return replace(wanted, precision="int8") if wanted.precision == "int4" and not int4 else wanted
 
 
-def _is_float(node: Node, rule: Rule) -> bool:
-    """Whether all that would be quantised is float, and what must be constant is."""
-    values = [node.input(i) for i in rule.values(node)]
-    parameters = [node.optional(i) for i in (rule.weights, rule.bias) if i is not None]
-    if rule.weights is not None and node.optional(rule.weights) is None:
+def _fits(node: Node, row: Row, type: str, seen: Calibration | None) -> bool:
+    """Whether the node has a form with activations of that type."""
+    if not _is_float(node, row) or not _divides(node, row, seen) or not _has_steps(node, row, seen):
         return False
-    outputs = () if rule.integer else node.outputs
+    return _has_kernel(node, row, type) if row.state is None else row.state.accepts(node)
+
+
+def _is_float(node: Node, row: Row) -> bool:
+    """Whether all that would be quantised is float, and what must be constant is."""
+    values = [node.input(i) for i in row.scaled(node)]
+    outputs = () if row.scales.indices else node.outputs
     floats = all(t.type == "FLOAT32" and not t.variable for t in (*values, *outputs))
-    return (
-        floats and bool(values) and all(t is None or (t.type == "FLOAT32" and t.data is not None) for t in parameters)
-    )
+    return floats and bool(values) and (row.parameters is None or _are_constants(node, row.parameters))
 
 
-def _divides(node: Node, rule: Rule, seen: Calibration | None) -> bool:
+def _are_constants(node: Node, parameters: Parameters) -> bool:
+    """Whether there are weights, and they and the bias are float constants."""
+    weights = node.optional(parameters.weights)
+    bias = None if parameters.bias is None else node.optional(parameters.bias)
+    constant = all(t.type == "FLOAT32" and t.data is not None for t in (weights, bias) if t is not None)
+    return weights is not None and constant
+
+
+def _divides(node: Node, row: Row, seen: Calibration | None) -> bool:
     """Whether the divisor, if there is one, was never seen within two steps of 0."""
-    if rule.divisor is None or seen is None:
+    if row.scales.divisor is None or seen is None:
         return True
-    limits = _limits(node.input(rule.divisor), seen)
+    limits = _limits(node.input(row.scales.divisor), seen)
     if limits is None:
         return False
     low, high = limits
     return max(low, -high) > 2 * (max(high, 0.0) - min(low, 0.0)) / _STEPS
 
 
-def _has_steps(node: Node, rule: Rule, seen: Calibration | None) -> bool:
-    """Whether no value is beyond what a scale can reach: the -infinity by which attention is masked is, and beside it
-    everything else would round to 0."""
-    tensors = (*(node.input(i) for i in rule.values(node)), *node.outputs)
+def _has_steps(node: Node, row: Row, seen: Calibration | None) -> bool:
+    """Whether a scale can reach every value. It cannot reach the -infinity that masks attention; all else would round
+    to 0."""
+    tensors = (*(node.input(i) for i in row.scaled(node)), *node.outputs)
     ranges = (_limits(t, seen or {}) for t in tensors if t.type == "FLOAT32")
     return all(limits is None or max(-limits[0], limits[1]) <= MOST_SCALE * _STEPS for limits in ranges)
 
@@ -77,21 +80,19 @@ def _limits(tensor: Tensor, seen: Calibration) -> Range | None:
     return (seen[tensor].low, seen[tensor].high) if tensor in seen and seen[tensor].count else None
 
 
-def _has_kernel(node: Node, rule: Rule, type: str) -> bool:
+def _has_kernel(node: Node, row: Row, type: str) -> bool:
     """Whether twinfer runs the integer form: asked of the operator itself, with quantisations that stand for any."""
     if node.op not in operators():
         return False
-    fixed = rule.fixed8 if type == "INT8" else rule.fixed16
     quant = Quant.per_tensor(1.0)
     inputs: list[Tensor | None] = list(node.inputs)
-    for i in rule.values(node):
+    for i in row.scaled(node):
         inputs[i] = _int(node.input(i), type, quant)
-    if rule.weights is not None:
-        inputs[rule.weights] = _int(node.input(rule.weights), "INT8", quant)
-    if rule.bias is not None and node.optional(rule.bias) is not None:
-        inputs[rule.bias] = _int(node.input(rule.bias), "INT32" if type == "INT8" else "INT64", quant)
+    if row.parameters is not None:
+        _set_parameters(node, row.parameters, type, inputs)
+    fixed = row.scales.fixed(type)
     out = quant if fixed is None else Quant.per_tensor(*fixed)
-    outputs = node.outputs if rule.integer else tuple(_int(t, type, out) for t in node.outputs)
+    outputs = node.outputs if row.scales.indices else tuple(_int(t, type, out) for t in node.outputs)
     options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
     try:
         operators()[node.op].infer(replace(node, inputs=tuple(inputs), outputs=outputs, options=options))
@@ -100,6 +101,14 @@ def _has_kernel(node: Node, rule: Rule, type: str) -> bool:
     return True
 
 
+def _set_parameters(node: Node, parameters: Parameters, type: str, inputs: list[Tensor | None]) -> None:
+    """Puts integer weights and bias, of values that stand for any, into ``inputs``."""
+    quant = Quant.per_tensor(1.0)
+    inputs[parameters.weights] = _int(node.input(parameters.weights), "INT8", quant)
+    if parameters.bias is not None and node.optional(parameters.bias) is not None:
+        inputs[parameters.bias] = _int(node.input(parameters.bias), "INT32" if type == "INT8" else "INT64", quant)
+
+
 def _int(tensor: Tensor, type: str, quant: Quant) -> Tensor:
-    made = replace(tensor, type=type, quant=quant)
-    return made if tensor.data is None else replace(made, data=np.zeros(tensor.shape, made.dtype))
+    integers = replace(tensor, type=type, quant=quant)
+    return integers if tensor.data is None else replace(integers, data=np.zeros(tensor.shape, integers.dtype))

@@ -9,24 +9,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array
 from twinfer.runtime.ops.conv._conv import shifted, window_of
 
-#: Layers with more weights an output have no Gram matrix: it would be large.
+#: Layers with more weights per output have no Gram matrix: it would be large.
 MOST_INPUTS = 2304
 
 #: Share of the mean of a Gram matrix's diagonal that is added to it.
 DAMPING = 0.01
 
-#: The operators that ``windows`` knows.
-KNOWN = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, one a group of CONV_2D's channels, or one
-    a channel (DEPTHWISE_CONV_2D)."""
+    """Gram matrices of a layer's inputs, [groups, inputs, inputs]: one group, one per group of CONV_2D's channels, or
+    one per channel (DEPTHWISE_CONV_2D)."""
 
     sums: NDArray[np.float64]
 
@@ -45,20 +43,22 @@ class Gram:
 
 
 def inputs_of(node: Node) -> float:
-    """Weights of one output; infinite for a node that is none of these layers."""
-    if node.op not in KNOWN or node.input(0).data is not None:
+    """Weights of one output; infinite for a node whose outputs are no sums over windows of the input."""
+    parameters = parameters_of(node)
+    if parameters is None or parameters.summed is None or node.input(row_of(node).first).data is not None:
         return math.inf
-    shape = node.input(1).shape
-    return math.prod(shape[1:3]) if node.op == "DEPTHWISE_CONV_2D" else math.prod(shape[1:])
+    shape = node.input(parameters.weights).shape
+    return math.prod(extent for axis, extent in enumerate(shape) if axis != parameters.axis)
 
 
 def windows(node: Node, x: Array) -> NDArray[np.float64]:
     """What the weights are multiplied with where input 0 has the real values ``x``: [groups, windows, inputs]."""
-    if node.op == "FULLY_CONNECTED":
+    row = row_of(node)
+    if not row.image:
         return np.asarray(x.reshape(1, -1, node.input(1).shape[1]), np.float64)
     _, k_h, k_w, last = node.input(1).shape
     g = window_of(node, k_h, k_w, node.output.shape[3])
     taps = np.stack([shifted(x, g, ky, kx, 0) for ky, kx in g.taps()], axis=3)  # [batch, y, x, tap, channel]
-    each = 1 if node.op == "DEPTHWISE_CONV_2D" else last
+    each = 1 if row.parameters is not None and row.parameters.depthwise else last
     grouped = taps.reshape(g.pixels, k_h * k_w, g.in_c // each, each).transpose(2, 0, 1, 3)
     return np.asarray(grouped.reshape(g.in_c // each, g.pixels, -1), np.float64)

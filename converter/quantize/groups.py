@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from twinfer.converter.facts import Fixed
 from twinfer.converter.quantize.affine import EMPTY, Range, activation, data_range
-from twinfer.converter.quantize.rules import Fixed, Rule
+from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
 
 #: A tensor in an integer type: mixed graphs may need both.
@@ -18,32 +19,26 @@ class Groups:
     ``types`` gives the activations' type of the nodes that are quantised; ``ranges`` the range of a tensor.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        types: Mapping[Node, str],
-        rules: Mapping[str, Rule],
-        ranges: Callable[[Tensor], Range],
-    ) -> None:
+    def __init__(self, graph: Graph, types: Mapping[Node, str], ranges: Callable[[Tensor], Range]) -> None:
         self._readers = consumers(graph)
         self._outputs = set(graph.outputs)
-        self._ranges, self._rules, self._types = ranges, rules, types
+        self._ranges, self._types = ranges, types
         self._producer = {t: node for node in types for t in node.outputs}
         self._parent: dict[Key, Key] = {}
         self._members: dict[Key, list[Key]] = {}
         self._fixed: dict[Key, Fixed] = {}
         self._quants: dict[Key, Quant] = {}
         for node, type in types.items():
-            self._add(node, rules[node.op], type)
+            self._add(node, type)
 
     def quant(self, tensor: Tensor, type: str) -> Quant:
         """The quantisation of the tensor where it is held in that type."""
         root = self._root((tensor, type))
         if root not in self._quants:
-            self._quants[root] = self._made(root)
+            self._quants[root] = self._quantisation(root)
         return self._quants[root]
 
-    def _made(self, root: Key) -> Quant:
+    def _quantisation(self, root: Key) -> Quant:
         if root in self._fixed:
             return Quant.per_tensor(*self._fixed[root])
         low, high = self._raw(root)
@@ -52,29 +47,30 @@ class Groups:
 
     def _raw(self, root: Key) -> Range:
         """The range that holds those of all members, and zero."""
-        found = [self._ranges(tensor) for tensor, _ in self._members[root]]
-        return min(0.0, *(low for low, _ in found)), max(0.0, *(high for _, high in found))
+        ranges = [self._ranges(tensor) for tensor, _ in self._members[root]]
+        return min(0.0, *(low for low, _ in ranges)), max(0.0, *(high for _, high in ranges))
 
     def _needed(self, tensor: Tensor, type: str) -> float:
         """The least span that its readers take, and the kernel of its operator beside the spans of its inputs."""
-        read = max((self._rules[n.op].span for n in self._readers.get(tensor, ()) if n in self._types), default=0.0)
+        read = max((row_of(n).scales.span for n in self._readers.get(tensor, ()) if n in self._types), default=0.0)
         node = self._producer.get(tensor)
-        if node is None or not self._rules[node.op].least:
+        if node is None or not row_of(node).scales.least:
             return read
-        rule = self._rules[node.op]
-        spans = [self._raw(self._root((node.input(i), type))) for i in rule.values(node)]
+        row = row_of(node)
+        spans = [self._raw(self._root((node.input(i), type))) for i in row.scaled(node)]
         widest = max(high - low or EMPTY for low, high in spans)
-        if rule.weights is not None:
-            widest *= max(map(abs, data_range(node.input(rule.weights))))
-        return max(read, rule.least * (widest * widest if rule.squares else widest))
+        if row.parameters is not None:
+            widest *= max(map(abs, data_range(node.input(row.parameters.weights))))
+        return max(read, row.scales.least * (widest * widest if row.scales.squares else widest))
 
-    def _add(self, node: Node, rule: Rule, type: str) -> None:
-        fixed = rule.fixed8 if type == "INT8" else rule.fixed16
+    def _add(self, node: Node, type: str) -> None:
+        row = row_of(node)
+        fixed = row.scales.fixed(type)
         if fixed is not None:
             self._fixed[self._root((node.output, type))] = fixed
-        if not rule.same:
+        if not row.scales.same:
             return
-        values = list(dict.fromkeys(node.input(i) for i in rule.values(node)))
+        values = list(dict.fromkeys(node.input(i) for i in row.scaled(node)))
         joined = self._joined(node, values, type)
         for tensor in (*joined, *node.outputs[1:]):
             self._join((node.output, type), (tensor, type))

@@ -1,4 +1,4 @@
-"""A histogram that grows with the values it sees, without moving a count to where it does not belong."""
+"""A histogram that grows with the values that it sees; every count stays in a bin that holds its values."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
-from twinfer.converter.quantize.calibrate import Observed
 from twinfer.converter.quantize.histogram import HALF
+from twinfer.converter.quantize.observed import Observed
 from twinfer.runtime.errors import InvalidArgumentError
 
 #: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" says another.
@@ -29,7 +29,7 @@ Method = Callable[[Observed, str], Range]
 
 
 def minmax(seen: Observed, type: str) -> Range:
-    """All that was seen."""
+    """The range of all that was seen."""
     return seen.low, seen.high
 
 

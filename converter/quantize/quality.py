@@ -20,7 +20,8 @@ from twinfer.runtime.run.session import Session
 #: Outputs with a lower signal-to-noise ratio are worth a warning: an error of a tenth of the signal.
 LEAST_DB = 20.0
 
-#: Samples of an iterator that are kept for judging, layers times samples run for finding the worst, and those named.
+#: Samples of an iterator kept for judging; layers times samples run to find the worst layers; how many of these are
+#: named.
 KEPT, RUNS, NAMED = 16, 200, 3
 
 
@@ -56,17 +57,17 @@ def quality(graph: Graph, quantized: Graph, samples: Samples) -> Quality | None:
     return Quality(sums.snr_db, sensitivity(graph, quantized, samples, runs=RUNS)[:NAMED])
 
 
-def warn_if_poor(found: Quality, mode: str) -> None:
+def warn_if_poor(judged: Quality, mode: str) -> None:
     """A ModelWarning for outputs below ``LEAST_DB``, with what may be done."""
-    if found.snr_db >= LEAST_DB:
+    if judged.snr_db >= LEAST_DB:
         return
     others = "int8 or int16x8" if mode == "int4" else "int16x8"
     advice = f"quantise to {others}, or by a recipe raise these layers to it or keep them float"
     if mode == "int16x8":
         advice = "keep these layers float by a recipe"
-    layers = ", ".join(map(_named, found.worst)) or "the layers that --report shows"
+    layers = ", ".join(map(_named, judged.worst)) or "the layers that --report shows"
     warnings.warn(
-        f"the {mode} model's outputs are at {in_words(found.snr_db)} to the float model's, below {LEAST_DB:.0f} dB: "
+        f"the {mode} model's outputs are at {in_words(judged.snr_db)} to the float model's, below {LEAST_DB:.0f} dB: "
         f"{advice}: {layers}",
         ModelWarning,
         stacklevel=5,

@@ -9,26 +9,26 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._rewrite import rebuilt
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, data_range
 from twinfer.converter.quantize.affine import quantize as to_integers
-from twinfer.converter.quantize.calibrate import Calibration
 from twinfer.converter.quantize.forms import precision_of
 from twinfer.converter.quantize.grams import Gram
 from twinfer.converter.quantize.groups import Groups
 from twinfer.converter.quantize.methods import method
+from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.recipe import DEFAULT, Choice, Recipe
 from twinfer.converter.quantize.rounding import adaptive
-from twinfer.converter.quantize.rules import RULES, Rule
-from twinfer.converter.quantize.states import STATEFUL
 from twinfer.converter.quantize.weights import Layer, bias_tensor, correction, integers, weight_quant, weight_tensor
+from twinfer.converter.rows import row_of
 from twinfer.converter.versions import with_versions
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Quant, Signature, Tensor
 from twinfer.runtime.read import schema
 
-#: How int8 and int16 tensors are called that stand beside the tensor of the float graph.
+#: Suffixes of the names of further forms of a tensor.
 SUFFIX = {"INT8": "_int8", "INT16": "_int16", "FLOAT32": "_float"}
 
 
@@ -63,23 +63,26 @@ def quantize(
 ) -> Graph:
     """The quantised twin of a float graph.
 
-    ``seen`` is what ``calibrate`` says of this very graph. Nodes that ``quant_rules`` has no row for, that the recipe
-    keeps, or whose int8 form has no kernel, stay float between DEQUANTIZE and QUANTIZE. A tensor keeps its name in the
-    type that it is made in; its other forms get a suffix. InvalidArgumentError where ``seen`` lacks a tensor.
+    ``seen`` is what ``calibrate`` says of this very graph. Nodes whose row has no integer types, that the recipe keeps,
+    or whose integer form has no kernel, stay float between DEQUANTIZE and QUANTIZE. A tensor keeps its name in the type
+    that it is made in; its other forms get a suffix. InvalidArgumentError where ``seen`` lacks a tensor.
     """
     writer = _Writer(graph, seen, recipe, options)
     for tensor in graph.inputs:
         writer.input(tensor)
     for node in graph.nodes:
         writer.node(node)
-    made = with_versions(writer.graph())
-    check(made)
-    return made
+    quantized = with_versions(writer.graph())
+    check(quantized)
+    return quantized
 
 
 @dataclass
 class _Writer:
-    """The quantised graph while it is written. ``made``: the forms of a tensor, by type and quantisation."""
+    """The quantised graph while it is written.
+
+    ``home``: the form in which a tensor comes into being. ``forms``: all its forms, by type and quantisation.
+    """
 
     source: Graph
     seen: Calibration
@@ -88,14 +91,14 @@ class _Writer:
     nodes: list[Node] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
     home: dict[Tensor, Tensor] = field(default_factory=dict)
-    made: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
+    forms: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.border = self.options.border(self.recipe)
         self.choices = {node: precision_of(node, self.recipe.of_node(node), self.seen) for node in self.source.nodes}
         types = {node: choice.type for node, choice in self.choices.items() if choice.precision != "float"}
         self._producer = {t: node for node in self.source.nodes for t in node.outputs}
-        self.groups = Groups(self.source, types, RULES, self._range)
+        self.groups = Groups(self.source, types, self._range)
 
     def _range(self, tensor: Tensor) -> Range:
         """The range of a float tensor by the method that was chosen for it."""
@@ -127,31 +130,31 @@ class _Writer:
     def _settle(self, tensor: Tensor, home: Tensor) -> Tensor:
         """Note the form in which the tensor comes into being."""
         self.home[tensor] = home
-        self.made[_key(tensor, home.type, home.quant)] = home
+        self.forms[_key(tensor, home.type, home.quant)] = home
         return home
 
     def form(self, tensor: Tensor, type: str, quant: Quant | None = None) -> Tensor:
         """The tensor in that type and quantisation, converted by a QUANTIZE or DEQUANTIZE if it is not there yet."""
         key = _key(tensor, type, quant)
         home = self.home.get(tensor, tensor)
-        if key not in self.made and (home.type, home.quant) == (type, quant):
-            self.made[key] = home
-        if key not in self.made:
+        if key not in self.forms and (home.type, home.quant) == (type, quant):
+            self.forms[key] = home
+        if key not in self.forms:
             name = f"{tensor.name}{SUFFIX[type]}"
-            made = replace(tensor, name=name, type=type, quant=quant, data=None, extra=MappingProxyType({}))
-            self.made[key] = self._constant(tensor, made) if tensor.data is not None else self._convert(home, made)
-        return self.made[key]
+            form = replace(tensor, name=name, type=type, quant=quant, data=None, extra=MappingProxyType({}))
+            self.forms[key] = self._constant(tensor, form) if tensor.data is not None else self._convert(home, form)
+        return self.forms[key]
 
-    def _constant(self, tensor: Tensor, made: Tensor) -> Tensor:
-        quant = made.quant or Quant.per_tensor(1.0)
-        data = to_integers(np.asarray(tensor.data), quant, *LIMITS[made.type]).astype(made.dtype)
+    def _constant(self, tensor: Tensor, form: Tensor) -> Tensor:
+        quant = form.quant or Quant.per_tensor(1.0)
+        data = to_integers(np.asarray(tensor.data), quant, *LIMITS[form.type]).astype(form.dtype)
         data.flags.writeable = False
-        return replace(made, data=data)
+        return replace(form, data=data)
 
-    def _convert(self, home: Tensor, made: Tensor) -> Tensor:
-        op = "DEQUANTIZE" if made.type == "FLOAT32" else "QUANTIZE"
-        self._append(Node(op, (home,), (made,), schema.default_options(op)))
-        return made
+    def _convert(self, home: Tensor, form: Tensor) -> Tensor:
+        op = "DEQUANTIZE" if form.type == "FLOAT32" else "QUANTIZE"
+        self._append(Node(op, (home,), (form,), schema.default_options(op)))
+        return form
 
     def _append(self, node: Node) -> None:
         self.nodes.append(replace(node, index=len(self.nodes)))
@@ -164,37 +167,37 @@ class _Writer:
         if choice.precision == "float":
             self._append(replace(node, inputs=tuple(None if t is None else self._as_it_was(t) for t in node.inputs)))
             return
-        rule, type = RULES[node.op], choice.type
+        row, type = row_of(node), choice.type
         inputs: list[Tensor | None] = [None if t is None else self._as_it_was(t, type) for t in node.inputs]
-        for i in rule.values(node):
-            quant = self.groups.quant(node.output if rule.same else node.input(i), type)
+        for i in row.scaled(node):
+            quant = self.groups.quant(node.output if row.scales.same else node.input(i), type)
             inputs[i] = self.form(node.input(i), type, quant)
-        if rule.weights is not None:
-            self._parameters(node, rule, choice, inputs)
-        outputs = node.outputs if rule.integer else tuple(self._output(t, type) for t in node.outputs)
-        made = replace(node, inputs=tuple(inputs), outputs=outputs)
-        if node.op in STATEFUL:
-            made = STATEFUL[node.op](made, self._observed)
+        if row.parameters is not None:
+            self._parameters(node, row.parameters, choice, inputs)
+        outputs = node.outputs if row.scales.indices else tuple(self._output(t, type) for t in node.outputs)
+        integer = replace(node, inputs=tuple(inputs), outputs=outputs)
+        if row.state is not None:
+            integer = row.state.finish(integer, self._observed)
         options = {**node.options, "pot_scale_int16": False} if "pot_scale_int16" in node.options else node.options
-        self._append(replace(made, options=options))
+        self._append(replace(integer, options=options))
 
     def _as_it_was(self, tensor: Tensor, type: str = "FLOAT32") -> Tensor:
         """An input in the type that it has in the float graph."""
         return self.form(tensor, "FLOAT32") if tensor in self.home and type == "FLOAT32" else tensor
 
     def _output(self, tensor: Tensor, type: str) -> Tensor:
-        """The tensor in the quantisation of its group. SVDF makes its own, from which others are converted: integer
-        kernels have no activation, RELU is that the least value stands for 0."""
-        alone = self._producer[tensor].op == "SVDF"
+        """The tensor in the quantisation of its group, or of its own range, from which readers' forms are made."""
+        state = row_of(self._producer[tensor]).state
+        alone = state is not None and state.own_scale
         quant = activation(self._range(tensor), type) if alone else self.groups.quant(tensor, type)
         return self._settle(tensor, replace(tensor, type=type, quant=quant))
 
-    def _parameters(self, node: Node, rule: Rule, choice: Choice, inputs: list[Tensor | None]) -> None:
+    def _parameters(self, node: Node, at: Parameters, choice: Choice, inputs: list[Tensor | None]) -> None:
         """Put weights and bias into ``inputs``."""
         bits = 4 if choice.precision == "int4" else 8
-        per_channel = rule.int4_axis or bits == 8 if choice.granularity is None else choice.granularity == "channel"
-        layer = Layer(node, rule, bits, per_channel)
-        position = next(rule.values(node))
+        per_channel = at.int4_axis or bits == 8 if choice.granularity is None else choice.granularity == "channel"
+        layer = Layer(node, at, bits, per_channel)
+        position = row_of(node).first
         source = inputs[position]
         in_scale = source.scale if source is not None else 1.0
         quant = weight_quant(layer, in_scale)
@@ -202,11 +205,11 @@ class _Writer:
         q = integers(layer, quant) if gram is None else adaptive(layer, quant, gram)
         bias = layer.biases()
         if self.options.bias_correction:
-            bias = bias + correction(layer, quant, q, self.seen[node.input(position)])
-        inputs[rule.weights or 0] = weight_tensor(layer, quant, q)
-        if rule.bias is not None:  # LiteRT refuses some convolutions without one, TFLM crashes on others
-            inputs += [None] * (rule.bias + 1 - len(inputs))
-            inputs[rule.bias] = bias_tensor(layer, bias, in_scale, quant, choice.type == "INT16")
+            bias = bias + correction(layer, quant, q, position, self.seen[node.input(position)])
+        inputs[at.weights] = weight_tensor(layer, quant, q)
+        if at.bias is not None:  # LiteRT refuses some convolutions without one, TFLM crashes on others
+            inputs += [None] * (at.bias + 1 - len(inputs))
+            inputs[at.bias] = bias_tensor(layer, bias, in_scale, quant, choice.type == "INT16")
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What is quantised how: rules in order, each for the tensors of some names or the nodes of some operators.
+"""How a model is quantised: rules in order, each for tensors of some names or nodes of some operators.
 
 A recipe file is TOML or JSON::
 
@@ -14,9 +14,9 @@ A recipe file is TOML or JSON::
     prune_block = "1x4"
     cluster = 4                         # bits: at most 16 different weights
 
-Weights of INT8 have a scale a channel. FULLY_CONNECTED needs ``granularity = "tensor"`` for TFLM older than September
-2024, which refuses a scale a channel there, and older than May 2024 computes nonsense; INT4 there has one scale, as
-TFLM takes no more, unless a rule says "channel".
+INT8 weights have one scale per channel. FULLY_CONNECTED needs ``granularity = "tensor"`` for TFLM older than September
+2024, which refuses one scale per channel there (older than May 2024: computes nonsense). INT4 weights of
+FULLY_CONNECTED have one scale, as TFLM takes no more, unless a rule says "channel".
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ INPUT = "INPUT"
 CLUSTER_BITS = range(2, 8)
 
 
-def _check(made: Choice | Rule) -> None:
+def _check(given: Choice | Rule) -> None:
     """InvalidArgumentError for values that no choice can have."""
-    _one_of("precision", made.precision, PRECISIONS)
-    _one_of("granularity", made.granularity, GRANULARITIES)
-    if made.method is not None:
-        method(made.method)
-    if made.prune is not None and not 0 <= made.prune < 1:
-        raise InvalidArgumentError(f"prune {made.prune}: the share of weights that become zero is from 0 to below 1")
-    if made.cluster not in (None, 0, *CLUSTER_BITS):
+    _one_of("precision", given.precision, PRECISIONS)
+    _one_of("granularity", given.granularity, GRANULARITIES)
+    if given.method is not None:
+        method(given.method)
+    if given.prune is not None and not 0 <= given.prune < 1:
+        raise InvalidArgumentError(f"prune {given.prune}: the share of weights that become zero is from 0 to below 1")
+    if given.cluster not in (None, 0, *CLUSTER_BITS):
         raise InvalidArgumentError(
-            f"cluster {made.cluster}: weights are clustered to values of {CLUSTER_BITS[0]} to {CLUSTER_BITS[-1]} bits "
+            f"cluster {given.cluster}: weights are clustered to values of {CLUSTER_BITS[0]} to {CLUSTER_BITS[-1]} bits "
             "(0: they are not)"
         )
-    if made.prune_block is not None:
-        block(made.prune_block)
+    if given.prune_block is not None:
+        block(given.prune_block)
 
 
 def _one_of(what: str, value: str | None, known: Iterable[str], *, show: bool = True) -> None:
@@ -144,7 +144,7 @@ class Recipe:
 
     @property
     def clusters(self) -> bool:
-        """The same of clustering."""
+        """Whether it may ask for clustering somewhere."""
         return bool(self.default.cluster or any(rule.cluster for rule in self.rules))
 
     def of_node(self, node: Node) -> Choice:

@@ -1,4 +1,4 @@
-"""Adaptive rounding of weights: what rounding one weight does to a layer's output is made good by the next ones.
+"""Adaptive rounding of weights: later weights correct what rounding the earlier ones did to a layer's output.
 
 The weights of an output channel are rounded in order; the error of each is spread over those that follow so that the
 output over the calibration samples changes least. Source: Frantar et al. 2023, "GPTQ" (section 3.3), which solves the
@@ -27,7 +27,7 @@ Rows = NDArray[np.float64]
 
 
 def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
-    """Sums of x xT over all windows x that CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED see in the float graph.
+    """Sums of x xT over all windows x of the input that layers see in the float graph, where ``inputs_of`` knows them.
 
     Errors as those of ``calibrate``; InvalidArgumentError for an iterator, which calibration has used up.
     """
@@ -51,9 +51,9 @@ def _inputs(node: Node) -> float:
 
 def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
     """The weights as integers, in their shape; a weight of 0, as pruning leaves them, stays 0."""
-    view, back = _VIEWS[layer.node.op]
+    axis = layer.parameters.axis
     scales = np.broadcast_to(quant.scale.astype(np.float64), (layer.channels,)).reshape(len(gram.sums), -1)
-    rows = view(layer.values()).reshape(*scales.shape, -1)
+    rows = rows_of(layer.values(), axis).reshape(*scales.shape, -1)
     most = MOST[layer.bits]
 
     def nearest(values: Rows, k: int) -> Rows:
@@ -61,20 +61,20 @@ def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
         return np.where(rows[:, :, k] == 0, 0.0, whole * scales)
 
     q = np.round(fed_back(rows, gram, nearest) / scales[:, :, None])
-    plain = view(integers(layer, quant).astype(np.float64)).reshape(rows.shape)
+    plain = rows_of(integers(layer, quant).astype(np.float64), axis).reshape(rows.shape)
     q = np.where(nearer(rows, q * scales[:, :, None], plain * scales[:, :, None], gram)[:, :, None], q, plain)
-    return back(q.reshape(layer.channels, -1), layer.weights.shape).astype(np.int64)
+    return from_rows(q.reshape(layer.channels, -1), layer.weights.shape, axis).astype(np.int64)
 
 
 def fed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Rows:
     """The rows [groups, outputs, inputs] of weights, rounded column by column by ``nearest(column [groups, outputs],
     its number)``, the error of each spread over the columns that follow."""
-    rest, made, spread = rows.copy(), np.zeros_like(rows), gram.spread
+    rest, rounded, spread = rows.copy(), np.zeros_like(rows), gram.spread
     for k in range(rows.shape[2]):
-        made[:, :, k] = nearest(rest[:, :, k], k)
-        error = (rest[:, :, k] - made[:, :, k]) / spread[:, k, k, None]
+        rounded[:, :, k] = nearest(rest[:, :, k], k)
+        error = (rest[:, :, k] - rounded[:, :, k]) / spread[:, k, k, None]
         rest[:, :, k + 1 :] -= error[:, :, None] * spread[:, None, k, k + 1 :]
-    return made
+    return rounded
 
 
 def nearer(wanted: Rows, one: Rows, other: Rows, gram: Gram) -> NDArray[np.bool_]:
@@ -82,25 +82,13 @@ def nearer(wanted: Rows, one: Rows, other: Rows, gram: Gram) -> NDArray[np.bool_
     return np.asarray(gram.error(one - wanted) < gram.error(other - wanted))
 
 
-def _rows(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return weights.reshape(len(weights), -1)
+def rows_of(weights: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Weights whose outputs are on this axis as [outputs, inputs]."""
+    outputs_first = np.moveaxis(weights, axis, 0)
+    return np.ascontiguousarray(outputs_first.reshape(len(outputs_first), -1))
 
 
-def _columns(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.ascontiguousarray(weights.reshape(-1, weights.shape[-1]).T)
-
-
-def _from_rows(rows: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    return rows.reshape(shape)
-
-
-def _from_columns(rows: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    return rows.T.reshape(shape)
-
-
-#: Operator -> weights as [outputs, inputs], and back.
-_VIEWS = {
-    "CONV_2D": (_rows, _from_rows),
-    "FULLY_CONNECTED": (_rows, _from_rows),
-    "DEPTHWISE_CONV_2D": (_columns, _from_columns),
-}
+def from_rows(rows: NDArray[np.float64], shape: tuple[int, ...], axis: int) -> NDArray[np.float64]:
+    """Weights of that shape, with the outputs on this axis, from [outputs, inputs]."""
+    others = tuple(extent for i, extent in enumerate(shape) if i != axis)
+    return np.ascontiguousarray(np.moveaxis(rows.reshape(len(rows), *others), 0, axis))

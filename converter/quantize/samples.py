@@ -18,7 +18,7 @@ from twinfer.runtime.read.files import reading
 #: A lone input takes any name, or none: an array, or its samples.
 Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]
 
-#: The array beside those of the inputs that says what is right: a search judges by it, calibration passes it over.
+#: The name of the array with the right answers: a search judges by it, calibration ignores it.
 LABELS = "labels"
 
 #: One value for every input of a graph.
@@ -110,22 +110,22 @@ def _names(graph: Graph) -> str:
 def read_arrays(path: str | os.PathLike[str]) -> Array | dict[str, Array]:
     """The array of a .npy file, or those of a .npz file by name; InvalidArgumentError if it is neither."""
     with reading(path, "a .npy or .npz file"), open(path, "rb") as file:
-        found = np.load(file, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
-            return {name: found[name] for name in found.files}
+        content = np.load(file, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return content
+        with content:
+            return {name: content[name] for name in content.files}
 
 
 def loaded(graph: Graph, path: str | os.PathLike[str]) -> Mapping[str, Array]:
     """The arrays of a .npz or .npy file; the latter is the value of a graph's only input."""
-    found = read_arrays(path)
-    if not isinstance(found, np.ndarray):
-        return found
+    arrays = read_arrays(path)
+    if not isinstance(arrays, np.ndarray):
+        return arrays
     if len(graph.inputs) != 1:
         what = f"one array for {len(graph.inputs)} inputs; give a .npz file with {_names(graph)}"
         raise InvalidArgumentError(f"{os.fspath(path)}: {what}")
-    return {graph.inputs[0].name: found}
+    return {graph.inputs[0].name: arrays}
 
 
 def _rows(graph: Graph, arrays: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

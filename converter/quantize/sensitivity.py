@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from twinfer.converter.quantize.affine import fed, real
-from twinfer.converter.quantize.calibrate import Progress, run
+from twinfer.converter.quantize.calibrate import Progress, run, streams
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
 from twinfer.converter.report import Sensitivity, Sums, feed
 from twinfer.runtime.graph import Graph, Node
@@ -14,7 +14,8 @@ from twinfer.runtime.op import Array
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
-#: Nodes times samples at most, but for one sample: so the time grows with the graph and not with its square.
+#: Most runs, counted as nodes times samples; one sample is always run. The time so grows with the graph, not with its
+#: square.
 MOST_RUNS = 10_000
 
 
@@ -23,9 +24,9 @@ def sensitivity(
 ) -> tuple[Sensitivity, ...]:
     """The outputs' signal-to-noise ratio where one node alone is as in ``quantized``; the costliest node comes first.
 
-    Nodes that are float there are not among them. The float graph runs once a sample; for every node the quantised one
-    takes the values that it sees there, and what comes behind is run again. Of many nodes and samples the first samples
-    count, so that at most ``runs`` (MOST_RUNS) are made. Errors as those of ``calibrate``; InvalidArgumentError for an
+    Nodes that stay float are left out. The float graph runs once per sample. Then every quantised node runs alone on
+    the values that its float twin saw, and the nodes after it run again. At most ``runs`` (MOST_RUNS) such runs take
+    place: with many nodes only the first samples count. Errors as those of ``calibrate``; InvalidArgumentError for an
     iterator, which calibration has used up.
     """
     need_to_last(samples)
@@ -48,15 +49,15 @@ class _Twin:
         tensors = [t for t in (*quantized.inputs, *quantized.outputs) if t is not None]
         kept = (*dict.fromkeys([*tensors, *quantized.extra.get("intermediates", ())]),)
         alone = Graph("one node", kept, (quantized,), tuple(dict.fromkeys(inputs)), quantized.outputs)
-        self.session, self.made = Session(make_plan(alone)), quantized
+        self.session, self.quantized = Session(make_plan(alone)), quantized
         self.states: Sequence[Array] = ()
 
     def run(self, floats: Session) -> None:
-        """Puts what it makes of the values in the float graph in the place of the node's own results."""
-        pairs = zip(self.node.inputs, self.made.inputs, strict=False)  # what was added behind is constant
+        """Runs on the values in the float graph, and puts its results in place of the node's own."""
+        pairs = zip(self.node.inputs, self.quantized.inputs, strict=False)  # what was added behind is constant
         values = {twin: fed(floats.view(t), twin) for t, twin in pairs if t and twin in self.session.plan.graph.inputs}
         run(self.session, values)
-        for tensor, twin in zip(self.node.outputs, self.made.outputs, strict=True):
+        for tensor, twin in zip(self.node.outputs, self.quantized.outputs, strict=True):
             floats.view(tensor)[...] = real(self.session.view(twin), twin)
 
     def report(self) -> Sensitivity:
@@ -69,10 +70,10 @@ class _Bench:
     def __init__(self, graph: Graph, quantized: Graph) -> None:
         self.session = Session(make_plan(graph, preserve_all=True))
         self.variables = self.session.plan.variables
-        made = {t.name: node for node in quantized.nodes for t in node.outputs}
-        pairs = [(step.node, made.get(step.node.output.name)) for step in self.session.plan.steps]
+        by_name = {t.name: node for node in quantized.nodes for t in node.outputs}
+        pairs = [(step.node, by_name.get(step.node.output.name)) for step in self.session.plan.steps]
         self.twins = [_Twin(i, n, twin) for i, (n, twin) in enumerate(pairs) if twin and _types(n) != _types(twin)]
-        self.stream = any(node.op == "SVDF" for node in graph.nodes)  # goes on from the last sample's states
+        self.stream = streams(graph)
         for twin in self.twins:
             twin.states = self._states()
         self.outputs = [t for t in self.session.plan.graph.outputs if t.type == "FLOAT32" and t.data is None]

@@ -1,4 +1,4 @@
-"""SVDF and LSTM in int8: what these operators want beside quantised values, weights and bias.
+"""SVDF and LSTM in int8: what these operators need beside quantised values, weights and bias.
 
 Source: LiteRT's "8-bit quantization specification"; TFLite's tools/optimize/operator_property.cc.
 """
@@ -6,14 +6,14 @@ Source: LiteRT's "8-bit quantization specification"; TFLite's tools/optimize/ope
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
+from twinfer.converter.facts import Parameters
 from twinfer.converter.quantize.affine import LEAST_SCALE, Range, activation, quantize
-from twinfer.converter.quantize.rules import Rule
 from twinfer.converter.quantize.weights import MOST_BIAS, Layer, bias_tensor, integers, weight_quant, weight_tensor
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
@@ -30,13 +30,20 @@ _INTERMEDIATES = 5
 _SVDF_FEATURES, _SVDF_TIME, _SVDF_BIAS, _SVDF_STATE = 1, 2, 3, 4
 
 
-def is_quantisable(node: Node) -> bool:
-    """Whether all parameters are float constants, and SVDF ends in RELU, without which LiteRT refuses integers."""
-    positions = [i for gate in GATES for i in gate] if node.op == "UNIDIRECTIONAL_SEQUENCE_LSTM" else range(1, 4)
+def _are_float_constants(node: Node, positions: Iterable[int]) -> bool:
     tensors = [t for t in map(node.optional, positions) if t is not None]
-    if node.op == "SVDF" and node.options.get("fused_activation_function") != "RELU":
-        return False
     return all(t.data is not None and t.type == "FLOAT32" for t in tensors)
+
+
+def lstm_is_float(node: Node) -> bool:
+    """Whether all parameters of an LSTM are float constants."""
+    return _are_float_constants(node, [i for gate in GATES for i in gate])
+
+
+def svdf_is_float(node: Node) -> bool:
+    """Whether all parameters are float constants, and SVDF ends in RELU, without which LiteRT refuses integers."""
+    relu = node.options.get("fused_activation_function") == "RELU"
+    return relu and _are_float_constants(node, (_SVDF_FEATURES, _SVDF_TIME, _SVDF_BIAS))
 
 
 def lstm(node: Node, ranges: Ranges) -> Node:
@@ -45,7 +52,7 @@ def lstm(node: Node, ranges: Ranges) -> Node:
     inputs, x, hidden = list(node.inputs), node.input(0), node.output.quant
     for w, r, b in GATES:
         for position, bias, source in ((w, b, x), (r, None, node.output)):
-            layer = Layer(node, Rule(weights=position, bias=bias), per_channel=False)
+            layer = Layer(node, Parameters(position, bias), per_channel=False)
             quant = weight_quant(layer, source.scale)
             inputs[position] = weight_tensor(layer, quant, integers(layer, quant))
             if bias is not None:
@@ -77,12 +84,12 @@ def svdf(node: Node, ranges: Ranges) -> Node:
     """The node, whose input and output are quantised, with the rest quantised: features INT8, the filter over time and
     the state INT16, bias INT32."""
     inputs, state, time = list(node.inputs), node.input(_SVDF_STATE), node.input(_SVDF_TIME)
-    features = Layer(node, Rule(weights=_SVDF_FEATURES), per_channel=False)
+    features = Layer(node, Parameters(_SVDF_FEATURES), per_channel=False)
     quant = weight_quant(features, 1.0)
     inputs[_SVDF_FEATURES] = weight_tensor(features, quant, integers(features, quant))
     held = activation(ranges(state), "INT16")
     inputs[_SVDF_STATE] = replace(state, type="INT16", quant=held)
-    filters = Layer(node, Rule(weights=_SVDF_TIME, bias=_SVDF_BIAS), per_channel=False)
+    filters = Layer(node, Parameters(_SVDF_TIME, _SVDF_BIAS), per_channel=False)
     over = _over_time(filters, node.output.shape[1], float(held.scale[0]))
     data = quantize(filters.values(), over, -32767, 32767).astype(np.int16)
     data.flags.writeable = False
@@ -99,9 +106,3 @@ def _over_time(filters: Layer, units: int, held: float) -> Quant:
     bias = 0.0 if filters.bias is None else float(np.abs(filters.biases()).max(initial=0.0))
     scale = max(taps.max(initial=0.0) / 32767, taps.sum(1).max(initial=0.0) / 2**15, bias / MOST_BIAS / held)
     return Quant.per_tensor(max(float(np.float32(scale)), LEAST_SCALE))
-
-
-#: Operators with states -> what finishes them.
-STATEFUL: Mapping[str, Callable[[Node, Ranges], Node]] = MappingProxyType(
-    {"UNIDIRECTIONAL_SEQUENCE_LSTM": lstm, "SVDF": svdf}
-)

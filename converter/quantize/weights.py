@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.converter.facts import Parameters
 from twinfer.converter.quantize.affine import LEAST_SCALE, dequantize, quantize
-from twinfer.converter.quantize.calibrate import Observed
-from twinfer.converter.quantize.rules import Rule
+from twinfer.converter.quantize.observed import Observed
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.read.packed import pack
 from twinfer.runtime.registry import operator
@@ -27,21 +27,21 @@ class Layer:
     """A node with constant weights and how they are to be quantised."""
 
     node: Node
-    rule: Rule
+    parameters: Parameters
     bits: int = 8
     per_channel: bool = True
 
     @property
     def weights(self) -> Tensor:
-        return self.node.input(self.rule.weights or 0)
+        return self.node.input(self.parameters.weights)
 
     @property
     def bias(self) -> Tensor | None:
-        return None if self.rule.bias is None else self.node.optional(self.rule.bias)
+        return None if self.parameters.bias is None else self.node.optional(self.parameters.bias)
 
     @property
     def channels(self) -> int:
-        return self.weights.shape[self.rule.axis]
+        return self.parameters.channels(self.node)
 
     def values(self) -> NDArray[np.float64]:
         return np.asarray(self.weights.data, np.float64)
@@ -54,14 +54,14 @@ class Layer:
 
 def weight_quant(layer: Layer, in_scale: float) -> Quant:
     """Symmetric scales from the greatest magnitudes, wide enough for the bias in steps of in_scale * scale."""
-    others = tuple(a for a in range(len(layer.weights.shape)) if a != layer.rule.axis)
+    others = tuple(a for a in range(len(layer.weights.shape)) if a != layer.parameters.axis)
     peaks = np.abs(layer.values()).max(axis=others, initial=0.0)
     scales = np.maximum(peaks / MOST[layer.bits], np.abs(layer.biases()) / MOST_BIAS / in_scale)
     if not layer.per_channel:
         scales = scales.max(keepdims=True)
     dead = scales < LEAST_SCALE  # a channel without any value: any scale will do
     scales = np.where(dead, 1.0 if dead.all() else scales.max(), scales).astype(np.float32)
-    return Quant(scales, np.zeros(scales.size, np.int64), layer.rule.axis if layer.per_channel else 0)
+    return Quant(scales, np.zeros(scales.size, np.int64), layer.parameters.axis if layer.per_channel else 0)
 
 
 def integers(layer: Layer, quant: Quant) -> NDArray[np.int64]:
@@ -94,25 +94,25 @@ def bias_tensor(layer: Layer, values: NDArray[np.float64], in_scale: float, weig
 def with_weights(layer: Layer, values: NDArray[np.float32]) -> Node:
     """The node with other weights and no activation: operators may take constants from node or inputs."""
     inputs = list(layer.node.inputs)
-    inputs[layer.rule.weights or 0] = replace(layer.weights, data=values)
+    inputs[layer.parameters.weights] = replace(layer.weights, data=values)
     options = {**layer.node.options, "fused_activation_function": "NONE"}
     return replace(layer.node, inputs=tuple(inputs), options=options)
 
 
-def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], seen: Observed) -> NDArray[np.float64]:
-    """What the rounding of the weights adds to every output channel on average, negated, [channels].
+def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], position: int, seen: Observed) -> NDArray[np.float64]:
+    """What the rounding of the weights adds to every output channel on average, negated, [channels]; ``seen`` is what
+    calibration saw of the input at ``position``.
 
     The layer is linear: E[layer(x, dW)] = layer(E[x], dW), averaged over the positions. Source: Nagel et al. 2019,
     "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2, with means from calibration.
     """
     error = (dequantize(q, quant) - layer.values()).astype(np.float32)
-    rule, node = layer.rule, layer.node
+    parameters, node = layer.parameters, layer.node
     inputs: list[Any] = [None if t is None else t.data for t in node.inputs]
-    inputs[rule.weights or 0] = error
-    position = next(rule.values(node))
+    inputs[parameters.weights] = error
     inputs[position] = seen.mean.astype(np.float32).reshape(node.input(position).shape)
-    if rule.bias is not None and rule.bias < len(inputs):
-        inputs[rule.bias] = None if inputs[rule.bias] is None else np.zeros(layer.channels, np.float32)
+    if layer.bias is not None and parameters.bias is not None:
+        inputs[parameters.bias] = np.zeros(layer.channels, np.float32)
     plain = with_weights(layer, error)
     (mean,) = operator(node).reference(plain, inputs)
     return np.asarray(-np.asarray(mean, np.float64).reshape(-1, layer.channels).mean(axis=0), np.float64)

@@ -15,7 +15,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
 
-#: Of samples that serve for both, one in QUARTER is calibrated on, MOST at most.
+#: Where samples serve for both, one in QUARTER is for calibration, but no more than MOST.
 QUARTER, MOST = 4, 200
 
 #: Arrays by the name of the input, [samples, *shape].
@@ -72,13 +72,13 @@ def gather(
 
 
 def _stacked(graph: Graph, source: Samples) -> dict[str, Array]:
-    """All samples, checked, in one array an input."""
+    """All samples, checked, in one array per input."""
     samples = list(samples_of(graph, source))
     return {t.name: np.stack([sample[t] for sample in samples]) for t in graph.inputs}
 
 
 def _checked(labels: Array, total: int) -> Array:
-    """The labels as int64 or float64, one entry a sample."""
+    """The labels as int64 or float64, one entry per sample."""
     count = len(labels) if labels.ndim else 0
     if count != total:
         raise InvalidArgumentError(f"there are {total} samples but {count} labels: one each is needed")

@@ -12,7 +12,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from twinfer.converter.convert import only_known, optimised
+from twinfer.converter.arguments import only_known
+from twinfer.converter.convert import optimised
 from twinfer.converter.passes import TO_QUANTIZE
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.quantize.recipe import read_recipe
@@ -66,7 +67,7 @@ class How(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to: all ``trials`` in the order proposed, the Pareto ``front`` by rising cost, and the
+    """The result of a search: all ``trials`` in the order proposed, the Pareto ``front`` by rising cost, and the
     ``chosen`` one of it, None if no setting is inside the budget. ``search``: how it was set up;
     ``float_cost``: what the float model costs."""
 
@@ -93,12 +94,12 @@ class Found:
             raise InvalidArgumentError(
                 "there is no model: no setting is inside the budget" if trial is None else trial.error
             )
-        made = Bench(self.job).quantized(trial.setting)
-        if hashlib.sha256(write(made)).hexdigest() != trial.sha256:
+        graph = Bench(self.job).quantized(trial.setting)
+        if hashlib.sha256(write(graph)).hexdigest() != trial.sha256:
             raise ToolError(
                 f"{trial.setting}: this machine makes other bits than the worker: do they differ in version?"
             )
-        return made
+        return graph
 
 
 def search(
@@ -112,13 +113,13 @@ def search(
     ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: bytes of
     the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a graph, its
     file and the target that can be pickled. ``methods``, ``precisions`` and ``recipes`` (files) are what is combined,
-    ``trials`` the most there may be, ``seed`` that of split and search: with the same arguments the same is found,
+    ``trials`` the most there may be, ``seed`` that of split and search: the same arguments give the same result,
     whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps
     every trial, and spares a second run those that it has. ``progress(done, total, what)`` is called after each.
     ``inference_type``, ``equalize``, ``shapes`` and ``channels_last``: as ``convert`` has them.
 
-    A trial that fails is one with an ``error``. The loss is that on the samples that settings were chosen by: of many
-    some are lucky, so that the last word needs samples that the search has not seen.
+    A failed trial has an ``error``. The loss is measured on the samples that the search chose by; among many settings
+    some are lucky there. Measure the chosen one on samples that the search has not seen.
 
     InvalidArgumentError for arguments and data that do not fit, ToolError for workers that do not work; other
     TwinferErrors as those of ``convert``.
@@ -140,8 +141,8 @@ def search(
     with workers(job, how.get("executor"), how.get("jobs"), how.get("dask")) as hands:
         ledger = Ledger(hands, journal, limit, max_loss, told)
         explore(ledger, space, read(model), seed)
-    found = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
-    return Found(max_loss, *found, {**about, **setup, "metric": job.judge.metric}, float_cost, job)
+    results = tuple(ledger.trials.values()), tuple(ledger.front()), ledger.chosen()
+    return Found(max_loss, *results, {**about, **setup, "metric": job.judge.metric}, float_cost, job)
 
 
 def _check(max_loss: float, how: How) -> None:

@@ -1,4 +1,4 @@
-"""The journal of a search: a line of JSON for everything that was found, so that nothing is done twice."""
+"""The journal of a search: one line of JSON per result, so that nothing is done twice."""
 
 from __future__ import annotations
 

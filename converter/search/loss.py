@@ -48,12 +48,12 @@ class Judge:
 
     @property
     def float_score(self) -> float:
-        """The float model's."""
+        """The float model's score."""
         return self.score(self.floats)
 
     @property
     def step(self) -> float:
-        """The least difference of two losses, 0 if there is no such."""
+        """The least difference between two losses; 0 if losses are continuous."""
         return 1 / self.wanted[0].size if self.metric == "answers" else 0.0
 
     def _value(self, outputs: Sequence[Array]) -> float:
@@ -121,8 +121,8 @@ def _answers(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array |
         raise InvalidArgumentError(f"labels {list(labels.shape)}: {tensor} gives {need}, {list(own.shape)} in all")
     classes = tensor.shape[-1] if tensor.type == "FLOAT32" else None
     if classes is not None and not (labels.min() >= 0 and labels.max() < classes):
-        found = f"{labels.min()} to {labels.max()}"
-        raise InvalidArgumentError(f"labels are {found}, but {tensor} has classes 0 to {classes - 1}")
+        span = f"{labels.min()} to {labels.max()}"
+        raise InvalidArgumentError(f"labels are {span}, but {tensor} has classes 0 to {classes - 1}")
     return (labels.reshape(own.shape),)
 
 

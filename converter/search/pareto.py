@@ -13,8 +13,8 @@ def front(points: Sequence[Point]) -> list[int]:
 
     Of equal points the first one counts.
     """
-    found: list[int] = []
+    best: list[int] = []
     for i in sorted(range(len(points)), key=lambda i: (*points[i], i)):
-        if not found or points[i][1] < points[found[-1]][1]:
-            found.append(i)
-    return found
+        if not best or points[i][1] < points[best[-1]][1]:
+            best.append(i)
+    return best

@@ -1,4 +1,4 @@
-"""What is tried: settings of the quantiser, and which of them are near one another."""
+"""The settings of the quantiser that a search tries, and which of them are neighbours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Setting:
     rules: tuple[Rule, ...] = ()
     layers: tuple[tuple[str, str], ...] = ()
 
-    def made(self) -> Recipe:
+    def as_recipe(self) -> Recipe:
         """The recipe that says so."""
         single = tuple(Rule(re.escape(name), precision=precision) for name, precision in self.layers)
         return Recipe((*self.rules, *single), Choice(self.precision, None, self.method))
@@ -59,7 +59,7 @@ class Setting:
         """As JSON has it; rules as in a recipe file."""
         plain = asdict(self)
         del plain["rules"], plain["layers"]
-        return {**plain, "rule": [_table(rule) for rule in self.made().rules]}
+        return {**plain, "rule": [_table(rule) for rule in self.as_recipe().rules]}
 
     @property
     def apart(self) -> str:

@@ -1,4 +1,4 @@
-"""In what order settings are tried: every round depends only on what the rounds before have found.
+"""The order in which settings are tried. Every round depends only on the results of the rounds before.
 
 First every precision with every method; then corrections on the best of each; then, where that misses the budget,
 layers are raised along their sensitivity, 1, 2, 4, … of them, and the least number that meets it is bisected; what
@@ -23,7 +23,7 @@ from twinfer.converter.search.trial import Trial
 from twinfer.converter.search.workers import Run
 from twinfer.runtime.graph import Graph
 
-#: Neighbours in one round: no number of workers, so that these do not change what is found.
+#: Neighbours in one round. The number does not depend on workers, so that these do not change the result.
 ROUND = 8
 
 #: ``told(done, total, what)``: trials done, how many there may be, and what was done last.
@@ -50,12 +50,12 @@ class Ledger:
         """Try what is new of them, as far as the limit allows."""
         new = [setting for setting in dict.fromkeys(settings) if setting not in self.trials]
         new = new[: self._limit - len(self.trials)]
-        found = self._noted(new)
-        for setting, trial in self._run("trial", [setting for setting in new if setting not in found]):
+        done = self._noted(new)
+        for setting, trial in self._run("trial", [setting for setting in new if setting not in done]):
             self._journal.add({"trial": setting.json()}, _value(trial))
-            found[setting] = trial
-            self._told(len(self.trials) + len(found), self._limit, str(setting))
-        self.trials |= {setting: found[setting] for setting in new}
+            done[setting] = trial
+            self._told(len(self.trials) + len(done), self._limit, str(setting))
+        self.trials |= {setting: done[setting] for setting in new}
 
     def _noted(self, settings: Sequence[Setting]) -> dict[Setting, Trial]:
         """Those that the journal has."""
@@ -129,13 +129,13 @@ def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
 
 
 def _best(ledger: Ledger, space: Space) -> list[Trial]:
-    """Of every precision and recipe the trial of least loss, no layer raised."""
-    found = []
+    """For every precision and recipe, the trial of least loss with no layer raised."""
+    best = []
     for base, recipe in product(space.bases, ("", *space.recipes)):
         own = [t for t in ledger.good() if (t.setting.precision, t.setting.recipe) == (base, recipe)]
         own = [t for t in own if not t.setting.layers]
-        found += [min(own, key=lambda t: t.badness)] if own else []
-    return found
+        best += [min(own, key=lambda t: t.badness)] if own else []
+    return best
 
 
 def _correct(ledger: Ledger, space: Space) -> None:
@@ -170,10 +170,10 @@ def _walk(ledger: Ledger, space: Space, graph: Graph) -> None:
 
 def _steps(setting: Setting, names: Sequence[str], to: str) -> list[Setting]:
     """The setting with none of the layers raised, with the first one, with the first two, …"""
-    found = [setting]
+    steps = [setting]
     for name in names:
-        found.append(found[-1].at(name, to))
-    return found
+        steps.append(steps[-1].at(name, to))
+    return steps
 
 
 def _powers(walk: Sequence[Setting]) -> list[Setting]:
@@ -193,18 +193,18 @@ def _middle(ledger: Ledger, walk: Sequence[Setting]) -> list[Setting]:
 
 def raisable(graph: Graph, setting: Setting, to: Sequence[str]) -> dict[str, None]:
     """Names of the layers that would be finer in one of those precisions than the setting has them, in their order."""
-    recipe, rank = setting.made(), PRECISIONS.index
-    found: dict[str, None] = {}
+    recipe, rank = setting.as_recipe(), PRECISIONS.index
+    names: dict[str, None] = {}
     for node in graph.nodes:
         choice = recipe.of_node(node)
         now = rank(precision_of(node, choice).precision)
         if any(rank(precision_of(node, replace(choice, precision=p)).precision) > now for p in to):
-            found[node.output.name] = None
-    return found
+            names[node.output.name] = None
+    return names
 
 
 def _refine(ledger: Ledger, space: Space, graph: Graph, rng: np.random.Generator) -> None:
-    """Random neighbours of the settings around the budget, a round at a time."""
+    """Random neighbours of the settings around the budget, one round at a time."""
     while not ledger.full and (around := ledger.around()):
         new: dict[Setting, None] = {}
         for setting in around:

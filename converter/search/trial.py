@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.quantize.affine import fed, real
-from twinfer.converter.quantize.calibrate import Observed, calibrate, run
+from twinfer.converter.quantize.calibrate import calibrate, run
 from twinfer.converter.quantize.forms import precision_of
+from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice
 from twinfer.converter.quantize.rounding import grams
@@ -33,7 +34,7 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.write.tflite import write
 
-#: Calibration samples that the order of the layers is found with: it takes two runs a layer and sample.
+#: Calibration samples that decide the order of the layers: each layer takes two runs per sample.
 ORDER_SAMPLES = 32
 
 
@@ -60,7 +61,7 @@ COSTS: dict[str, Cost] = {"flash": flash, "constants": constants, "arena": arena
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
+    """The result of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
     SHA-256 of its file; or the error that it ended in. ``seconds`` it took."""
 
     setting: Setting
@@ -80,7 +81,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker needs to know for every trial of a search; it can be pickled, which a Graph cannot.
+    """All that a worker needs for every trial of a search. Unlike a Graph, it can be pickled.
 
     ``model``: the optimised float graph's .tflite file; ``seen``: what calibration saw, in the order of its tensors.
     """
@@ -97,11 +98,11 @@ class Job:
     def price(self, graph: Graph, content: bytes) -> int:
         """What a graph costs; InvalidArgumentError from a cost that is no whole number."""
         cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
-        found = cost(graph, content, self.target)
+        amount = cost(graph, content, self.target)
         try:
-            return operator.index(found)
+            return operator.index(amount)
         except TypeError:
-            raise InvalidArgumentError(f"a model cannot cost {found!r}: give a whole number") from None
+            raise InvalidArgumentError(f"a model cannot cost {amount!r}: give a whole number") from None
 
 
 def make_job(
@@ -131,16 +132,16 @@ def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
     names = [t.name for t in floats.inputs]
     values = [fed(inputs[name], t) for name, t in zip(names, graph.inputs, strict=True)]
     count = len(values[0])
-    found = [np.empty((count, *t.shape), t.dtype) for t in graph.outputs]
+    results = [np.empty((count, *t.shape), t.dtype) for t in graph.outputs]
     for i in range(count):
         run(session, {t: value[i] for t, value in zip(graph.inputs, values, strict=True)})
-        for t, into in zip(graph.outputs, found, strict=True):
+        for t, into in zip(graph.outputs, results, strict=True):
             into[i] = session.view(t)
-    return [value if t.quant is None else real(value, t) for t, value in zip(graph.outputs, found, strict=True)]
+    return [value if t.quant is None else real(value, t) for t, value in zip(graph.outputs, results, strict=True)]
 
 
 class Bench:
-    """A job taken up: what its trials share."""
+    """A job in a worker: what its trials share."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -154,29 +155,29 @@ class Bench:
         return dict(grams(self.graph, self.job.calibration))
 
     def quantized(self, setting: Setting) -> Graph:
-        found = self.grams if "adaptive rounding" in setting.corrections else {}
-        options = Options(self.job.inference_type, "bias correction" in setting.corrections, found)
-        return quantize(self.graph, self.seen, setting.made(), options)
+        matrices = self.grams if "adaptive rounding" in setting.corrections else {}
+        options = Options(self.job.inference_type, "bias correction" in setting.corrections, matrices)
+        return quantize(self.graph, self.seen, setting.as_recipe(), options)
 
     def trial(self, setting: Setting) -> Trial:
         """The trial of a setting; a TwinferError becomes its ``error``."""
         start = time.perf_counter()
         try:
-            made = self._tried(setting)
+            result = self._tried(setting)
         except TwinferError as error:
-            made = Trial(setting, error=str(error))
-        return replace(made, seconds=time.perf_counter() - start)
+            result = Trial(setting, error=str(error))
+        return replace(result, seconds=time.perf_counter() - start)
 
     def _tried(self, setting: Setting) -> Trial:
-        made = self.quantized(setting)
-        content = write(made)
-        cost = self.job.price(made, content)
-        found = outputs(made, self.graph, self.job.judged)
-        for tensor, value in zip(made.outputs, found, strict=True):
+        quantized = self.quantized(setting)
+        content = write(quantized)
+        cost = self.job.price(quantized, content)
+        results = outputs(quantized, self.graph, self.job.judged)
+        for tensor, value in zip(quantized.outputs, results, strict=True):
             if not np.isfinite(value).all():  # what stays float may divide by a step that is 0
                 raise ModelError(f"{tensor} is not finite on every judged sample")
         judge, sha256 = self.job.judge, hashlib.sha256(content).hexdigest()
-        return Trial(setting, cost, judge.loss(found), judge.score(found), judge.snr_db(found), sha256)
+        return Trial(setting, cost, judge.loss(results), judge.score(results), judge.snr_db(results), sha256)
 
     def order(self, setting: Setting) -> tuple[str, ...]:
         """The layers that are quantised, by the names of their outputs: what costs most when it alone is comes first.
@@ -185,10 +186,10 @@ class Bench:
         quantised alone, the order is the graph's.
         """
         samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
-        plain = replace(setting.made(), rules=setting.rules)
+        plain = replace(setting.as_recipe(), rules=setting.rules)
         try:
-            made = quantize(self.graph, self.seen, plain)
-            names = [layer.name for layer in sensitivity(self.graph, made, samples)]
+            quantized = quantize(self.graph, self.seen, plain)
+            names = [layer.name for layer in sensitivity(self.graph, quantized, samples)]
         except TwinferError:
             names = [node.output.name for node in self.graph.nodes]
         return tuple(dict.fromkeys(names))

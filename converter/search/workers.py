@@ -28,7 +28,7 @@ Run = Callable[[str, Sequence[Setting]], Iterator[tuple[Setting, Any]]]
 @contextmanager
 def workers(job: Job, executor: Executor | None = None, jobs: int | None = None, dask: Any = None) -> Iterator[Run]:
     """Workers for a job: ``executor``, which stays open; ``dask``, a scheduler's address or a ``distributed.Client``;
-    else ``jobs`` processes (None: one a CPU; 1: this very process).
+    else ``jobs`` processes (None: one per CPU; 1: this very process).
 
     An executor's workers read the job from a file in the folder for temporary ones: those of other machines need that
     folder to be shared (TMPDIR), or Dask, which sends the job by itself. ToolError if workers die or Dask is missing.
@@ -99,11 +99,11 @@ def _opened(executor: Executor | None, jobs: int) -> Iterator[Executor]:
         yield executor
         return
     spawn = multiprocessing.get_context("spawn")
-    made = ProcessPoolExecutor(jobs, mp_context=spawn)
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn)
     try:
-        yield made
+        yield pool
     finally:
-        made.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from twinfer.converter import convert
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES
 from twinfer.converter.search import find
+from twinfer.converter.source import files_of
 from twinfer.matrix import findings
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.plan.make import make_plan
@@ -50,7 +51,7 @@ def planned(plan: Plan) -> Facts:
 def converted(source: Any, output: Any, **how: Any) -> Facts:
     how["after"] = how["after"] is not None
     del how["progress"]
-    return {"source": source, "output": output, **how}
+    return {"source": files_of(source)[0], "output": output, **how}
 
 
 def searched(source: Any, data: Any, max_loss: float, **how: Any) -> Facts:

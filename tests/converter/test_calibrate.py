@@ -13,9 +13,10 @@ from random_graphs import random_graph
 
 from twinfer.converter.build import Builder
 from twinfer.converter.quantize.affine import LIMITS, Range, activation, dequantize, quantize
-from twinfer.converter.quantize.calibrate import BATCH, Observed, calibrate
+from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.histogram import HALF, Histogram
 from twinfer.converter.quantize.methods import CLIPPED, METHODS
+from twinfer.converter.quantize.observed import BATCH, Observed
 from twinfer.converter.quantize.recipe import Choice, Recipe, read_recipe, recipe
 from twinfer.converter.quantize.samples import samples_of
 from twinfer.runtime.errors import InvalidArgumentError
@@ -57,14 +58,14 @@ def test_a_histogram_knows_no_order_and_loses_nothing(parts: list[Any]) -> None:
 
 
 @given(values)
-def test_values_lie_in_their_bins(found: Any) -> None:
+def test_values_lie_in_their_bins(values: Any) -> None:
     histogram = Histogram()
-    histogram.add(found)
+    histogram.add(values)
     edges = histogram.edges()
     for i in histogram.counts.nonzero()[0]:
-        inside = (found >= edges[i]) & (found < edges[i + 1]) & (found != 0)
+        inside = (values >= edges[i]) & (values < edges[i + 1]) & (values != 0)
         assert inside.sum() == histogram.counts[i]
-    assert histogram.width == 0 or np.abs(found).max() * 4 > HALF * histogram.width / 2
+    assert histogram.width == 0 or np.abs(values).max() * 4 > HALF * histogram.width / 2
 
 
 # -- methods -----------------------------------------------------------------------------------------------------------
@@ -273,18 +274,18 @@ def node(op: str, name: str) -> Node:
 
 def test_later_rules_change_earlier_ones(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text(TOML)
-    found = read_recipe(tmp_path / "r.toml", Choice("int8", None, "entropy"))
-    assert found.of_node(node("CONV_2D", "stem")) == Choice("int4", None, "mse")
-    assert found.of_node(node("CONV_2D", "block_1/conv")) == Choice("float", None, "mse")
-    assert found.of_node(node("CONV_2D", "block_3/conv")).precision == "int4"
-    assert found.of_node(node("ADD", "x/block_1/")) == Choice("int8", None, "entropy")
+    recipe = read_recipe(tmp_path / "r.toml", Choice("int8", None, "entropy"))
+    assert recipe.of_node(node("CONV_2D", "stem")) == Choice("int4", None, "mse")
+    assert recipe.of_node(node("CONV_2D", "block_1/conv")) == Choice("float", None, "mse")
+    assert recipe.of_node(node("CONV_2D", "block_3/conv")).precision == "int4"
+    assert recipe.of_node(node("ADD", "x/block_1/")) == Choice("int8", None, "entropy")
 
 
 def test_json_recipes_and_inputs(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text('{"rule": [{"operator": "INPUT", "method": "percentile"}]}')
-    found = read_recipe(tmp_path / "r.json")
-    assert found.of_input(Tensor("x", "FLOAT32", (1,))).method == "percentile"
-    assert found.of_node(node("ADD", "x")).method == "minmax"
+    recipe = read_recipe(tmp_path / "r.json")
+    assert recipe.of_input(Tensor("x", "FLOAT32", (1,))).method == "percentile"
+    assert recipe.of_node(node("ADD", "x")).method == "minmax"
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ def test_channels_that_are_last_stay_there(make: Callable[[], Graph]) -> None:
     source = make()
     plain = twinfer.convert(source)
     with pytest.warns(twinfer.ModelWarning, match=r"channels_last changes nothing.*'x' .* the channels last already"):
-        made = twinfer.convert(source, channels_last=True)
+        turned = twinfer.convert(source, channels_last=True)
     feeds = {"x": floats(RNG, *plain.inputs[0].shape)}
-    compare(run(made, feeds), run(plain, feeds), 0)
+    compare(run(turned, feeds), run(plain, feeds), 0)
 
 
 @pytest.mark.parametrize("make", [own_image, own_line, own_dense, of_tensorflow])
@@ -93,19 +93,19 @@ def test_channels_that_are_last_are_not_turned_by_name(make: Callable[[], Graph]
 @pytest.mark.parametrize("make", [image, lambda: image("Relu", "Sigmoid"), dense])
 def test_channels_of_onnx_come_last(make: Callable[[], onnx.ModelProto]) -> None:
     source = make()
-    plain, made = twinfer.convert(source), twinfer.convert(source, channels_last=True)
+    plain, turned = twinfer.convert(source), twinfer.convert(source, channels_last=True)
     x = floats(RNG, *plain.inputs[0].shape)
-    compare(run(made, {"x": last(x)}), [last(y) for y in run(plain, {"x": x})], 1e-6)
-    assert "TRANSPOSE" not in {node.op for node in made.nodes}
+    compare(run(turned, {"x": last(x)}), [last(y) for y in run(plain, {"x": x})], 1e-6)
+    assert "TRANSPOSE" not in {node.op for node in turned.nodes}
 
 
 def test_channels_come_last_once() -> None:
     """In the graph that was made so, and in its file; those of a file that has them second come last, too."""
     for source in (image(), dense()):
-        made = twinfer.convert(source, channels_last=True)
-        for again in (made, twinfer.read(twinfer.write(made))):
+        turned = twinfer.convert(source, channels_last=True)
+        for again in (turned, twinfer.read(twinfer.write(turned))):
             with pytest.warns(twinfer.ModelWarning, match="changes nothing"):
-                assert twinfer.convert(again, channels_last=True).inputs[0].shape == made.inputs[0].shape
+                assert twinfer.convert(again, channels_last=True).inputs[0].shape == turned.inputs[0].shape
     second = twinfer.read(twinfer.write(twinfer.convert(image())))
     turned = twinfer.convert(second, channels_last=True)
     x = floats(RNG, *CUBE)
@@ -119,9 +119,9 @@ def test_an_output_that_the_model_turned_itself() -> None:
     source.graph.node.append(helper.make_node("Transpose", ["y"], ["boxes"], perm=[0, 2, 3, 1]))
     del source.graph.output[:]
     source.graph.output.append(onnx.ValueInfoProto(name="boxes"))
-    plain, made = twinfer.convert(source), twinfer.convert(source, channels_last=True)
+    plain, turned = twinfer.convert(source), twinfer.convert(source, channels_last=True)
     x = floats(RNG, *CUBE)
-    compare(run(made, {"x": last(x)}), run(plain, {"x": x}), 1e-6)
+    compare(run(turned, {"x": last(x)}), run(plain, {"x": x}), 1e-6)
 
 
 def test_nothing_of_four_dimensions() -> None:

@@ -119,13 +119,13 @@ def test_the_codebook_is_the_best_there_is(values: list[int], count: int, keep_z
     def cost(book: Any) -> float:
         return float((importance * (stored - snapped(stored, np.asarray(book, np.float64))) ** 2).sum())
 
-    found = codebook(stored, importance, count, keep_zero)
-    assert len(found) <= count
-    assert set(found) <= set(range(-5, 6))
+    best = codebook(stored, importance, count, keep_zero)
+    assert len(best) <= count
+    assert set(best) <= set(range(-5, 6))
     fixed = keep_zero and 0 in values
-    assert 0 in found or not fixed
+    assert 0 in best or not fixed
     every = [c for c in combinations(range(-5, 6), min(count, 11)) if 0 in c or not fixed]
-    assert cost(found) <= min(map(cost, every)) + 1e-9
+    assert cost(best) <= min(map(cost, every)) + 1e-9
 
 
 def test_few_values_stay_as_they_are() -> None:
@@ -151,9 +151,9 @@ def outputs(graph: Graph, values: list[Any]) -> list[Any]:
 def test_layers_there_and_back() -> None:
     """Whatever the operator and the type: the matrix of real values, and the same tensor from it."""
     data = random_samples(3, float_graph(), 4)
-    made = [float_graph(), *(convert(float_graph(), quantize=q, calibration=data) for q in ("int8", "int4"))]
+    graphs = [float_graph(), *(convert(float_graph(), quantize=q, calibration=data) for q in ("int8", "int4"))]
     seen = set()
-    for graph in made:
+    for graph in graphs:
         for weights in layers_of(graph):
             seen.add((weights.node.op, weights.tensor.type))
             again = weights.changed(weights.stored())
@@ -161,7 +161,7 @@ def test_layers_there_and_back() -> None:
             np.testing.assert_array_equal(weights.rounded(weights.values()), weights.stored())
             if weights.tensor.type == "INT8":
                 real = dequantize(np.asarray(weights.tensor.data), weights.tensor.quant)
-                axis = weights.rule.axis
+                axis = weights.at.axis
                 rows = np.moveaxis(real, axis, 0).reshape(real.shape[axis], -1)
                 np.testing.assert_array_equal(weights.values().reshape(rows.shape), rows)
     assert len({op for op, _ in seen}) == 4
@@ -176,8 +176,8 @@ def test_pruned_graphs_have_the_zeros(mode: str | None) -> None:
         graph = convert(graph, quantize=mode, calibration=random_samples(3, graph, 4))
     rules = (Rule(operator="TRANSPOSE_CONV", prune=0.3), Rule(operator="DEPTHWISE_CONV_2D", prune=0.0))
     wanted = Recipe(rules, Choice(prune=0.75))
-    made = prune(graph, wanted)
-    before, after = layers_of(graph), layers_of(made)
+    pruned = prune(graph, wanted)
+    before, after = layers_of(graph), layers_of(pruned)
     rest = [0, 0]
     for old, new in zip(before, after, strict=True):
         gone = (new.stored() == 0) & (old.stored() != 0)
@@ -213,8 +213,8 @@ def test_two_layers_that_share_weights_still_do() -> None:
         x = b.op("FULLY_CONNECTED", [x, w, None], shape=(1, 4))
     graph = b.graph([x])
     for data in (None, [{"x": row} for row in np.random.default_rng(2).normal(size=(9, 1, 4)).astype(np.float32)]):
-        made = prune(graph, Recipe(default=Choice(prune=0.5)), data)
-        (weights,) = layers_of(made)
+        pruned = prune(graph, Recipe(default=Choice(prune=0.5)), data)
+        (weights,) = layers_of(pruned)
         assert len(weights.nodes) == 2
         assert (weights.stored() == 0).sum() == 8
 
@@ -227,20 +227,20 @@ POOR = pytest.mark.filterwarnings("ignore:the int8 model's outputs:twinfer.runti
 def test_pruned_and_clustered_it_runs_everywhere_with_the_same_bits(compensate: bool) -> None:
     graph = float_graph(7)
     data = random_samples(3, graph, 6)
-    made = conversion(graph, quantize="int8", calibration=data, prune=0.5, cluster=3, compensate=compensate)
-    for weights in layers_of(made.graph):
+    converted = conversion(graph, quantize="int8", calibration=data, prune=0.5, cluster=3, compensate=compensate)
+    for weights in layers_of(converted.graph):
         assert len(np.unique(weights.stored())) <= 8
-    pruned = {w.name: w for w in layers_of(made.pruned)}
-    for weights in layers_of(made.graph):
+    pruned = {w.name: w for w in layers_of(converted.pruned)}
+    for weights in layers_of(converted.graph):
         if weights.node.op != "DEPTHWISE_CONV_2D":
             assert not weights.stored()[pruned[weights.name].stored() == 0].any()
-    content, values = write(made.graph), random_inputs(made.graph, 5)
+    content, values = write(converted.graph), random_inputs(converted.graph, 5)
     again = conversion(graph, quantize="int8", calibration=data, prune=0.5, cluster=3, compensate=compensate)
     assert write(again.graph) == content
-    want = outputs(made.graph, values)
-    coded = outputs_of(Session(make_plan(made.graph, GENERIC.storing("auto"))), values)
-    for found in (coded, *(open_peer(peer, content, len(want))(values) for peer in ("tflm", "litert-ref"))):
-        for got, expected in zip(found, want, strict=True):
+    want = outputs(converted.graph, values)
+    coded = outputs_of(Session(make_plan(converted.graph, GENERIC.storing("auto"))), values)
+    for results in (coded, *(open_peer(peer, content, len(want))(values) for peer in ("tflm", "litert-ref"))):
+        for got, expected in zip(results, want, strict=True):
             np.testing.assert_array_equal(got.reshape(expected.shape), expected)
 
 
@@ -249,8 +249,8 @@ def test_only_the_clustered_layers_change(compensate: bool) -> None:
     graph = int8_model("digits")
     rules = recipe({"rule": [{"operator": "CONV_2D", "cluster": 4}]})
     data = [{"input": x} for x in quantised_samples(graph, 8)] if compensate else None
-    made = convert(graph, recipe=rules, calibration=data, compensate=compensate)
-    for old, new in zip(layers_of(convert(graph)), layers_of(made), strict=True):
+    clustered = convert(graph, recipe=rules, calibration=data, compensate=compensate)
+    for old, new in zip(layers_of(convert(graph)), layers_of(clustered), strict=True):
         if old.node.op == "CONV_2D":
             assert len(np.unique(new.stored())) == 16
         else:
@@ -272,13 +272,13 @@ def test_footprints() -> None:
     b = Builder("one")
     x = b.input("x", "INT8", (1, 64), scale=0.1)
     y = b.op("FULLY_CONNECTED", [x, b.constant(stored, scale=0.1), None], shape=(1, 1), scale=0.1)
-    (found,) = footprints(b.graph([y]))
-    assert (found.weights, found.distinct, found.sparsity, found.plain) == (64, 4, 60 / 64, 64)
-    assert found.entropy_bits == pytest.approx((60 * np.log2(64 / 60) + 2 * 5 + 2 * 6) / 64)
-    assert 16 + 4 <= found.lut <= 16 + 4 + 4
-    assert 8 + 4 <= found.bitmap <= 8 + 4 + 4
-    assert -(-(60 + 2 * 2 + 3 + 3) // 8) + 4 + 3 <= found.huffman <= 32
-    assert found.least == found.bitmap
+    (row,) = footprints(b.graph([y]))
+    assert (row.weights, row.distinct, row.sparsity, row.plain) == (64, 4, 60 / 64, 64)
+    assert row.entropy_bits == pytest.approx((60 * np.log2(64 / 60) + 2 * 5 + 2 * 6) / 64)
+    assert 16 + 4 <= row.lut <= 16 + 4 + 4
+    assert 8 + 4 <= row.bitmap <= 8 + 4 + 4
+    assert -(-(60 + 2 * 2 + 3 + 3) // 8) + 4 + 3 <= row.huffman <= 32
+    assert row.least == row.bitmap
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

@@ -46,8 +46,8 @@ def test_windows_are_what_the_weights_are_multiplied_with() -> None:
         (want,) = operator(node).reference(node, [value, weights.tensor.data, None])
         seen = windows(node, value)
         rows = weights.values().reshape(len(seen), -1, int(inputs_of(node)))
-        made = np.einsum("gri,gpi->pgr", rows, seen)
-        np.testing.assert_allclose(made.reshape(want.shape), want, rtol=1e-4, atol=1e-4)
+        products = np.einsum("gri,gpi->pgr", rows, seen)
+        np.testing.assert_allclose(products.reshape(want.shape), want, rtol=1e-4, atol=1e-4)
 
 
 @settings(max_examples=20, deadline=None)
@@ -60,18 +60,18 @@ def test_the_fit_is_the_least_squares_solution(seed: int, has_bias: bool) -> Non
     y = np.concatenate([y, np.ones((40, 1))], 1)
     rows, kept = rng.normal(size=(1, 5, 6)), rng.random((1, 5, 6)) < np.linspace(0.1, 0.9, 5)[:, None]
     fit = Fit(Moments((x.T @ x)[None], (x.T @ y)[None]), rows, has_bias)
-    made = fit.rows(kept)
-    change = fit.bias(made)
-    for row, stays, old, shift in zip(made[0], kept[0], rows[0], change[0], strict=True):
+    fitted = fit.rows(kept)
+    change = fit.bias(fitted)
+    for row, stays, old, shift in zip(fitted[0], kept[0], rows[0], change[0], strict=True):
         used = [*np.flatnonzero(stays), *([6] if has_bias else [])]
         best = np.zeros(7)
         best[used] = np.linalg.lstsq(x[:, used], y[:, :6] @ old, rcond=None)[0]
         np.testing.assert_allclose([*row, shift], best, atol=1e-7)
 
 
-def change_db(source: Graph, made: Graph, values: Any) -> float:
+def change_db(source: Graph, changed: Graph, values: Any) -> float:
     noise = signal = 0.0
-    one, other = Session(make_plan(source)), Session(make_plan(made))
+    one, other = Session(make_plan(source)), Session(make_plan(changed))
     for value in values:
         a, b = outputs_of(one, [value])[0].astype(float), outputs_of(other, [value])[0].astype(float)
         signal, noise = signal + float((a * a).sum()), noise + float(((a - b) ** 2).sum())
@@ -99,19 +99,19 @@ def test_a_layer_that_is_not_pruned_changes_only_behind_one_that_is() -> None:
     graph = convert(float_model("digits"))
     last = layers_of(graph)[-1].name
     data = {"input": np.concatenate(samples("digits", 20))}
-    made = prune(graph, Recipe((Rule(last, prune=0.5),)), data)
-    for old, new in zip(layers_of(graph)[:-1], layers_of(made)[:-1], strict=True):
+    pruned = prune(graph, Recipe((Rule(last, prune=0.5),)), data)
+    for old, new in zip(layers_of(graph)[:-1], layers_of(pruned)[:-1], strict=True):
         assert new.tensor is old.tensor
 
 
 def test_layers_that_see_only_zeros_are_fitted_to_nothing() -> None:
     graph = convert(float_model("digits"))
     data = {"input": np.zeros((3, *graph.inputs[0].shape[1:]), np.float32)}
-    made = prune(graph, Recipe(default=Choice(prune=0.5)), data)
-    first = [layers_of(g)[0].stored() for g in (graph, made)]
+    pruned = prune(graph, Recipe(default=Choice(prune=0.5)), data)
+    first = [layers_of(g)[0].stored() for g in (graph, pruned)]
     kept = first[1] != 0
     np.testing.assert_allclose(first[1][kept], first[0][kept], rtol=1e-5)
-    assert all(np.isfinite(w.stored()).all() for w in layers_of(made))
+    assert all(np.isfinite(w.stored()).all() for w in layers_of(pruned))
 
 
 def test_samples_whose_values_overflow() -> None:
@@ -132,15 +132,15 @@ def test_integer_weights_grow_with_their_scales() -> None:
     graph = b.graph([y])
     one = rng.integers(-100, 100, 200).astype(np.int8)
     data = {"x": np.stack([one, one], 1)}
-    made = prune(graph, Recipe(default=Choice(prune=0.5)), data, scope="layer")
-    (weights,) = layers_of(made)
+    pruned = prune(graph, Recipe(default=Choice(prune=0.5)), data, scope="layer")
+    (weights,) = layers_of(pruned)
     np.testing.assert_allclose(weights.values().reshape(2, 2), [[0.25 * 187, 0], [0, 0.25 * 175]], rtol=0.02)
     assert (weights.stored() == 0).sum() == 2
-    bias_made = made.nodes[0].input(2)
+    bias_made = pruned.nodes[0].input(2)
     assert bias_made.quant.scale == pytest.approx(0.5 * weights.tensor.quant.scale)
     np.testing.assert_allclose(bias_made.data * bias_made.quant.scale, bias * 0.125, atol=2)
     for value in data["x"][:50, None]:
-        (a,), (b_) = outputs(graph, [value]), outputs(made, [value])
+        (a,), (b_) = outputs(graph, [value]), outputs(pruned, [value])
         np.testing.assert_allclose(a.astype(int), b_[0].astype(int), atol=2)
 
 
@@ -148,11 +148,11 @@ def test_integer_weights_grow_with_their_scales() -> None:
 def test_int16_activations_too() -> None:
     graph = float_graph(3)
     how = {"quantize": "int16x8", "calibration": random_samples(3, graph, 6), "prune": 0.5, "cluster": 2}
-    made = convert(graph, **how, compensate=True)
-    assert all(len(np.unique(w.stored())) <= 4 for w in layers_of(made))
-    values = random_inputs(made, 5)
-    want = outputs(made, values)
-    for got, expected in zip(open_peer("litert-ref", write(made), len(want))(values), want, strict=True):
+    converted = convert(graph, **how, compensate=True)
+    assert all(len(np.unique(w.stored())) <= 4 for w in layers_of(converted))
+    values = random_inputs(converted, 5)
+    want = outputs(converted, values)
+    for got, expected in zip(open_peer("litert-ref", write(converted), len(want))(values), want, strict=True):
         np.testing.assert_array_equal(got.reshape(expected.shape), expected)
 
 
@@ -167,7 +167,7 @@ def test_a_watch_reads_its_samples_once() -> None:
 def test_adaptive_rounding_leaves_zeros() -> None:
     graph = convert(float_model("digits"))
     data = {"input": np.concatenate(samples("digits", 20))}
-    made = conversion(graph, quantize="int4", calibration=data, prune=0.5, adaptive_rounding=True)
-    before = {w.name: w for w in layers_of(made.pruned)}
-    for weights in layers_of(made.graph):
+    converted = conversion(graph, quantize="int4", calibration=data, prune=0.5, adaptive_rounding=True)
+    before = {w.name: w for w in layers_of(converted.pruned)}
+    for weights in layers_of(converted.graph):
         assert not weights.stored()[before[weights.name].stored() == 0].any()

@@ -43,16 +43,18 @@ def types(graph: Graph) -> set[str]:
 @pytest.mark.parametrize(("mode", "type"), [("int8", "INT8"), ("int16x8", "INT16"), ("int4", "INT8")])
 @pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_file_in_file_out(model: str, data: str, tmp_path: Path, mode: str, type: str) -> None:
-    made = twinfer.convert_file(model, tmp_path / "out.tflite", quantize=mode, calibration=data).graph
-    assert types(made) == types(read_file(tmp_path / "out.tflite")) == {type}
-    assert any(t.type == "INT4" for t in made.tensors) == (mode == "int4")
+    converted = twinfer.convert_file(model, tmp_path / "out.tflite", quantize=mode, calibration=data).graph
+    assert types(converted) == types(read_file(tmp_path / "out.tflite")) == {type}
+    assert any(t.type == "INT4" for t in converted.tensors) == (mode == "int4")
 
 
 def test_a_recipe_file_and_python_data(model: str, tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text('[[rule]]\noperator = "SOFTMAX"\nprecision = "float"\n')
     values = [{"input": x} for x in samples("digits", 3)]
-    made = twinfer.convert(model, quantize="int8", calibration=values, recipe=tmp_path / "r.toml", method="entropy")
-    assert [n.op for n in made.nodes][-3:] == ["DEQUANTIZE", "SOFTMAX", "QUANTIZE"]
+    converted = twinfer.convert(
+        model, quantize="int8", calibration=values, recipe=tmp_path / "r.toml", method="entropy"
+    )
+    assert [n.op for n in converted.nodes][-3:] == ["DEQUANTIZE", "SOFTMAX", "QUANTIZE"]
 
 
 def test_int8_in_is_left_as_it_is() -> None:
@@ -77,9 +79,9 @@ def test_passes_are_applied_in_order() -> None:
 
 @pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_what_it_saw_on_the_way(data: str) -> None:
-    made = conversion(float_model("digits"), quantize="int8", calibration=data)
-    assert types(made.source) == {"FLOAT32"}
-    assert all(observed.count == 4 for observed in made.seen.values())
+    converted = conversion(float_model("digits"), quantize="int8", calibration=data)
+    assert types(converted.source) == {"FLOAT32"}
+    assert all(observed.count == 4 for observed in converted.seen.values())
 
 
 def open_shape(shape: tuple[int, ...], signature: tuple[int, ...]) -> Graph:
@@ -89,8 +91,8 @@ def open_shape(shape: tuple[int, ...], signature: tuple[int, ...]) -> Graph:
     (x,), (node,) = graph.inputs, graph.nodes
     new = replace(x, shape=shape, shape_signature=signature)
     out = replace(node.output, shape=shape, shape_signature=signature)
-    made = replace(node, inputs=(new,), outputs=(out,))
-    return replace(graph, tensors=(new, out), nodes=(made,), inputs=(new,), outputs=(out,), signatures=())
+    open_node = replace(node, inputs=(new,), outputs=(out,))
+    return replace(graph, tensors=(new, out), nodes=(open_node,), inputs=(new,), outputs=(out,), signatures=())
 
 
 def test_open_dimensions_are_closed() -> None:
@@ -150,9 +152,9 @@ def test_onnx_in(tmp_path: Path) -> None:
     proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(proto, tmp_path / "m.onnx")
     data = {"x": np.random.default_rng(2).standard_normal((4, 2, 4, 4)).astype(np.float32)}
-    made = [twinfer.convert(s, quantize="int8", calibration=data) for s in (proto, tmp_path / "m.onnx")]
-    assert types(made[0]) == {"INT8"}
-    assert [n.op for n in made[0].nodes] == [n.op for n in made[1].nodes]
+    graphs = [twinfer.convert(s, quantize="int8", calibration=data) for s in (proto, tmp_path / "m.onnx")]
+    assert types(graphs[0]) == {"INT8"}
+    assert [n.op for n in graphs[0].nodes] == [n.op for n in graphs[1].nodes]
 
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -167,10 +169,10 @@ def test_command(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert "9 operators, 1 of them float" in said  # without the RESHAPE, with QUANTIZE and DEQUANTIZE
     assert "One layer quantised alone" in said
-    found = json.loads(report.read_text())
-    assert found["samples"] == 4
-    assert len(found["sensitivity"]) == 7
-    names = [tensor["name"] for tensor in found["tensors"]]
+    content = json.loads(report.read_text())
+    assert content["samples"] == 4
+    assert len(content["sensitivity"]) == 7
+    names = [tensor["name"] for tensor in content["tensors"]]
     graph = read_file(out)
     order = [t.name for t in (*graph.inputs, *(node.output for node in graph.nodes)) if t.name in names]
     assert names == list(dict.fromkeys(order)), "as the model runs"

@@ -9,12 +9,13 @@ import pytest
 from cases import graph_of
 
 from twinfer.converter.build import Builder
+from twinfer.converter.facts import Parameters
 from twinfer.converter.passes._clip import both
 from twinfer.converter.quantize.affine import activation
-from twinfer.converter.quantize.calibrate import Observed, calibrate
+from twinfer.converter.quantize.calibrate import calibrate
 from twinfer.converter.quantize.methods import CLIPPED, METHODS, _error, _outside, entropy, method, mse
+from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.quantize import quantize
-from twinfer.converter.quantize.rules import RULES
 from twinfer.converter.quantize.states import _cell
 from twinfer.converter.quantize.weights import Layer, weight_quant
 from twinfer.converter.search.journal import Journal
@@ -146,7 +147,7 @@ def layer(weights: list[list[float]], bias: list[float]) -> Layer:
     b = Builder("dense")
     w, c = np.array(weights, np.float32), np.array(bias, np.float32)
     b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, w.shape[1])), w, c])
-    return Layer(b.nodes[0], RULES["FULLY_CONNECTED"])
+    return Layer(b.nodes[0], Parameters(weights=1, bias=2))
 
 
 def test_a_channel_without_weights_takes_another_s_scale() -> None:

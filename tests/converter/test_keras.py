@@ -219,9 +219,9 @@ def test_channels_are_last_already() -> None:
     graph = twinfer.from_keras(randomised(keras.Model(x, L.Conv2D(16, 3, padding="same")(x))))
     images = data((1, 16, 16, 16))[0]
     with pytest.warns(twinfer.ModelWarning, match="changes nothing"):
-        made = twinfer.convert(graph, quantize="int8", calibration={"x": images}, channels_last=True)
+        converted = twinfer.convert(graph, quantize="int8", calibration={"x": images}, channels_last=True)
     plain = twinfer.convert(graph, quantize="int8", calibration=images)
-    assert write(made) == write(plain)
+    assert write(converted) == write(plain)
 
 
 MERGES: dict[str, Callable[[], Any]] = {

@@ -34,11 +34,11 @@ def normal(count: int = 8, last: float = 1.0) -> Any:
 
 def test_a_poor_result_is_warned_of_with_what_may_be_done() -> None:
     with pytest.warns(ModelWarning, match=r"int8 model's outputs.*int16x8.*: '.*' FULLY_CONNECTED") as told:
-        made = conversion(blind(), quantize="int8", calibration={"x": normal(last=1000)})
+        converted = conversion(blind(), quantize="int8", calibration={"x": normal(last=1000)})
     assert len(told) == 1
-    assert made.quality is not None
-    assert made.quality.snr_db < 20
-    assert made.quality.worst[0].snr_db == min(layer.snr_db for layer in made.quality.worst)
+    assert converted.quality is not None
+    assert converted.quality.snr_db < 20
+    assert converted.quality.worst[0].snr_db == min(layer.snr_db for layer in converted.quality.worst)
 
 
 def test_int16x8_is_not_advised_to_itself() -> None:
@@ -47,9 +47,9 @@ def test_int16x8_is_not_advised_to_itself() -> None:
 
 
 def test_a_good_result_is_only_said() -> None:
-    made = conversion(blind(), quantize="int8", calibration={"x": normal()})
-    assert made.quality is not None
-    assert 20 < made.quality.snr_db < 80
+    converted = conversion(blind(), quantize="int8", calibration={"x": normal()})
+    assert converted.quality is not None
+    assert 20 < converted.quality.snr_db < 80
 
 
 def test_an_iterator_is_judged_by_its_first_samples() -> None:

@@ -26,8 +26,8 @@ from twinfer.converter.quantize.methods import METHODS
 from twinfer.converter.quantize.quantize import Options, quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.converter.quantize.rounding import adaptive, grams
-from twinfer.converter.quantize.rules import RULES
 from twinfer.converter.quantize.weights import Layer, integers, weight_quant, with_weights
+from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Quant
 from twinfer.runtime.plan.make import make_plan
@@ -84,10 +84,12 @@ def assert_same(got: list[Any], want: list[Any]) -> None:
 def test_tflm_has_our_integers_and_litert_runs_it(
     layers: list[str], seed: int, border: str | None, corrected: bool
 ) -> None:
-    made = quantized(random_graph(seed, layers), seed, options=Options(border, corrected))
-    content, values = write(made), random_inputs(made, seed)
-    assert_same(ours(made, values), open_peer("tflm", content, len(made.outputs))(values))
-    for got, tensor in zip(open_peer("litert-ref", content, len(made.outputs))(values), made.outputs, strict=True):
+    integer = quantized(random_graph(seed, layers), seed, options=Options(border, corrected))
+    content, values = write(integer), random_inputs(integer, seed)
+    assert_same(ours(integer, values), open_peer("tflm", content, len(integer.outputs))(values))
+    for got, tensor in zip(
+        open_peer("litert-ref", content, len(integer.outputs))(values), integer.outputs, strict=True
+    ):
         assert got.dtype == tensor.dtype
 
 
@@ -97,9 +99,9 @@ def test_tflm_has_our_integers_and_litert_runs_it(
 def test_passes_and_quantisation_together(layers: list[str], seed: int, mode: str) -> None:
     graph = random_graph(seed, layers)
     data = random_samples(seed, graph, 4)
-    made = convert(graph, quantize=mode, calibration=data, bias_correction=True, adaptive_rounding=True)
-    values = random_inputs(made, seed)
-    assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
+    converted = convert(graph, quantize=mode, calibration=data, bias_correction=True, adaptive_rounding=True)
+    values = random_inputs(converted, seed)
+    assert_same(ours(converted, values), open_peer("tflm", write(converted), len(converted.outputs))(values))
 
 
 @settings(max_examples=30, deadline=None)
@@ -107,22 +109,22 @@ def test_passes_and_quantisation_together(layers: list[str], seed: int, mode: st
 def test_any_mixture_of_int8_and_float(layers: list[str], seed: int, data: st.DataObject) -> None:
     graph = random_graph(seed, layers)
     kept = data.draw(st.sets(st.sampled_from([n.output.name for n in graph.nodes])))
-    made = quantized(graph, seed, Recipe(tuple(Rule(name, precision="float") for name in kept)))
-    for node in made.nodes:
+    mixed = quantized(graph, seed, Recipe(tuple(Rule(name, precision="float") for name in kept)))
+    for node in mixed.nodes:
         if any(t.name in kept for t in node.outputs):
             assert all(t is None or t.type in ("FLOAT32", "INT32") for t in node.inputs), node
-    values = random_inputs(made, seed)
-    assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
+    values = random_inputs(mixed, seed)
+    assert_same(ours(mixed, values), open_peer("tflm", write(mixed), len(mixed.outputs))(values))
 
 
 def of_whole_steps(graph: Graph) -> Graph:
     """The graph with weights that are whole 127ths of the greatest of their channel."""
     rounded = {}
     for node in graph.nodes:
-        rule = RULES[node.op]
-        if rule.weights is not None:
-            weights = node.input(rule.weights)
-            others = tuple(a for a in range(len(weights.shape)) if a != rule.axis)
+        at = parameters_of(node)
+        if at is not None:
+            weights = node.input(at.weights)
+            others = tuple(a for a in range(len(weights.shape)) if a != at.axis)
             step = np.abs(weights.data).max(axis=others, keepdims=True) / 127
             rounded[weights] = replace(weights, data=np.rint(weights.data / step) * step)
     nodes = (replace(n, inputs=tuple(t and rounded.get(t, t) for t in n.inputs)) for n in graph.nodes)
@@ -135,12 +137,12 @@ def test_int16x8_runs_here_and_in_litert_and_comes_close(layers: list[str], seed
     """Of weights that int8 holds as they are, only what 16 bits round is lost."""
     assume(layers.count("exp") < 2)  # EXP of EXP spans more than 16 bits
     graph = of_whole_steps(random_graph(seed, layers))
-    made = quantized(graph, seed, Recipe(default=Choice("int16x8")), Options("FLOAT32"))
+    integer = quantized(graph, seed, Recipe(default=Choice("int16x8")), Options("FLOAT32"))
     sample = list(random_samples(seed, graph, 1)[0].values())
     share = 0.1 if "exp" in layers else 0.005  # a line between 513 values of EXP is off by more
     want = ours(graph, sample)
-    for found in (ours(made, sample), open_peer("litert-ref", write(made), len(made.outputs))(sample)):
-        for w, g, tensor in zip(want, found, graph.outputs, strict=True):
+    for results in (ours(integer, sample), open_peer("litert-ref", write(integer), len(integer.outputs))(sample)):
+        for w, g, tensor in zip(want, results, graph.outputs, strict=True):
             reach = max(1.0, float(np.abs(w).max()))
             np.testing.assert_allclose(g.reshape(w.shape), w, atol=share * reach, err_msg=str(tensor))
 
@@ -148,30 +150,30 @@ def test_int16x8_runs_here_and_in_litert_and_comes_close(layers: list[str], seed
 @settings(max_examples=30, deadline=None)
 @given(layers=tflm_lists, seed=seeds)
 def test_tflm_runs_int4_weights_as_we_do(layers: list[str], seed: int) -> None:
-    made = quantized(random_graph(seed, ["conv", *layers]), seed, Recipe(default=Choice("int4")))
-    assert any(t.type == "INT4" for t in made.tensors)
-    values = random_inputs(made, seed)
-    assert_same(ours(made, values), open_peer("tflm", write(made), len(made.outputs))(values))
+    integer = quantized(random_graph(seed, ["conv", *layers]), seed, Recipe(default=Choice("int4")))
+    assert any(t.type == "INT4" for t in integer.tensors)
+    values = random_inputs(integer, seed)
+    assert_same(ours(integer, values), open_peer("tflm", write(integer), len(integer.outputs))(values))
 
 
 @settings(max_examples=60, deadline=None)
 @given(layers=layer_lists, seed=seeds)
 def test_fixed_and_same_scales_and_bias_scales(layers: list[str], seed: int) -> None:
-    made = quantized(random_graph(seed, layers), seed)
-    for node in made.nodes:
-        rule = RULES.get(node.op)
-        if rule is None or node.output.type != "INT8":
+    integer = quantized(random_graph(seed, layers), seed)
+    for node in integer.nodes:
+        row = row_of(node)
+        if not row.types or node.output.type != "INT8":
             continue
-        if rule.fixed8:
-            assert (node.output.scale, node.output.zero) == rule.fixed8
-        if rule.same:
-            assert all(node.input(i).quant == node.output.quant for i in rule.values(node))
-        if rule.weights is not None:
-            weights, bias = node.input(rule.weights), node.input(rule.bias or 0)
+        if row.scales.fixed8:
+            assert (node.output.scale, node.output.zero) == row.scales.fixed8
+        if row.scales.same:
+            assert all(node.input(i).quant == node.output.quant for i in row.scaled(node))
+        if row.parameters is not None:
+            weights, bias = node.input(row.parameters.weights), node.input(row.parameters.bias or 0)
             assert weights.quant is not None
             assert bias.quant is not None
             assert not weights.quant.zero_point.any()
-            product = np.float64(node.input(next(rule.values(node))).scale) * weights.quant.scale.astype(np.float64)
+            product = np.float64(node.input(row.first).scale) * weights.quant.scale.astype(np.float64)
             np.testing.assert_array_equal(bias.quant.scale, product.astype(np.float32))
 
 
@@ -180,11 +182,11 @@ def test_fixed_and_same_scales_and_bias_scales(layers: list[str], seed: int) -> 
 def test_the_file_is_the_graph_and_names_stay(layers: list[str], seed: int) -> None:
     graph = random_graph(seed, layers)
     for border in (None, "FLOAT32"):
-        made = quantized(graph, seed, options=Options(border))
-        assert write(read(write(made), made.name)) == write(made)
-        assert [t.name for t in made.inputs] == [t.name for t in graph.inputs]
-        assert list(made.signatures[0].outputs) == list(graph.signatures[0].outputs)
-        assert {t.type for t in (*made.inputs, *made.outputs)} == {border or "INT8"}
+        integer = quantized(graph, seed, options=Options(border))
+        assert write(read(write(integer), integer.name)) == write(integer)
+        assert [t.name for t in integer.inputs] == [t.name for t in graph.inputs]
+        assert list(integer.signatures[0].outputs) == list(graph.signatures[0].outputs)
+        assert {t.type for t in (*integer.inputs, *integer.outputs)} == {border or "INT8"}
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -195,10 +197,10 @@ def test_the_file_is_the_graph_and_names_stay(layers: list[str], seed: int) -> N
 def test_models_keep_their_outputs(name: str, method: str) -> None:
     graph, data = float_model(name), samples(name, 12)
     seen = calibrate(graph, {"input": np.concatenate(data)})
-    made = quantize(graph, seen, Recipe(default=Choice(method=method)), Options("FLOAT32"))
+    integer = quantize(graph, seen, Recipe(default=Choice(method=method)), Options("FLOAT32"))
     least = {"moving-average": 5.0}.get(method, 12.0)
     want = [ours(graph, [x])[0] for x in data]
-    assert snr_db(want, [ours(made, [x])[0] for x in data]) > least
+    assert snr_db(want, [ours(integer, [x])[0] for x in data]) > least
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -206,8 +208,8 @@ def test_digits_stay_as_accurate(method: str) -> None:
     graph = float_model("digits")
     (train, _), (images, labels) = load()
     seen = calibrate(graph, {"input": train[:200]})
-    made = quantize(graph, seen, Recipe(default=Choice(method=method)), Options("FLOAT32"))
-    before, after = (correct(g, images, labels) / len(labels) for g in (graph, made))
+    integer = quantize(graph, seen, Recipe(default=Choice(method=method)), Options("FLOAT32"))
+    before, after = (correct(g, images, labels) / len(labels) for g in (graph, integer))
     assert before - after <= 0.005
 
 
@@ -223,8 +225,8 @@ def test_bias_correction_centres_the_outputs_of_a_layer(precision: str) -> None:
     seen = calibrate(graph, data)
 
     def offset(corrected: bool) -> float:
-        made = quantize(graph, seen, Recipe(default=Choice(precision)), Options("FLOAT32", corrected))
-        off = [ours(made, list(s.values()))[0] - ours(graph, list(s.values()))[0] for s in data]
+        integer = quantize(graph, seen, Recipe(default=Choice(precision)), Options("FLOAT32", corrected))
+        off = [ours(integer, list(s.values()))[0] - ours(graph, list(s.values()))[0] for s in data]
         return float(np.abs(np.mean(off, axis=(0, 1, 2, 3))).max())
 
     assert offset(True) < 0.4 * offset(False)
@@ -236,9 +238,11 @@ def test_adaptive_rounding_never_changes_a_layer_more(layers: list[str], seed: i
     graph = random_graph(seed, [*layers, layer])
     data = random_samples(seed, graph, 6)
     with finite_values():
-        found = grams(graph, data)
-    for node, gram in found.items():
-        work = Layer(node, RULES[node.op], 4)
+        matrices = grams(graph, data)
+    for node, gram in matrices.items():
+        at = parameters_of(node)
+        assert at is not None
+        work = Layer(node, at, 4)
         quant = weight_quant(work, 0.1)
         change = [_change(work, quant, q, data, graph) for q in (adaptive(work, quant, gram), integers(work, quant))]
         assert change[0] <= change[1] * (1 + 1e-6)
@@ -264,11 +268,11 @@ def test_adaptive_rounding_helps_weights_of_four_bits() -> None:
     seen = calibrate(graph, known)
     want = [ours(graph, [x])[0] for x in data[12:]]
 
-    def found(options: Options) -> float:
-        made = quantize(graph, seen, Recipe(default=Choice("int4")), options)
-        return snr_db(want, [ours(made, [x])[0] for x in data[12:]])
+    def gained(options: Options) -> float:
+        integer = quantize(graph, seen, Recipe(default=Choice("int4")), options)
+        return snr_db(want, [ours(integer, [x])[0] for x in data[12:]])
 
-    assert found(Options("FLOAT32", grams=grams(graph, known))) > found(Options("FLOAT32")) + 3
+    assert gained(Options("FLOAT32", grams=grams(graph, known))) > gained(Options("FLOAT32")) + 3
 
 
 def test_four_bits_name_nearly_as_many_digits() -> None:
@@ -276,8 +280,8 @@ def test_four_bits_name_nearly_as_many_digits() -> None:
     (train, _), held = load()
     known = {"input": train[:100]}
     options = Options("FLOAT32", True, grams(graph, known))
-    made = quantize(graph, calibrate(graph, known), Recipe(default=Choice("int4")), options)
-    assert correct(graph, *held) - correct(made, *held) <= 0.01 * len(held[0])
+    integer = quantize(graph, calibrate(graph, known), Recipe(default=Choice("int4")), options)
+    assert correct(graph, *held) - correct(integer, *held) <= 0.01 * len(held[0])
 
 
 def test_adaptive_rounding_needs_data_that_last() -> None:

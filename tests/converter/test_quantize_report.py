@@ -41,9 +41,9 @@ def test_squares_of_small_differences() -> None:
     b = Builder("near")
     x = b.input("x", "FLOAT32", (1, 9))
     graph = b.graph([b.op("SQUARED_DIFFERENCE", [x, b.op("ADD", [x, np.array([1e-3], np.float32)])])])
-    made = quantized(graph)
-    values = random_inputs(made, 1)
-    assert_same(ours(made, values), open_peer("tflm", write(made), 1)(values))
+    integer = quantized(graph)
+    values = random_inputs(integer, 1)
+    assert_same(ours(integer, values), open_peer("tflm", write(integer), 1)(values))
 
 
 def test_softmax_of_next_to_nothing() -> None:
@@ -52,9 +52,9 @@ def test_softmax_of_next_to_nothing() -> None:
     x = b.input("x", "FLOAT32", (1, 9))
     small = b.op("MUL", [x, np.array([1e-9], np.float32)])
     graph = b.graph([b.op("SOFTMAX", [small], beta=1.0), b.op("LOG_SOFTMAX", [small])])
-    made = quantized(graph)
-    values = random_inputs(made, 1)
-    assert_same(ours(made, values), open_peer("tflm", write(made), 2)(values))
+    integer = quantized(graph)
+    values = random_inputs(integer, 1)
+    assert_same(ours(integer, values), open_peer("tflm", write(integer), 2)(values))
 
 
 def test_calibration_of_another_graph_is_refused() -> None:
@@ -76,11 +76,11 @@ def test_what_no_operator_touches_is_kept() -> None:
         inputs=(x, state),
         outputs=(*graph.outputs, told),
     )
-    made = quantized(graph)
-    assert [t.name for t in made.inputs] == ["x", "unread"]
-    assert [t.type for t in made.outputs] == ["INT8", "INT8", "FLOAT32"]
-    assert made.outputs[1] is made.inputs[0]
-    assert write(made) == write(quantized(graph))
+    integer = quantized(graph)
+    assert [t.name for t in integer.inputs] == ["x", "unread"]
+    assert [t.type for t in integer.outputs] == ["INT8", "INT8", "FLOAT32"]
+    assert integer.outputs[1] is integer.inputs[0]
+    assert write(integer) == write(quantized(graph))
 
 
 def test_unknown_inference_type_is_refused() -> None:
@@ -95,13 +95,13 @@ def test_unknown_inference_type_is_refused() -> None:
 def test_scales_of_fully_connected(precision: str, granularity: str | None, scales: int) -> None:
     """One a channel, but one for INT4, of which TFLM takes no more; a recipe may say otherwise."""
     graph = random_graph(1, ["dense"])
-    made = quantized(graph, recipe=Recipe(default=Choice(precision, granularity)))
-    (node,) = [n for n in made.nodes if n.op == "FULLY_CONNECTED"]
+    integer = quantized(graph, recipe=Recipe(default=Choice(precision, granularity)))
+    (node,) = [n for n in integer.nodes if n.op == "FULLY_CONNECTED"]
     assert node.input(1).quant is not None
     assert node.input(1).quant.scale.size == node.input(2).quant.scale.size == scales  # type: ignore[union-attr]
     if (precision, scales) != ("int4", 8):
-        values = random_inputs(made, 1)
-        assert_same(ours(made, values), open_peer("tflm", write(made), 1)(values))
+        values = random_inputs(integer, 1)
+        assert_same(ours(integer, values), open_peer("tflm", write(integer), 1)(values))
 
 
 def test_large_biases_and_dead_channels_are_held() -> None:
@@ -110,10 +110,10 @@ def test_large_biases_and_dead_channels_are_held() -> None:
     weights = np.array([[0, 0], [1e-9, 0], [1, 1]], np.float32)
     y = b.op("FULLY_CONNECTED", [x, weights, np.array([0, 1000, 1], np.float32)])
     recipe = Recipe((Rule(operator="FULLY_CONNECTED", granularity="channel"),))
-    made = quantized(b.graph([y]), recipe=recipe, options=Options("FLOAT32"))
-    (got,) = ours(made, [np.array([[0.5, 0.25]], np.float32)])
+    integer = quantized(b.graph([y]), recipe=recipe, options=Options("FLOAT32"))
+    (got,) = ours(integer, [np.array([[0.5, 0.25]], np.float32)])
     np.testing.assert_allclose(got, [[0, 1000, 1.75]], atol=2.5)
-    bias = next(n for n in made.nodes if n.op == "FULLY_CONNECTED").input(2)
+    bias = next(n for n in integer.nodes if n.op == "FULLY_CONNECTED").input(2)
     assert np.abs(np.asarray(bias.data, np.int64)).max() <= 1 << 30
 
 
@@ -163,17 +163,17 @@ def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None
     assert len(costs) == len(graph.nodes)
     for cost in costs:
         alone = Recipe((Rule(".*", precision="float"), Rule(re.escape(cost.name), cost.operator, "int8")))
-        made = quantize(graph, seen, alone, Options("FLOAT32"))
-        assert cost.snr_db == pytest.approx(compare(graph, made, data, seen).outputs_snr_db, abs=1e-4)
+        integer = quantize(graph, seen, alone, Options("FLOAT32"))
+        assert cost.snr_db == pytest.approx(compare(graph, integer, data, seen).outputs_snr_db, abs=1e-4)
 
 
 def test_sensitivity_of_many_layers_takes_the_first_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = _chain()
     data = {"x": np.random.default_rng(5).normal(0, 1, (7, 1, 6, 6, 2)).astype(np.float32)}
-    made, told = quantize(graph, calibrate(graph, data)), list[tuple[int, int | None]]()
-    few = sensitivity(graph, made, {"x": data["x"][:2]})
+    integer, told = quantize(graph, calibrate(graph, data)), list[tuple[int, int | None]]()
+    few = sensitivity(graph, integer, {"x": data["x"][:2]})
     monkeypatch.setattr("twinfer.converter.quantize.sensitivity.MOST_RUNS", 2 * len(few) + 1)
-    assert sensitivity(graph, made, data, lambda done, total: told.append((done, total))) == few
+    assert sensitivity(graph, integer, data, lambda done, total: told.append((done, total))) == few
     assert told == [(1, 2), (2, 2)]
 
 
@@ -187,9 +187,11 @@ def test_the_report_of_equal_graphs_is_perfect() -> None:
 
 
 def test_inputs_are_fed_as_quantize_rounds() -> None:
-    made = quantized(random_graph(1, ["relu"]))
+    integer = quantized(random_graph(1, ["relu"]))
     values = np.linspace(-5, 5, 24, dtype=np.float32).reshape(1, 4, 3, 2)
     b = Builder("quantize")
     x = b.input("x", "FLOAT32", values.shape)
-    y = b.op("QUANTIZE", [x], type="INT8", scale=made.inputs[0].scale, zero=made.inputs[0].zero, shape=values.shape)
-    assert_same([fed(values, made.inputs[0])], ours(b.graph([y]), [values]))
+    y = b.op(
+        "QUANTIZE", [x], type="INT8", scale=integer.inputs[0].scale, zero=integer.inputs[0].zero, shape=values.shape
+    )
+    assert_same([fed(values, integer.inputs[0])], ours(b.graph([y]), [values]))

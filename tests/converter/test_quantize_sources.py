@@ -58,9 +58,9 @@ def test_float16_weights_are_quantised_as_floats() -> None:
         for node in graph.nodes
     ]  # fmt: skip
     want = convert(rebuilt(graph, rounded), quantize="int8", calibration=DATA)
-    made = convert(read(write(half)), quantize="int8", calibration=DATA)
-    assert [n.op for n in made.nodes] == [n.op for n in want.nodes]
-    for got, wanted in zip(made.nodes, want.nodes, strict=True):
+    converted = convert(read(write(half)), quantize="int8", calibration=DATA)
+    assert [n.op for n in converted.nodes] == [n.op for n in want.nodes]
+    for got, wanted in zip(converted.nodes, want.nodes, strict=True):
         for g, w in zip(got.inputs, wanted.inputs, strict=True):
             assert (g is None) == (w is None)
             if g is not None and w is not None and w.data is not None:
@@ -79,8 +79,8 @@ def test_int8_weights_behind_dequantize_are_found_again() -> None:
     small = b.constant(w.astype(np.int8), quant.scale.tolist())
     wide = b.op("DEQUANTIZE", [small], shape=(6, 9), type="FLOAT32")
     graph = b.graph([b.op("FULLY_CONNECTED", [x, wide, np.zeros(6, np.float32)])])
-    made = convert(graph, quantize="int8", calibration={"x": rng.standard_normal((3, 9))})
-    (node,) = made.nodes
+    integer = convert(graph, quantize="int8", calibration={"x": rng.standard_normal((3, 9))})
+    (node,) = integer.nodes
     np.testing.assert_array_equal(node.constant(1), w)
     np.testing.assert_allclose(node.input(1).quant.scale, quant.scale, rtol=1e-6)  # type: ignore[union-attr]
 
@@ -94,9 +94,9 @@ def test_hybrid_operators_become_integer_ones(kind: str) -> None:
     small = b.constant(w.astype(np.int8), 0.1, type=kind)
     y = b.op("FULLY_CONNECTED", [x, small, np.ones(5, np.float32)], shape=(1, 5), asymmetric_quantize_inputs=True)
     data = rng.standard_normal((20, 8)).astype(np.float32)
-    made = conversion(b.graph([y]), quantize="int8", calibration={"x": data}, inference_type="FLOAT32")
-    assert [n.op for n in made.graph.nodes] == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
-    peer = open_peer("tflm", write(made.graph), 1)  # which refuses hybrid operators
+    converted = conversion(b.graph([y]), quantize="int8", calibration={"x": data}, inference_type="FLOAT32")
+    assert [n.op for n in converted.graph.nodes] == ["QUANTIZE", "FULLY_CONNECTED", "DEQUANTIZE"]
+    peer = open_peer("tflm", write(converted.graph), 1)  # which refuses hybrid operators
     for row in data:
         np.testing.assert_allclose(peer([row[None]])[0][0], 0.1 * w @ row + 1, atol=0.05)
 
@@ -112,16 +112,16 @@ def test_signs_squares_and_divisions_become_integers() -> None:
     graph = b.graph([b.op("DIV", [x, above]), b.op("DIV", [above, b.op("ABS", [x])])])
     data = rng.uniform(-2, 2, (50, 12)).astype(np.float32)
     with pytest.warns(ModelWarning, match=r"DIV -> 'div_7' divides by 0 where tensor 'x'"):
-        made = convert(graph, quantize="int8", calibration={"x": data})
-    divisions = [n for n in made.nodes if n.op == "DIV"]
+        integer = convert(graph, quantize="int8", calibration={"x": data})
+    divisions = [n for n in integer.nodes if n.op == "DIV"]
     assert [n.output.type for n in divisions] == ["INT8", "FLOAT32"]
-    assert not {"NEG", "SQUARE"} & {n.op for n in made.nodes}
-    peer = open_peer("tflm", write(made), 2)
-    scale, zero = made.inputs[0].scale, made.inputs[0].zero
+    assert not {"NEG", "SQUARE"} & {n.op for n in integer.nodes}
+    peer = open_peer("tflm", write(integer), 2)
+    scale, zero = integer.inputs[0].scale, integer.inputs[0].zero
     for row in data[:20]:
         q = np.rint(row / scale + zero).clip(-128, 127).astype(np.int8)
         real = (q - np.float32(zero)) * np.float32(scale)
-        got = (peer([q[None]])[0][0].astype(np.float32) - made.outputs[0].zero) * made.outputs[0].scale
+        got = (peer([q[None]])[0][0].astype(np.float32) - integer.outputs[0].zero) * integer.outputs[0].scale
         np.testing.assert_allclose(got, real / (1 + real**2), atol=0.03)
 
 
@@ -135,11 +135,11 @@ def looped(corpus: Path) -> Graph:
 def test_bodies_of_control_flow_stay_and_are_told_of(corpus: Path) -> None:
     graph = looped(corpus)
     with pytest.warns(ModelWarning, match=r"the main graph is converted, 4 subgraph\(s\) beside it stay as they are"):
-        made = convert(graph)
-    for before, after in zip(graph.subgraphs, made.subgraphs, strict=True):
+        converted = convert(graph)
+    for before, after in zip(graph.subgraphs, converted.subgraphs, strict=True):
         assert [n.op for n in before.nodes] == [n.op for n in after.nodes]
     x = [np.float32(3)]
-    for got, want in zip(*(open_peer("litert-ref", write(g), 1)(x) for g in (made, graph)), strict=True):
+    for got, want in zip(*(open_peer("litert-ref", write(g), 1)(x) for g in (converted, graph)), strict=True):
         np.testing.assert_array_equal(got, want)
 
 
@@ -179,9 +179,9 @@ def test_versions_of_what_convert_writes() -> None:
     graph = float_model("kws")
     raised = rebuilt(graph, [replace(n, version=9) if n.op == "FULLY_CONNECTED" else n for n in graph.nodes])
     for mode in ("int8", "int16x8", "int4"):
-        made = convert(raised, quantize=mode, calibration={"input": np.concatenate(samples("kws", 2))})
-        assert all(node.version >= version_of(node) for node in made.nodes)
-        assert [n.version for n in made.nodes if n.op == "FULLY_CONNECTED"] == [max(9, {"int4": 10}.get(mode, 0))]
+        integer = convert(raised, quantize=mode, calibration={"input": np.concatenate(samples("kws", 2))})
+        assert all(node.version >= version_of(node) for node in integer.nodes)
+        assert [n.version for n in integer.nodes if n.op == "FULLY_CONNECTED"] == [max(9, {"int4": 10}.get(mode, 0))]
 
 
 @pytest.mark.parametrize("hidden", [-np.inf, np.finfo(np.float32).min])
@@ -194,9 +194,9 @@ def test_masks_of_attention_stay_float(mode: str, hidden: float) -> None:
     y = b.op("SOFTMAX", [y], beta=1.0)
     graph = b.graph([b.op("FULLY_CONNECTED", [y, rng.normal(size=(4, 6)).astype(np.float32)])])
     x = {"x": rng.normal(size=(30, 8)).astype(np.float32)}
-    made = conversion(graph, quantize=mode, calibration=x)
-    kept = [n.op for n in made.graph.nodes if n.output.type == "FLOAT32" and n.op != "DEQUANTIZE"]
+    converted = conversion(graph, quantize=mode, calibration=x)
+    kept = [n.op for n in converted.graph.nodes if n.output.type == "FLOAT32" and n.op != "DEQUANTIZE"]
     assert kept == ["ADD", "SOFTMAX"]
-    snr = compare(made.source, made.graph, x, made.seen).outputs_snr_db
+    snr = compare(converted.source, converted.graph, x, converted.seen).outputs_snr_db
     assert snr is not None
     assert snr > 30

@@ -24,14 +24,14 @@ from twinfer.runtime.write.tflite import write
 
 def ours(graph: Graph, x: Any, *, stream: bool) -> list[Any]:
     """The first output for every row of x, from fresh state or from that of the row before."""
-    session, found = Session(make_plan(graph)), []
+    session, outputs = Session(make_plan(graph)), []
     for i, row in enumerate(to_type(x, graph.inputs[0])):
         if i == 0 or not stream:
             session.reset_variables()
         session.view(graph.inputs[0])[...] = row
         session.run()
-        found.append(session.view(graph.outputs[0]).copy())
-    return found
+        outputs.append(session.view(graph.outputs[0]).copy())
+    return outputs
 
 
 def snr_db(want: Any, got: Any) -> float:
@@ -47,15 +47,15 @@ def assert_peers_agree(graph: Graph, x: Any, *, stream: bool) -> list[Any]:
     want = ours(graph, x, stream=stream)
     real = [from_type(w, graph.outputs[0]) for w in want]
     for name in ("tflm", "litert-ref"):
-        peer, found = open_peer(name, write(graph), 1), []
+        peer, outputs = open_peer(name, write(graph), 1), []
         for i, row in enumerate(to_type(x, graph.inputs[0])):
             if i == 0 or not stream:
                 peer.reset()
-            found.append(peer([row])[0].reshape(want[i].shape))
+            outputs.append(peer([row])[0].reshape(want[i].shape))
         if name == "tflm":
-            np.testing.assert_array_equal(found, want)
+            np.testing.assert_array_equal(outputs, want)
         else:
-            assert snr_db(real, [from_type(f, graph.outputs[0]) for f in found]) > 35
+            assert snr_db(real, [from_type(f, graph.outputs[0]) for f in outputs]) > 35
     return real
 
 
@@ -80,12 +80,12 @@ def test_lstm(sizes: tuple[int, int, int, int], gain: float) -> None:
     rng = np.random.default_rng(5)
     graph = lstm_graph(rng, sizes, gain)
     x = rng.standard_normal((40, *sizes[:3])).astype(np.float32)
-    made = convert(graph, quantize="int8", calibration={"x": x[:20]})
-    assert {t.type for n in made.nodes for t in n.outputs} == {"INT8"}
-    cell = made.nodes[0].input(CELL)
+    integer = convert(graph, quantize="int8", calibration={"x": x[:20]})
+    assert {t.type for n in integer.nodes for t in n.outputs} == {"INT8"}
+    cell = integer.nodes[0].input(CELL)
     assert cell.type == "INT16"
     assert np.frexp(cell.scale)[0] == 0.5
-    assert snr_db(ours(graph, x, stream=False), assert_peers_agree(made, x, stream=False)) > 25
+    assert snr_db(ours(graph, x, stream=False), assert_peers_agree(integer, x, stream=False)) > 25
 
 
 def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text('{"rule": [{"operator": "UNIDIRECTIONAL_SEQUENCE_LSTM", "precision": "float"}]}')
     kept = convert(graph, quantize="int8", calibration={"x": x}, recipe=tmp_path / "r.json")
     wide = convert(graph, quantize="int16x8", calibration={"x": x})
-    for made in (kept, wide):
-        (node,) = [n for n in made.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
+    for integer in (kept, wide):
+        (node,) = [n for n in integer.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
         assert {t.type for t in (*node.inputs, *node.outputs) if t is not None} == {"FLOAT32"}
 
 
@@ -105,12 +105,12 @@ def test_lstm_as_tflites_own_converter(corpus: Path) -> None:
     real, theirs = (read_file(corpus / "models" / f"tflm_trained_lstm{end}.tflite") for end in ("", "_int8"))
     rng = np.random.default_rng(8)
     x = (rng.random((60, 1, 28, 28)) * (rng.random((60, 1, 28, 28)) < 0.2)).astype(np.float32)
-    made = convert(real, quantize="int8", calibration={real.inputs[0].name: x})
-    assert made.nodes[0].input(CELL).type == "INT16"
+    integer = convert(real, quantize="int8", calibration={real.inputs[0].name: x})
+    assert integer.nodes[0].input(CELL).type == "INT16"
     want = ours(real, x, stream=False)
     by_them = [from_type(y, theirs.outputs[0]) for y in ours(theirs, x, stream=False)]
-    assert snr_db(want, assert_peers_agree(made, x[:10], stream=False) + [
-        from_type(y, made.outputs[0]) for y in ours(made, x[10:], stream=False)
+    assert snr_db(want, assert_peers_agree(integer, x[:10], stream=False) + [
+        from_type(y, integer.outputs[0]) for y in ours(integer, x[10:], stream=False)
     ]) > snr_db(want, by_them) - 0.5  # fmt: skip
 
 
@@ -132,17 +132,17 @@ def test_svdf_over_a_stream(joined: bool) -> None:
     rng = np.random.default_rng(9)
     graph = svdf_graph(rng, "RELU", joined=joined)
     x = (0.1 * np.cumsum(rng.standard_normal((80, 1, 16)), axis=0)).astype(np.float32)
-    made = convert(graph, quantize="int8", calibration={"x": x})
-    node = made.nodes[0]
+    integer = convert(graph, quantize="int8", calibration={"x": x})
+    node = integer.nodes[0]
     assert [t.type for t in node.inputs if t is not None] == ["INT8", "INT8", "INT16", "INT32", "INT16"]
     assert node.output.zero == -128
-    assert snr_db(ours(graph, x, stream=True), assert_peers_agree(made, x, stream=True)) > 30
+    assert snr_db(ours(graph, x, stream=True), assert_peers_agree(integer, x, stream=True)) > 30
 
 
 def test_svdf_without_relu_stays_float() -> None:
     x = np.random.default_rng(1).standard_normal((9, 1, 16)).astype(np.float32)
-    made = convert(svdf_graph(np.random.default_rng(2), "NONE"), quantize="int8", calibration={"x": x})
-    assert [n.op for n in made.nodes] == ["DEQUANTIZE", "SVDF", "QUANTIZE", "FULLY_CONNECTED"]
+    integer = convert(svdf_graph(np.random.default_rng(2), "NONE"), quantize="int8", calibration={"x": x})
+    assert [n.op for n in integer.nodes] == ["DEQUANTIZE", "SVDF", "QUANTIZE", "FULLY_CONNECTED"]
 
 
 def test_samples_of_a_stream_begin_anew_for_every_layer() -> None:

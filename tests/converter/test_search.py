@@ -58,43 +58,43 @@ def digits() -> Graph:
 
 
 @pytest.fixture(scope="module")
-def found(digits: Graph, plain: dict[str, Any]) -> Found:
+def result(digits: Graph, plain: dict[str, Any]) -> Found:
     """A budget that int4 misses: the whole of the search is gone through."""
     return twinfer.search(digits, plain, BUDGET, **ERROR)
 
 
-def test_the_chosen_one_is_the_cheapest_inside_the_budget(found: Found) -> None:
-    assert len(found.trials) == FEW["trials"]
-    assert not [trial.error for trial in found.trials if trial.error]
-    inside = [trial for trial in found.trials if trial.loss <= BUDGET]
-    assert found.chosen in inside
-    assert found.chosen.cost == min(trial.cost for trial in inside) < found.float_cost
-    assert found.chosen.setting.layers, "cheaper than a whole model in int8: the walk has found it"
+def test_the_chosen_one_is_the_cheapest_inside_the_budget(result: Found) -> None:
+    assert len(result.trials) == FEW["trials"]
+    assert not [trial.error for trial in result.trials if trial.error]
+    inside = [trial for trial in result.trials if trial.loss <= BUDGET]
+    assert result.chosen in inside
+    assert result.chosen.cost == min(trial.cost for trial in inside) < result.float_cost
+    assert result.chosen.setting.layers, "cheaper than a whole model in int8: the walk has found it"
 
 
 def test_loss_and_cost_are_those_of_the_file(digits: Graph, data: dict[str, Any]) -> None:
     """Counted anew from the files by other code, on all samples that were not calibrated on."""
-    found = twinfer.search(digits, data, 0.0, **{**FEW, "trials": 6})
-    kept = found.job.calibration["input"].reshape(-1, 64)
+    result = twinfer.search(digits, data, 0.0, **{**FEW, "trials": 6})
+    kept = result.job.calibration["input"].reshape(-1, 64)
     judged = [not (kept == x.reshape(-1)).all(1).any() for x in data["input"]]
     x, labels = data["input"][judged], data["labels"][judged]
-    assert found.search["judged"] == len(x) == len(data["input"]) - found.search["calibrated"]
+    assert result.search["judged"] == len(x) == len(data["input"]) - result.search["calibrated"]
 
     def right(content: bytes) -> int:
         return int((run_twinfer(content, x[:, None]).argmax(1) == labels).sum())
 
-    wanted = right(found.job.model)
-    assert found.job.judge.float_score == wanted / len(x)
-    for trial in found.trials:
-        content = write(found.graph(trial))
+    wanted = right(result.job.model)
+    assert result.job.judge.float_score == wanted / len(x)
+    for trial in result.trials:
+        content = write(result.graph(trial))
         assert trial.loss == (wanted - right(content)) / len(x)
         assert trial.cost == len(content)
-    assert len({trial.loss for trial in found.trials}) > 1
+    assert len({trial.loss for trial in result.trials}) > 1
 
 
-def test_tflm_runs_the_models_of_the_front_with_our_bits(found: Found) -> None:
+def test_tflm_runs_the_models_of_the_front_with_our_bits(result: Found) -> None:
     """Layers of int4, int8 and int16x8 side by side among them; floats may differ in the last bit."""
-    models = [found.graph(trial) for trial in found.front if "float" not in dict(trial.setting.layers).values()]
+    models = [result.graph(trial) for trial in result.front if "float" not in dict(trial.setting.layers).values()]
     assert len(models) > 2
     for graph in models:
         values = random_inputs(graph, 3)
@@ -104,15 +104,15 @@ def test_tflm_runs_the_models_of_the_front_with_our_bits(found: Found) -> None:
         np.testing.assert_array_equal(session.view(graph.outputs[0]), theirs)
 
 
-def test_the_same_again_for_the_same_seed_only(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
+def test_the_same_again_for_the_same_seed_only(result: Found, digits: Graph, plain: dict[str, Any]) -> None:
     again = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 7})
-    assert (again.trials, again.search) == (found.trials[:7], found.search)
+    assert (again.trials, again.search) == (result.trials[:7], result.search)
     other = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 2}, seed=1)
-    assert other.trials != found.trials[:2]
+    assert other.trials != result.trials[:2]
 
 
 def test_a_search_that_was_broken_off_goes_on(
-    found: Found, digits: Graph, plain: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    result: Found, digits: Graph, plain: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "search.jsonl"
     done: list[Any] = []
@@ -131,12 +131,12 @@ def test_a_search_that_was_broken_off_goes_on(
         file.write('{"data": "')
     monkeypatch.setattr(Bench, "trial", lambda bench, setting: done.append(setting) or real(bench, setting))
     again = twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
-    assert again.trials == found.trials
-    assert len(done) == len(set(done)) == len(found.trials)
+    assert again.trials == result.trials
+    assert len(done) == len(set(done)) == len(result.trials)
     monkeypatch.setattr(Bench, "trial", None)
     monkeypatch.setattr(Bench, "order", None)
     last = twinfer.search(digits, plain, BUDGET, journal=path, **ERROR)
-    assert last.trials == found.trials
+    assert last.trials == result.trials
     assert [trial.seconds for trial in last.trials] == [trial.seconds for trial in again.trials]
     with pytest.raises(InvalidArgumentError, match="the journal of other data"):
         twinfer.search(digits, {"input": plain["input"][1:]}, BUDGET, journal=path, **ERROR)
@@ -154,32 +154,32 @@ IC = {"input": np.random.default_rng(1).uniform(size=(4, 32, 32, 3)).astype(np.f
 def cluster() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     how = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**how) as made:
-        yield made
+    with distributed.LocalCluster(**how) as local:
+        yield local
 
 
-def same(found: Found, digits: Graph, plain: dict[str, Any], **how: Any) -> None:
+def same(result: Found, digits: Graph, plain: dict[str, Any], **how: Any) -> None:
     again = twinfer.search(digits, plain, BUDGET, **{**ERROR, "jobs": None, **how})
-    assert again.trials == found.trials[: how.get("trials", FEW["trials"])]
+    assert again.trials == result.trials[: how.get("trials", FEW["trials"])]
 
 
-def test_processes_find_the_same(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
-    same(found, digits, plain, jobs=2, trials=8)
+def test_processes_find_the_same(result: Found, digits: Graph, plain: dict[str, Any]) -> None:
+    same(result, digits, plain, jobs=2, trials=8)
 
 
-def test_any_executor_finds_the_same_and_stays_open(found: Found, digits: Graph, plain: dict[str, Any]) -> None:
+def test_any_executor_finds_the_same_and_stays_open(result: Found, digits: Graph, plain: dict[str, Any]) -> None:
     with ThreadPoolExecutor(2) as executor:
-        same(found, digits, plain, executor=executor)
+        same(result, digits, plain, executor=executor)
         assert executor.submit(int, "7").result() == 7
 
 
-def test_dask_finds_the_same(found: Found, digits: Graph, plain: dict[str, Any], cluster: Any) -> None:
+def test_dask_finds_the_same(result: Found, digits: Graph, plain: dict[str, Any], cluster: Any) -> None:
     import distributed
 
-    same(found, digits, plain, dask=cluster.scheduler_address)
+    same(result, digits, plain, dask=cluster.scheduler_address)
     with distributed.Client(cluster) as client:
-        same(found, digits, plain, dask=client, trials=4)
-        same(found, digits, plain, executor=client.get_executor(), trials=4)
+        same(result, digits, plain, dask=client, trials=4)
+        same(result, digits, plain, executor=client.get_executor(), trials=4)
 
 
 def test_clusters_that_are_not_there(digits: Graph, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,22 +220,22 @@ def test_a_trial_that_fails_is_a_row(digits: Graph, data: dict[str, Any], monkey
         return real(graph, seen, recipe, options)
 
     monkeypatch.setattr(trial_module, "quantize", fails)
-    found = twinfer.search(digits, data, 0.02, **FEW)
-    assert {t.error for t in found.trials if t.setting.precision == "int4"} == {"no int4 here"}
-    assert found.chosen is not None
-    assert found.chosen.setting.precision == "int8"
+    result = twinfer.search(digits, data, 0.02, **FEW)
+    assert {t.error for t in result.trials if t.setting.precision == "int4"} == {"no int4 here"}
+    assert result.chosen is not None
+    assert result.chosen.setting.precision == "int8"
     with pytest.raises(InvalidArgumentError, match="no int4 here"):
-        found.graph(found.trials[0])
+        result.graph(result.trials[0])
 
 
 # -- other models, costs and data --------------------------------------------------------------------------------------
 
 
 def test_without_labels_the_float_model_is_right(digits: Graph, data: dict[str, Any]) -> None:
-    found = twinfer.search(digits, {"input": data["input"]}, 0.2, **{**FEW, "trials": 4})
-    assert found.job.judge.float_score == 1
-    assert found.chosen is not None
-    assert found.chosen.loss == pytest.approx(1 - found.chosen.score)
+    result = twinfer.search(digits, {"input": data["input"]}, 0.2, **{**FEW, "trials": 4})
+    assert result.job.judge.float_score == 1
+    assert result.chosen is not None
+    assert result.chosen.loss == pytest.approx(1 - result.chosen.score)
 
 
 def test_targets_and_errors_of_a_regression() -> None:
@@ -251,11 +251,11 @@ def test_targets_and_errors_of_a_regression() -> None:
     without = twinfer.search(graph, {"x": rows}, 0.001, calibration=corners, **ERROR)
     assert 0 < with_targets.job.judge.float_score < 0.01
     assert without.job.judge.float_score == 0
-    for found in (with_targets, without):
-        assert found.search["metric"] == "error"
-        assert found.chosen is not None
-        assert found.chosen.setting.precision != "int4"  # 15 steps of weights cannot be that exact
-        assert found.chosen.loss <= 0.001 < max(trial.loss for trial in found.trials)
+    for result in (with_targets, without):
+        assert result.search["metric"] == "error"
+        assert result.chosen is not None
+        assert result.chosen.setting.precision != "int4"  # 15 steps of weights cannot be that exact
+        assert result.chosen.loss <= 0.001 < max(trial.loss for trial in result.trials)
 
 
 def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
@@ -272,12 +272,12 @@ def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
         "inference_type": "FLOAT32",
         "calibrate": 9,
     }
-    found = twinfer.search(graph, rows, 0.0, **how)
-    assert "is not finite on every judged sample" in found.trials[0].error
-    good = [trial for trial in found.trials if not trial.error]
+    result = twinfer.search(graph, rows, 0.0, **how)
+    assert "is not finite on every judged sample" in result.trials[0].error
+    good = [trial for trial in result.trials if not trial.error]
     assert good
     assert all(np.isfinite([trial.loss, trial.snr_db]).all() for trial in good)
-    probabilities = Bench(found.job).order(Setting("int8", "minmax"))
+    probabilities = Bench(result.job).order(Setting("int8", "minmax"))
     assert "softmax" in probabilities[0], "quantised alone, it costs most"
 
 
@@ -298,18 +298,18 @@ def test_a_cost_of_another_machine_is_another_search(digits: Graph, plain: dict[
 
 @pytest.mark.parametrize("cost", ["arena", "constants"])
 def test_costs_are_those_of_the_plan(cost: str, digits: Graph, plain: dict[str, Any]) -> None:
-    found = twinfer.search(digits, plain, 0.05, cost=cost, target=DSP, **{**ERROR, "trials": 4})
-    for trial in found.trials:
-        assert trial.cost == getattr(make_plan(found.graph(trial), DSP), f"{cost}_bytes".replace("ts_b", "t_b"))
-    assert found.chosen is not None
-    assert found.chosen.cost < found.float_cost
+    result = twinfer.search(digits, plain, 0.05, cost=cost, target=DSP, **{**ERROR, "trials": 4})
+    for trial in result.trials:
+        assert trial.cost == getattr(make_plan(result.graph(trial), DSP), f"{cost}_bytes".replace("ts_b", "t_b"))
+    assert result.chosen is not None
+    assert result.chosen.cost < result.float_cost
 
 
 def test_equalised_weights_are_another_model(digits: Graph, plain: dict[str, Any]) -> None:
-    found, other = (twinfer.search(digits, plain, 0.05, equalize=e, **{**ERROR, "trials": 1}) for e in (False, True))
-    assert other.search["model"] != found.search["model"]
-    assert other.trials[0].loss != found.trials[0].loss
-    np.testing.assert_allclose(other.job.judge.floats[0], found.job.judge.floats[0], atol=1e-5)
+    result, other = (twinfer.search(digits, plain, 0.05, equalize=e, **{**ERROR, "trials": 1}) for e in (False, True))
+    assert other.search["model"] != result.search["model"]
+    assert other.trials[0].loss != result.trials[0].loss
+    np.testing.assert_allclose(other.job.judge.floats[0], result.job.judge.floats[0], atol=1e-5)
 
 
 def operators(graph: Graph, content: bytes, target: Any) -> int:
@@ -319,9 +319,9 @@ def operators(graph: Graph, content: bytes, target: Any) -> int:
 def test_a_cost_of_ones_own(digits: Graph, plain: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"cannot be sent the cost.*lambda"):
         twinfer.search(digits, plain, 0.05, cost=lambda graph, content, target: 1, **{**ERROR, "jobs": 2})
-    found = twinfer.search(digits, plain, 0.05, cost=operators, **{**ERROR, "trials": 2})
-    assert [trial.cost for trial in found.trials] == [found.float_cost] * 2 == [len(digits.nodes) - 1] * 2
-    assert found.search["cost"] == "operators"
+    result = twinfer.search(digits, plain, 0.05, cost=operators, **{**ERROR, "trials": 2})
+    assert [trial.cost for trial in result.trials] == [result.float_cost] * 2 == [len(digits.nodes) - 1] * 2
+    assert result.search["cost"] == "operators"
 
 
 def test_layers_that_cannot_be_quantised_alone_are_raised_in_the_order_of_the_graph(
@@ -331,9 +331,9 @@ def test_layers_that_cannot_be_quantised_alone_are_raised_in_the_order_of_the_gr
         raise UnsupportedOperatorError("not alone")
 
     monkeypatch.setattr(trial_module, "sensitivity", fails)
-    found = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 16})
-    (raised,) = next(trial.setting.layers for trial in found.trials if trial.setting.layers)
-    assert raised == (found.graph(found.trials[0]).nodes[0].output.name, "int8")
+    result = twinfer.search(digits, plain, BUDGET, **{**ERROR, "trials": 16})
+    (raised,) = next(trial.setting.layers for trial in result.trials if trial.setting.layers)
+    assert raised == (result.graph(result.trials[0]).nodes[0].output.name, "int8")
 
 
 def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ COORDINATE = st.integers(-4, 4) | st.floats(-1e6, 1e6)
 
 @given(st.lists(st.tuples(COORDINATE, COORDINATE), max_size=40))
 def test_the_front_is_the_set_of_points_that_nothing_beats(points: list[tuple[float, float]]) -> None:
-    found = front(points)
-    own = [points[i] for i in found]
+    chosen = front(points)
+    own = [points[i] for i in chosen]
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(own))
     for i, (cost, loss) in enumerate(points):
         beaten = any((c <= cost and v < loss) or (c < cost and v <= loss) for c, v in points)
         assert ((cost, loss) in own) == (not beaten)
-        assert i not in found or points.index((cost, loss)) == i
+        assert i not in chosen or points.index((cost, loss)) == i
 
 
 # -- loss --------------------------------------------------------------------------------------------------------------
@@ -50,50 +50,50 @@ FLOATS = np.array([[[5, 1, 1]], [[1, 5, 1]], [[1, 1, 5]], [[5, 1, 1]]], np.float
 
 
 def test_answers_with_labels_and_without() -> None:
-    made = FLOATS[[0, 1, 1, 1]]  # the last two answers differ from the float model's
+    answers = FLOATS[[0, 1, 1, 1]]  # the last two answers differ from the float model's
     with_labels = judge(SCORES, [FLOATS], np.array([0, 1, 1, 2]), "auto")
-    assert (with_labels.float_score, with_labels.score([made]), with_labels.loss([made])) == (0.5, 0.75, -0.25)
+    assert (with_labels.float_score, with_labels.score([answers]), with_labels.loss([answers])) == (0.5, 0.75, -0.25)
     without = judge(SCORES, [FLOATS], None, "auto")
-    assert (without.float_score, without.score([made]), without.loss([made])) == (1, 0.5, 0.5)
+    assert (without.float_score, without.score([answers]), without.loss([answers])) == (1, 0.5, 0.5)
     assert with_labels.step == without.step == 0.25
 
 
 def test_a_loss_of_answers_is_counted_not_rounded() -> None:
     """29 of 100 less than 30 is 0.01, which 0.3 - 0.29 is not."""
     rows = np.eye(2, dtype=np.float32)[[1] * 30 + [0] * 70][:, None]
-    made = np.eye(2, dtype=np.float32)[[1] * 29 + [0] * 71][:, None]
-    found = judge((Tensor("y", "FLOAT32", (1, 2)),), [rows], np.ones(100, np.int64), "auto")
-    assert found.loss([made]) == 0.01
+    answers = np.eye(2, dtype=np.float32)[[1] * 29 + [0] * 71][:, None]
+    judgement = judge((Tensor("y", "FLOAT32", (1, 2)),), [rows], np.ones(100, np.int64), "auto")
+    assert judgement.loss([answers]) == 0.01
 
 
 @pytest.mark.parametrize("targets", [True, False])
 def test_errors_are_relative_to_the_spread_of_what_is_wanted(targets: bool) -> None:
     rng = np.random.default_rng(2)
-    floats, made = rng.normal(size=(2, 9, 1, 1)).astype(np.float32)
+    floats, outputs = rng.normal(size=(2, 9, 1, 1)).astype(np.float32)
     labels = rng.normal(size=9) if targets else None
-    found = judge((Tensor("y", "FLOAT32", (1, 1)),), [floats], labels, "auto")
+    judgement = judge((Tensor("y", "FLOAT32", (1, 1)),), [floats], labels, "auto")
     wanted = labels if labels is not None else floats.reshape(-1)
 
     def error(y: Any) -> float:
         return float(np.square(y.reshape(-1) - wanted).mean() / np.var(wanted))
 
-    assert found.metric == "error"
-    assert found.loss([made]) == pytest.approx(error(made) - error(floats))
-    assert found.score([made]) == pytest.approx(error(made))
-    assert found.loss([floats]) == found.step == 0
+    assert judgement.metric == "error"
+    assert judgement.loss([outputs]) == pytest.approx(error(outputs) - error(floats))
+    assert judgement.score([outputs]) == pytest.approx(error(outputs))
+    assert judgement.loss([floats]) == judgement.step == 0
 
 
 def test_several_outputs_count_alike() -> None:
     rng = np.random.default_rng(3)
     small = rng.normal(size=(8, 2)).astype(np.float32)
     outputs = (Tensor("a", "FLOAT32", (2,)), Tensor("b", "FLOAT32", (2,)))
-    found = judge(outputs, [small, 1000 * small], None, "auto")
-    assert found.loss([1.1 * small, 1000 * small]) == pytest.approx(found.loss([small, 1100 * small]))
+    judgement = judge(outputs, [small, 1000 * small], None, "auto")
+    assert judgement.loss([1.1 * small, 1000 * small]) == pytest.approx(judgement.loss([small, 1100 * small]))
 
 
 def test_integers_are_answers() -> None:
-    found = judge((Tensor("y", "INT64", (1,)),), [np.array([[3], [1]])], np.array([3, 2]), "auto")
-    assert (found.metric, found.float_score) == ("answers", 0.5)
+    judgement = judge((Tensor("y", "INT64", (1,)),), [np.array([[3], [1]])], np.array([3, 2]), "auto")
+    assert (judgement.metric, judgement.float_score) == ("answers", 0.5)
 
 
 ONE = (Tensor("y", "FLOAT32", (1, 1)),)
@@ -122,9 +122,9 @@ def test_what_cannot_be_judged(outputs: Any, floats: Any, labels: Any, metric: s
 
 def test_snr_is_in_decibels() -> None:
     floats = np.array([[1.0, 2.0], [2.0, 4.0]], np.float32)
-    found = Judge("error", (floats,), (floats,))
-    assert found.snr_db([1.1 * floats]) == pytest.approx(20)
-    assert found.snr_db([floats]) > 200
+    judgement = Judge("error", (floats,), (floats,))
+    assert judgement.snr_db([1.1 * floats]) == pytest.approx(20)
+    assert judgement.snr_db([floats]) > 200
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ def test_the_split_is_seeded_and_disjoint() -> None:
 
 def test_samples_that_equal_a_calibration_sample_do_not_judge(tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", x=ROWS[:3])
-    found = gather(net(), {"x": ROWS, "labels": np.arange(40)}, tmp_path / "own.npz")
-    np.testing.assert_array_equal(found.judged["x"][:, 0], ROWS[3:])
-    assert found.labels is not None
-    assert found.labels.tolist() == list(range(3, 40))
-    assert found.sha256 != gather(net(), {"x": ROWS, "labels": np.arange(40)}).sha256
+    samples = gather(net(), {"x": ROWS, "labels": np.arange(40)}, tmp_path / "own.npz")
+    np.testing.assert_array_equal(samples.judged["x"][:, 0], ROWS[3:])
+    assert samples.labels is not None
+    assert samples.labels.tolist() == list(range(3, 40))
+    assert samples.sha256 != gather(net(), {"x": ROWS, "labels": np.arange(40)}).sha256
     twice = gather(net(), {"x": np.concatenate([ROWS, ROWS])})
     calibrated = {row.tobytes() for row in twice.calibration["x"]}
     assert not calibrated & {row.tobytes() for row in twice.judged["x"]}
@@ -173,9 +173,9 @@ def test_samples_that_equal_a_calibration_sample_do_not_judge(tmp_path: Path) ->
 def test_an_input_called_labels_is_an_input() -> None:
     b = Builder("b")
     graph = b.graph([b.op("ADD", [b.input("labels", "FLOAT32", (1, 4)), b.input("x", "FLOAT32", (1, 4))])])
-    found = gather(graph, {"labels": ROWS, "x": ROWS})
-    assert found.labels is None
-    assert set(found.judged) == {"labels", "x"}
+    samples = gather(graph, {"labels": ROWS, "x": ROWS})
+    assert samples.labels is None
+    assert set(samples.judged) == {"labels", "x"}
 
 
 @pytest.mark.parametrize(
@@ -278,9 +278,9 @@ def test_values_of_a_journal_that_are_none_are_found_anew() -> None:
 def test_neighbours_differ_in_one_thing() -> None:
     space = Space(("minmax", "mse"), recipes={"r": (Rule("x"),)})
     start = Setting("int8", "mse", ("bias correction",), "r", (Rule("x"),), (("a", "float"),))
-    found = list(space.neighbours(start, ["a", "b"]))
-    assert len(set(found)) == len(found) == 1 + len(CORRECTIONS) + 2 + 2
-    for setting in found:
+    neighbours = list(space.neighbours(start, ["a", "b"]))
+    assert len(set(neighbours)) == len(neighbours) == 1 + len(CORRECTIONS) + 2 + 2
+    for setting in neighbours:
         changed = [key for key in ("method", "corrections", "layers") if getattr(setting, key) != getattr(start, key)]
         assert len(changed) == 1
         assert setting.json() != start.json()
@@ -343,11 +343,11 @@ def tried(outcome: Outcome, space: Space, graph: Graph, *, limit: int = 200, see
 @pytest.mark.parametrize("needed", [1, 2, 3, 6, 7, 11, 12])
 def test_the_walk_finds_the_least_number_of_layers(needed: int) -> None:
     ledger = tried(by_layers(needed), Space(("minmax",), ("int4", "int8")), net(12), limit=18)
-    found = ledger.chosen()
-    assert found is not None
+    chosen = ledger.chosen()
+    assert chosen is not None
     want = 10 * needed if needed < 10 else 100  # from there on the whole model in int8 is as cheap
-    assert found.cost == want
-    raised = [name for name, _ in found.setting.layers]
+    assert chosen.cost == want
+    raised = [name for name, _ in chosen.setting.layers]
     last = [node.output.name for node in net(12).nodes][::-1]  # what ``order`` put first
     assert set(raised) == (set(last[:needed]) if needed < 10 else set())
 
@@ -380,17 +380,17 @@ def test_corrections_that_help_are_combined(helps: tuple[str, ...]) -> None:
         return Trial(setting, 1, 1 - sum(0.1 if name in helps else -0.1 for name in setting.corrections), sha256="0")
 
     ledger = tried(outcome, Space(("minmax",), ("int8", "float")), net(), limit=4)
-    found = [trial.setting.corrections for trial in ledger.trials.values() if not trial.setting.layers]
-    assert found == [(), *((name,) for name in CORRECTIONS), *([CORRECTIONS] if helps == CORRECTIONS else [])]
+    corrections = [trial.setting.corrections for trial in ledger.trials.values() if not trial.setting.layers]
+    assert corrections == [(), *((name,) for name in CORRECTIONS), *([CORRECTIONS] if helps == CORRECTIONS else [])]
 
 
 def test_of_equal_settings_the_one_of_least_noise_is_chosen() -> None:
     def outcome(setting: Setting) -> Trial:
         return Trial(setting, 1, 0.0, snr_db=30.0 if setting.method == "mse" else 20.0, sha256="0")
 
-    found = tried(outcome, Space(("minmax", "mse", "entropy"), ("int8",)), net(), limit=3).chosen()
-    assert found is not None
-    assert found.setting.method == "mse"
+    chosen = tried(outcome, Space(("minmax", "mse", "entropy"), ("int8",)), net(), limit=3).chosen()
+    assert chosen is not None
+    assert chosen.setting.method == "mse"
 
 
 def test_only_layers_that_would_change_are_raised() -> None:

@@ -63,9 +63,9 @@ def laid_out(value: np.ndarray, rank: int) -> np.ndarray:
 
 def without_transposes(graph: Graph, which: bool | str, x: np.ndarray, want: np.ndarray) -> None:
     """With channels last at both ends no TRANSPOSE is left, and the values are those of before."""
-    made = twinfer.convert(graph, channels_last=which)
-    assert "TRANSPOSE" not in {node.op for node in made.nodes}
-    compare(run(made, {made.inputs[0].name: laid_out(x, x.ndim)}), [laid_out(want, x.ndim)], 2e-5)
+    turned = twinfer.convert(graph, channels_last=which)
+    assert "TRANSPOSE" not in {node.op for node in turned.nodes}
+    compare(run(turned, {turned.inputs[0].name: laid_out(x, x.ndim)}), [laid_out(want, x.ndim)], 2e-5)
     with pytest.raises(twinfer.InvalidArgumentError, match=r"called 'z'; those of three"):
         twinfer.convert(graph, channels_last="z")
 
@@ -74,9 +74,9 @@ def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
     """All in integers, here and in LiteRT, and near the floats."""
     rng = np.random.default_rng(3)
     samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(8)]
-    made = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")
-    assert not any(t.type == "FLOAT32" for node in made.nodes[1:-1] for t in node.outputs)
-    assert np.abs(as_litert(made, fed(made, inputs), 4) - want).mean() < 0.1 * np.abs(want).max()
+    integer = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")
+    assert not any(t.type == "FLOAT32" for node in integer.nodes[1:-1] for t in node.outputs)
+    assert np.abs(as_litert(integer, fed(integer, inputs), 4) - want).mean() < 0.1 * np.abs(want).max()
 
 
 def test_the_example_of_the_readme(tmp_path: Path) -> None:

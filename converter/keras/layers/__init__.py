@@ -1,1 +1,1 @@
-"""Importers of Keras layers and operations, one file a family; each ends with ``IMPORTERS``."""
+"""Importers of Keras layers and operations, one file per family; each ends with ``IMPORTERS``."""

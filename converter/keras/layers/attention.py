@@ -53,7 +53,7 @@ def _check(call: Call, query: Tensor, value: Tensor) -> None:
 
 
 def _causal(shape: Shape) -> np.ndarray:
-    """Added to the scores it hides from every step those behind it: [1, 1, time, time] of 0 and -infinity."""
+    """A mask [1, 1, time, time] of 0 and -infinity. Added to the scores, it hides later steps from every step."""
     hidden: np.ndarray = np.triu(np.full(shape[-2:], -np.inf, np.float32), 1)[None, None]
     return hidden
 

@@ -40,7 +40,8 @@ def _windowed(g: Emitter, call: Call, x: Tensor, w: tuple[Tensor, Floats | None]
 
 
 def conv(g: Emitter, call: Call) -> Tensor:
-    """Depthwise where every group reads one channel and there are several, else CONV_2D, which knows groups."""
+    """A depthwise convolution where every group reads one channel and there are several; else CONV_2D, which knows
+    groups."""
     call.channels_last()
     call.need(not getattr(call.layer, "quantization_mode", None), "quantised weights; convert the float model")
     w, bias = _image_weight(call.weight("kernel")), call.optional("bias")

@@ -16,13 +16,13 @@ Importer = Callable[[Emitter, Call], Tensor]
 
 
 def _alike(g: Emitter, tensors: list[Tensor]) -> list[Tensor]:
-    """All of the highest rank, by ones behind the batch, as Keras broadcasts."""
+    """All inputs with the highest rank: ones are put behind the batch dimension, as Keras broadcasts."""
     rank = max(len(t.shape) for t in tensors)
     return [g.reshape(t, (*t.shape[:1], *[1] * (rank - len(t.shape)), *t.shape[1:])) for t in tensors]
 
 
 def _merge(op: str) -> Importer:
-    """One operator between each two of the inputs, from the left."""
+    """One operator between two inputs at a time, from the left."""
     return lambda g, call: reduce(lambda a, b: g.binary(op, a, b), _alike(g, call.inputs()))
 
 

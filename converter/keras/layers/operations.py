@@ -166,7 +166,7 @@ def flip(g: Emitter, call: Call) -> Tensor:
 
 
 def repeated(g: Emitter, call: Call) -> Tensor:
-    """Every element so many times, one behind the other."""
+    """Repeats every element so many times in a row."""
     x, times, axis = call.input(), call.layer.repeats, call.layer.axis
     call.need(axis is not None and isinstance(times, int), "repeats that differ, or without an axis")
     return g.gather(x, np.repeat(np.arange(x.shape[axis]), times), axis % len(x.shape))

@@ -61,16 +61,16 @@ def _kind(g: Emitter, call: Call, layer: Any) -> tuple[Cell, Step, int]:
 
 
 def _run(g: Emitter, call: Call, layer: Any, x: Tensor, initial: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Output [n, units] or [n, time, units], in the order in which the layer works, and the last states."""
+    """The output [n, units] or [n, time, units], in the order in which the layer works, and the last states."""
     call.need(not layer.stateful, "stateful=True; feed the state and return it (return_state=True)")
     cell, step, count = _kind(g, call, layer)
     zeros = [constant(np.zeros((x.shape[0], cell.hidden), np.float32)) for _ in range(count)]
     backwards = bool(layer.go_backwards)
-    made = unrolled(cell, step, g.transpose(x, (1, 0, 2)), list(initial) or zeros, backwards)
-    made = made[::-1] if backwards else made
+    steps = unrolled(cell, step, g.transpose(x, (1, 0, 2)), list(initial) or zeros, backwards)
+    steps = steps[::-1] if backwards else steps
     if not layer.return_sequences:
-        return made[-1][0], made[-1]
-    return g.transpose(stacked(g, [states[0] for states in made]), (1, 0, 2)), made[-1]
+        return steps[-1][0], steps[-1]
+    return g.transpose(stacked(g, [states[0] for states in steps]), (1, 0, 2)), steps[-1]
 
 
 def _initial(call: Call) -> list[Tensor]:

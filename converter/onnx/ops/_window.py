@@ -1,4 +1,4 @@
-"""Windows of convolutions and pooling: one and two spatial dimensions, padding in ONNX's terms made TFLite's."""
+"""Windows of convolutions and pooling: one and two spatial dimensions, ONNX's padding as TFLite's."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Window:
     def outputs(self, size: Shape) -> Shape:
         """Extents of the result for an image of ``size``; ModelError if the kernel does not fit in."""
         rows = zip(size, self.pads, self.extents, self.strides, strict=True)
-        made = tuple((n + sum(pad) - extent) // stride + 1 for n, pad, extent, stride in rows)
-        if min(made) < 1:
+        sizes = tuple((n + sum(pad) - extent) // stride + 1 for n, pad, extent, stride in rows)
+        if min(sizes) < 1:
             raise ModelError(f"the kernel {list(self.extents)} does not fit into the padded image {list(size)}")
-        return made
+        return sizes
 
     def same(self, size: Shape) -> bool:
-        """Whether TFLite's SAME pads just so."""
+        """Whether TFLite's SAME pads the same way."""
         rows = zip(size, self.extents, self.strides, strict=True)
         return self.pads == tuple(_same(n, extent, stride, upper=True) for n, extent, stride in rows)
 
@@ -90,12 +90,12 @@ def _pads(node: OnnxNode, window: Window, size: Shape) -> tuple[tuple[int, int],
 def padded(g: Emitter, x: Tensor, window: Window, value: Any = 0) -> tuple[Tensor, str, Shape]:
     """The NHWC image, TFLite's padding and the result's height and width; padding that it lacks becomes PAD."""
     size = x.shape[1:3]
-    made = window.outputs(size)
+    out = window.outputs(size)
     if window.unpadded:
-        return x, "VALID", made
+        return x, "VALID", out
     if window.same(size):
-        return x, "SAME", made
-    return g.pad(x, [(0, 0), *window.pads, (0, 0)], value), "VALID", made
+        return x, "SAME", out
+    return g.pad(x, [(0, 0), *window.pads, (0, 0)], value), "VALID", out
 
 
 def in_nhwc(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:

@@ -16,7 +16,8 @@ from twinfer.runtime.graph import Tensor
 
 
 def conv(g: Emitter, node: OnnxNode) -> Tensor:
-    """Depthwise where every group reads one channel and there are several, else CONV_2D, which knows groups."""
+    """A depthwise convolution where every group reads one channel and there are several; else CONV_2D, which knows
+    groups."""
     x, w = node.input(0), _with_height(g, node.input(1))
     groups = int(node.attribute("group", 1))
     if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:

@@ -27,7 +27,7 @@ def _compare(op: str) -> Importer:
 
 
 def _variadic(op: str) -> Importer:
-    """One operator between each two of the inputs, from the left."""
+    """One operator between two inputs at a time, from the left."""
     return lambda g, node: reduce(lambda a, b: g.binary(op, a, b), (node.input(i) for i in range(len(node.inputs))))
 
 

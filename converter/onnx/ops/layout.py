@@ -18,7 +18,7 @@ def identity(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def dropout(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor]:
-    """Nothing is dropped when a model runs; the mask, where anybody reads it, is true everywhere."""
+    """Dropout does nothing when a model runs. The mask is true everywhere, if anything reads it."""
     training = node.constant(2)
     node.need(training is None or not training.any(), "training mode; export the model for inference (model.eval())")
     return node.input(0), constant(np.ones(node.input(0).shape, np.bool_))

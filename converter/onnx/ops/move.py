@@ -31,7 +31,7 @@ def split(g: Emitter, node: OnnxNode) -> tuple[Tensor, ...]:
 
 
 def _even(extent: int, parts: int) -> Shape:
-    """Equal parts, the last one smaller where they do not come out even."""
+    """Equal parts; the last one is smaller where the extent does not divide."""
     each = -(-extent // parts)
     return (*[each] * (parts - 1), extent - each * (parts - 1))
 
@@ -85,7 +85,7 @@ def _repeated(extent: int, pads: tuple[int, int], mode: str) -> np.ndarray:
 
 
 def gather(g: Emitter, node: OnnxNode) -> Tensor:
-    """Indices from the end on are counted from the front where they are constant, as they are in practice."""
+    """Constant indices, counted from the front; ONNX may count them from the end."""
     x, indices, axis = node.input(0), node.input(1), node.axis(0)
     if indices.data is not None:
         return g.gather(x, np.where(indices.data < 0, indices.data + x.shape[axis], indices.data), axis)

@@ -34,7 +34,8 @@ def _by_computed(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def layer_normalization(g: Emitter, node: OnnxNode) -> tuple[Tensor, Tensor, Tensor]:
-    """Over all dimensions from the axis on; the other outputs are the mean and 1 / the standard deviation."""
+    """Normalises over all dimensions from the axis on. The other outputs are the mean and 1 / the standard
+    deviation."""
     x, axis = node.input(0), node.axis(-1)
     axes = tuple(range(axis, len(x.shape)))
     y, mean, factor = normalized(g, x, axes, float(node.attribute("epsilon", 1e-5)))
@@ -50,7 +51,7 @@ def instance_normalization(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def group_normalization(g: Emitter, node: OnnxNode) -> Tensor:
-    """Groups of channels together; scale and bias are one number a channel, before opset 21 one a group."""
+    """Normalises groups of channels. Scale and bias have one number per channel; before opset 21, one per group."""
     x, groups = node.input(0), int(node.attribute("num_groups", 1))
     n, c, *image = x.shape
     if c % groups:

@@ -29,10 +29,10 @@ def _window(node: OnnxNode) -> Window:
 def _ceiled(size: int, pads: tuple[int, int], extent: int, stride: int) -> tuple[int, int]:
     """Padding with the kernel that floor mode leaves out, unless all of it would lie in the padding behind."""
     before, after = pads
-    made = -(-(size + before + after - extent) // stride) + 1
-    if (made - 1) * stride >= size + before:
-        made -= 1
-    return before, max((made - 1) * stride + extent - size - before, after)
+    count = -(-(size + before + after - extent) // stride) + 1
+    if (count - 1) * stride >= size + before:
+        count -= 1
+    return before, max((count - 1) * stride + extent - size - before, after)
 
 
 def max_pool(g: Emitter, node: OnnxNode) -> Tensor:

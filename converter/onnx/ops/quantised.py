@@ -1,7 +1,7 @@
 """Quantised models: QuantizeLinear and DequantizeLinear, and what computes on their integers, as float between both.
 
-``converter/onnx/integer.py`` makes integer operators of it afterwards. TFLite's integers are int8: uint8 becomes it by
-128 less, in values and zero points.
+``converter/onnx/integer.py`` makes integer operators of it afterwards. TFLite's integers are int8: uint8 becomes int8
+by taking 128 off values and zero points.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _rows(node: OnnxNode, i: int) -> int:
 
 
 def qgemm(g: Emitter, node: OnnxNode) -> Tensor:
-    """com.microsoft's: scales of B are those of its columns, or rows if it is transposed."""
+    """com.microsoft's: scales of B belong to its columns, or to its rows if it is transposed."""
     b = _real(g, node, 3, 0 if node.attribute("transB", 0) else 1)
     y = dense.gemm(g, _float(node, "Gemm", _real(g, node, 0), b, _bias(node, 1, 4, 6)))
     return y if node.optional(7) is None else _result(g, node, y, 7)
@@ -158,7 +158,7 @@ def qlinear_concat(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _steps(g: Emitter, node: OnnxNode, i: int, axis: int) -> Tensor:
-    """Input ``i`` less its zero point (input ``i + 2``, one or one an element of the axis) as floats."""
+    """Input ``i`` less its zero point (input ``i + 2``, one, or one per element of the axis) as floats."""
     zero, x = node.constant(i + 2), node.input(i)
     zeros = np.zeros(1, np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
     if x.data is not None:

@@ -58,7 +58,7 @@ def _of(before: Callable[[Emitter, Tensor], Tensor], after: str = "") -> Callabl
 
 
 def log_sum_exp(g: Emitter, node: OnnxNode) -> Tensor:
-    """The greatest element, and the logarithm of the sum of powers of what the others differ from it by."""
+    """log(sum(exp(x))) as the greatest element plus the same of the differences from it, which does not overflow."""
     x, axes, keep = node.input(0), _axes(node), bool(node.attribute("keepdims", 1))
     node.need(x.size > 0, "reductions of nothing; give it elements")
     top = reduced(g, "REDUCE_MAX", x, axes, True)
@@ -68,7 +68,7 @@ def log_sum_exp(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _arg(op: str) -> Callable[[Emitter, OnnxNode], Tensor]:
-    """The first index of the extreme along an axis; the last one is found from behind."""
+    """The first index of the extreme along an axis; the last index is the first one in reversed order."""
 
     def run(g: Emitter, node: OnnxNode) -> Tensor:
         x, axis = node.input(0), node.axis(0)

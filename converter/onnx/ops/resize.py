@@ -24,7 +24,7 @@ FLAGS = ((False, True), (True, False), (False, False))
 
 @dataclass(frozen=True)
 class Axis:
-    """How one dimension is resized: from ``size`` to ``new`` elements, ``scale`` new ones an old one."""
+    """How one dimension is resized: from ``size`` to ``new`` elements, ``scale`` new ones per old one."""
 
     index: int
     size: int
@@ -90,7 +90,7 @@ def _positions(node: OnnxNode, axis: Axis) -> Floats:
 
 
 def _indices(node: OnnxNode, axis: Axis) -> NDArray[np.int64]:
-    """The old element that every new one is, [new]."""
+    """The number of the old element that becomes each new one, [new]."""
     rounding: dict[str, Callable[[Floats], Floats]] = {
         "floor": np.floor,
         "ceil": np.ceil,
@@ -163,7 +163,7 @@ def _resized(g: Emitter, op: str, x: Tensor, tables: dict[Axis, Any], flags: tup
 
 
 def _steps(axis: Axis, align: bool) -> np.float32:
-    """Old elements a new one, as TFLite computes it."""
+    """Old elements per new one, as TFLite computes it."""
     corners = int(align and axis.new > 1)
     return np.float32(axis.size - corners) / np.float32(axis.new - corners)
 

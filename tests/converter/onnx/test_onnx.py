@@ -43,15 +43,15 @@ def pick(rng: Rng, *choices: Any) -> Any:
 
 def window(rng: Rng, rank: int, kernel: list[int], dilated: bool = True) -> dict[str, Any]:
     """Strides, dilations and padding, explicit or by rule (where ONNX Runtime has both together)."""
-    made: dict[str, Any] = {"strides": [int(s) for s in rng.integers(1, 4, rank)], "kernel_shape": kernel}
+    attributes: dict[str, Any] = {"strides": [int(s) for s in rng.integers(1, 4, rank)], "kernel_shape": kernel}
     auto = pick(rng, "NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
-    if auto.startswith("SAME") and any(s > k for s, k in zip(made["strides"], kernel, strict=True)):
+    if auto.startswith("SAME") and any(s > k for s, k in zip(attributes["strides"], kernel, strict=True)):
         auto = "VALID"  # ONNX Runtime would pad by less than nothing
     if auto != "NOTSET":
-        return {**made, "auto_pad": auto}
+        return {**attributes, "auto_pad": auto}
     if dilated and rng.random() < 0.4:
-        made["dilations"] = [int(d) for d in rng.integers(1, 3, rank)]
-    return {**made, "pads": [int(rng.integers(0, k)) for k in kernel * 2]}
+        attributes["dilations"] = [int(d) for d in rng.integers(1, 3, rank)]
+    return {**attributes, "pads": [int(rng.integers(0, k)) for k in kernel * 2]}
 
 
 def conv(rng: Rng) -> Try:

@@ -95,9 +95,9 @@ def modules() -> dict[str, str]:
 def cases(op: str) -> list[Case]:
     with np.errstate(all="ignore"):
         importlib.import_module(f"{node_tests.__name__}.{modules()[op.lower()]}")
-    found = [case for case in node_tests._NodeTestCases if [n.op_type for n in case.model.graph.node] == [op]]
-    assert found, f"{op} has no tests"
-    return found
+    same = [case for case in node_tests._NodeTestCases if [n.op_type for n in case.model.graph.node] == [op]]
+    assert same, f"{op} has no tests"
+    return same
 
 
 def array(value: Any) -> np.ndarray:
@@ -135,8 +135,8 @@ def refused(op: str, name: str) -> bool:
 
 
 def results(case: Case, op: str) -> list[np.ndarray]:
-    made = [array(value) for value in case.data_sets[0][1]]
-    return [narrowed(value) for value in made] if op in IN_DOUBLES else made
+    arrays = [array(value) for value in case.data_sets[0][1]]
+    return [narrowed(value) for value in arrays] if op in IN_DOUBLES else arrays
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::DeprecationWarning")

@@ -11,6 +11,7 @@ import pytest
 from onnx import helper
 from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
+from twinfer import convert_file
 from twinfer.cli import main
 from twinfer.converter.onnx import read_onnx
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
@@ -239,8 +240,8 @@ def unchecked(node: onnx.NodeProto, inputs: Mapping[str, Array], constants: Mapp
 
 def test_outputs_of_their_own() -> None:
     """Outputs that are inputs, constants or each other keep their names."""
-    made = (("Identity", "x", "a"), ("Relu", "x", "b"), ("Identity", "b", "c"), ("Shape", "x", "d"))
-    nodes = [helper.make_node(op, [x], [y]) for op, x, y in made]
+    rows = (("Identity", "x", "a"), ("Relu", "x", "b"), ("Identity", "b", "c"), ("Shape", "x", "d"))
+    nodes = [helper.make_node(op, [x], [y]) for op, x, y in rows]
     feeds = {"x": np.array([[-1, 2]], np.float32)}
     proto = model(nodes, feeds, {}, ["a", "b", "c", "d"])
     graph = read_onnx(proto)
@@ -260,3 +261,21 @@ def test_functions_are_inlined() -> None:
     proto.opset_import.append(opsets[2])
     graph = read_onnx(proto)
     assert [node.op for node in graph.nodes] == ["RELU", "NEG"]
+
+
+def test_a_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it keeps its weights beside itself, which convert must not write over."""
+    onnx.save(
+        cnn(np.random.default_rng(1)),
+        tmp_path / "net.onnx",
+        save_as_external_data=True,
+        location="weights.tflite",
+        size_threshold=64,
+    )
+    parsed, load = list[int](), onnx.load_model_from_string
+    monkeypatch.setattr(onnx, "load_model_from_string", lambda content: parsed.append(len(content)) or load(content))
+    assert main(["convert", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out.tflite")]) == 0
+    convert_file(tmp_path / "net.onnx", tmp_path / "out.tflite")
+    assert len(parsed) == 2
+    with pytest.raises(InvalidArgumentError, match="is read"):
+        convert_file(tmp_path / "net.onnx", tmp_path / "weights.tflite")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import numpy as np
 import passes_arithmetic
 import passes_clips
 import passes_moves
 import pytest
 from passes_tools import CASES, CONV, assert_same, order
 
+from twinfer.converter import passes
 from twinfer.converter.build import Builder
-from twinfer.converter.passes import PASSES, PIPELINE, run
+from twinfer.converter.passes import PASSES, PIPELINE, TO_QUANTIZE, run
 from twinfer.converter.passes._rewrite import Change, View, rewrite
 from twinfer.converter.passes.dead_code import dead_code
 from twinfer.converter.passes.merge_relus import merge_relus
@@ -67,6 +72,71 @@ def test_names() -> None:
     assert all(any(hasattr(module, name) for module in FILLED_BY) for name in CASES)
     assert set(PIPELINE) < set(PASSES.values())
     assert all(name == step.__name__ and step.__doc__ for name, step in PASSES.items())
+
+
+def test_the_pipeline_in_its_order() -> None:
+    """As the places of all files together say."""
+    first = ["constant_folding", "common_subexpressions", "identities", "reshapes", "merge_relus", "fuse_activations"]
+    then = ["transposes", "reshapes", "elementwise_constants", "merge_relus", "fuse_padding", "batch_norm"]
+    last = ["fuse_activations", "identities", "common_subexpressions", "dead_code"]
+    assert [step.__name__ for step in PIPELINE] == [*first, *then, *last]
+    assert [step.__name__ for step in TO_QUANTIZE] == ["float_weights", "multiplications", *first, *then, *last]
+    assert PASSES.keys() - {step.__name__ for step in TO_QUANTIZE} == {"equalize", "horizontal_merge", "nhwc_io"}
+
+
+def test_a_pass_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in the folder is in the pipeline at its places."""
+    (tmp_path / "renamed.py").write_text(PASS, "utf-8")
+    monkeypatch.setattr(passes, "__path__", [*passes.__path__, str(tmp_path)])
+    monkeypatch.setattr(passes, "renamed", None, raising=False)
+    steps = passes.pipeline_of(passes)
+    sys.modules.pop("twinfer.converter.passes.renamed")
+    names = [step.__name__ for step in steps]
+    assert names.count("renamed") == 2
+    assert names[names.index("identities") - 1] == names[names.index("transposes") - 1] == "renamed"
+    assert run(graph_of("joins_clips"), steps).name == "anew anew"
+
+
+def test_a_clip_goes_behind_all_that_only_moves() -> None:
+    """What is known of the values before a move holds behind it; not behind one that adds zeros."""
+    moves = {
+        "GATHER": [np.array([2, 0], np.int32)],
+        "TILE": [np.array([1, 1, 1, 3], np.int32)],
+        "DEPTH_TO_SPACE": [],
+        "PAD": [order(*[0, 0] * 3, 0, 1).reshape(4, 2)],
+    }
+    kept = {}
+    for op, constants in moves.items():
+        b = Builder(op)
+        y = b.op("EXP", [b.input("x", "FLOAT32", (1, 3, 3, 4))])
+        y = b.op(
+            op,
+            [b.op("ADD", [y, np.array(1, np.float32)], fused_activation_function="RELU6"), *constants],
+            **MORE.get(op, {}),
+        )
+        kept[op] = [n.op for n in merge_relus(b.graph([b.op("RELU", [y])])).nodes]
+    assert kept == {op: ["EXP", "ADD", op, *(["RELU"] if op == "PAD" else [])] for op in moves}
+
+
+MORE = {"GATHER": {"axis": 3}, "DEPTH_TO_SPACE": {"block_size": 2}}
+
+
+def test_an_integer_operator_that_does_nothing_goes_whatever_it_is() -> None:
+    b = Builder("nothing")
+    x = b.op("QUANTIZE", [b.input("x", "FLOAT32", (1, 4))], type="INT8", scale=0.5, zero=-128)
+    graph = b.graph([b.op("LEAKY_RELU", [b.op("LEAKY_RELU", [b.op("ABS", [x])], alpha=0.5)], alpha=1.0)])
+    assert [n.op for n in run(graph).nodes] == ["QUANTIZE"]
+
+
+PASS = """
+from dataclasses import replace
+
+PLACES = (25, 65)
+
+
+def renamed(graph):
+    return replace(graph, name="anew anew" if graph.name == "anew" else "anew")
+"""
 
 
 def test_rewrite_goes_on_until_nothing_changes() -> None:

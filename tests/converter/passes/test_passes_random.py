@@ -170,8 +170,8 @@ def graphs(draw: Callable[[st.SearchStrategy[Any]], Any], type: str) -> Graph:
     g = Growing(draw, type)
     for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=14)):
         getattr(g, kind)()
-    made = [t for node in g.builder.nodes for t in node.outputs if t.type == type] or g.tensors[:1]
-    ends = [made[-1], *draw(st.lists(st.sampled_from(made), max_size=2))]
+    usable = [t for node in g.builder.nodes for t in node.outputs if t.type == type] or g.tensors[:1]
+    ends = [usable[-1], *draw(st.lists(st.sampled_from(usable), max_size=2))]
     return g.builder.graph(list(dict.fromkeys(ends)))
 
 

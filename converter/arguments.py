@@ -1,0 +1,120 @@
+"""The arguments of ``convert``: what they are called, which of them need others, and the recipe that they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
+
+from twinfer.converter.passes import Pass
+from twinfer.converter.quantize.calibrate import Progress
+from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, read_recipe
+from twinfer.converter.quantize.samples import Samples, need_to_last
+from twinfer.converter.rows import layers
+from twinfer.converter.source import Shapes
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+
+#: What ``quantize=`` may be.
+MODES = ("int8", "int16x8", "int4")
+
+
+#: Arguments that need ``quantize=``, and what they are where they are not given.
+_OF_QUANTISATION: dict[str, Any] = {
+    "method": "minmax", "inference_type": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False,
+}  # fmt: skip
+
+
+class How(TypedDict, total=False):
+    """The arguments of ``convert`` beside the source."""
+
+    quantize: str | None
+    calibration: Samples | None
+    method: str
+    recipe: Recipe | str | os.PathLike[str] | None
+    inference_type: str | None
+    bias_correction: bool
+    adaptive_rounding: bool
+    equalize: bool
+    shapes: Shapes | None
+    prune: float | None
+    prune_block: str | None
+    prune_scope: str | None
+    cluster: int | None
+    compensate: bool
+    channels_last: bool | Sequence[str]
+    passes: Sequence[Pass] | None
+    after: Callable[[str, Graph], None] | None
+    progress: Progress | None
+
+
+def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:
+    """InvalidArgumentError for an argument that the TypedDict ``arguments`` does not have, or not of this type: type
+    checkers see it, Python does not."""
+    if unknown := sorted(set(given) - set(arguments.__annotations__)):
+        raise InvalidArgumentError(
+            f"there is no argument {unknown[0]!r}; there are: {', '.join(arguments.__annotations__)}"
+        )
+
+    for name, hint in get_type_hints(arguments).items():
+        if name in given and not _fits(given[name], hint):
+            what = type(given[name]).__name__
+            raise InvalidArgumentError(f"{name} cannot be of type {what}; it may be: {getattr(hint, '__name__', hint)}")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of the type, as far as the outermost one goes; numbers may be NumPy's."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    numbers = {int: Integral, float: Real}
+    kinds = [numbers.get(kind, get_origin(kind) or kind) for kind in members]
+    return Any in kinds or isinstance(value, tuple(kinds))
+
+
+def check(how: How, recipe: Recipe) -> None:
+    """InvalidArgumentError for arguments that need others."""
+    mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
+    compresses = recipe.prunes or recipe.clusters
+    if mode and calibration is None:
+        raise InvalidArgumentError(
+            "quantize needs samples of the inputs to calibrate with: calibration=… (by input name), or "
+            "--calibration FILE on the command line"
+        )
+    useless = (calibration is not None and not compensate) or (how.get("recipe") is not None and not compresses)
+    if not mode and (useless or any(how.get(name, plain) != plain for name, plain in _OF_QUANTISATION.items())):
+        names = f"calibration, recipe, {', '.join(_OF_QUANTISATION)}"
+        raise InvalidArgumentError(f"{names} mean nothing without quantize=… (--quantize on the command line)")
+    if not recipe.prunes and (how.get("prune_block") or how.get("prune_scope")):
+        raise InvalidArgumentError(
+            "prune_block and prune_scope mean nothing without prune=… (--prune) or a recipe that prunes"
+        )
+    if compensate and not compresses:
+        raise InvalidArgumentError("compensate means nothing without prune=… (--prune) or cluster=… (--cluster)")
+    if compensate and calibration is None:
+        raise InvalidArgumentError(
+            "compensate fits weights to calibration data: give calibration=… (--calibration FILE)"
+        )
+    if compensate and calibration is not None:
+        need_to_last(calibration)
+
+
+def recipe_of(how: How) -> Recipe:
+    """The recipe; the other arguments give its default."""
+    mode, given = how.get("quantize"), how.get("recipe")
+    if mode is not None and mode not in MODES:
+        raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")
+    default = given.default if isinstance(given, Recipe) else Choice(mode or "int8", None, how.get("method", "minmax"))
+    asked: dict[str, Any] = {key: how.get(key) for key in ("prune", "prune_block", "cluster")}
+    default = replace(default, **{key: value for key, value in asked.items() if value is not None})
+    if isinstance(given, Recipe):
+        recipe = replace(given, default=default)
+    else:
+        recipe = Recipe(default=default) if given is None else read_recipe(given, default)
+    return replace(recipe, rules=(*_spared(), *recipe.rules)) if how.get("prune") else recipe
+
+
+def _spared() -> tuple[Rule, ...]:
+    """Rules for the layers that ``prune=`` leaves alone: they have few weights, and each matters to a whole channel."""
+    return tuple(Rule(operator=op, prune=0.0) for op, at in layers().items() if at.depthwise)

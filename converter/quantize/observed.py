@@ -1,0 +1,72 @@
+"""What calibration notes of one tensor: its range, how the range moves, a histogram, and the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.converter.quantize.affine import Range
+from twinfer.converter.quantize.histogram import Histogram
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Array
+
+#: Least weight of a new batch in the moving average of the range (PyTorch's MovingAverageMinMaxObserver has it from
+#: the second batch on; here the first 1 / MOVING batches count alike, so that the first one does not decide).
+MOVING = 0.01
+
+#: Samples of a batch: the average of the ranges of single samples would clip something in every other sample.
+BATCH = 16
+
+
+@dataclass
+class Observed:
+    """What one tensor was seen to hold: range, moving average of the batches' ranges, histogram, and mean.
+
+    ``batch`` is the range of the batch that is being read, ``average`` that of the batches before. ``total`` is the sum
+    over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps what
+    methods have made of all this, by their name and the integer type.
+    """
+
+    low: float = np.inf
+    high: float = -np.inf
+    batch: Range = (np.inf, -np.inf)
+    average: Range = (0.0, 0.0)
+    count: int = 0
+    histogram: Histogram = field(default_factory=Histogram)
+    total: NDArray[np.float64] | None = None
+    ranges: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+
+    def add(self, value: Array) -> None:
+        """One sample's value, finite and not empty."""
+        self.ranges.clear()
+        low, high = float(value.min()), float(value.max())
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.histogram.add(value)
+        self.total = value.astype(np.float64) if self.total is None else self.total + value
+        self.count += 1
+        self.batch = min(self.batch[0], low), max(self.batch[1], high)
+        if self.count % BATCH == 0:
+            self._end_batch(self.count // BATCH)
+
+    def _end_batch(self, batches: int) -> None:
+        share = max(MOVING, 1 / batches)
+        (low, high), (new_low, new_high) = self.average, self.batch
+        self.average = low + share * (new_low - low), high + share * (new_high - high)
+        self.batch = np.inf, -np.inf
+
+    @property
+    def moving(self) -> Range:
+        """The moving average of the ranges of whole batches; all that was seen if there was none."""
+        return self.average if self.count >= BATCH else (self.low, self.high)
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The mean of every element over the samples; zero if there were none."""
+        return np.zeros(1) if self.total is None else self.total / self.count
+
+
+#: What every float tensor of a graph that is not a constant was seen to hold.
+Calibration = Mapping[Tensor, Observed]
