@@ -78,7 +78,7 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
             timed = on_host.Options(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
             runs.append(lambda source, told, timed=timed: on_host.compare(source, timed, told))  # type: ignore[misc]
         else:
-            embedded.need_tools()
+            embedded.need_tools(board)
             modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
             how = embedded.Options(arguments.layers, arguments.seed, goals, modes, stored)
             runs.append(lambda source, told, board=board, how=how: _measured(source, board, how, told))  # type: ignore[misc]
@@ -142,7 +142,7 @@ def run_on(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequen
     from rich.text import Text
 
     from twinfer.aot.build.firmware import build
-    from twinfer.aot.build.qemu import Job, run_jobs
+    from twinfer.aot.build.runner import Job, run_jobs
     from twinfer.aot.print.emit import emit
     from twinfer.arrays import summary, write_outputs
     from twinfer.runtime.plan.planner import make_plan
@@ -176,7 +176,8 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
 
         runs.append((("numpy", "compiled", *against), prove))
     if boards := [board for board in chosen if board is not None]:
-        embedded.need_tools()
+        for board in boards:
+            embedded.need_tools(board)
 
         def prove_on(source: Any, told: Any) -> Any:
             _note_unused(source, *(b.target.storing(arguments.weights, arguments.decode) for b in boards))

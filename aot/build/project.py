@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.aot.build import boards
-from twinfer.aot.build.firmware import check_fits
+from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.choice import Policy
@@ -78,7 +78,7 @@ def write_project(
         check_fits(project, card)
         if stack_bytes is None:
             project = emit(plan, name, stack_bytes=boards.worst_stack(project, card), **how)
-            boards.check_flash(project, card)
+        boards.check_code(project, card)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
     with writing(folder):
         _put(target, files)

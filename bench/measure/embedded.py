@@ -1,4 +1,4 @@
-"""One model on one microcontroller under QEMU, in both modes: the rows of ``twinfer bench --target cortex-m4``.
+"""One model on one microcontroller, in both modes: the rows of ``twinfer bench --target cortex-m4``.
 
 Compiled code is measured once for every use of flash that is asked for, interpreted once: its kernels are shared.
 
@@ -13,12 +13,11 @@ from importlib.util import find_spec
 from itertools import product
 from typing import get_args
 
-from twinfer.aot.build.firmware import COMPILER, COMPILER_PACKAGES, build, flags_for
-from twinfer.aot.build.qemu import QEMU, QEMU_PACKAGE, Job, run_jobs
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
-from twinfer.aot.build.tools import need_tool
 from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
@@ -53,10 +52,10 @@ class Options:
     storages: Sequence[tuple[str, str]] = (("file", "layer"),)
 
 
-def need_tools() -> None:
+def need_tools(card: Card) -> None:
     """ToolError if anything is missing that these figures take."""
-    need_tool(COMPILER, COMPILER_PACKAGES)
-    need_tool(QEMU, QEMU_PACKAGE)
+    card.toolchain.need()
+    card.runner.need()
     if find_spec("elftools") is None:
         raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
 
@@ -139,7 +138,7 @@ def _row(
     try:
         firmware = build(project, card)
         whole, painted, *steps = results = run_jobs(firmware, _jobs(inputs, options))
-        taken = sizes(project, COMPILER, flags_for(card, project))
+        taken = sizes(project, card)
         bound = firmware_bound(firmware)
         layers = priced_layers(project, card, inputs, steps[0].counts, taken) if steps else {}
     except ToolError as error:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twinfer.aot.build.firmware import COMPILER, build, flags_for
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.choice import share_all, specialise
@@ -57,7 +57,7 @@ def _layers(project: Project, made: Build) -> Iterator[Row]:
 def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:
     """Build a model and run it step by step. ToolError if a tool fails."""
     (steps,) = run_jobs(build(project, card), [Job(inputs, by_step=True)])
-    return Build(steps.counts, sizes(project, COMPILER, flags_for(card, project)))
+    return Build(steps.counts, sizes(project, card))
 
 
 def instances(project: Project, taken: Sizes) -> dict[str, int]:

@@ -44,7 +44,6 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """What the figures depend on beside the code."""
-    from twinfer.aot.build.firmware import COMPILER
     from twinfer.aot.build.host import find_compiler
 
     return {
@@ -54,7 +53,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "compiler": _compiler(find_compiler),
-        "arm_compiler": _compiler(lambda: (COMPILER,)),
+        **_compilers(),
         "peers": {name: peers.version(name) for name in ("litert", "tflm") if peers.version(name)},
     }
 
@@ -65,6 +64,14 @@ def _cpu() -> str:
     except OSError:
         lines = []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _compilers() -> dict[str, str]:
+    """The compilers of the microcontrollers, one for each board folder: "arm_compiler"."""
+    from twinfer.aot.build.targets import find, names
+
+    compilers = {card.board: card.compiler for card in map(find, names())}
+    return {f"{board}_compiler": _compiler(lambda name=name: (name,)) for board, name in compilers.items()}  # type: ignore[misc]
 
 
 def _compiler(command: Callable[[], Sequence[str]]) -> str:

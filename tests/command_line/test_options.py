@@ -120,7 +120,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
 
     for place, name, note in DOORS:
         monkeypatch.setattr(place, name, door(note))
-    monkeypatch.setattr(embedded, "need_tools", lambda: None)
+    monkeypatch.setattr(embedded, "need_tools", lambda card: None)
     monkeypatch.setattr("twinfer.bench.peers.engines.installed", lambda peer: peer != "litert")
     monkeypatch.chdir(tmp_path)
     Path("net.onnx").touch()

@@ -20,7 +20,7 @@ from test_fast_paths import OPERATORS, node_of
 from twinfer.aot.build.compiled import compile
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import compile_plans
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.choice import specialise

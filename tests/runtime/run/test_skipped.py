@@ -20,7 +20,7 @@ from needs import SHARED
 
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.project import write_project
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print import emit as emitter
 from twinfer.aot.print.emit import Mode, emit
