@@ -102,7 +102,7 @@ def _move_into(target: Path, new: Path, files: Iterable[str]) -> None:
     for path in list(_present(target)):
         (target / path).unlink()
     for path in files:
-        (target / path).parent.mkdir(exist_ok=True)
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
         os.replace(new / path, target / path)
 
 

@@ -14,7 +14,7 @@ from itertools import product
 from typing import get_args
 
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.runner import Job, Result, run_jobs
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
@@ -22,10 +22,11 @@ from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.measure.price import priced_layers
+from twinfer.bench.measure.recorded import recorded
+from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Line, Proof, compare
+from twinfer.bench.models.verify import Proof, compare, lines_of
 from twinfer.bench.models.zero_division import zero_divisions
-from twinfer.bench.peers.recorded import recorded
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import TOLERANCE, Array
@@ -173,42 +174,45 @@ def agree(value: Array, want: Array) -> bool:
 def verify_on(
     source: Source,
     cards: Sequence[Card],
-    *,
-    seed: int = 0,
-    samples: int = 1,
-    guard: bool = False,
-    optimize: Optimize = "balanced",
-    weights: str = "file",
-    decode: str = "layer",
+    asked: verify.Options | None = None,
     progress: Progress = lambda share: None,
 ) -> Proof:
     """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
 
     Where a model cannot be built or run, the proof has a note.
     """
+    asked = asked or verify.Options()
     graph = make_plan(source.graph).graph
-    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    inputs = asked.inputs(graph)
     want = [host_outputs(graph, sample) for sample in inputs]
-    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
-    lines = [Line(tensor, made_by.get(tensor)) for tensor in graph.outputs]
     runs = list(product(cards, MODES))
-    proof = Proof(source.name, graph, lines, samples, others=[engine_on(card, mode) for card, mode in runs])
+    others = [engine_on(card, mode) for card, mode in runs]
+    proof = Proof(source.name, graph, lines_of(graph, outputs_alone=True), asked.samples, others=others)
     proof.by_zero.update(zero_divisions(graph, inputs))
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))
+        target = card.target.optimized(asked.optimize).storing(asked.weights, asked.decode)
         try:
-            plan = make_plan(graph, card.target.optimized(optimize).storing(weights, decode))
-            project = emit(plan, identifier(source.name), mode=mode, guard=guard)
-            jobs = [Job(sample) for sample in inputs for _ in POISONS]  # every job finds other rubbish
-            results = run_jobs(build(project, card), jobs, count=False)
+            project = emit(make_plan(graph, target), identifier(source.name), mode=mode, guard=asked.guard)
+            results = run_jobs(build(project, card), _over_rubbish(inputs), count=False)
         except ToolError as error:
             proof.notes[engine_on(card, mode)] = str(error)
-            continue
-        for i, result in enumerate(results):
-            sample = i // len(POISONS)
-            for line, value, wanted in zip(lines, result.outputs, want[sample], strict=True):
-                line.add(engine_on(card, mode), compare(sample, wanted, value, TOLERANCE))
+        else:
+            _add_results(proof, engine_on(card, mode), results, want)
     return proof
+
+
+def _over_rubbish(inputs: Sequence[list[Array]]) -> list[Job]:
+    """Every sample as often as there is other rubbish: each job finds another."""
+    return [Job(sample) for sample in inputs for _ in POISONS]
+
+
+def _add_results(proof: Proof, engine: str, results: Sequence[Result], want: Sequence[Sequence[Array]]) -> None:
+    """The lines of an engine that ran ``_over_rubbish``."""
+    for i, result in enumerate(results):
+        sample = i // len(POISONS)
+        for line, value, wanted in zip(proof.lines, result.outputs, want[sample], strict=True):
+            line.add(engine, compare(sample, wanted, value, TOLERANCE))
 
 
 def engine_on(card: Card, mode: Mode) -> str:

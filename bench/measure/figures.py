@@ -46,7 +46,7 @@ def machine(document: Any) -> str:
     """What the times were measured on, in a sentence."""
     about = document["machine"]
     compiler = re.sub(r"\s*\([^)]*\)", "", about["compiler"])
-    peers = ", ".join(f"{report.NAMES[name]} {version}" for name, version in about["peers"].items())
+    peers = ", ".join(f"{report.label(name)} {version}" for name, version in about["peers"].items())
     return f"Measured on one core of: {about['cpu']}, {_LEVELS[about['isa']]}; {compiler}, {peers}."
 
 

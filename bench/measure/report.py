@@ -18,23 +18,14 @@ from twinfer import kernels_c
 from twinfer.aot.build.tools import compiler_version
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.grid import Grid
-from twinfer.bench.peers import engines as peers
+from twinfer.bench.measure.recorded import LABELS
+from twinfer.bench.peers.engines import benched, peers, version
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import printable
 from twinfer.runtime.run import isa
 
 #: Rises when a key of the JSON changes its meaning or goes; new ones may come.
 SCHEMA = 1
-
-#: Engine -> its name in tables.
-NAMES = {
-    "litert": "LiteRT (XNNPACK)",
-    "litert-ref": "LiteRT (reference)",
-    "tflm": "tflite-micro",
-    "tflm-cmsis": "TFLM + CMSIS-NN",
-    "tflm-cmsis-small": "TFLM + CMSIS, -Os",
-    "tflm-reference": "TFLM reference",
-}
 
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:
@@ -54,7 +45,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "compiler": _compiler(find_compiler),
         **_compilers(),
-        "peers": {name: peers.version(name) for name in ("litert", "tflm") if peers.version(name)},
+        "peers": {name: version(name) for name in benched() if version(name)},
     }
 
 
@@ -87,7 +78,8 @@ def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     if not rows:
         return
     yield _times(rows)
-    yield from (Text(f"{r['model']}: {_name(r)}: {r['error']}", style="yellow") for r in rows if r.get("error"))
+    for row in (row for row in rows if row.get("error")):
+        yield Text(f"{row['model']}: {label(row['engine'])}: {row['error']}", style="yellow")
     yield _sizes(rows)
     for model in models(rows):
         own = [row for row in rows if row["model"] == model and row.get("layers")]
@@ -123,13 +115,13 @@ def _times(rows: Sequence[Row]) -> Table:
     return made
 
 
-def _name(row: Row) -> str:
-    name: str = row["engine"]
-    return NAMES.get(name, name)
+def label(engine: str) -> str:
+    """An engine's name in tables; our own are called what they are."""
+    return peers()[engine].label if engine in peers() else LABELS.get(engine, engine)
 
 
 def engine_label(row: Row) -> Text:
-    return Text(f"  {_name(row)}", style="bold" if row["engine"] == "compiled" else "")
+    return Text(f"  {label(row['engine'])}", style="bold" if row["engine"] == "compiled" else "")
 
 
 def _time_cells(row: Row) -> list[str | Text]:
@@ -145,7 +137,12 @@ def bits(row: Row) -> Text:
         return Text("same bits", style="green")
     far = row["max_difference"]
     text = "differ" if far is None else f"differ by {far:.0f}" if far >= 1 else f"differ by {far:.1g}"
-    return Text(text, style="yellow" if row["engine"] in NAMES or row.get("agrees") else "bold red")
+    return Text(text, style="yellow" if _foreign(row["engine"]) or row.get("agrees") else "bold red")
+
+
+def _foreign(engine: str) -> bool:
+    """Whether an engine is somebody else's: to differ from us is not our fault."""
+    return engine in peers() or engine in LABELS
 
 
 def number(value: float) -> str:

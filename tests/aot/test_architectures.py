@@ -24,8 +24,10 @@ from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import stack_bound
 from twinfer.aot.build.targets import Card, find
 from twinfer.aot.print.emit import Project, emit
-from twinfer.bench.measure.embedded import Options, measure_on, verify_on
+from twinfer.bench.measure import embedded
+from twinfer.bench.measure.embedded import measure_on, verify_on
 from twinfer.bench.models.source import Source
+from twinfer.bench.models.verify import Options
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.plan.planner import make_plan, random_inputs
 from twinfer.runtime.run.session import Session
@@ -70,7 +72,7 @@ def test_runs_and_gives_the_same_bits(card: Card) -> None:
 
 
 def test_is_verified_as_any_other(card: Card) -> None:
-    assert verify_on(Source("dense", tiny.dense().graph), [card], samples=2).proven
+    assert verify_on(Source("dense", tiny.dense().graph), [card], Options(samples=2)).proven
 
 
 def test_sizes_and_stack(card: Card) -> None:
@@ -100,7 +102,7 @@ def test_counts_where_an_emulator_can(tmp_path: Path) -> None:
     assert measure(project, card, inputs).layers == first.layers
     spots = hot_spots(build(project, card), inputs)
     assert 0 <= sum(spot.instructions for spot in spots) - first.instructions < 50
-    rows = measure_on(Source("dense", project.plan.graph), card, Options())
+    rows = measure_on(Source("dense", project.plan.graph), card, embedded.Options())
     assert [(row["target"], row["same_bits"], row.get("error")) for row in rows] == [("a64", True, None)] * 2
 
 

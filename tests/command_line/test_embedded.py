@@ -28,8 +28,8 @@ from twinfer.bench.measure import embedded, limits
 from twinfer.bench.measure.embedded import MODES, Options, measure_on, verify_on
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
+from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.peers.recorded import recorded
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph

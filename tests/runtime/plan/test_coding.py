@@ -28,7 +28,7 @@ from twinfer.aot.print.emit import Mode, emit
 from twinfer.bench.measure.embedded import verify_on
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import verify
+from twinfer.bench.models.verify import Options, verify
 from twinfer.cli import main
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.quantize.recipe import Choice, Recipe
@@ -200,7 +200,7 @@ def digits() -> Graph:
 def test_verify(how: str, when: str) -> None:
     """Interpreted plain and compiled coded agree on every tensor, each step under watch."""
     source = Source("digits", digits())
-    assert verify(source, guard=True, weights=how, decode=when).proven
+    assert verify(source, options=Options(guard=True, weights=how, decode=when)).proven
     plan = spread(make_plan(source.graph, DSP.storing(how, when)))
     session = Session(plan)
     Guard(session).run()
@@ -209,7 +209,7 @@ def test_verify(how: str, when: str) -> None:
 @pytest.mark.usefixtures("board_tools")
 def test_verify_on_a_core() -> None:
     source = Source("digits", digits())
-    assert verify_on(source, [find("cortex-m4")], guard=True, weights="lut", decode="start").proven
+    assert verify_on(source, [find("cortex-m4")], Options(guard=True, weights="lut", decode="start")).proven
 
 
 def test_auto_is_the_smallest() -> None:
