@@ -24,8 +24,8 @@ _ABOVE, _BELOW = 44, 22
 
 def embedded_html(rows: Sequence[Row]) -> str:
     """The page of what ``twinfer bench`` has measured on microcontrollers; models TFLM did not run are not in it."""
-    found = standings(rows)
-    cores = [[s for s in found if s.target == target] for target in dict.fromkeys(s.target for s in found)]
+    every = standings(rows)
+    cores = [[s for s in every if s.target == target] for target in dict.fromkeys(s.target for s in every)]
     parts = [*pictures(cores), *map(_table, cores)] or ["<p>TFLM's figures are known of none of these models.</p>"]
     return page("twinfer beside TFLM on Cortex-M", [_INTRODUCTION, *parts])
 

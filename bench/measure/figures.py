@@ -62,8 +62,8 @@ def beside(core: str) -> Callable[[Any], str]:
 
 def others(document: Any) -> str:
     """The cores that README.md has no table of, in a sentence."""
-    found = standings(document["rows"])
-    means = {core: mean([s for s in found if s.target == core], "speed") for core in {s.target for s in found}}
+    every = standings(document["rows"])
+    means = {core: mean([s for s in every if s.target == core], "speed") for core in {s.target for s in every}}
     shares = [
         f"{m[0]} (M{core.removeprefix('cortex-m')})"
         for core, m in sorted(means.items(), key=lambda item: int(item[0].removeprefix("cortex-m")))
@@ -90,8 +90,10 @@ def compression(document: Any) -> str:
     lines = [["bytes", "int8", "at int8's accuracy", "0.5 points below", "1 point", "2 points"]]
     for name, group in _networks(document["rows"]):
         int8 = next(row for row in group if row["setting"] == "int8")
-        found = [compression_report.least(group, loss) for loss in compression_report.LOSSES]
-        lines.append([name, f"{int8['bytes']:,}", *(f"{each.bytes:,}, {each.share} ({each.spread})" for each in found)])
+        cheapest = [compression_report.least(group, loss) for loss in compression_report.LOSSES]
+        lines.append(
+            [name, f"{int8['bytes']:,}", *(f"{each.bytes:,}, {each.share} ({each.spread})" for each in cheapest)]
+        )
     return _markdown(lines)
 
 

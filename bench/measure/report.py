@@ -95,24 +95,24 @@ def models(rows: Iterable[Row]) -> list[str]:
 def table(title: str, *columns: str, gap: int = 2) -> Table:
     """A table that fits narrow terminals; columns whose name begins with "<" are left-aligned and may be folded."""
     style = {"title_justify": "left", "title_style": "bold", "header_style": "bold", "pad_edge": False}
-    made = Grid(title=printable(title), box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
+    shown = Grid(title=printable(title), box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
     for column in columns:
         left = column[:1] == "<"
-        made.add_column(
+        shown.add_column(
             printable(column.removeprefix("<")), justify="left" if left else "right", no_wrap=not left, overflow="fold"
         )
-    return made
+    return shown
 
 
 def _times(rows: Sequence[Row]) -> Table:
     """A heading for every model, and below it a line an engine."""
     columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
-    made = table("Time of one inference", *columns)
+    shown = table("Time of one inference", *columns)
     for model in models(rows):
-        made.add_row(Text(model, style="bold"))
+        shown.add_row(Text(model, style="bold"))
         for row in (row for row in rows if row["model"] == model):
-            made.add_row(engine_label(row), *_time_cells(row))
-    return made
+            shown.add_row(engine_label(row), *_time_cells(row))
+    return shown
 
 
 def label(engine: str) -> str:
@@ -167,7 +167,7 @@ def _sizes(rows: Sequence[Row]) -> Table:
         "over\nbound",
         "compiled\nin s",
     )
-    made = table("Size", *columns)
+    shown = table("Size", *columns)
     for row in rows:
         if row["engine"] != "compiled":
             continue
@@ -175,21 +175,21 @@ def _sizes(rows: Sequence[Row]) -> Table:
         over = f"{100 * (row['arena_bytes'] / bound - 1):.1f} %" if bound else "-"
         keys = ("operators", "macs", "constant_bytes", "arena_bytes", "lower_bound_bytes")
         took = "cached" if row["compile_cached"] else f"{row['compile_s']:.2f}"
-        made.add_row(Text(row["model"], style="bold"), *(f"{row[key]:,}" for key in keys), over, took)
-    return made
+        shown.add_row(Text(row["model"], style="bold"), *(f"{row[key]:,}" for key in keys), over, took)
+    return shown
 
 
 def _layers(model: str, rows: Sequence[Row]) -> Table:
     """A line a step: kernel times, the step's share of the interpreted run, and Python dispatch's share of the step."""
     times = [f"{row['engine'][:6]}.\nµs" for row in rows]
-    made = table(
+    shown = table(
         f"Layers of {model}", "#", "<operator", "<kernel", "<output", "MACs", *times, "share", "dis-\npatch", gap=1
     )
     total = sum(layer["min_us"] for layer in rows[0]["layers"])
     dispatch = rows[0]["dispatch_us"]
     for group in zip(*(row["layers"] for row in rows), strict=True):
         first = group[0]
-        made.add_row(
+        shown.add_row(
             str(first["index"]),
             first["op"],
             variant(first["op"], first["kernel"]),
@@ -199,7 +199,7 @@ def _layers(model: str, rows: Sequence[Row]) -> Table:
             f"{100 * first['min_us'] / max(total, 1e-9):.0f} %",
             f"{100 * dispatch / max(first['min_us'] + dispatch, 1e-9):.0f} %",
         )
-    return made
+    return shown
 
 
 def variant(op: str, kernel: str) -> str:
