@@ -67,7 +67,7 @@ _RANK = (ABSENT, SAME, CLOSE, DIFFERENT)
 
 
 def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
-    """Peers that could not run a model, then a verdict a model with the first difference where there is one."""
+    """Peers that could not run a model, then a verdict per model, with the first difference where there is one."""
     for proof in proofs:
         for engine, reason in proof.notes.items():
             yield Text(f"{proof.model}: no {label(engine)}: {reason}", style="yellow")

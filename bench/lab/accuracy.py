@@ -94,7 +94,7 @@ def measure(data: Dataset, model: str, engines: Mapping[str, Engine]) -> dict[st
 
 
 def rows(sets: Sequence[str], engines: Mapping[str, Engine]) -> Iterator[Row]:
-    """A row a set, model and engine."""
+    """One row per set, model and engine."""
     for name in sets:
         data = DATASETS[name]()
         for model in NETWORKS[name]:

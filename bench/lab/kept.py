@@ -1,4 +1,4 @@
-"""The trained networks of ``accuracy`` and ``compression``, one a fold, kept in data/networks.npz: figures repeat.
+"""The trained networks of ``accuracy`` and ``compression``, one per fold, kept in data/networks.npz: figures repeat.
 
 ``make networks``, or ``python -m twinfer.bench.lab.kept [SET ...]``, trains them anew, which takes a quarter of an
 hour. The last bits of a matrix product depend on CPU and threads, and after thousands of steps the network does; so the

@@ -12,7 +12,7 @@ from twinfer.bench.measure.report import models, table
 
 
 def coding_tables(rows: Sequence[Row]) -> Iterator[Table]:
-    """A table a core, of the models and settings that were measured with their weights stored in several ways."""
+    """A table per core of the models and settings that were measured with their weights stored in several ways."""
     for target in dict.fromkeys(row["target"] for row in rows):
         own = [row for row in rows if row["target"] == target and row.get("instructions") and "weights" in row]
         shown = table(f"Weights stored coded on {target}", "<", "flash", "", "RAM", "", "instructions", "")

@@ -138,7 +138,7 @@ def measure(
     folds: int,
     told: Callable[[Setting], None] = lambda setting: None,
 ) -> list[Row]:
-    """A row a setting, the baseline first; errors as those of ``convert``."""
+    """A row per setting, the baseline first; errors as those of ``convert``."""
     candidates = [Found(setting) for setting in settings]
     rng = np.random.default_rng(SEED)
     for fold, (train, held) in enumerate(islice(data.folds(SEED), folds)):

@@ -1,4 +1,4 @@
-"""The rows of ``compression`` as tables, and as one HTML file with a picture a network: accuracy over flash."""
+"""The rows of ``compression`` as tables, and as one HTML file with a picture per network: accuracy over flash."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_byt
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes? Weights stored how?"""
+    """What to measure: whether also single layers, on which inputs, optimized for what, in which modes, weights how."""
 
     layers: bool = False
     seed: int = 0
@@ -62,7 +62,7 @@ def need_tools(card: Card) -> None:
 
 
 def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
-    """A row for interpreted mode, one a setting for compiled code, then TFLM's recorded ones where they are known.
+    """A row for interpreted mode, one per setting for compiled code, then TFLM's recorded ones where they are known.
 
     What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
     """

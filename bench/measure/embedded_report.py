@@ -1,4 +1,4 @@
-"""What ``twinfer bench`` has found on microcontrollers, as tables."""
+"""What ``twinfer bench`` has measured on microcontrollers, as tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _legend(rows: Sequence[Row]) -> Iterator[Text]:
 
 
 def _figures(target: str, rows: Sequence[Row], wide: bool) -> Table:
-    """A heading for every model, and below it a line an engine."""
+    """A heading for every model, and below it a line per engine."""
     sizes = ("code\nbytes", "weight\nbytes", "arena\nbytes", "lower\nbound", "other\nRAM", "stack", "its\nbound")
     columns = _shown(("instructions", "a MAC", *sizes, "<outputs"), wide)
     shown = table(f"One inference on {target}", "<", *columns, gap=2 if wide else 1)
@@ -88,7 +88,7 @@ def _number(value: int | None) -> str:
 
 
 def _layers(row: Row) -> Table:
-    """A line a step: what it costs with a body of its own and over a shared one; the choice that was made is bold."""
+    """A line per step: what it costs with a body of its own and with a shared one; the choice that was made is bold."""
     title = f"Layers of {row['model']} on {row['target']}, {row['optimize']}: instructions, and bytes of their own"
     columns = ("MACs", "a MAC", "share", "own\nbody", "\nbytes", "shared\nbody", "\nbytes", "<choice")
     shown = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)

@@ -73,7 +73,7 @@ def others(document: Any) -> str:
 
 
 def accuracy(document: Any) -> str:
-    """A line a network: mean and standard deviation of the folds, in percent; bytes of our file and the peers'."""
+    """A line per network: mean and standard deviation of the folds, in percent; bytes of our file and the peers'."""
     heads = ["accuracy, %", "samples", "float", "ours", "onnxruntime, static", "ai-edge-quantizer"]
     lines = [[*heads, "bytes: ours, ORT, ai-edge"]]
     engines = (OURS[0], *PEERS)
@@ -86,7 +86,7 @@ def accuracy(document: Any) -> str:
 
 
 def compression(document: Any) -> str:
-    """A line a network: the least bytes at so many points below int8, and what each fold alone would have chosen."""
+    """A line per network: the least bytes at so many points below int8, and what each fold alone would have chosen."""
     lines = [["bytes", "int8", "at int8's accuracy", "0.5 points below", "1 point", "2 points"]]
     for name, group in _networks(document["rows"]):
         int8 = next(row for row in group if row["setting"] == "int8")
@@ -98,7 +98,7 @@ def compression(document: Any) -> str:
 
 
 def coding(document: Any) -> str:
-    """A line a model and way to store its weights: flash, RAM, instructions, each with its ratio to plain weights'."""
+    """A line per model and way to store weights: flash, RAM, instructions, each with its ratio to plain weights'."""
     lines = [["Cortex-M4", "flash", "", "RAM", "", "instructions", ""]]
     for model in report.models(document["rows"]):
         own = [row for row in document["rows"] if row["model"] == model and row["engine"] == "compiled"]

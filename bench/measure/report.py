@@ -1,4 +1,4 @@
-"""What ``twinfer bench`` has found, as tables for people and as JSON for programs."""
+"""What ``twinfer bench`` has measured, as tables for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEMA = 1
 
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:
-    """The JSON document: what ran where, and a row an engine, model and target."""
+    """The JSON document: what ran where, and a row per engine, model and target."""
     return {"schema": SCHEMA, "machine": machine(), "rows": list(rows)}
 
 
@@ -105,7 +105,7 @@ def table(title: str, *columns: str, gap: int = 2) -> Table:
 
 
 def _times(rows: Sequence[Row]) -> Table:
-    """A heading for every model, and below it a line an engine."""
+    """A heading for every model, and below it a line per engine."""
     columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
     shown = table("Time of one inference", *columns)
     for model in models(rows):
@@ -180,7 +180,7 @@ def _sizes(rows: Sequence[Row]) -> Table:
 
 
 def _layers(model: str, rows: Sequence[Row]) -> Table:
-    """A line a step: kernel times, the step's share of the interpreted run, and Python dispatch's share of the step."""
+    """A line per step: kernel times, the step's share of the interpreted run, Python dispatch's share of the step."""
     times = [f"{row['engine'][:6]}.\nµs" for row in rows]
     shown = table(
         f"Layers of {model}", "#", "<operator", "<kernel", "<output", "MACs", *times, "share", "dis-\npatch", gap=1
