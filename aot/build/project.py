@@ -65,7 +65,7 @@ def write_project(
 ) -> Project:
     """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
 
-    ``card`` adds what the self-test needs to run on that board under QEMU, and the stack that a run takes there.
+    ``card`` adds what the self-test needs to run there, and the stack that a run takes; the code has to fit its flash.
     ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
     run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the model
     cannot fit the card's memory.

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
 from twinfer.aot.build.firmware import SECTIONS, flags_for
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.tools import built
 from twinfer.aot.print.emit import Project
-from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan.planner import Step
@@ -129,42 +129,6 @@ def read_sizes(path: Path, project: Project, tag: int = 0) -> Sizes:
                 named = named_symbols(elf, section, tag)
                 symbols += _section_symbols(kind, section, named, project.name, groups)
     return Sizes(tuple(symbols), project.plan.arena_bytes)
-
-
-def open_elf(file: Any) -> Any:
-    """The file as pyelftools sees it; ToolError if that is not installed."""
-    try:
-        from elftools.elf.elffile import ELFFile
-    except ImportError as error:
-        raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'") from error
-    return ELFFile(file)
-
-
-def section_kind(section: Any) -> str:
-    """code, constants, data or bss; empty for a section that takes no memory when the program runs."""
-    flags, size = section["sh_flags"], section["sh_size"]
-    if not flags & 2 or not size:  # SHF_ALLOC
-        return ""
-    if flags & 1:  # SHF_WRITE
-        return "bss" if section["sh_type"] == "SHT_NOBITS" else "data"
-    return "code" if flags & 4 else "constants"  # SHF_EXECINSTR
-
-
-def named_symbols(elf: Any, section: Any, tag: int = 0) -> list[tuple[int, int, str]]:
-    """Address, size and name of every function and object in a section, by address; aliases once, a global one first.
-
-    The bits of ``tag``, which a function's value in the table may have beyond its address, are taken off.
-    """
-    table = elf.get_section_by_name(".symtab")
-    begin, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
-    named: dict[int, tuple[int, bool, str]] = {}
-    for symbol in table.iter_symbols() if table else ():
-        kind, size = symbol["st_info"]["type"], symbol["st_size"]
-        at = symbol["st_value"] & ~tag if kind == "STT_FUNC" else symbol["st_value"]
-        if kind in ("STT_FUNC", "STT_OBJECT") and size and begin <= at < end:
-            own = (size, symbol["st_info"]["bind"] == "STB_GLOBAL", symbol.name)
-            named[at] = max(named.get(at, own), own)
-    return [(at, size, name) for at, (size, _, name) in sorted(named.items())]
 
 
 def _section_symbols(

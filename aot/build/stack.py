@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from twinfer.aot.build.architecture import Instructions
+from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
 from twinfer.aot.build.firmware import SECTIONS, Firmware, firmware_sources, flags_for
-from twinfer.aot.build.sizes import image, image_sources, named_symbols, open_elf, section_kind
+from twinfer.aot.build.sizes import image, image_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.aot.build.tools import Files, built, run_tool
