@@ -97,12 +97,7 @@ def functions(listing: str, frames: Mapping[str, int | None], instructions: Inst
     heads = [*_FUNCTION.finditer(listing)]
     ends = [head.start() for head in heads[1:]] + [len(listing)]
     bodies = {head[1]: listing[head.end() : end] for head, end in zip(heads, ends, strict=True)}
-    return {
-        name: _function(
-            name, [_instruction(line, instructions) for line in body.splitlines() if "\t" in line], frames, instructions
-        )
-        for name, body in bodies.items()
-    }
+    return {name: _function(name, body, frames, instructions) for name, body in bodies.items()}
 
 
 def _instruction(line: str, instructions: Instructions) -> tuple[str, str]:
@@ -112,9 +107,8 @@ def _instruction(line: str, instructions: Instructions) -> tuple[str, str]:
     return mnemonic, operands
 
 
-def _function(
-    name: str, lines: list[tuple[str, str]], frames: Mapping[str, int | None], instructions: Instructions
-) -> Function:
+def _function(name: str, body: str, frames: Mapping[str, int | None], instructions: Instructions) -> Function:
+    lines = [_instruction(line, instructions) for line in body.splitlines() if "\t" in line]
     targets = [_TARGET.search(operands) for mnemonic, operands in lines if instructions.branches(mnemonic)]
     again = any(mnemonic in instructions.calls and operands.endswith(f"<{name}>") for mnemonic, operands in lines)
     calls = frozenset(target[1] for target in targets if target) - (frozenset() if again else {name})
@@ -131,8 +125,8 @@ def address_taken(path: Path, tag: int = 0) -> frozenset[str]:
         sections = [s for s in elf.iter_sections() if section_kind(s) in ("code", "constants", "data")]
         width: int = elf.elfclass // 8
         order: Literal["little", "big"] = "little" if elf.little_endian else "big"
-        code = [s for s in sections if section_kind(s) == "code"]
-        names = {at | tag: name for s in code for at, _, name in named_symbols(elf, s, tag)}
+        executed = [s for s in sections if s["sh_flags"] & 4]  # SHF_EXECINSTR
+        names = {at | tag: name for s in executed for at, _, name in named_symbols(elf, s, tag)}
         words = (int.from_bytes(word, order) for section in sections for word in _words(section, width))
         return frozenset(names[word] for word in words if word in names)
 

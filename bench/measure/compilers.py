@@ -25,6 +25,7 @@ from rich.table import Table
 
 from twinfer.aot.build import boards
 from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.emit import Mode, emit
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.bench.measure.movers import graph
@@ -95,9 +96,7 @@ def sound(first: int, count: int) -> list[int]:
 
 def wrong(compiler: Compiler, level: str, files: dict[str, str], folder: Path) -> set[str]:
     """The graphs whose self-test does not say that it is ok; OSError or CalledProcessError if nothing can be run."""
-    for path, text in {**files, **compiler.support}.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+    write_files(folder, {**files, **compiler.support})
     subprocess.run(compiler.line(level, folder), check=True, capture_output=True, text=True)
     run = [*compiler.runner, str(folder / "program")]
     ended = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, check=False)
