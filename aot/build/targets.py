@@ -38,10 +38,8 @@ _PATTERNS = {
     "board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./ and that of a folder beside the card"),
 }
 
-_LISTS, _NUMBERS = (
-    ("flags", "isa", "packages"),
-    ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors"),
-)
+_LISTS = ("flags", "isa", "packages")
+_NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors")
 
 
 @dataclass(frozen=True)
