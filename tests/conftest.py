@@ -114,7 +114,10 @@ def corpus() -> Path:
 def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """What programs for boards are made and run with: skips where it is not installed, but in CI; own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
-    missing = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(tool) is None]
+    from twinfer.aot.build.targets import find
+
+    card = find("cortex-m4")
+    missing = [tool for tool in (card.compiler, card.emulator) if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):
         pytest.skip(f"{' and '.join(missing)}: not installed")
 

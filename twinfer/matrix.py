@@ -7,25 +7,23 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinfer.bench.measure.report import NAMES, table
+from twinfer.bench.measure.report import label, table
 from twinfer.bench.models.verify import Difference, Line, Proof
 from twinfer.bench.models.zero_division import descriptions
+from twinfer.bench.peers.engines import peers
 from twinfer.runtime.op import TOLERANCE
 
 #: Signs of the matrix: the same bits, within the tolerance, different, not computed.
 SAME, CLOSE, DIFFERENT, ABSENT = "=", "≈", "≠", "·"
-
-#: Engine -> heading of its column.
-SHORT = {"tflm": "TFLM", "litert-ref": "LiteRT"}
 
 _STYLE = {SAME: "green", CLOSE: "cyan", DIFFERENT: "bold red", ABSENT: "bright_black"}
 
 
 def sign(line: Line, engine: str) -> str:
     """One cell of the matrix."""
-    if engine not in line.found:
+    if engine not in line.differences:
         return ABSENT
-    difference = line.found[engine]
+    difference = line.differences[engine]
     return SAME if difference is None else CLOSE if difference.within else DIFFERENT
 
 
@@ -36,15 +34,20 @@ def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[Renderab
     single = len(proofs) == 1
     subject = proofs[0].model if single else "All models"
     labels = ("#", "<operator", "<tensor", "<type", "<shape") if single else ("<model", "tensors")
-    made = table(f"{subject}: each engine against the interpreter", *labels, gap=1)
+    shown = table(f"{subject}: each engine against the interpreter", *labels, gap=1)
     for engine in engines:
-        made.add_column(SHORT.get(engine, engine.replace(" on cortex-", "\n")), justify="center", no_wrap=True)
+        shown.add_column(_heading(engine), justify="center", no_wrap=True)
     for texts, cells in _rows(proofs, engines):
-        made.add_row(*(Text(text) for text in texts), *(Text(cell, style=_STYLE[cell]) for cell in cells))
-    yield made
+        shown.add_row(*(Text(text) for text in texts), *(Text(cell, style=_STYLE[cell]) for cell in cells))
+    yield shown
     close = f"{CLOSE} within {TOLERANCE:g} of the largest value"
     legend = f"{SAME} same bits  {close}  {DIFFERENT} different  {ABSENT} not computed"
     yield Text(legend, style="bright_black")
+
+
+def _heading(engine: str) -> str:
+    """What stands over an engine's column, in few characters."""
+    return peers()[engine].heading if engine in peers() else engine.replace(" on cortex-", "\n")
 
 
 def _rows(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
@@ -64,10 +67,10 @@ _RANK = (ABSENT, SAME, CLOSE, DIFFERENT)
 
 
 def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
-    """Peers that could not run a model, then a verdict a model with the first difference where there is one."""
+    """Peers that could not run a model, then a verdict per model, with the first difference where there is one."""
     for proof in proofs:
-        for peer, reason in proof.notes.items():
-            yield Text(f"{proof.model}: no {NAMES.get(peer, peer)}: {reason}", style="yellow")
+        for engine, reason in proof.notes.items():
+            yield Text(f"{proof.model}: no {label(engine)}: {reason}", style="yellow")
         fault = next(proof.faults(), None)
         if fault is not None:
             yield Text(f"{proof.model}: {describe(*fault)}", style="bold red")
@@ -79,20 +82,21 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
         elif proof.proven:
             yield Text(f"{proof.model}: proven on {_count(proof.samples)}", style="green")
         for fault in _tolerated(proof):
-            yield Text(f"{proof.model}: not counted, since tflite-micro agrees: {describe(*fault)}", style="yellow")
+            judge = label(proof.judges[-1])
+            yield Text(f"{proof.model}: not counted, since {judge} agrees: {describe(*fault)}", style="yellow")
 
 
 def _tolerated(proof: Proof) -> Iterator[tuple[Line, str, Difference]]:
     """Differences of engines whose word does not count here."""
     for line in proof.lines:
-        for engine, difference in line.found.items():
+        for engine, difference in line.differences.items():
             if difference is not None and not difference.within and engine not in proof.judges:
                 yield line, engine, difference
 
 
 def describe(line: Line, engine: str, difference: Difference) -> str:
     """Which tensor and element differ first, and by how much."""
-    name = NAMES.get(engine, engine)
+    name = label(engine)
     if not difference.element and line.tensor.shape:
         return f"{name} differs first in {_where(line)}: it has another type or shape"
     values = f"interpreted {difference.interpreted:.9g}, {name} {difference.other:.9g}"
@@ -101,8 +105,7 @@ def describe(line: Line, engine: str, difference: Difference) -> str:
 
 
 def _where(line: Line) -> str:
-    made = f" made by {line.node}" if line.node else ""
-    return f"{line.tensor}{made}"
+    return f"{line.tensor} made by {line.node}" if line.node else str(line.tensor)
 
 
 def _count(samples: int) -> str:

@@ -48,7 +48,7 @@ def settings(optimize: str) -> tuple[Any, ...]:
 
 def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
     """The peers asked for; ToolError if one is not installed."""
-    from twinfer.bench.peers.engines import installed
+    from twinfer.bench.peers.engines import find, installed
     from twinfer.runtime.errors import ToolError
 
     if wanted is None:
@@ -56,7 +56,8 @@ def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
     names = [name.strip() for name in wanted.split(",") if name.strip() not in ("", "none")]
     for name in names:
         if not installed(name):
-            raise ToolError(f"{name} is not installed: pip install 'twinfer[peers]', or leave it out of --against")
+            package = find(name).package
+            raise ToolError(f"{name} is not installed: pip install {package}, or leave it out of --against")
     return names
 
 
@@ -64,6 +65,7 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
     """For every target what measures one model."""
     from twinfer.bench.measure import compare as on_host
     from twinfer.bench.measure import embedded
+    from twinfer.bench.peers.engines import benched
     from twinfer.cli_storage import storages
     from twinfer.terminal import note
 
@@ -74,11 +76,11 @@ def benches(arguments: argparse.Namespace) -> list[Callable[[Any, Any], list[dic
         note(line)
     for board in chosen:
         if board is None:
-            against = peers(arguments.against, ("litert", "tflm"))
+            against = peers(arguments.against, benched())
             timed = on_host.Options(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
             runs.append(lambda source, told, timed=timed: on_host.compare(source, timed, told))  # type: ignore[misc]
         else:
-            embedded.need_tools()
+            embedded.need_tools(board)
             modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
             how = embedded.Options(arguments.layers, arguments.seed, goals, modes, stored)
             runs.append(lambda source, told, board=board, how=how: _measured(source, board, how, told))  # type: ignore[misc]
@@ -143,7 +145,7 @@ def run_on(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequen
     from rich.text import Text
 
     from twinfer.aot.build.firmware import build
-    from twinfer.aot.build.qemu import Job, run_jobs
+    from twinfer.aot.build.runner import Job, run_jobs
     from twinfer.aot.print.emit import emit
     from twinfer.arrays import summary, write_outputs
     from twinfer.runtime.plan.make import make_plan
@@ -161,27 +163,29 @@ def proofs(arguments: argparse.Namespace) -> list[tuple[Sequence[str], Callable[
     """What proves a model on this computer, and what does on all the microcontrollers; each with its columns."""
     from twinfer.bench.measure import embedded
     from twinfer.bench.models import verify as on_host
+    from twinfer.bench.peers.engines import trusted
     from twinfer.runtime.target import HOST
 
     chosen = cards(arguments.target)
-    how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
-    how |= {"optimize": arguments.optimize, "weights": arguments.weights, "decode": arguments.decode}
+    named = ("seed", "samples", "guard", "optimize", "weights", "decode")
+    how = on_host.Options(**{name: getattr(arguments, name) for name in named})
     runs: list[tuple[Sequence[str], Callable[[Any, Any], Any]]] = []
     if None in chosen:
-        against = peers(arguments.against, ("tflm", "litert-ref"))
+        against = peers(arguments.against, trusted())
         stored = HOST.storing(arguments.weights, arguments.decode)
 
         def prove(source: Any, told: Any) -> Any:
             _note_unused(source, stored)
-            return on_host.verify(source, against, progress=told, **how)
+            return on_host.verify(source, against, how, told)
 
-        runs.append((("numpy", "compiled", *against), prove))
+        runs.append(((*on_host.OWN, *against), prove))
     if boards := [board for board in chosen if board is not None]:
-        embedded.need_tools()
+        for board in boards:
+            embedded.need_tools(board)
 
         def prove_on(source: Any, told: Any) -> Any:
             _note_unused(source, *(b.target.storing(arguments.weights, arguments.decode) for b in boards))
-            return embedded.verify_on(source, boards, progress=told, **how)
+            return embedded.verify_on(source, boards, how, told)
 
         runs.append(([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove_on))
     return runs

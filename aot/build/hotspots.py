@@ -1,4 +1,4 @@
-"""Where a model's instructions go, by source line: QEMU's counts per address, and the lines that the ELF file gives."""
+"""Where a model's instructions go, by source line: counts per address, and the lines that the ELF file gives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from twinfer.aot.build.firmware import Firmware
-from twinfer.aot.build.qemu import PATIENCE, counted_by_address
+from twinfer.aot.build.runner import PATIENCE
 from twinfer.aot.build.tools import run_tool
 from twinfer.runtime.op import Array
-
-ADDR2LINE = "arm-none-eabi-addr2line"
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,12 @@ def hot_spots(firmware: Firmware, inputs: Sequence[Array], *, patience: float = 
     """The lines that one inference of the first model executed, most instructions first.
 
     Lines of inlined kernels are told apart by the layer that they were inlined into. ToolError as ``run_jobs``, and
-    where QEMU takes no plugins.
+    where nothing counts single instructions.
     """
-    counts = counted_by_address(firmware, inputs, patience)
+    counts = firmware.card.runner.counted_by_address(firmware, inputs, patience)
     lines = Counter[tuple[str, str]]()
-    for address, found in _places(firmware, list(counts)).items():
-        lines[found] += counts[address]
+    for address, place in _places(firmware, list(counts)).items():
+        lines[place] += counts[address]
     ranked = sorted(lines.items(), key=lambda item: (-item[1], item[0]))
     return [HotSpot(place, function, count) for (place, function), count in ranked]
 
@@ -44,15 +42,16 @@ def _places(firmware: Firmware, addresses: Sequence[int]) -> dict[int, tuple[str
     with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
         asked = Path(work) / "addresses"
         asked.write_text("".join(f"{address:#x}\n" for address in addresses))
-        said = run_tool([ADDR2LINE, "-e", str(firmware.elf), "-a", "-f", "-i", f"@{asked}"]).splitlines()
-    found: dict[int, list[str]] = {}
+        reader = firmware.card.toolchain.tool("addr2line")
+        said = run_tool([reader, "-e", str(firmware.elf), "-a", "-f", "-i", f"@{asked}"]).splitlines()
+    frames: dict[int, list[str]] = {}
     current: list[str] = []
     for line in said:
         if line.startswith("0x"):
-            current = found.setdefault(int(line, 16), [])
+            current = frames.setdefault(int(line, 16), [])
         else:
             current.append(line)
-    return {address: (_short(pairs[1]), pairs[-2]) for address, pairs in found.items()}
+    return {address: (_short(pairs[1]), pairs[-2]) for address, pairs in frames.items()}
 
 
 def _short(place: str) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from twinfer.aot.print.data import Definition
 from twinfer.aot.print.emit import Project
 
+#: What a compiler is given of ``library_sources``; the rest is included by these.
+LIBRARY = ("library.c", "library_data.c")
+
 
 def library_sources(
     projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1

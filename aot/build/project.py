@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinfer.aot.build import boards
-from twinfer.aot.build.firmware import check_fits
+from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.choice import Policy
@@ -66,7 +66,7 @@ def write_project(
 ) -> Project:
     """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
 
-    ``card`` adds what the self-test needs to run on that board under QEMU, and the stack that a run takes there.
+    ``card`` adds what the self-test needs to run there, and the stack that a run takes; the code has to fit its flash.
     ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
     run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the model
     cannot fit the card's memory.
@@ -79,7 +79,7 @@ def write_project(
         check_fits(project, card)
         if stack_bytes is None:
             project = emit(plan, name, stack_bytes=boards.worst_stack(project, card), **how)
-            boards.check_flash(project, card)
+        boards.check_code(project, card)
     files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
     with writing(folder):
         _put(target, files)

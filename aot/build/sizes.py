@@ -8,20 +8,18 @@ code, its constants, and what it takes from libc, libm and libgcc.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from twinfer.aot.build.library import library_sources
-from twinfer.aot.build.targets import BOARD
-from twinfer.aot.build.tools import built, compiler_version
+from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
+from twinfer.aot.build.firmware import SECTIONS, flags_for
+from twinfer.aot.build.library import LIBRARY, library_sources
+from twinfer.aot.build.targets import Card
+from twinfer.aot.build.tools import built
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.constant import Role
-from twinfer.runtime.errors import ToolError
-
-#: One section a symbol, so that the linker can drop what is not used.
-SECTIONS = ("-ffunction-sections", "-fdata-sections")
 
 #: Nothing but the model and what it calls.
 _ALONE = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")
@@ -87,83 +85,48 @@ class Sizes:
 
     def layer(self, i: int) -> dict[str, int]:
         """Bytes of one step by group; what several steps share is the first one's."""
-        found: dict[str, int] = {}
+        own: dict[str, int] = {}
         for symbol in self.symbols:
             if symbol.layer == i:
-                found[symbol.group] = found.get(symbol.group, 0) + symbol.size + symbol.padding
-        return found
+                own[symbol.group] = own.get(symbol.group, 0) + symbol.size + symbol.padding
+        return own
 
 
-def image_sources(project: Project) -> dict[str, str | bytes]:
+def image_sources(project: Project, card: Card) -> dict[str, str | bytes]:
     """What the image of a model is made from: library.c and library_data.c, what they include, the linker's script."""
-    script = (BOARD / "arm" / "image.ld").read_text(encoding="utf-8")
+    script = card.architecture.read("image.ld")
     return {**library_sources((replace(project, wrappers=""),), lambda _: ""), "image.ld": script}
 
 
-def image(project: Project, compiler: str, flags: Sequence[str]) -> Path:
-    """The linked image of ``<name>_run`` alone, from the cache if it is there.
+def image(project: Project, card: Card) -> Path:
+    """The linked image of ``<name>_run`` alone, built as a program for the card is; from the cache if it is there.
 
-    ``flags`` are those of the build that is to be measured, the linker's among them. ToolError if a tool fails.
+    ToolError if a tool fails.
     """
     roots = [f"-Wl,--entry={project.name}_run"]
     if project.plan.resets:
         roots.append(f"-Wl,--undefined={project.name}_reset")
-    command = (compiler, *flags, *SECTIONS, *_ALONE, *roots, "library.c", "library_data.c", "-o", "image.elf", "-lm")
-    return built(image_sources(project), command, "image.elf", compiler_version((compiler,)))
+    flags = (*flags_for(card, project), *SECTIONS, *_ALONE, *card.architecture.link_alone, *roots)
+    command = (card.compiler, *flags, *LIBRARY, "-o", "image.elf", "-lm")
+    return built(image_sources(project, card), command, "image.elf", card.toolchain.version)
 
 
-def sizes(project: Project, compiler: str, flags: Sequence[str]) -> Sizes:
-    """Flash and RAM of a model as that compiler makes it with those flags."""
-    return read_sizes(image(project, compiler, flags), project)
+def sizes(project: Project, card: Card) -> Sizes:
+    """Flash and RAM of a model on a card's core."""
+    return read_sizes(image(project, card), project, card.architecture.instructions.tag)
 
 
-def read_sizes(path: Path, project: Project) -> Sizes:
-    """The sizes of an image that ``image`` made."""
+def read_sizes(path: Path, project: Project, tag: int = 0) -> Sizes:
+    """The sizes of an image that ``image`` made; ``tag`` as ``Instructions`` has it."""
     groups = _groups(project)
     symbols: list[Symbol] = []
     with path.open("rb") as file:
         elf = open_elf(file)
         for section in elf.iter_sections():
             if kind := section_kind(section):
-                symbols += _section_symbols(kind, section, named_symbols(elf, section), project.name, groups)
+                named = named_symbols(elf, section, tag)
+                symbols += _section_symbols(kind, section, named, project.name, groups)
     return Sizes(tuple(symbols), project.plan.arena_bytes)
-
-
-def open_elf(file: Any) -> Any:
-    """The file as pyelftools sees it; ToolError if that is not installed."""
-    try:
-        from elftools.elf.elffile import ELFFile
-    except ImportError as error:
-        raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'") from error
-    return ELFFile(file)
-
-
-def section_kind(section: Any) -> str:
-    """code, constants, data or bss; empty for a section that takes no memory when the program runs."""
-    flags, size = section["sh_flags"], section["sh_size"]
-    if not flags & 2 or not size:  # SHF_ALLOC
-        return ""
-    if flags & 1:  # SHF_WRITE
-        return "bss" if section["sh_type"] == "SHT_NOBITS" else "data"
-    return "code" if flags & 4 else "constants"  # SHF_EXECINSTR
-
-
-def named_symbols(elf: Any, section: Any) -> list[tuple[int, int, str]]:
-    """Address, size and name of every function and object in a section, by address; aliases once, a global one first.
-
-    Thumb functions have an odd value in the table; the address is the even one.
-    """
-    table = elf.get_section_by_name(".symtab")
-    begin, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
-    thumb = elf["e_machine"] == "EM_ARM"
-    found: dict[int, tuple[int, bool, str]] = {}
-    for symbol in table.iter_symbols() if table else ():
-        kind, size = symbol["st_info"]["type"], symbol["st_size"]
-        at = symbol["st_value"] & ~1 if thumb and kind == "STT_FUNC" else symbol["st_value"]
-        if kind in ("STT_FUNC", "STT_OBJECT") and size and begin <= at < end:
-            own = (size, symbol["st_info"]["bind"] == "STB_GLOBAL", symbol.name)
-            found[at] = max(found.get(at, own), own)
-    return [(at, size, name) for at, (size, _, name) in sorted(found.items())]
 
 
 def _section_symbols(
@@ -195,8 +158,8 @@ def _group(kind: str, symbol: str, name: str, groups: Mapping[str, str]) -> str:
 
 
 def _layer(symbol: str, name: str) -> int | None:
-    found = re.match(rf"{re.escape(name)}_(\d+)_", symbol)
-    return int(found[1]) if found else None
+    numbered = re.match(rf"{re.escape(name)}_(\d+)_", symbol)
+    return int(numbered[1]) if numbered else None
 
 
 #: What people are told of a constant, by its role.

@@ -10,32 +10,51 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from twinfer.aot.build.architecture import BOARDS, Architecture, load
+from twinfer.aot.build.toolchain import Toolchain
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.read.files import reading
 from twinfer.runtime.target import Target
 
-#: What stands beside the emitted code in a program for a board: start-up, harness, linker script, QEMU's plugin.
-BOARD = Path(__file__).resolve().parents[1] / "board"
+if TYPE_CHECKING:
+    from twinfer.aot.build.runner import Runner
+
+#: A word of a name, of letters, digits and a few signs: it neither begins an option nor means anything to a shell.
+_WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
 #: What a word of a card may be, for it is printed into makefiles, scripts and comments and given to programs; in words.
-_PLAIN = (re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*"), "letters, digits and . _ + -")
-_FLAG = (
-    re.compile(r"-(?!fplugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs=(nano|nosys|rdimon)\.specs"),
-    "an option of the compiler that begins with -m, -f (but -fplugin), -D, -U, -O, -g or -W, of letters, digits and "
-    ". _ + = -; or --specs= of nano.specs, nosys.specs or rdimon.specs",
-)
+_PLAIN = (_WORD, "letters, digits and . _ + -")
+_PATTERNS = {
+    "flags": (
+        r"-(?!fplugin)([mfDUOgW]|-param=)[A-Za-z0-9._+=-]*|--?specs=(nano|nosys|rdimon)\.specs",
+        "an option of the compiler that begins with -m, -f (but -fplugin), -D, -U, -O, -g or -W, of letters, digits "
+        "and . _ + = -; or --specs= of nano.specs, nosys.specs or rdimon.specs",
+    ),
+    "compiler": (rf"({_WORD}-)?gcc(-[0-9.]+)?", "the name of a gcc: PREFIX-gcc, PREFIX-gcc-VERSION"),
+    "binutils": (rf"({_WORD}-)?", "what names of binutils begin with: PREFIX-, or empty for this computer's"),
+    "emulator": (r"(qemu-[A-Za-z0-9_-]+)?", "the name of one of QEMU's programs, or empty"),
+    "board": (rf"(\./)?{_WORD}", "the name of a folder of board/, or ./ and that of a folder beside the card"),
+}
+
+_LISTS = ("flags", "isa", "packages")
+_NUMBERS = ("flash_origin", "flash_bytes", "ram_origin", "ram_bytes", "stack_bytes", "vectors")
 
 
 @dataclass(frozen=True)
 class Card:
-    """A microcontroller and the QEMU board that runs its code; the fields are explained in board/targets.toml."""
+    """A core, the tools that build for it, and the board that runs its code; board/targets.toml explains the fields."""
 
     name: str
     flags: tuple[str, ...]
     isa: tuple[str, ...]
+    compiler: str
+    binutils: str
+    packages: tuple[str, ...]
+    emulator: str
     machine: str
+    board: str
     flash_origin: int
     flash_bytes: int
     ram_origin: int
@@ -47,6 +66,21 @@ class Card:
     def target(self) -> Target:
         """What to plan for."""
         return Target(self.name, isa=frozenset(self.isa))
+
+    @property
+    def toolchain(self) -> Toolchain:
+        """What builds programs for it, and reads them."""
+        return Toolchain(self.compiler, self.binutils, self.packages)
+
+    @property
+    def architecture(self) -> Architecture:
+        """What its board folder says; InvalidArgumentError if there is none."""
+        return load(self.board)
+
+    @property
+    def runner(self) -> Runner:
+        """What runs programs for it."""
+        return self.architecture.runner(self)
 
 
 def names() -> tuple[str, ...]:
@@ -69,7 +103,7 @@ def find(target: str | os.PathLike[str], also: Sequence[str] = ()) -> Card:
     if len(own) != 1:
         raise InvalidArgumentError(f"{path} describes {len(own)} targets, it should be one")
     (name,) = own
-    return _card(name, {**_tables(), **own}, str(path))
+    return _card(name, {**_tables(), **own}, path)
 
 
 def spelled(name: str) -> str:
@@ -86,12 +120,12 @@ def _unknown(name: str, known: Sequence[str]) -> InvalidArgumentError:
 
 @cache
 def _builtin() -> dict[str, Card]:
-    return {name: _card(name, _tables(), "targets.toml") for name in _tables()}
+    return {name: _card(name, _tables(), BOARDS / "targets.toml") for name in _tables()}
 
 
 @cache
 def _tables() -> dict[str, Any]:
-    return _read(BOARD / "targets.toml")
+    return _read(BOARDS / "targets.toml")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -99,40 +133,50 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def _card(name: str, tables: Mapping[str, Any], where: str) -> Card:
+def _card(name: str, tables: Mapping[str, Any], path: Path) -> Card:
     """The card ``name`` with what it takes over from its bases; every field checked, for users write them."""
+    where = f"{path}: {name}"
+    _word(f"{path}: {name!r}", "name", name)
+    said = _inherited(name, tables, where)
+    values = {field: _value(where, field, said[field]) for field in _fields(where, said)}
+    if values["board"].startswith("./"):
+        values["board"] = str(path.resolve().parent / values["board"])
+    return Card(name=name, **values)
+
+
+def _inherited(name: str, tables: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a card and its bases say, the nearest first."""
     said: dict[str, Any] = {}
     base: object = name
     seen: list[object] = []
     while base is not None:
         table = tables.get(base) if isinstance(base, str) else None
         if base in seen or not isinstance(table, Mapping):
-            raise InvalidArgumentError(f"{where}: {name}: there is no base {base!r}, or it is its own")
+            raise InvalidArgumentError(f"{where}: there is no base {base!r}, or it is its own")
         seen.append(base)
         said = {**table, **said}
         base = table.get("base")
     said.pop("base", None)
-    _word(f"{where}: {name!r}", "name", name)
-    return Card(name=name, **{field: _value(f"{where}: {name}", field, said) for field in _fields(where, name, said)})
+    return said
 
 
-def _fields(where: str, name: str, said: Mapping[str, Any]) -> tuple[str, ...]:
+def _fields(where: str, said: Mapping[str, Any]) -> tuple[str, ...]:
     """The fields that are said, if they are those of a card."""
-    known = {field.name for field in fields(Card)} - {"name"}
-    if unknown := sorted(set(said) - known):
-        raise InvalidArgumentError(f"{where}: {name}: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    if absent := sorted(known - set(said) - {"vectors"}):
-        raise InvalidArgumentError(f"{where}: {name}: {absent[0]!r} is missing; a base could give it")
+    known = [field.name for field in fields(Card) if field.name != "name"]
+    if unknown := sorted(set(said) - set(known)):
+        raise InvalidArgumentError(f"{where}: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    if absent := [field for field in known if field not in said and field != "vectors"]:
+        raise InvalidArgumentError(f"{where}: {absent[0]!r} is missing; a base could give it")
     return tuple(said)
 
 
-def _value(where: str, field: str, said: Mapping[str, Any]) -> Any:
-    value = said[field]
-    if field in ("flags", "isa"):
+def _value(where: str, field: str, value: Any) -> Any:
+    """What a field says, if it may."""
+    if field in _LISTS:
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return tuple(_word(where, field, word) for word in value)
         raise InvalidArgumentError(f"{where}: {field} should be a list of words, not {value!r}")
-    kind = str if field == "machine" else int
+    kind = int if field in _NUMBERS else str
     if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 32):
         raise InvalidArgumentError(
             f"{where}: {field} should be {'a name' if kind is str else 'a number'}, not {value!r}"
@@ -142,7 +186,7 @@ def _value(where: str, field: str, said: Mapping[str, Any]) -> Any:
 
 def _word(where: str, field: str, word: str) -> str:
     """The word, if it is one that this field may hold."""
-    pattern, words = _FLAG if field == "flags" else _PLAIN
-    if not pattern.fullmatch(word):
+    pattern, words = _PATTERNS.get(field, _PLAIN)
+    if not re.fullmatch(pattern, word):
         raise InvalidArgumentError(f"{where}: {field} {word!r} should be {words}")
     return word

@@ -34,18 +34,18 @@ def built(sources: Files, command: tuple[str, ...], product: str, made_with: str
     compiler's version. ToolError with the command's message if it fails.
     """
     folder = cache_folder()
-    made = folder / f"{_key(sources, command, made_with)}{Path(product).suffix}"
-    if made.exists():
-        return made
+    kept = folder / f"{_key(sources, command, made_with)}{Path(product).suffix}"
+    if kept.exists():
+        return kept
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
             write_files(Path(work), sources)
             run_tool(list(command), Path(work))
-            os.replace(Path(work) / product, made)
+            os.replace(Path(work) / product, kept)
     except OSError as error:
         raise ToolError(f"cannot build in the cache folder {folder}: {error}; set XDG_CACHE_HOME to another") from error
-    return made
+    return kept
 
 
 def _key(sources: Files, command: tuple[str, ...], made_with: str) -> str:

@@ -94,7 +94,7 @@ def measure(data: Dataset, model: str, engines: Mapping[str, Engine]) -> dict[st
 
 
 def rows(sets: Sequence[str], engines: Mapping[str, Engine]) -> Iterator[Row]:
-    """A row a set, model and engine."""
+    """One row per set, model and engine."""
     for name in sets:
         data = DATASETS[name]()
         for model in NETWORKS[name]:
@@ -117,20 +117,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         with progress.status("converting and running the networks"):
-            found = list(rows(arguments.sets or list(DATASETS), engines))
-        _show(found, arguments.json)
+            table_rows = list(rows(arguments.sets or list(DATASETS), engines))
+        _show(table_rows, arguments.json)
     except TwinferError as error:
         progress.print(f"accuracy: {error}", style="red", soft_wrap=True)
         return 2
-    return int(not all(v.good for v in verdicts(found)))
+    return int(not all(v.good for v in verdicts(table_rows)))
 
 
-def _show(found: Sequence[Row], path: Path | None) -> None:
+def _show(table_rows: Sequence[Row], path: Path | None) -> None:
     console = Console()
-    for each in tables(found):
+    for each in tables(table_rows):
         console.print(each)
     if path is not None:
-        write_text(path, json.dumps(document(found), indent=2) + "\n")
+        write_text(path, json.dumps(document(table_rows), indent=2) + "\n")
 
 
 def _known(name: str) -> str:

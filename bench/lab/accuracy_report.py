@@ -35,15 +35,15 @@ def verdicts(rows: Sequence[Row]) -> list[Standing]:
 
     Rounding that happens to gain is luck, and counts as no loss, for ours and for the peers.
     """
-    return [made for group in _groups(rows) for made in _verdicts(group)]
+    return [verdict for group in _groups(rows) for verdict in _verdicts(group)]
 
 
 def _groups(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows of one set and model together."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["set"], row["model"]), []).append(row)
-    return list(found.values())
+        groups.setdefault((row["set"], row["model"]), []).append(row)
+    return list(groups.values())
 
 
 def _verdicts(group: Sequence[Row]) -> Iterator[Standing]:
@@ -65,13 +65,13 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     """The table, then how many limits are held, and those that are not."""
-    made = report.table("Accuracy on held-out data, ±: standard deviation of the folds", *_COLUMNS, gap=1)
+    shown = report.table("Accuracy on held-out data, ±: standard deviation of the folds", *_COLUMNS, gap=1)
     for group in _groups(rows):
         title = f"{group[0]['set']} {group[0]['model']}, {group[0]['samples']:,} samples"
-        made.add_row(Text(title, style="bold"))
+        shown.add_row(Text(title, style="bold"))
         for row in group:
-            made.add_row(*_cells(row))
-    yield made
+            shown.add_row(*_cells(row))
+    yield shown
     standing = verdicts(rows)
     missed = [v for v in standing if not v.good]
     yield Text(f"{len(standing) - len(missed)} of {len(standing)} limits are held", "red" if missed else "green")

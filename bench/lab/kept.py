@@ -1,4 +1,4 @@
-"""The trained networks of ``accuracy`` and ``compression``, one a fold, kept in data/networks.npz: figures repeat.
+"""The trained networks of ``accuracy`` and ``compression``, one per fold, kept in data/networks.npz: figures repeat.
 
 ``make networks``, or ``python -m twinfer.bench.lab.kept [SET ...]``, trains them anew, which takes a quarter of an
 hour. The last bits of a matrix product depend on CPU and threads, and after thousands of steps the network does; so the
@@ -79,6 +79,16 @@ def _arrays(path: Path) -> dict[str, Array]:
         return dict(file)
 
 
+def _anew(name: str, progress: Console) -> dict[str, Array]:
+    """The arrays that are kept of one set, its networks trained anew."""
+    data = DATASETS[name]()
+    arrays = {name: fingerprint(data)}
+    for model in NETWORKS[name]:
+        with progress.status(f"training {name} {model}"):
+            arrays[f"{name}_{model}"] = trained(data, model)
+    return arrays
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Train the networks of the sets, and keep those of the others; returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -88,11 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arrays, progress = dict(_arrays(FILE)), Console(stderr=True, markup=False)
     try:
         for name in parser.parse_args(argv).sets or DATASETS:
-            data = DATASETS[name]()
-            arrays[name] = fingerprint(data)
-            for model in NETWORKS[name]:
-                with progress.status(f"training {name} {model}"):
-                    arrays[f"{name}_{model}"] = trained(data, model)
+            arrays |= _anew(name, progress)
     except TwinferError as error:
         progress.print(f"networks: {error}", style="red", soft_wrap=True)
         return 2

@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from twinfer.bench.lab.layers import BatchNorm, Conv, Dense, Depthwise, Flatten, GlobalAverage, Layer, MaxPool, Relu
+from twinfer.bench.lab.convolutions import Conv, Depthwise
+from twinfer.bench.lab.layers import BatchNorm, Dense, Flatten, GlobalAverage, Layer, MaxPool, Relu
 from twinfer.runtime.op import Array, Shape
 
 BATCH, RATE, DECAY = 64, 1e-2, 1e-4
@@ -26,10 +27,10 @@ Maker = Callable[[Shape, int, np.random.Generator], list[Layer]]
 def mlp(hidden: Sequence[int], shape: Shape, classes: int, rng: np.random.Generator) -> list[Layer]:
     """Dense layers with ReLU between."""
     sizes = (int(np.prod(shape)), *hidden, classes)
-    made: list[Layer] = [Flatten()]
+    layers: list[Layer] = [Flatten()]
     for inputs, outputs in pairwise(sizes):
-        made += [Dense(inputs, outputs, rng), Relu()]
-    return made[:-1]
+        layers += [Dense(inputs, outputs, rng), Relu()]
+    return layers[:-1]
 
 
 def block(conv: Layer, channels: int) -> list[Layer]:
@@ -38,18 +39,18 @@ def block(conv: Layer, channels: int) -> list[Layer]:
 
 def cnn(stride: int, shape: Shape, classes: int, rng: np.random.Generator) -> list[Layer]:
     """A convolution, then two depthwise-separable blocks, as in MobileNet."""
-    made = block(Conv((3, 3), shape[-1], 16, rng, stride), 16)
+    layers = block(Conv((3, 3), shape[-1], 16, rng, stride), 16)
     for inputs, outputs, step in ((16, 32, 1), (32, 64, 2)):
-        made += block(Depthwise((3, 3), inputs, rng, step), inputs)
-        made += block(Conv((1, 1), inputs, outputs, rng), outputs)
-    return [*made, GlobalAverage(), Dense(64, classes, rng)]
+        layers += block(Depthwise((3, 3), inputs, rng, step), inputs)
+        layers += block(Conv((1, 1), inputs, outputs, rng), outputs)
+    return [*layers, GlobalAverage(), Dense(64, classes, rng)]
 
 
 def cnn1d(shape: Shape, classes: int, rng: np.random.Generator) -> list[Layer]:
     """Convolutions over time, each halved by max pooling or stride."""
-    made: list[Layer] = [Conv((5,), shape[-1], 16, rng), BatchNorm(16), Relu(), MaxPool()]
-    made += [Conv((5,), 16, 32, rng, 2), BatchNorm(32), Relu(), Conv((3,), 32, 32, rng), BatchNorm(32), Relu()]
-    return [*made, GlobalAverage(), Dense(32, classes, rng)]
+    layers: list[Layer] = [Conv((5,), shape[-1], 16, rng), BatchNorm(16), Relu(), MaxPool()]
+    layers += [Conv((5,), 16, 32, rng, 2), BatchNorm(32), Relu(), Conv((3,), 32, 32, rng), BatchNorm(32), Relu()]
+    return [*layers, GlobalAverage(), Dense(32, classes, rng)]
 
 
 #: Set -> model -> its maker and how many times training goes through the data.
@@ -60,14 +61,14 @@ NETWORKS: Mapping[str, Mapping[str, tuple[Maker, int]]] = {
 }
 
 
-def fit(made: Sequence[Layer], x: Array, y: Array, epochs: int, rng: np.random.Generator) -> None:
+def fit(layers: Sequence[Layer], x: Array, y: Array, epochs: int, rng: np.random.Generator) -> None:
     """Adam on the cross entropy, the rate falling along half a cosine; weights, not biases, decay (Loshchilov 2019)."""
-    flat = [(layer, i) for layer in made for i in range(len(layer.values))]
+    flat = [(layer, i) for layer in layers for i in range(len(layer.values))]
     means, squares = ([np.zeros_like(layer.values[i]) for layer, i in flat] for _ in range(2))
     order = np.concatenate([rng.permutation(len(x))[: len(x) // BATCH * BATCH] for _ in range(epochs)])
     batches = order.reshape(-1, BATCH)
     for step, pick in enumerate(batches):
-        _gradients(made, x[pick], y[pick])
+        _gradients(layers, x[pick], y[pick])
         rate = RATE * (1 + np.cos(np.pi * step / len(batches))) / 2
         fixed = 1 - 0.9 ** (step + 1), 1 - 0.999 ** (step + 1)
         for (layer, i), mean, square in zip(flat, means, squares, strict=True):
@@ -78,15 +79,15 @@ def fit(made: Sequence[Layer], x: Array, y: Array, epochs: int, rng: np.random.G
             value -= (rate * (mean / fixed[0] / (np.sqrt(square / fixed[1]) + 1e-8) + decay)).astype(np.float32)
 
 
-def _gradients(made: Sequence[Layer], x: Array, y: Array) -> None:
+def _gradients(layers: Sequence[Layer], x: Array, y: Array) -> None:
     """Set every layer's ``grads`` to those of the batch's cross entropy."""
-    for layer in made:
+    for layer in layers:
         x = layer.forward(x, training=True)
     odds = np.exp(x - x.max(1, keepdims=True))
     odds /= odds.sum(1, keepdims=True)
     odds[np.arange(len(y)), y] -= 1
     grad: Array = (odds / len(y)).astype(np.float32)
-    for layer in reversed(made):
+    for layer in reversed(layers):
         grad = layer.backward(grad)
 
 
@@ -107,13 +108,13 @@ class _Writer:
         return name
 
 
-def to_onnx(made: Sequence[Layer], shape: Shape) -> bytes:
+def to_onnx(layers: Sequence[Layer], shape: Shape) -> bytes:
     """The ONNX file of trained layers for one sample [channels, *space], batch normalisation still apart."""
     writer, at = _Writer(), "x"
-    for layer in made:
+    for layer in layers:
         at = layer.export(writer, at)
     writer.nodes[-1].output[0] = "logits"
-    classes = made[-1].values[-1].size
+    classes = layers[-1].values[-1].size
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, *shape])]
     outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, classes])]
     graph = helper.make_graph(writer.nodes, "network", inputs, outputs, writer.constants)

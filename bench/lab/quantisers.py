@@ -98,11 +98,11 @@ def _ort(model: bytes, samples: Array) -> bytes:
             return None if row is None else {INPUT: row[None]}
 
     with tempfile.TemporaryDirectory(prefix="twinfer-") as folder:
-        ready, made = Path(folder) / "ready.onnx", Path(folder) / "int8.onnx"
+        ready, quantised = Path(folder) / "ready.onnx", Path(folder) / "int8.onnx"
         quant_pre_process(onnx.load_model_from_string(model), ready, skip_symbolic_shape=True)
         kinds = {"activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8}
-        quantize_static(ready, made, Reader(), quant_format=QuantFormat.QDQ, per_channel=True, **kinds)
-        return made.read_bytes()
+        quantize_static(ready, quantised, Reader(), quant_format=QuantFormat.QDQ, per_channel=True, **kinds)
+        return quantised.read_bytes()
 
 
 def _ai_edge(model: bytes, samples: Array) -> bytes:
@@ -131,12 +131,12 @@ def run_twinfer(model: bytes, x: Array) -> Array:
     """In the interpreter; int8 inputs are quantised, int8 outputs dequantised."""
     session = Session(make_plan(read(model)))
     (source,), (output,) = session.plan.graph.inputs, session.plan.graph.outputs
-    found = []
+    outputs = []
     for value in to_type(x, source):
         session.view(source)[...] = value
         session.run()
-        found.append(session.view(output).copy())
-    return from_type(np.concatenate(found), output)
+        outputs.append(session.view(output).copy())
+    return from_type(np.concatenate(outputs), output)
 
 
 def run_litert(model: bytes, x: Array) -> Array:

@@ -86,20 +86,20 @@ def forward(parameters: Sequence[Array], x: Array) -> tuple[Array, list[Any]]:
 
 def backward(parameters: Sequence[Array], tape: list[Any], grad: Array) -> list[Array]:
     """Gradients of the parameters from that of the logits."""
-    found = [grad.sum(0), grad.T @ tape[-1]]
+    grads = [grad.sum(0), grad.T @ tape[-1]]
     area = tape[-2][2].shape[1] * tape[-2][2].shape[2]
     g = np.broadcast_to((grad @ parameters[-2])[:, None, None] / area, tape[-2][2].shape)
     for i, (shape, stride) in reversed(list(enumerate(LAYERS))):
         before, windows, y = tape[i]
         g = g * (y > 0)
         to = "c" if shape[0] == 1 else "o"
-        found.append(g.sum((0, 1, 2)))
-        found.append(np.einsum(f"nhw{to},nhwijc->{to}ij" + ("" if to == "c" else "c"), g, windows, optimize=True))
+        grads.append(g.sum((0, 1, 2)))
+        grads.append(np.einsum(f"nhw{to},nhwijc->{to}ij" + ("" if to == "c" else "c"), g, windows, optimize=True))
         if to == "c":
-            found[-1] = found[-1].transpose(1, 2, 0)[None]
+            grads[-1] = grads[-1].transpose(1, 2, 0)[None]
         back = np.einsum(f"nhw{to},oijc->nhwijc", g, parameters[2 * i], optimize=True)
         g = scatter(back, before, stride)
-    return found[::-1]
+    return grads[::-1]
 
 
 def train(x: Array, labels: Array) -> list[Array]:
@@ -131,15 +131,15 @@ def train(x: Array, labels: Array) -> list[Array]:
 def correct(graph: Graph, x: Array, labels: Array) -> int:
     """How many pictures the model names rightly when the interpreter runs it."""
     session = Session(make_plan(graph))
-    source, found = graph.inputs[0], 0
+    source, right = graph.inputs[0], 0
     for picture, label in zip(x, labels, strict=True):
         value = picture[None]
         if source.type == "INT8":
             value = np.clip(np.round(value / source.scale) + source.zero, -128, 127)
         session.view(source)[...] = value
         session.run()
-        found += int(session.view(graph.outputs[0]).argmax() == label)
-    return found
+        right += int(session.view(graph.outputs[0]).argmax() == label)
+    return right
 
 
 def write_data(folder: Path) -> None:

@@ -25,10 +25,10 @@ def session() -> Session:
     x = b.input("x", "FLOAT32", (1,))
     for _ in range(STEPS):
         x = b.op("RELU", [x])
-    made = Session(make_plan(b.graph([x])))
-    made.view(made.plan.graph.inputs[0])[...] = np.float32(1)
-    assert len(made.plan.steps) == STEPS
-    return made
+    opened = Session(make_plan(b.graph([x])))
+    opened.view(opened.plan.graph.inputs[0])[...] = np.float32(1)
+    assert len(opened.plan.steps) == STEPS
+    return opened
 
 
 def bench_loop_in_c(benchmark: Any, session: Session) -> None:

@@ -12,26 +12,26 @@ from twinfer.bench.measure.report import models, table
 
 
 def coding_tables(rows: Sequence[Row]) -> Iterator[Table]:
-    """A table a core, of the models and settings that were measured with their weights stored in several ways."""
+    """A table per core of the models and settings that were measured with their weights stored in several ways."""
     for target in dict.fromkeys(row["target"] for row in rows):
         own = [row for row in rows if row["target"] == target and row.get("instructions") and "weights" in row]
-        made = table(f"Weights stored coded on {target}", "<", "flash", "", "RAM", "", "instructions", "")
+        shown = table(f"Weights stored coded on {target}", "<", "flash", "", "RAM", "", "instructions", "")
         for model in models(own):
-            _add(made, [row for row in own if row["model"] == model])
-        if made.row_count:
-            yield made
+            _add(shown, [row for row in own if row["model"] == model])
+        if shown.row_count:
+            yield shown
 
 
-def _add(made: Table, rows: Sequence[Row]) -> None:
+def _add(shown: Table, rows: Sequence[Row]) -> None:
     """A heading for every mode and setting of one model, and below it a line for every way to store weights."""
     for engine, setting in dict.fromkeys((row["engine"], row["optimize"]) for row in rows):
         own = [row for row in rows if (row["engine"], row["optimize"]) == (engine, setting)]
         plain = next((row for row in own if row["weights"] == "plain"), None)
         if plain is None or len(own) < 2:
             continue
-        made.add_row(Text(f"{plain['model']}, {engine}, {setting}", style="bold"))
+        shown.add_row(Text(f"{plain['model']}, {engine}, {setting}", style="bold"))
         for row in own:
-            made.add_row(f"  {stored(row)}", *coded_figures(row, plain))
+            shown.add_row(f"  {stored(row)}", *coded_figures(row, plain))
 
 
 def stored(row: Row) -> str:

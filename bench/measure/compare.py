@@ -13,7 +13,7 @@ from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.tools import cache_folder
 from twinfer.bench.measure.turns import Run, Timing, interleaved
 from twinfer.bench.models.source import Source
-from twinfer.bench.peers.engines import isolated, open_peer
+from twinfer.bench.peers.engines import find, isolated, open_peer
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.op import Array
 from twinfer.runtime.plan.plan import Plan
@@ -147,7 +147,7 @@ def _peer(name: str, source: Source, inputs: Sequence[Array]) -> Contender:
     """A peer in this process, once it has survived the model in another."""
     count = len(source.graph.outputs)
     try:
-        if name == "tflm":
+        if find(name).aborts:
             isolated(name, source.content, [inputs], count)
         peer = open_peer(name, source.content, count)
         outputs = [value for _ in range(CHECKED_RUNS) for value in peer(inputs)]

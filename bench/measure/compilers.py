@@ -24,8 +24,8 @@ from rich.progress import track
 from rich.table import Table
 
 from twinfer.aot.build import boards
-from twinfer.aot.build.qemu import QEMU, SILENT
-from twinfer.aot.build.targets import Card, find
+from twinfer.aot.build.targets import find
+from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.emit import Mode, emit
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.bench.measure.movers import graph
@@ -97,9 +97,7 @@ def sound(first: int, count: int) -> list[int]:
 
 def wrong(compiler: Compiler, level: str, files: dict[str, str], folder: Path) -> set[str]:
     """The graphs whose self-test does not say that it is ok; OSError or CalledProcessError if nothing can be run."""
-    for path, text in {**files, **compiler.support}.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+    write_files(folder, {**files, **compiler.support})
     subprocess.run(compiler.line(level, folder), check=True, capture_output=True, text=True)
     run = [*compiler.runner, str(folder / "program")]
     ended = subprocess.run(run, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -112,6 +110,9 @@ def wrong(compiler: Compiler, level: str, files: dict[str, str], folder: Path) -
 
 _CROSS = {"aarch64-linux-gnu": "aarch64", "arm-linux-gnueabihf": "arm", "riscv64-linux-gnu": "riscv64"}
 VERSIONS = ("11", "12", "13", "14")
+
+#: The microcontroller whose compiler is tried, too.
+BOARD = "cortex-m4"
 
 
 def installed(root: str = "") -> Iterator[Compiler]:
@@ -128,13 +129,10 @@ def installed(root: str = "") -> Iterator[Compiler]:
         for triplet, runner in _CROSS.items():
             if there(f"{triplet}-gcc-{version}"):
                 yield Compiler((*enter, f"{triplet}-gcc-{version}", "-static"), (f"qemu-{runner}",))
-    if there("arm-none-eabi-gcc"):
-        yield _for_board((*enter, "arm-none-eabi-gcc"), find("cortex-m4"))
-
-
-def _for_board(command: tuple[str, ...], card: Card) -> Compiler:
-    run = (QEMU, "-machine", card.machine, *SILENT, "-kernel")
-    return Compiler((*command, *card.flags, "-nostartfiles"), run, card.target, boards.sources(card))
+    card = find(BOARD)
+    if there(card.compiler):
+        command = (*enter, card.compiler, *card.flags, "-nostartfiles")
+        yield Compiler(command, card.runner.command, card.target, boards.sources(card))
 
 
 @dataclass(frozen=True)

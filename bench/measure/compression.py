@@ -138,31 +138,31 @@ def measure(
     folds: int,
     told: Callable[[Setting], None] = lambda setting: None,
 ) -> list[Row]:
-    """A row a setting, the baseline first; errors as those of ``convert``."""
-    found = [Found(setting) for setting in settings]
+    """A row per setting, the baseline first; errors as those of ``convert``."""
+    candidates = [Found(setting) for setting in settings]
     rng = np.random.default_rng(SEED)
     for fold, (train, held) in enumerate(islice(data.folds(SEED), folds)):
         source = onnx.load_model_from_string(network(data, model, fold))
         samples = data.x[rng.choice(train, CALIBRATION, replace=False)]
-        wanted = run_twinfer(write(found[0].setting.graph(source, samples)), data.x[held])
-        for each in found:
+        wanted = run_twinfer(write(candidates[0].setting.graph(source, samples)), data.x[held])
+        for each in candidates:
             told(each.setting)
             start = time.perf_counter()
             graph = each.setting.graph(source, samples)
             each.tally.seconds.append(time.perf_counter() - start)
             each.add(graph, run_twinfer(write(graph), data.x[held]), wanted, data.y[held])
-    return [each.row(found[0].tally) for each in found]
+    return [each.row(candidates[0].tally) for each in candidates]
 
 
 def rows(sets: Sequence[str], folds: int, told: Callable[[str], None] = lambda what: None) -> list[Row]:
     """Of every set, network and setting; ``told`` what is being done."""
-    found: list[Row] = []
+    measured: list[Row] = []
     for name in sets:
         data = DATASETS[name]()
         for model in NETWORKS[name]:
             tell = partial(_tell, told, f"{name} {model}")
-            found += [{"set": name, "model": model, **row} for row in measure(data, model, SETTINGS, folds, tell)]
-    return found
+            measured += [{"set": name, "model": model, **row} for row in measure(data, model, SETTINGS, folds, tell)]
+    return measured
 
 
 def _tell(told: Callable[[str], None], where: str, setting: Setting) -> None:
@@ -175,23 +175,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     errors = Console(stderr=True, markup=False)
     try:
         with errors.status("compressing the networks") as status:
-            found = rows(arguments.sets or list(DATASETS), arguments.folds, status.update)
-        _show(found, arguments)
+            measured = rows(arguments.sets or list(DATASETS), arguments.folds, status.update)
+        _show(measured, arguments)
     except TwinferError as error:
         errors.print(f"compression: {error}", style="red", soft_wrap=True)
         return 2
     return 0
 
 
-def _show(found: Sequence[Row], arguments: argparse.Namespace) -> None:
+def _show(measured: Sequence[Row], arguments: argparse.Namespace) -> None:
     console = Console()
-    for each in tables(found, arguments.folds):
+    for each in tables(measured, arguments.folds):
         console.print(each)
     if arguments.json is not None:
-        document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": list(found)}
+        document = {"schema": SCHEMA, "machine": report.machine(), "folds": arguments.folds, "rows": list(measured)}
         write_text(arguments.json, json.dumps(document, indent=2) + "\n")
     if arguments.html is not None:
-        write_text(arguments.html, compression_html(found, arguments.folds))
+        write_text(arguments.html, compression_html(measured, arguments.folds))
 
 
 def _parser() -> argparse.ArgumentParser:

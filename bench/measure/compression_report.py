@@ -1,4 +1,4 @@
-"""The rows of ``compression`` as tables, and as one HTML file with a picture a network: accuracy over flash."""
+"""The rows of ``compression`` as tables, and as one HTML file with a picture per network: accuracy over flash."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def pareto(rows: Sequence[Row]) -> list[Row]:
 
 def networks(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The rows by set and model."""
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(f"{row['set']} {row['model']}", []).append(row)
-    return found
+        groups.setdefault(f"{row['set']} {row['model']}", []).append(row)
+    return groups
 
 
 def about(folds: int) -> str:
@@ -50,14 +50,14 @@ def about(folds: int) -> str:
 
 def tables(rows: Sequence[Row], folds: int) -> Iterator[RenderableType]:
     """The table, then what its figures are."""
-    made = report.table("Accuracy and flash of compressed networks", "<", *_COLUMNS, gap=1)
+    shown = report.table("Accuracy and flash of compressed networks", "<", *_COLUMNS, gap=1)
     for name, group in networks(rows).items():
-        made.add_row(Text(f"{name}, {group[0]['samples']:,} samples", style="bold"))
+        shown.add_row(Text(f"{name}, {group[0]['samples']:,} samples", style="bold"))
         best = pareto(group)
         for row in group:
             mark = "● " if row in best else "  "
-            made.add_row(f"{mark}{row['setting']}", *_cells(row), style="green" if row in best else "")
-    yield made
+            shown.add_row(f"{mark}{row['setting']}", *_cells(row), style="green" if row in best else "")
+    yield shown
     yield Text(about(folds))
     if rows:
         yield _smallest(rows)
@@ -69,13 +69,13 @@ def tables(rows: Sequence[Row], folds: int) -> Iterator[RenderableType]:
 def _smallest(rows: Sequence[Row]) -> RenderableType:
     """The least flash of every network at no more than so many points below int8's accuracy."""
     heads = (f"{loss:g} points\nbelow" if loss else "int8's\naccuracy" for loss in LOSSES)
-    made = report.table("Least flash at", "<", "int8 as\nin file", *heads, gap=1)
+    shown = report.table("Least flash at", "<", "int8 as\nin file", *heads, gap=1)
     for name, group in networks(rows).items():
         int8 = next(row for row in group if row["setting"] == "int8")
         cells = [least(group, loss) for loss in LOSSES]
         chosen = (Group(f"{each.bytes:,} {each.share}", f"{each.spread} %") for each in cells)
-        made.add_row(name, f"{int8['bytes']:,}", *chosen)
-    return made
+        shown.add_row(name, f"{int8['bytes']:,}", *chosen)
+    return shown
 
 
 #: Points below int8's accuracy that the least flash is looked for at.

@@ -1,4 +1,4 @@
-"""One model on one microcontroller under QEMU, in both modes: the rows of ``twinfer bench --target cortex-m4``.
+"""One model on one microcontroller, in both modes: the rows of ``twinfer bench --target cortex-m4``.
 
 Compiled code is measured once for every use of flash that is asked for, interpreted once: its kernels are shared.
 
@@ -13,20 +13,20 @@ from importlib.util import find_spec
 from itertools import product
 from typing import get_args
 
-from twinfer.aot.build.firmware import COMPILER, COMPILER_PACKAGES, build, flags_for
-from twinfer.aot.build.qemu import QEMU, QEMU_PACKAGE, Job, run_jobs
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, Result, run_jobs
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
-from twinfer.aot.build.tools import need_tool
 from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.measure.price import priced_layers
+from twinfer.bench.measure.recorded import recorded
+from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Line, Proof, compare
+from twinfer.bench.models.verify import Proof, compare, lines_of
 from twinfer.bench.models.zero_division import zero_divisions
-from twinfer.bench.peers.recorded import recorded
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import TOLERANCE, Array
@@ -45,7 +45,7 @@ FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_byt
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: single layers, too? On which inputs? Optimized for what? In which modes? Weights stored how?"""
+    """What to measure: whether also single layers, on which inputs, optimized for what, in which modes, weights how."""
 
     layers: bool = False
     seed: int = 0
@@ -54,16 +54,16 @@ class Options:
     storages: Sequence[tuple[str, str]] = (("file", "layer"),)
 
 
-def need_tools() -> None:
+def need_tools(card: Card) -> None:
     """ToolError if anything is missing that these figures take."""
-    need_tool(COMPILER, COMPILER_PACKAGES)
-    need_tool(QEMU, QEMU_PACKAGE)
+    card.toolchain.need()
+    card.runner.need()
     if find_spec("elftools") is None:
         raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
 
 
 def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
-    """A row for interpreted mode, one a setting for compiled code, then TFLM's recorded ones where they are known.
+    """A row for interpreted mode, one per setting for compiled code, then TFLM's recorded ones where they are known.
 
     What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
     """
@@ -140,7 +140,7 @@ def _row(
     try:
         firmware = build(project, card)
         whole, painted, *steps = results = run_jobs(firmware, _jobs(inputs, options))
-        taken = sizes(project, COMPILER, flags_for(card, project))
+        taken = sizes(project, card)
         bound = firmware_bound(firmware)
         layers = priced_layers(project, card, inputs, steps[0].counts, taken) if steps else {}
     except ToolError as error:
@@ -175,42 +175,45 @@ def agree(value: Array, want: Array) -> bool:
 def verify_on(
     source: Source,
     cards: Sequence[Card],
-    *,
-    seed: int = 0,
-    samples: int = 1,
-    guard: bool = False,
-    optimize: Optimize = "balanced",
-    weights: str = "file",
-    decode: str = "layer",
+    asked: verify.Options | None = None,
     progress: Progress = lambda share: None,
 ) -> Proof:
     """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
 
     Where a model cannot be built or run, the proof has a note.
     """
+    asked = asked or verify.Options()
     graph = make_plan(source.graph).graph
-    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    inputs = asked.inputs(graph)
     want = [host_outputs(graph, sample) for sample in inputs]
-    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
-    lines = [Line(tensor, made_by.get(tensor)) for tensor in graph.outputs]
     runs = list(product(cards, MODES))
-    proof = Proof(source.name, graph, lines, samples, others=[engine_on(card, mode) for card, mode in runs])
+    others = [engine_on(card, mode) for card, mode in runs]
+    proof = Proof(source.name, graph, lines_of(graph, outputs_alone=True), asked.samples, others=others)
     proof.by_zero.update(zero_divisions(graph, inputs))
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))
+        target = card.target.optimized(asked.optimize).storing(asked.weights, asked.decode)
         try:
-            plan = make_plan(graph, card.target.optimized(optimize).storing(weights, decode))
-            project = emit(plan, identifier(source.name), mode=mode, guard=guard)
-            jobs = [Job(sample) for sample in inputs for _ in POISONS]  # every job finds other rubbish
-            results = run_jobs(build(project, card), jobs, count=False)
+            project = emit(make_plan(graph, target), identifier(source.name), mode=mode, guard=asked.guard)
+            results = run_jobs(build(project, card), _over_rubbish(inputs), count=False)
         except ToolError as error:
             proof.notes[engine_on(card, mode)] = str(error)
-            continue
-        for i, result in enumerate(results):
-            sample = i // len(POISONS)
-            for line, value, wanted in zip(lines, result.outputs, want[sample], strict=True):
-                line.add(engine_on(card, mode), compare(sample, wanted, value, TOLERANCE))
+        else:
+            _add_results(proof, engine_on(card, mode), results, want)
     return proof
+
+
+def _over_rubbish(inputs: Sequence[list[Array]]) -> list[Job]:
+    """Every sample as often as there is other rubbish: each job finds another."""
+    return [Job(sample) for sample in inputs for _ in POISONS]
+
+
+def _add_results(proof: Proof, engine: str, results: Sequence[Result], want: Sequence[Sequence[Array]]) -> None:
+    """The lines of an engine that ran ``_over_rubbish``."""
+    for i, result in enumerate(results):
+        sample = i // len(POISONS)
+        for line, value, wanted in zip(proof.lines, result.outputs, want[sample], strict=True):
+            line.add(engine, compare(sample, wanted, value, TOLERANCE))
 
 
 def engine_on(card: Card, mode: Mode) -> str:

@@ -1,4 +1,4 @@
-"""The standing beside TFLM as one HTML file that needs nothing else: a picture and a table a core."""
+"""The standing beside TFLM as one HTML file that needs nothing else: a picture and a table per core."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ABOVE, _BELOW = 44, 22
 
 def embedded_html(rows: Sequence[Row]) -> str:
     """The page of what ``twinfer bench`` has measured on microcontrollers; models TFLM did not run are not in it."""
-    found = standings(rows)
-    cores = [[s for s in found if s.target == target] for target in dict.fromkeys(s.target for s in found)]
+    every = standings(rows)
+    cores = [[s for s in every if s.target == target] for target in dict.fromkeys(s.target for s in every)]
     parts = [*pictures(cores), *map(_table, cores)] or ["<p>TFLM's figures are known of none of these models.</p>"]
     return page("twinfer beside TFLM on Cortex-M", [_INTRODUCTION, *parts])
 
@@ -37,7 +37,7 @@ def pictures(cores: Sequence[Sequence[Standing]]) -> list[str]:
 
 
 def _picture(own: Sequence[Standing], one: float) -> str:
-    """A bar a model, TFLM + CMSIS-NN being ``one`` pixels long; a line across the bars is their geometric mean."""
+    """A bar per model, TFLM + CMSIS-NN being ``one`` pixels long; a line across the bars is their geometric mean."""
     setting, end = shown(own), _ABOVE + len(own) * _BAR
     shapes = [f'<text x="0" y="14" font-weight="bold">{in_html(own[0].target)}</text>']
     rows = [(standing, setting, _ABOVE + i * _BAR, one) for i, standing in enumerate(own)]

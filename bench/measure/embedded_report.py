@@ -1,4 +1,4 @@
-"""What ``twinfer bench`` has found on microcontrollers, as tables."""
+"""What ``twinfer bench`` has measured on microcontrollers, as tables."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def _legend(rows: Sequence[Row]) -> Iterator[Text]:
 
 
 def _figures(target: str, rows: Sequence[Row], wide: bool) -> Table:
-    """A heading for every model, and below it a line an engine."""
+    """A heading for every model, and below it a line per engine."""
     sizes = ("code\nbytes", "weight\nbytes", "arena\nbytes", "lower\nbound", "other\nRAM", "stack", "its\nbound")
     columns = _shown(("instructions", "a MAC", *sizes, "<outputs"), wide)
-    made = table(f"One inference on {target}", "<", *columns, gap=2 if wide else 1)
+    shown = table(f"One inference on {target}", "<", *columns, gap=2 if wide else 1)
     for model in models(rows):
-        made.add_row(Text(model, style="bold"))
+        shown.add_row(Text(model, style="bold"))
         own = [row for row in rows if row["model"] == model]
         macs = own[0]["macs"]
         for row in own:
-            made.add_row(_label(row), *_shown(_cells(row, macs), wide))
-    return made
+            shown.add_row(_label(row), *_shown(_cells(row, macs), wide))
+    return shown
 
 
 def _shown(columns: Sequence[Any], wide: bool) -> list[Any]:
@@ -88,12 +88,12 @@ def _number(value: int | None) -> str:
 
 
 def _layers(row: Row) -> Table:
-    """A line a step: what it costs with a body of its own and over a shared one; the choice that was made is bold."""
+    """A line per step: what it costs with a body of its own and with a shared one; the choice that was made is bold."""
     title = f"Layers of {row['model']} on {row['target']}, {row['optimize']}: instructions, and bytes of their own"
     columns = ("MACs", "a MAC", "share", "own\nbody", "\nbytes", "shared\nbody", "\nbytes", "<choice")
-    made = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)
+    shown = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)
     for layer in row["layers"]:
-        made.add_row(
+        shown.add_row(
             str(layer["index"]),
             layer["op"],
             variant(layer["op"], layer["kernel"]),
@@ -103,7 +103,7 @@ def _layers(row: Row) -> Table:
             f"{100 * layer['instructions'] / max(row['instructions'], 1):.0f} %",
             *_choices(layer),
         )
-    return made
+    return shown
 
 
 def _choices(layer: Row) -> Iterator[Cell]:
@@ -125,11 +125,11 @@ def _instances(row: Row) -> Iterator[Text]:
         yield Text(f"Bytes of shared bodies, paid once: {sizes}.")
 
 
-def beside_tflm(found: Sequence[Standing]) -> Iterator[RenderableType]:
+def beside_tflm(every: Sequence[Standing]) -> Iterator[RenderableType]:
     """Of every core a table of the ratios to TFLM, green within the project's limits and red beyond."""
-    for target in dict.fromkeys(standing.target for standing in found):
-        yield _beside([standing for standing in found if standing.target == target])
-    if found:
+    for target in dict.fromkeys(standing.target for standing in every):
+        yield _beside([standing for standing in every if standing.target == target])
+    if every:
         yield Text(
             "Instructions against TFLM + CMSIS-NN at -O3. Code: bytes, and against TFLM's smallest build. Weights"
         )
@@ -142,14 +142,16 @@ def _beside(own: Sequence[Standing]) -> Table:
     settings = settings_of(own)
     counts = [f"instr.\n{setting}" for setting in settings]
     codes = [f"code\n{setting}" for setting in settings]
-    made = table(f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", "/ arena")
+    shown = table(
+        f"Beside TFLM on {own[0].target}", "<", *counts, *codes, "weights\n/ floor", "RAM\n/ bound", "/ arena"
+    )
     for each in own:
         cells = [*(each.instructions.get(s) for s in settings), *(each.code.get(s) for s in settings)]
-        made.add_row(each.model, *map(_verdict, [*cells, each.weights, each.ram, each.arena]))
+        shown.add_row(each.model, *map(_verdict, [*cells, each.weights, each.ram, each.arena]))
     means = [mean(own, setting) for setting in settings]
     if first := next(filter(None, means), None):
-        made.add_row(Text(f"mean of {first[1]}", style="bold"), *(_verdict(m and m[0]) for m in means))
-    return made
+        shown.add_row(Text(f"mean of {first[1]}", style="bold"), *(_verdict(m and m[0]) for m in means))
+    return shown
 
 
 def _verdict(verdict: Verdict | None) -> Text:

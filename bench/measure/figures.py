@@ -46,7 +46,7 @@ def machine(document: Any) -> str:
     """What the times were measured on, in a sentence."""
     about = document["machine"]
     compiler = re.sub(r"\s*\([^)]*\)", "", about["compiler"])
-    peers = ", ".join(f"{report.NAMES[name]} {version}" for name, version in about["peers"].items())
+    peers = ", ".join(f"{report.label(name)} {version}" for name, version in about["peers"].items())
     return f"Measured on one core of: {about['cpu']}, {_LEVELS[about['isa']]}; {compiler}, {peers}."
 
 
@@ -62,8 +62,8 @@ def beside(core: str) -> Callable[[Any], str]:
 
 def others(document: Any) -> str:
     """The cores that README.md has no table of, in a sentence."""
-    found = standings(document["rows"])
-    means = {core: mean([s for s in found if s.target == core], "speed") for core in {s.target for s in found}}
+    every = standings(document["rows"])
+    means = {core: mean([s for s in every if s.target == core], "speed") for core in {s.target for s in every}}
     shares = [
         f"{m[0]} (M{core.removeprefix('cortex-m')})"
         for core, m in sorted(means.items(), key=lambda item: int(item[0].removeprefix("cortex-m")))
@@ -73,7 +73,7 @@ def others(document: Any) -> str:
 
 
 def accuracy(document: Any) -> str:
-    """A line a network: mean and standard deviation of the folds, in percent; bytes of our file and the peers'."""
+    """A line per network: mean and standard deviation of the folds, in percent; bytes of our file and the peers'."""
     heads = ["accuracy, %", "samples", "float", "ours", "onnxruntime, static", "ai-edge-quantizer"]
     lines = [[*heads, "bytes: ours, ORT, ai-edge"]]
     engines = (OURS[0], *PEERS)
@@ -86,17 +86,19 @@ def accuracy(document: Any) -> str:
 
 
 def compression(document: Any) -> str:
-    """A line a network: the least bytes at so many points below int8, and what each fold alone would have chosen."""
+    """A line per network: the least bytes at so many points below int8, and what each fold alone would have chosen."""
     lines = [["bytes", "int8", "at int8's accuracy", "0.5 points below", "1 point", "2 points"]]
     for name, group in _networks(document["rows"]):
         int8 = next(row for row in group if row["setting"] == "int8")
-        found = [compression_report.least(group, loss) for loss in compression_report.LOSSES]
-        lines.append([name, f"{int8['bytes']:,}", *(f"{each.bytes:,}, {each.share} ({each.spread})" for each in found)])
+        cheapest = [compression_report.least(group, loss) for loss in compression_report.LOSSES]
+        lines.append(
+            [name, f"{int8['bytes']:,}", *(f"{each.bytes:,}, {each.share} ({each.spread})" for each in cheapest)]
+        )
     return _markdown(lines)
 
 
 def coding(document: Any) -> str:
-    """A line a model and way to store its weights: flash, RAM, instructions, each with its ratio to plain weights'."""
+    """A line per model and way to store weights: flash, RAM, instructions, each with its ratio to plain weights'."""
     lines = [["Cortex-M4", "flash", "", "RAM", "", "instructions", ""]]
     for model in report.models(document["rows"]):
         own = [row for row in document["rows"] if row["model"] == model and row["engine"] == "compiled"]

@@ -62,10 +62,10 @@ class Standing:
 
 def standings(rows: Sequence[Row]) -> list[Standing]:
     """Every model and core that TFLM was measured on, in the order of the rows."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["target"], row["model"]), []).append(row)
-    return [made for group in found.values() for made in _standing(group)]
+        groups.setdefault((row["target"], row["model"]), []).append(row)
+    return [standing for group in groups.values() for standing in _standing(group)]
 
 
 def mean(standing: Sequence[Standing], setting: str) -> tuple[Verdict, int] | None:
@@ -93,8 +93,8 @@ def _standing(rows: Sequence[Row]) -> Iterator[Standing]:
     yield Standing(
         model,
         row["target"],
-        {setting: _instructions(model, setting, made, fast) for setting, made in own.items()},
-        {setting: _code(setting, made, small) for setting, made in own.items()},
+        {setting: _instructions(model, setting, ours, fast) for setting, ours in own.items()},
+        {setting: _code(setting, ours, small) for setting, ours in own.items()},
         Verdict(row["weight_bytes"] / fast["weights_floor_bytes"], WEIGHTS),
         Verdict(row["ram_bytes"] / max(row["lower_bound_bytes"], 1), RAM),
         Verdict(row["ram_bytes"] / fast["arena_bytes"], ARENA),

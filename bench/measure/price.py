@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twinfer.aot.build.firmware import COMPILER, build, flags_for
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import Sizes, sizes
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.choice import share_all, specialise
@@ -36,8 +36,7 @@ def priced_layers(
     project: Project, card: Card, inputs: Sequence[Array], counts: Sequence[int], taken: Sizes
 ) -> dict[str, object]:
     """What the row of a model says of its layers, and of the instances that they share: kernel -> bytes."""
-    made = Build(counts, taken)
-    layers = list(_layers(project, made))
+    layers = list(_layers(project, Build(counts, taken)))
     if project.mode == "compiled":
         forms = (emit(project.plan, project.name, policy=policy) for policy in (specialise, share_all))
         every_own, every_shared = (build_steps(form, card, inputs) for form in forms)
@@ -48,20 +47,20 @@ def priced_layers(
     return {"layers": layers, "instances": instances(project, taken)}
 
 
-def _layers(project: Project, made: Build) -> Iterator[Row]:
+def _layers(project: Project, form: Build) -> Iterator[Row]:
     for i, step in enumerate(project.plan.steps):
-        instructions, code = made.price(i)
+        instructions, code = form.price(i)
         yield {**described(step), "instructions": instructions, "code_bytes": code}
 
 
 def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:
     """Build a model and run it step by step. ToolError if a tool fails."""
     (steps,) = run_jobs(build(project, card), [Job(inputs, by_step=True)])
-    return Build(steps.counts, sizes(project, COMPILER, flags_for(card, project)))
+    return Build(steps.counts, sizes(project, card))
 
 
 def instances(project: Project, taken: Sizes) -> dict[str, int]:
     """Kernel -> bytes of its shared instance."""
-    found = {symbol.name: symbol.size + symbol.padding for symbol in taken.symbols}
+    sizes_of = {symbol.name: symbol.size + symbol.padding for symbol in taken.symbols}
     names = {kernel: f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
-    return {kernel: found[name] for kernel, name in names.items() if name in found}
+    return {kernel: sizes_of[name] for kernel, name in names.items() if name in sizes_of}

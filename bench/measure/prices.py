@@ -57,13 +57,13 @@ def samples(source: Source, core: str) -> Iterator[Sample]:
     own = build_steps(emit(plan, name, policy=specialise), card, inputs)
     project = emit(plan, name, policy=share_all)
     shared = build_steps(project, card, inputs)
-    found = instances(project, shared.sizes)
+    shared_bodies = instances(project, shared.sizes)
     for kernel, users in bodies(plan).items():
         steps = [i for same in users for i in same]
         saved, more = (sum(shared.price(i)[j] - own.price(i)[j] for i in steps) for j in range(2))
         outputs, effort = (sum(of(plan.steps[i]) for i in steps) for of in (outputs_of, work))
         taken = sum(own.price(i)[0] for i in steps)
-        yield Sample(kernel, len(users), -more, found[kernel], saved, outputs, taken, effort)
+        yield Sample(kernel, len(users), -more, shared_bodies[kernel], saved, outputs, taken, effort)
 
 
 def wide(model: str) -> Source:
@@ -73,11 +73,11 @@ def wide(model: str) -> Source:
     return Source(model.replace("float32", "int16x8"), convert(graph, quantize="int16x8", calibration=seen))
 
 
-def table(found: Sequence[Sample]) -> str:
+def table(every: Sequence[Sample]) -> str:
     """The file: means over bodies, models, outputs and work."""
     lines = [HEAD + "[kernels]"]
-    for kernel in sorted({sample.kernel for sample in found}):
-        own = [sample for sample in found if sample.kernel == kernel]
+    for kernel in sorted({sample.kernel for sample in every}):
+        own = [sample for sample in every if sample.kernel == kernel]
         body = sum(s.body_bytes for s in own) / sum(s.bodies for s in own)
         instance = sum(s.instance for s in own) / len(own)
         saved = sum(s.saved for s in own) / max(sum(s.outputs for s in own), 1)
@@ -89,8 +89,8 @@ def table(found: Sequence[Sample]) -> str:
 def main(models: Sequence[str]) -> None:
     """Measure the models and ``WIDE``, and write the table."""
     sources = [*map(load, models), *map(wide, WIDE)]
-    found = [sample for source in sources for core in CORES for sample in samples(source, core)]
-    PRICES.write_text(table(found), encoding="utf-8")
+    every = [sample for source in sources for core in CORES for sample in samples(source, core)]
+    PRICES.write_text(table(every), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What ``twinfer bench`` has found, as tables for people and as JSON for programs."""
+"""What ``twinfer bench`` has measured, as tables for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from twinfer import kernels_c
 from twinfer.aot.build.tools import compiler_version
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.grid import Grid
-from twinfer.bench.peers import engines as peers
+from twinfer.bench.measure.recorded import LABELS
+from twinfer.bench.peers.engines import benched, peers, version
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import printable
 from twinfer.runtime.run import isa
@@ -26,25 +27,14 @@ from twinfer.runtime.run import isa
 #: Rises when a key of the JSON changes its meaning or goes; new ones may come.
 SCHEMA = 1
 
-#: Engine -> its name in tables.
-NAMES = {
-    "litert": "LiteRT (XNNPACK)",
-    "litert-ref": "LiteRT (reference)",
-    "tflm": "tflite-micro",
-    "tflm-cmsis": "TFLM + CMSIS-NN",
-    "tflm-cmsis-small": "TFLM + CMSIS, -Os",
-    "tflm-reference": "TFLM reference",
-}
-
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:
-    """The JSON document: what ran where, and a row an engine, model and target."""
+    """The JSON document: what ran where, and a row per engine, model and target."""
     return {"schema": SCHEMA, "machine": machine(), "rows": list(rows)}
 
 
 def machine() -> dict[str, Any]:
     """What the figures depend on beside the code."""
-    from twinfer.aot.build.firmware import COMPILER
     from twinfer.aot.build.host import find_compiler
 
     return {
@@ -54,8 +44,8 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "compiler": _compiler(find_compiler),
-        "arm_compiler": _compiler(lambda: (COMPILER,)),
-        "peers": {name: peers.version(name) for name in ("litert", "tflm") if peers.version(name)},
+        **_compilers(),
+        "peers": {name: version(name) for name in benched() if version(name)},
     }
 
 
@@ -65,6 +55,14 @@ def _cpu() -> str:
     except OSError:
         lines = []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _compilers() -> dict[str, str]:
+    """The compilers of the microcontrollers, one for each board folder: "arm_compiler"."""
+    from twinfer.aot.build.targets import find, names
+
+    compilers = {card.board: card.compiler for card in map(find, names())}
+    return {f"{board}_compiler": _compiler(lambda name=name: (name,)) for board, name in compilers.items()}  # type: ignore[misc]
 
 
 def _compiler(command: Callable[[], Sequence[str]]) -> str:
@@ -80,7 +78,8 @@ def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
     if not rows:
         return
     yield _times(rows)
-    yield from (Text(f"{r['model']}: {_name(r)}: {r['error']}", style="yellow") for r in rows if r.get("error"))
+    for row in (row for row in rows if row.get("error")):
+        yield Text(f"{row['model']}: {label(row['engine'])}: {row['error']}", style="yellow")
     yield _sizes(rows)
     for model in models(rows):
         own = [row for row in rows if row["model"] == model and row.get("layers")]
@@ -96,33 +95,33 @@ def models(rows: Iterable[Row]) -> list[str]:
 def table(title: str, *columns: str, gap: int = 2) -> Table:
     """A table that fits narrow terminals; columns whose name begins with "<" are left-aligned and may be folded."""
     style = {"title_justify": "left", "title_style": "bold", "header_style": "bold", "pad_edge": False}
-    made = Grid(title=printable(title), box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
+    shown = Grid(title=printable(title), box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
     for column in columns:
         left = column[:1] == "<"
-        made.add_column(
+        shown.add_column(
             printable(column.removeprefix("<")), justify="left" if left else "right", no_wrap=not left, overflow="fold"
         )
-    return made
+    return shown
 
 
 def _times(rows: Sequence[Row]) -> Table:
-    """A heading for every model, and below it a line an engine."""
+    """A heading for every model, and below it a line per engine."""
     columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
-    made = table("Time of one inference", *columns)
+    shown = table("Time of one inference", *columns)
     for model in models(rows):
-        made.add_row(Text(model, style="bold"))
+        shown.add_row(Text(model, style="bold"))
         for row in (row for row in rows if row["model"] == model):
-            made.add_row(engine_label(row), *_time_cells(row))
-    return made
+            shown.add_row(engine_label(row), *_time_cells(row))
+    return shown
 
 
-def _name(row: Row) -> str:
-    name: str = row["engine"]
-    return NAMES.get(name, name)
+def label(engine: str) -> str:
+    """An engine's name in tables; our own are called what they are."""
+    return peers()[engine].label if engine in peers() else LABELS.get(engine, engine)
 
 
 def engine_label(row: Row) -> Text:
-    return Text(f"  {_name(row)}", style="bold" if row["engine"] == "compiled" else "")
+    return Text(f"  {label(row['engine'])}", style="bold" if row["engine"] == "compiled" else "")
 
 
 def _time_cells(row: Row) -> list[str | Text]:
@@ -138,7 +137,12 @@ def bits(row: Row) -> Text:
         return Text("same bits", style="green")
     far = row["max_difference"]
     text = "differ" if far is None else f"differ by {far:.0f}" if far >= 1 else f"differ by {far:.1g}"
-    return Text(text, style="yellow" if row["engine"] in NAMES or row.get("agrees") else "bold red")
+    return Text(text, style="yellow" if _foreign(row["engine"]) or row.get("agrees") else "bold red")
+
+
+def _foreign(engine: str) -> bool:
+    """Whether an engine is somebody else's: to differ from us is not our fault."""
+    return engine in peers() or engine in LABELS
 
 
 def number(value: float) -> str:
@@ -163,7 +167,7 @@ def _sizes(rows: Sequence[Row]) -> Table:
         "over\nbound",
         "compiled\nin s",
     )
-    made = table("Size", *columns)
+    shown = table("Size", *columns)
     for row in rows:
         if row["engine"] != "compiled":
             continue
@@ -171,21 +175,21 @@ def _sizes(rows: Sequence[Row]) -> Table:
         over = f"{100 * (row['arena_bytes'] / bound - 1):.1f} %" if bound else "-"
         keys = ("operators", "macs", "constant_bytes", "arena_bytes", "lower_bound_bytes")
         took = "cached" if row["compile_cached"] else f"{row['compile_s']:.2f}"
-        made.add_row(Text(row["model"], style="bold"), *(f"{row[key]:,}" for key in keys), over, took)
-    return made
+        shown.add_row(Text(row["model"], style="bold"), *(f"{row[key]:,}" for key in keys), over, took)
+    return shown
 
 
 def _layers(model: str, rows: Sequence[Row]) -> Table:
-    """A line a step: kernel times, the step's share of the interpreted run, and Python dispatch's share of the step."""
+    """A line per step: kernel times, the step's share of the interpreted run, Python dispatch's share of the step."""
     times = [f"{row['engine'][:6]}.\nµs" for row in rows]
-    made = table(
+    shown = table(
         f"Layers of {model}", "#", "<operator", "<kernel", "<output", "MACs", *times, "share", "dis-\npatch", gap=1
     )
     total = sum(layer["min_us"] for layer in rows[0]["layers"])
     dispatch = rows[0]["dispatch_us"]
     for group in zip(*(row["layers"] for row in rows), strict=True):
         first = group[0]
-        made.add_row(
+        shown.add_row(
             str(first["index"]),
             first["op"],
             variant(first["op"], first["kernel"]),
@@ -195,7 +199,7 @@ def _layers(model: str, rows: Sequence[Row]) -> Table:
             f"{100 * first['min_us'] / max(total, 1e-9):.0f} %",
             f"{100 * dispatch / max(first['min_us'] + dispatch, 1e-9):.0f} %",
         )
-    return made
+    return shown
 
 
 def variant(op: str, kernel: str) -> str:

@@ -24,7 +24,7 @@ MIN_ROUNDS = 5
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one call in nanoseconds, one a round: each the mean of a batch of ``batch`` calls."""
+    """Times of one call in nanoseconds, one per round: each the mean of a batch of ``batch`` calls."""
 
     ns: tuple[float, ...]
     batch: int = 1

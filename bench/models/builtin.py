@@ -214,10 +214,10 @@ def quantized(graph: Graph, seen: Mapping[Node, Range], limits: Range) -> Graph:
     """
     source = graph.inputs[0]
     builder = Builder(graph.name)
-    made = {source: builder.input(source.name, "INT8", source.shape, *_affine(limits))}
+    quantised = {source: builder.input(source.name, "INT8", source.shape, *_affine(limits))}
     for node in graph.nodes:
-        x = made[node.input(0)]
-        inputs = [x, *(made[t] for t in node.inputs[1:] if t in made)]
+        x = quantised[node.input(0)]
+        inputs = [x, *(quantised[t] for t in node.inputs[1:] if t in quantised)]
         if node.op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
             inputs += _parameters(builder, node, x.scale)
         elif node.op == "RESHAPE":
@@ -226,8 +226,8 @@ def quantized(graph: Graph, seen: Mapping[Node, Range], limits: Range) -> Graph:
         if node.op in _KEEP_SCALE:
             scale, zero = x.scale, x.zero
         out = node.output.shape
-        made[node.output] = builder.op(node.op, inputs, out, scale=scale, zero=zero, **node.options)
-    return builder.graph([made[t] for t in graph.outputs])
+        quantised[node.output] = builder.op(node.op, inputs, out, scale=scale, zero=zero, **node.options)
+    return builder.graph([quantised[t] for t in graph.outputs])
 
 
 def _affine(limits: Range) -> tuple[float, int]:

@@ -22,7 +22,7 @@ def initial_state(model: Interpreter) -> Values:
 
 
 def _prepare(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> None:
-    """Inputs, fresh state, and memory full of ``rubbish``, lest what a run before has left looks like a result."""
+    """Inputs, fresh state, and memory full of ``rubbish``, or what an earlier run has left would look like a result."""
     poison(model.session, rubbish)
     model.reset_all_variables()
     model.session.feed(inputs)

@@ -12,7 +12,7 @@ from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.models.observe import Values, initial_state, observed, whole
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.zero_division import divided_by_zero
-from twinfer.bench.peers.engines import isolated
+from twinfer.bench.peers.engines import isolated, peers, trusted
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import TOLERANCE, Array
@@ -23,8 +23,28 @@ from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
 from twinfer.runtime.target import Optimize
 
-#: What the interpreter is compared with, in the order of the columns.
-OTHERS = ("numpy", "compiled", "tflm", "litert-ref")
+#: What the interpreter is compared with beside the peers.
+OWN = ("numpy", "compiled")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to prove on: ``samples`` seeded inputs. ``tolerance``: of numpy's floats, as a share of the largest value.
+
+    With ``guard`` every step is watched. ``optimize``, ``weights`` and ``decode`` are those of compiled code.
+    """
+
+    seed: int = 0
+    samples: int = 1
+    tolerance: float = TOLERANCE
+    guard: bool = False
+    optimize: Optimize = "balanced"
+    weights: str = "file"
+    decode: str = "layer"
+
+    def inputs(self, graph: Graph) -> list[list[Array]]:
+        """The graph's inputs, once for each sample."""
+        return [random_inputs(graph, self.seed + i) for i in range(self.samples)]
 
 
 @dataclass(frozen=True)
@@ -45,12 +65,12 @@ class Line:
 
     tensor: Tensor
     node: Node | None
-    found: dict[str, Difference | None] = field(default_factory=dict)
+    differences: dict[str, Difference | None] = field(default_factory=dict)
 
     def add(self, engine: str, difference: Difference | None) -> None:
-        old = self.found.get(engine)
+        old = self.differences.get(engine)
         if old is None or (difference is not None and old.within and not difference.within):
-            self.found[engine] = difference
+            self.differences[engine] = difference
 
 
 @dataclass
@@ -66,29 +86,34 @@ class Proof:
     lines: list[Line]
     samples: int
     notes: dict[str, str] = field(default_factory=dict)
-    others: Sequence[str] = OTHERS
+    others: Sequence[str] = field(default_factory=lambda: (*OWN, *trusted()))
     by_zero: Counter[Tensor] = field(default_factory=Counter)
 
     @property
     def judges(self) -> list[str]:
-        """The engines whose word counts: our own, and TFLM; LiteRT's reference kernels where TFLM cannot run the model.
+        """The engines whose word counts: our own, and the peer that is trusted most of those that could run the model.
 
-        They legitimately differ from TFLM (FULLY_CONNECTED), whose bits are ours.
+        Peers legitimately differ from one another.
         """
-        return [e for e in self.others if e != "litert-ref" or "tflm" in self.notes]
+        judging = [engine for engine in self.others if engine not in trusted()]
+        for peer in trusted():
+            judging += [peer] if peer in self.others else []
+            if peer not in self.notes:
+                break
+        return judging
 
     def faults(self) -> Iterator[tuple[Line, str, Difference]]:
         """What is wrong, in execution order."""
         for line in self.lines:
             for engine in self.judges:
-                difference = line.found.get(engine)
+                difference = line.differences.get(engine)
                 if difference is not None and not difference.within:
                     yield line, engine, difference
 
     @property
     def unrun(self) -> list[str]:
         """Targets that could not run the model; a peer that could not is no fault of the model's."""
-        return [engine for engine in self.notes if engine not in OTHERS]
+        return [engine for engine in self.notes if engine not in peers()]
 
     @property
     def proven(self) -> bool:
@@ -97,51 +122,64 @@ class Proof:
 
 def verify(
     source: Source,
-    peers: Sequence[str] = (),
-    *,
-    seed: int = 0,
-    samples: int = 1,
-    tolerance: float = TOLERANCE,
-    guard: bool = False,
-    optimize: Optimize = "balanced",
-    weights: str = "file",
-    decode: str = "layer",
+    against: Sequence[str] = (),
+    options: Options | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
-    """Compare on ``samples`` seeded inputs, each from fresh state.
+    """Compare on every sample, each from fresh state, and with the peers in ``against``.
 
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
-    after every step, then again in one call, each time over rubbish. With ``guard`` every step is watched, and
-    GuardError names a wrong one. ``optimize``, ``weights`` and ``decode`` are those of compiled code. Raises what
-    planning and compiling raise.
+    after every step, then again in one call, each time over rubbish. GuardError names a step that a guard has found to
+    be wrong. Raises what planning and compiling raise.
     """
-    graph = make_plan(source.graph).graph
-    interpreted = Interpreter.from_graph(graph, guard=guard)
-    compiled = CompiledModel.from_graph(graph, guard=guard)
-    compiled.optimize, compiled.weights, compiled.decode = optimize, weights, decode
-    interpreted.allocate_tensors()
-    compiled.allocate_tensors()
-    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
-    lines = {t: Line(t, made_by.get(t)) for t in (*made_by, *(t for t in graph.outputs if t not in made_by))}
-    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
-    proof = Proof(source.name, graph, list(lines.values()), samples)
+    options = options or Options()
+    twins = _twins(make_plan(source.graph).graph, options)
+    graph = twins[0].plan.graph
+    proof = Proof(source.name, graph, lines_of(graph), options.samples)
+    inputs, steps = options.inputs(graph), options.samples + len(against)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
-        state = initial_state(interpreted)
-        want = {**observed(interpreted, sample), **whole(interpreted, sample, POISONS[0])}
-        wanted.append(want)
-        proof.by_zero.update(divided_by_zero(graph, want))
-        for values in (observed(compiled, sample), *(whole(compiled, sample, byte) for byte in POISONS)):
-            for tensor in lines.keys() & values.keys():
-                lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
-        for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
-            lines[tensor].add("numpy", compare(i, want[tensor], value, tolerance))
-        progress((i + 1) / (samples + len(peers)))
-    for k, peer in enumerate(peers):
-        _add_peer(proof, peer, source, inputs, wanted, tolerance)
-        progress((samples + k + 1) / (samples + len(peers)))
+        wanted.append(_prove_sample(proof, i, sample, twins, options.tolerance))
+        progress((i + 1) / steps)
+    for k, peer in enumerate(against):
+        _add_peer(proof, _asked(peer, source, inputs), wanted, options.tolerance)
+        progress((options.samples + k + 1) / steps)
     return proof
+
+
+def _twins(graph: Graph, options: Options) -> tuple[Interpreter, CompiledModel]:
+    """The interpreter and its compiled twin, both ready to run."""
+    interpreted = Interpreter.from_graph(graph, guard=options.guard)
+    compiled = CompiledModel.from_graph(graph, guard=options.guard)
+    compiled.optimize, compiled.weights, compiled.decode = options.optimize, options.weights, options.decode
+    interpreted.allocate_tensors()
+    compiled.allocate_tensors()
+    return interpreted, compiled
+
+
+def lines_of(graph: Graph, outputs_alone: bool = False) -> list[Line]:
+    """A line for every tensor that a node makes, and for outputs that none does; or for the outputs alone."""
+    makers = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    tensors = graph.outputs if outputs_alone else dict.fromkeys((*makers, *graph.outputs))
+    return [Line(tensor, makers.get(tensor)) for tensor in tensors]
+
+
+def _prove_sample(
+    proof: Proof, i: int, sample: list[Array], twins: tuple[Interpreter, CompiledModel], tolerance: float
+) -> Values:
+    """Numpy's and compiled code's lines of sample ``i``; what the interpreter computed."""
+    interpreted, compiled = twins
+    graph, lines = proof.graph, {line.tensor: line for line in proof.lines}
+    state = initial_state(interpreted)
+    want = {**observed(interpreted, sample), **whole(interpreted, sample, POISONS[0])}
+    proof.by_zero.update(divided_by_zero(graph, want))
+    for values in (observed(compiled, sample), *(whole(compiled, sample, byte) for byte in POISONS)):
+        for tensor in lines.keys() & values.keys():
+            lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
+    for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
+        lines[tensor].add("numpy", compare(i, want[tensor], value, tolerance))
+    return want
 
 
 def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Difference | None:
@@ -183,17 +221,29 @@ def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tenso
         yield from zip(node.outputs, outputs, strict=True)
 
 
-def _add_peer(
-    proof: Proof, peer: str, source: Source, inputs: list[list[Array]], wanted: list[Values], tolerance: float
-) -> None:
-    """A peer's outputs; it computes them in a process of its own, since it may crash."""
-    outputs = proof.graph.outputs
+@dataclass(frozen=True)
+class _Answer:
+    """A peer's outputs for every sample, or why it gave none."""
+
+    peer: str
+    outputs: Sequence[list[Array]] = ()
+    refusal: str = ""
+
+
+def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
+    """What a peer answers; it computes in a process of its own, since it may crash."""
     try:
-        found = isolated(peer, source.content, inputs, len(outputs))
+        return _Answer(peer, isolated(peer, source.content, inputs, len(source.graph.outputs)))
     except ToolError as error:
-        proof.notes[peer] = str(error)
+        return _Answer(peer, refusal=str(error))
+
+
+def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[Values], tolerance: float) -> None:
+    """A peer's lines, or a note."""
+    if answer.refusal:
+        proof.notes[answer.peer] = answer.refusal
         return
     lines = {line.tensor: line for line in proof.lines}
-    for i, (values, want) in enumerate(zip(found, wanted, strict=True)):
-        for tensor, value in zip(outputs, values, strict=True):
-            lines[tensor].add(peer, compare(i, want[tensor], value, tolerance))
+    for i, (values, want) in enumerate(zip(answer.outputs, wanted, strict=True)):
+        for tensor, value in zip(proof.graph.outputs, values, strict=True):
+            lines[tensor].add(answer.peer, compare(i, want[tensor], value, tolerance))

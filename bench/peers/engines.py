@@ -1,4 +1,4 @@
-"""The public runtimes beside ours: tflite-micro (TFLM) and LiteRT, each behind the same few methods."""
+"""The public runtimes beside ours, each behind the same few methods; every other module of this folder is one."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import iter_modules
 
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.op import Array
 
-#: Peer -> the module that it needs, and the package that brings it.
-PACKAGES = {
-    "litert": ("ai_edge_litert", "ai-edge-litert"),
-    "litert-ref": ("ai_edge_litert", "ai-edge-litert"),
-    "tflm": ("tflite_micro", "tflite-micro"),
-}
+#: What a process of its own is told to do.
+_CHILD = f"import sys; from {__name__} import answer; answer(*sys.argv[1:])"
 
 #: Longest that a peer in a process of its own may take, in seconds.
 PATIENCE = 600
 
 
-class Peer(ABC):
+class PeerModel(ABC):
     """A model opened in a peer; called, it is a function from inputs to outputs.
 
     ``invoke`` is the peer's own method, so that a timed call has no wrapper of ours.
@@ -57,51 +56,49 @@ class Peer(ABC):
         return self.outputs()
 
 
-class Tflm(Peer):
-    """tflite-micro's Python interpreter: its reference kernels in an arena of its own."""
+@dataclass(frozen=True)
+class Peer:
+    """A public runtime beside ours: all that the command line, the reports and the benchmarks know of it.
 
-    def __init__(self, model: bytes, outputs: int) -> None:
-        from tflite_micro import runtime
+    ``open(model, outputs)`` gives a model of that many outputs, opened; it may raise RuntimeError and ValueError.
+    """
 
-        self._count = outputs
-        self._interpreter = runtime.Interpreter.from_bytes(bytes(model), arena_size=max(1 << 20, 8 * len(model)))
-        self.invoke = self._interpreter.invoke
-
-    def feed(self, inputs: Sequence[Array]) -> None:
-        for i, value in enumerate(inputs):
-            self._interpreter.set_input(np.asarray(value, order="C"), i)
-
-    def outputs(self) -> list[Array]:
-        return [np.array(self._interpreter.get_output(i)) for i in range(self._count)]
-
-    def reset(self) -> None:
-        self._interpreter.reset()
+    name: str  # on the command line and in JSON
+    label: str  # in tables
+    heading: str  # over a narrow column
+    module: str  # what is imported
+    package: str  # what is installed
+    open: Callable[[bytes, int], PeerModel]
+    aborts: bool = False  # whether some models end the process, so that they are tried in another one first
+    benched: bool = False  # whether bench compares with it where it is installed
+    trust: int | None = None  # verify asks it where it is installed; its word counts if no lower number could run
 
 
-class Litert(Peer):
-    """LiteRT on one thread: as users get it (XNNPACK), or its reference kernels."""
+@cache
+def peers() -> dict[str, Peer]:
+    """All peers by name: the ``PEER`` of every other module of this folder."""
+    folder = Path(__file__).parent
+    modules = [info.name for info in iter_modules([str(folder)]) if info.name != Path(__file__).stem]
+    every: list[Peer] = [import_module(f"{__package__}.{name}").PEER for name in modules]
+    return {peer.name: peer for peer in sorted(every, key=lambda peer: peer.name)}
 
-    def __init__(self, model: bytes, *, reference: bool) -> None:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-        kind = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
-        with silenced():
-            interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
-            interpreter.allocate_tensors()
-        self._interpreter = interpreter
-        self._inputs = [d["index"] for d in interpreter.get_input_details()]
-        self._outputs = [d["index"] for d in interpreter.get_output_details()]
-        self.invoke = interpreter.invoke
+def benched() -> list[str]:
+    """The peers that bench compares with unless it is told others."""
+    return [peer.name for peer in peers().values() if peer.benched]
 
-    def feed(self, inputs: Sequence[Array]) -> None:
-        for index, value in zip(self._inputs, inputs, strict=True):
-            self._interpreter.set_tensor(index, value)
 
-    def outputs(self) -> list[Array]:
-        return [self._interpreter.get_tensor(index) for index in self._outputs]
+def trusted() -> list[str]:
+    """The peers that verify asks unless it is told others; the one whose word counts most comes first."""
+    ranked = [(peer.trust, peer.name) for peer in peers().values() if peer.trust is not None]
+    return [name for _, name in sorted(ranked)]
 
-    def reset(self) -> None:
-        self._interpreter.reset_all_variables()
+
+def find(name: str) -> Peer:
+    """The peer of that name; InvalidArgumentError if there is none."""
+    if name not in peers():
+        raise InvalidArgumentError(f"there is no peer {name!r}; there are: {', '.join(peers())}")
+    return peers()[name]
 
 
 @contextmanager
@@ -120,31 +117,35 @@ def silenced() -> Iterator[None]:
 
 def installed(peer: str) -> bool:
     """Whether the peer can be imported; InvalidArgumentError if there is none of that name."""
-    if peer not in PACKAGES:
-        raise InvalidArgumentError(f"there is no peer {peer!r}; there are: {', '.join(PACKAGES)}")
-    return importlib.util.find_spec(PACKAGES[peer][0]) is not None
+    return importlib.util.find_spec(find(peer).module) is not None
 
 
 def version(peer: str) -> str:
     """Version of the peer's package; empty if it is not installed."""
     try:
-        return importlib.metadata.version(PACKAGES[peer][1])
+        return importlib.metadata.version(find(peer).package)
     except importlib.metadata.PackageNotFoundError:
         return ""
 
 
-def open_peer(peer: str, model: bytes, outputs: int) -> Peer:
-    """The model in a peer; ToolError if the peer is missing or refuses the model.
+def open_peer(peer: str, model: bytes, outputs: int) -> PeerModel:
+    """The model in a peer of that name; ToolError if the peer is missing or refuses the model.
 
-    ``peer``: "tflm", "litert" (as users get it, XNNPACK and all) or "litert-ref" (its reference kernels).
-    ``outputs`` is the number of the model's outputs. TFLM aborts the process on some models; ``isolated`` survives.
+    ``outputs`` is the number of the model's outputs. Where the peer aborts the process, ``isolated`` survives.
     """
-    if not installed(peer):
-        raise ToolError(f"{peer} is not installed: pip install 'twinfer[peers]'")
+    _need(peer)
     try:
-        return Tflm(model, outputs) if peer == "tflm" else Litert(model, reference=peer == "litert-ref")
+        return find(peer).open(model, outputs)
     except (RuntimeError, ValueError) as error:
         raise ToolError(f"{peer} refuses this model: {error}") from error
+
+
+def _need(peer: str) -> None:
+    if not installed(peer):
+        raise ToolError(f"{peer} is not installed: pip install {find(peer).package}")
+
+
+# -- in a process of their own -----------------------------------------------------------------------------------------
 
 
 def isolated(peer: str, model: bytes, samples: Sequence[Sequence[Array]], outputs: int) -> list[list[Array]]:
@@ -152,21 +153,20 @@ def isolated(peer: str, model: bytes, samples: Sequence[Sequence[Array]], output
 
     ToolError if the peer is missing, refuses the model, crashes or hangs.
     """
-    if not installed(peer):
-        raise ToolError(f"{peer} is not installed: pip install 'twinfer[peers]'")
+    _need(peer)
     with tempfile.TemporaryDirectory(prefix="twinfer-") as folder:
         work = Path(folder)
         (work / "model").write_bytes(model)
         np.savez(work / "inputs.npz", **{f"{i}_{j}": v for i, s in enumerate(samples) for j, v in enumerate(s)})  # type: ignore[arg-type]
-        command = [sys.executable, "-m", "twinfer.bench.peers.engines", peer, folder, str(len(samples)), str(outputs)]
+        command = [sys.executable, "-c", _CHILD, peer, folder, str(len(samples)), str(outputs)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:
             raise ToolError(f"{peer} has not answered within {PATIENCE} s") from None
         if done.returncode:
             raise ToolError(_failure(peer, done.returncode, done.stderr))
-        with np.load(work / "outputs.npz") as found:
-            return [[found[f"{i}_{j}"] for j in range(outputs)] for i in range(len(samples))]
+        with np.load(work / "outputs.npz") as stored:
+            return [[stored[f"{i}_{j}"] for j in range(outputs)] for i in range(len(samples))]
 
 
 def _failure(peer: str, status: int, said: str) -> str:
@@ -178,25 +178,21 @@ def _failure(peer: str, status: int, said: str) -> str:
     return message if known else f"{peer} fails: {lines[-1]}"
 
 
-def _main(peer: str, folder: str, samples: str, outputs: str) -> None:
+def answer(peer: str, folder: str, samples: str, outputs: str) -> None:
     """The other side of ``isolated``."""
     work = Path(folder)
     runner = open_peer(peer, (work / "model").read_bytes(), int(outputs))
-    found: dict[str, Array] = {}
+    results: dict[str, Array] = {}
     with np.load(work / "inputs.npz") as stored:
         for i in range(int(samples)):
             runner.reset()
             inputs = [stored[name] for name in sorted(stored.files, key=_order) if name.split("_")[0] == str(i)]
             try:
-                found.update({f"{i}_{j}": value for j, value in enumerate(runner(inputs))})
+                results.update({f"{i}_{j}": value for j, value in enumerate(runner(inputs))})
             except (RuntimeError, ValueError) as error:
                 raise ToolError(f"{peer} refuses this model: {error}") from error
-    np.savez(work / "outputs.npz", **found)  # type: ignore[arg-type]
+    np.savez(work / "outputs.npz", **results)  # type: ignore[arg-type]
 
 
 def _order(name: str) -> tuple[int, ...]:
     return tuple(int(part) for part in name.split("_"))
-
-
-if __name__ == "__main__":
-    _main(*sys.argv[1:])

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tiny
 
-from twinfer.aot.build.firmware import firmware_sources, live_bytes
+from twinfer.aot.build.firmware import firmware_sources
+from twinfer.aot.build.fits import live_bytes
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import built
 from twinfer.aot.print.data import Constants

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import tiny
 
-from twinfer.aot.build import firmware
-from twinfer.aot.build.qemu import LOOP, Job, _counts
+from twinfer.aot.build import firmware, toolchain
+from twinfer.aot.build.jobs import LOOP, step_counts
+from twinfer.aot.build.runner import Job
 from twinfer.aot.build.targets import find, names
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.quantization import quantized
@@ -28,7 +29,7 @@ def test_what_just_fits_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     def reached(*_: Any) -> Any:
         raise ToolError("as far as the compiler")
 
-    monkeypatch.setattr(firmware, "need_tool", reached)
+    monkeypatch.setattr(toolchain, "need_tool", reached)
     project = emit(tiny.dense(), "dense")
     needed = project.plan.arena_bytes + M4.stack_bytes
     for ram, said in ((needed, "as far as"), (needed - 1, f"needs {project.plan.arena_bytes} B of arena")):
@@ -39,7 +40,7 @@ def test_what_just_fits_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", names())
 def test_the_linker_has_what_the_board_has(name: str) -> None:
     """Program and vector table fill the flash where they are in one piece; the table is elsewhere on some boards."""
-    card, text = find(name), firmware.linker_script(find(name))
+    card, text = find(name), firmware.linker_scripts(find(name))["link.ld"]
     found = re.findall(r"^\s*(\w+) \(\w+\) : ORIGIN = (\w+), LENGTH = (\w+)", text, re.MULTILINE)
     regions = {region: (int(origin, 16), int(length, 16)) for region, origin, length in found}
     vectors, flash, ram = (regions[region] for region in ("VECTORS", "FLASH", "RAM"))
@@ -71,9 +72,9 @@ def test_counts_are_beyond_an_empty_call_which_is_one_instruction() -> None:
     for scale in (1, 2):
         gauges = [5 * scale, 7 * scale, (5 + LOOP - 1) * scale]
         intervals = [*gauges, 105 * scale, 57 * scale, 7 * scale]
-        assert _counts(machine, jobs, intervals) == [(101,), (), (51, 1)]
+        assert step_counts(machine, jobs, intervals) == [(101,), (), (51, 1)]
     with pytest.raises(ToolError, match="for a loop of 2,000,002"):
-        _counts(machine, [], [5, 7, LOOP + 5])
+        step_counts(machine, [], [5, 7, LOOP + 5])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import tiny
 from needs import ROOT
 
 from twinfer.aot.build import project as project_module
-from twinfer.aot.build.firmware import COMPILER, flags_for
+from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.project import write_project
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
@@ -223,9 +223,13 @@ def test_every_file_says_its_licence(tmp_path: Path) -> None:
     assert "your model's" in (tmp_path / "README.md").read_text()
 
 
-@pytest.mark.parametrize(
-    "path", [*sorted((ROOT / "kernels_c").rglob("*.h")), *sorted((ROOT / "aot/board").rglob("*.[chl]*"))]
-)
+COPIED = [
+    *sorted((ROOT / "kernels_c").rglob("*.h")),
+    *sorted(path for path in (ROOT / "aot/board").rglob("*.*") if path.suffix in (".c", ".h", ".ld")),
+]
+
+
+@pytest.mark.parametrize("path", COPIED)
 def test_every_source_that_is_copied_says_its_licence(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("/* SPDX-License-Identifier: Apache-2.0 */\n")
 
@@ -300,21 +304,23 @@ def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=message):
         write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least - 1}))
     assert [*tmp_path.iterdir()] == []
-    write_project(plan, "dense", tmp_path / "made", card=replace(card, **{field: least}), stack_bytes=0)
-    assert (tmp_path / "made" / "dense.c").exists()
+    check_fits(emit(plan, "dense"), replace(card, **{field: least}))
 
 
 @pytest.mark.usefixtures("board_tools")
-def test_code_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
-    """To the byte of what is linked of the model alone."""
+@pytest.mark.parametrize("stack_bytes", [None, 100])
+def test_code_that_does_not_fit_is_said_at_once(stack_bytes: int | None, tmp_path: Path) -> None:
+    """To the byte of what is linked of the model alone, whoever says what stack it takes."""
     card = replace(find("cortex-m4"), name="tiny")
     plan = make_plan(tiny.dense().graph, card.target)
-    needed = sizes(emit(plan, "dense"), COMPILER, flags_for(card, emit(plan, "dense"))).flash_bytes
+    needed = sizes(emit(plan, "dense"), card).flash_bytes
     message = f"dense needs {needed:,} B of flash for code, weights and other constants, tiny has {needed + 63:,} B"
+    small = replace(card, flash_bytes=needed + 63)
     with pytest.raises(ToolError, match=message):
-        write_project(plan, "dense", tmp_path / "made", card=replace(card, flash_bytes=needed + 63))
+        write_project(plan, "dense", tmp_path / "made", card=small, stack_bytes=stack_bytes)
     assert [*tmp_path.iterdir()] == []
-    write_project(plan, "dense", tmp_path / "made", card=replace(card, flash_bytes=needed + 64))
+    enough = replace(card, flash_bytes=needed + 64)
+    write_project(plan, "dense", tmp_path / "made", card=enough, stack_bytes=stack_bytes)
 
 
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

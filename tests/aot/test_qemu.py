@@ -14,10 +14,12 @@ import tiny
 from cases import cases_of, graph_of, interpreted, values_of, with_common_instances
 from needs import ROOT
 
-from twinfer.aot.build import qemu, tools
-from twinfer.aot.build.firmware import COMPILER, Firmware, build, largest_step, live_bytes
+from twinfer.aot.build import tools
+from twinfer.aot.build.firmware import Firmware, build
+from twinfer.aot.build.fits import largest_step, live_bytes
 from twinfer.aot.build.hotspots import hot_spots
-from twinfer.aot.build.qemu import QEMU, Job, counter, measure, run, run_jobs
+from twinfer.aot.build.qemu import Qemu
+from twinfer.aot.build.runner import Job, measure, run, run_jobs
 from twinfer.aot.build.targets import Card, find, names
 from twinfer.aot.print.choice import Policy, share_all, specialise
 from twinfer.aot.print.emit import Mode, Project, emit
@@ -31,6 +33,9 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import HOST, MVE
 
 MAIN = "cortex-m4"
+
+#: What builds for the cores and what runs the programs, each with the packages that have it.
+TOOLS = {"arm-none-eabi-gcc": "gcc-arm-none-eabi libnewlib", "qemu-system-arm": "qemu-system-arm"}
 
 #: Of the other cores' cases, one in so many is tried.
 SAMPLE = 8
@@ -52,7 +57,7 @@ MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are kept in build/, found again by content; without the tools there are no tests, but in CI."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
-    missing = [tool for tool in (COMPILER, QEMU) if shutil.which(tool) is None]
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):
         pytest.skip(f"{' and '.join(missing)}: not installed")
 
@@ -147,7 +152,9 @@ def digits(card: Card, kind: str = "int8") -> tuple[Project, list[Any]]:
 
 def test_plugin_works_here() -> None:
     """Then it has counted the loop of known length to the instruction; the fall-back would hide that it does not."""
-    assert counter() is not None
+    card = find(MAIN)
+    assert isinstance(card.runner, Qemu)
+    assert card.runner.counter(card) is not None
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
@@ -188,7 +195,7 @@ def test_clock_instead_of_plugin(core: str, monkeypatch: pytest.MonkeyPatch) -> 
     card = find(core)
     project, inputs = digits(card)
     exact = measure(project, card, inputs)
-    monkeypatch.setattr(qemu, "counter", lambda: None)
+    monkeypatch.setattr(Qemu, "counter", lambda self, card: None)
     clocked = measure(project, card, inputs)
     counts = zip((exact.instructions, *exact.layers), (clocked.instructions, *clocked.layers), strict=True)
     assert all(abs(a - b) <= 3 + a // 1_000_000 for a, b in counts)
@@ -251,7 +258,7 @@ def test_warnings_are_errors() -> None:
         broken("return 0;", "int unused;\n    return 0;")
 
 
-@pytest.mark.parametrize(("tool", "package"), [(QEMU, "qemu-system-arm"), (COMPILER, "gcc-arm-none-eabi libnewlib")])
+@pytest.mark.parametrize(("tool", "package"), TOOLS.items())
 def test_missing_tool(tool: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     project, inputs = digits(find(MAIN))
     which = shutil.which

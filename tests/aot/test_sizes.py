@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +10,8 @@ import numpy as np
 import pytest
 import tiny
 
-from twinfer.aot.build.firmware import COMPILER, flags_for
 from twinfer.aot.build.sizes import WEIGHTS, Sizes, Symbol, _groups, image, sizes
-from twinfer.aot.build.targets import find
+from twinfer.aot.build.targets import Card, find
 from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.bench.models.builtin import builtin
@@ -27,9 +24,8 @@ from twinfer.runtime.target import TARGETS
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 
+M4 = find("cortex-m4")
 MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
-#: A host's library is not linked in.
-HOST_FLAGS = ("-std=c11", "-O2", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all")
 
 #: Bytes of code of TFLM's smallest build with CMSIS-NN for each model, all -Os, and weights + biases + 5 B a channel.
 PEER = {
@@ -40,18 +36,14 @@ PEER = {
 }
 
 
-def flags_of(core: str) -> tuple[str, ...]:
-    return flags_for(find(core))
-
-
 def project(name: str, core: str, mode: Mode) -> Project:
     graph = tiny.MODELS[name]().graph if name in tiny.MODELS else builtin()[name]()
     return emit(make_plan(graph, find(core).target), name, mode=mode)
 
 
-def section_bytes(made: Project, flags: Sequence[str]) -> dict[str, int]:
+def section_bytes(made: Project, card: Card) -> dict[str, int]:
     """What ``size`` says of the image, by section."""
-    listed = run_tool(["arm-none-eabi-size", "-A", str(image(made, COMPILER, flags))])
+    listed = run_tool([card.toolchain.tool("size"), "-A", str(image(made, card))])
     rows = [line.split() for line in listed.splitlines()[2:] if line.startswith(".")]
     return {name: int(size) for name, size, _ in rows}
 
@@ -60,8 +52,8 @@ def section_bytes(made: Project, flags: Sequence[str]) -> dict[str, int]:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
 @pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8", "kws_float32"])
 def test_every_byte_is_accounted_for(name: str, core: str, mode: Mode) -> None:
-    made, flags = project(name, core, mode), flags_of(core)
-    found, sections = sizes(made, COMPILER, flags), section_bytes(made, flags)
+    made, card = project(name, core, mode), find(core)
+    found, sections = sizes(made, card), section_bytes(made, card)
     read_only = sum(sections.get(s, 0) for s in (".text", ".rodata", ".ARM.extab", ".ARM.exidx"))
     assert found.code_bytes + found.weight_bytes == read_only
     assert found.ram_bytes == made.plan.arena_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
@@ -87,10 +79,7 @@ def test_written_memory_of_the_image_is_ram() -> None:
     more = "static volatile int dense_zero[5], dense_seven[2] = {7};\nint dense_run(void *arena, const"
     text = plain.code["dense.c"].replace("int dense_run(void *arena, const", more)
     text = text.replace("    return 0;\n}", "    dense_zero[1] += dense_seven[1];\n    return 0;\n}")
-    both = [
-        sizes(made, COMPILER, flags_of("cortex-m4"))
-        for made in (plain, replace(plain, code={**plain.code, "dense.c": text}))
-    ]
+    both = [sizes(made, M4) for made in (plain, replace(plain, code={**plain.code, "dense.c": text}))]
     before, after = both
     assert (before.groups.get("bss", 0), before.groups.get("data", 0)) == (0, 0)
     assert (after.groups["bss"], after.groups["data"]) == (20, 8)
@@ -126,7 +115,7 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
 def test_constants_to_the_byte(name: str, mode: Mode) -> None:
     """Every array that a layer reads is there, once, as large as it is; nothing but alignment comes on top."""
     made = project(name, "cortex-m4", mode)
-    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    found = sizes(made, M4)
     arrays = {s.name: s.size for s in found.symbols if s.group in (*WEIGHTS, "tables")}
     assert arrays == {c.symbol: c.array.nbytes for c in made.constants.all}
     stored = found.weight_bytes + found.groups.get("tables", 0)
@@ -136,7 +125,7 @@ def test_constants_to_the_byte(name: str, mode: Mode) -> None:
 def test_groups_and_layers() -> None:
     """kws: ten convolutions, pooling, fully connected, softmax with its table."""
     made = project("kws_int8", "cortex-m4", "compiled")
-    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    found = sizes(made, M4)
     channels = [s.node.output.shape[-1] for s in made.plan.steps if s.call.macs]
     by_step = {s.node.op: found.layer(i) for i, s in enumerate(made.plan.steps)}
     first = made.plan.steps[0]
@@ -153,7 +142,7 @@ def test_groups_and_layers() -> None:
 
 
 def test_the_table_of_the_interpreted_mode_is_params() -> None:
-    found = sizes(project("kws_int8", "cortex-m4", "interpreted"), COMPILER, flags_of("cortex-m4"))
+    found = sizes(project("kws_int8", "cortex-m4", "interpreted"), M4)
     assert found.groups["params"] > 500
     assert "constants" not in found.groups
 
@@ -161,7 +150,7 @@ def test_the_table_of_the_interpreted_mode_is_params() -> None:
 def test_memory_that_libraries_write_is_counted() -> None:
     """newlib's expf may set errno, which lies in its reentrancy structure."""
     made = project("kws_float32", "cortex-m4", "compiled")
-    found = sizes(made, COMPILER, flags_of("cortex-m4"))
+    found = sizes(made, M4)
     assert found.ram_bytes > made.plan.arena_bytes
     assert any(s.name == "impure_data" and s.group == "data" for s in found.symbols)
 
@@ -169,13 +158,13 @@ def test_memory_that_libraries_write_is_counted() -> None:
 @pytest.mark.parametrize(("value", "group"), [("", "bss"), (" = {1}", "data")])
 def test_memory_that_is_written_is_ram(value: str, group: str) -> None:
     """A buffer planted in the model's code, used by its run: with first values it takes flash as well."""
-    made, flags = project("dense", "cortex-m4", "compiled"), flags_of("cortex-m4")
+    made = project("dense", "cortex-m4", "compiled")
     text = made.code["dense.c"].replace("return 0;", "planted[0] ^= 1;\n    return 0;")
     code = {
         **made.code,
         "dense.c": text.replace("#include <stddef.h>", f"static volatile int planted[25]{value};\n#include <stddef.h>"),
     }
-    plain, larger = sizes(made, COMPILER, flags), sizes(replace(made, code=code), COMPILER, flags)
+    plain, larger = sizes(made, M4), sizes(replace(made, code=code), M4)
     assert larger.groups[group] - plain.groups.get(group, 0) == 100
     assert larger.ram_bytes - plain.ram_bytes == 100
     constant = larger.code_bytes + larger.weight_bytes
@@ -183,23 +172,14 @@ def test_memory_that_is_written_is_ram(value: str, group: str) -> None:
 
 
 def test_variables_keep_reset() -> None:
-    found = sizes(project("state", "cortex-m4", "compiled"), COMPILER, flags_of("cortex-m4"))
+    found = sizes(project("state", "cortex-m4", "compiled"), M4)
     assert "state_reset" in {s.name for s in found.symbols}
 
 
 def test_another_flag_another_size() -> None:
     made = project("kws_int8", "cortex-m4", "compiled")
-    small = sizes(made, COMPILER, (*flags_of("cortex-m4"), "-Os"))
-    assert small.code_bytes < sizes(made, COMPILER, flags_of("cortex-m4")).code_bytes
-
-
-def test_on_the_host() -> None:
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is needed")
-    made = tiny.dense()
-    found = sizes(emit(made, "dense"), "gcc", HOST_FLAGS)
-    assert {s.name for s in found.symbols} >= {"dense_run", "dense_0_in1", "dense_0_fully_connected"}
-    assert found.weight_bytes >= sum(c.nbytes for c in made.constants)
+    careful = replace(M4, flags=(*M4.flags, "-mno-unaligned-access"))
+    assert sizes(made, careful).code_bytes > sizes(made, M4).code_bytes
 
 
 def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +192,7 @@ def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ToolError, match=r"pip install 'twinfer\[embedded\]'"):
-        sizes(project("dense", "cortex-m4", "compiled"), COMPILER, flags_of("cortex-m4"))
+        sizes(project("dense", "cortex-m4", "compiled"), M4)
 
 
 @MODES
@@ -220,7 +200,7 @@ def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_smaller_than_asked(model: str, mode: Mode, corpus: Any) -> None:
     """The limits that the project sets itself against TFLM."""
     plan = make_plan(load(str(corpus / "models" / f"{model}.tflite")).graph, find("cortex-m4").target)
-    found: Sizes = sizes(emit(plan, model, mode=mode), COMPILER, flags_of("cortex-m4"))
+    found: Sizes = sizes(emit(plan, model, mode=mode), M4)
     code, weights = PEER[model]
     assert found.code_bytes <= 0.35 * code
     assert found.weight_bytes <= 1.05 * weights

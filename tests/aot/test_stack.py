@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
 
-from twinfer.aot.build.firmware import COMPILER, build, flags_for
-from twinfer.aot.build.qemu import Job, run_jobs
-from twinfer.aot.build.sizes import SECTIONS, image, image_sources
+from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
+from twinfer.aot.build.firmware import build, flags_for
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.sizes import image, image_sources
 from twinfer.aot.build.stack import (
     Function,
     callgraph,
@@ -21,7 +20,6 @@ from twinfer.aot.build.stack import (
     functions,
     read_bound,
     stack_bound,
-    stack_taken,
 )
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
@@ -37,8 +35,7 @@ CORES = ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cort
 MODES: tuple[Mode, ...] = ("compiled", "interpreted")
 M4 = find("cortex-m4")
 
-#: A host's library is not linked in.
-HOST_FLAGS = ("-std=c11", "-O2", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all")
+THUMB = ARCHITECTURE.instructions
 
 
 def projects(graphs: dict[str, Graph], core: str) -> list[Project]:
@@ -69,11 +66,11 @@ def test_mark_is_within_the_bound(core: str) -> None:
 @pytest.mark.parametrize("core", CORES[::2])
 def test_frames_read_from_instructions_are_the_compilers(core: str) -> None:
     """So those of library functions, which only their instructions tell, can be believed."""
-    flags = flags_for(find(core))
+    card = find(core)
     for one in projects({"conv": tiny.conv().graph, "digits": builtin()["digits_int8"]()}, core):
-        told = compiler_frames(callgraph(image_sources(one), COMPILER, (*flags, *SECTIONS)))
-        listing = run_tool(["arm-none-eabi-objdump", "-d", "--no-show-raw-insn", str(image(one, COMPILER, flags))])
-        read = {name: function.frame for name, function in functions(listing, {}, stack_taken).items()}
+        told = compiler_frames(callgraph(image_sources(one, card), card.toolchain, flags_for(card, one)))
+        listing = run_tool([card.toolchain.tool("objdump"), "-d", "--no-show-raw-insn", str(image(one, card))])
+        read = {name: function.frame for name, function in functions(listing, {}, THUMB).items()}
         both = told.keys() & read.keys()
         assert f"{one.name}_run" in both
         assert {name: read[name] for name in both} == {name: told[name] for name in both}
@@ -105,8 +102,8 @@ def test_stack_taken(instruction: tuple[str, str], size: int | None) -> None:
 def linked(folder: Path, source: str) -> tuple[Path, str]:
     """A program of one C file, and what the compiler says of its frames."""
     (folder / "library.c").write_text(source)
-    told = callgraph({"library.c": source}, COMPILER, (*M4.flags, "-O2"))
-    command = [COMPILER, *M4.flags, "-O2", "-nostartfiles", "-Wl,--entry=root", "library.c", "-o", "made.elf"]
+    told = callgraph({"library.c": source}, M4.toolchain, (*M4.flags, "-O2"))
+    command = [M4.compiler, *M4.flags, "-O2", "-nostartfiles", "-Wl,--entry=root", "library.c", "-o", "made.elf"]
     run_tool(command, folder)
     return folder / "made.elf", told
 
@@ -126,7 +123,7 @@ HEAD = "void use(volatile char *p) { *p = 1; }\n__attribute__((noinline)) "
 )
 def test_no_bound_where_there_is_none(source: str, why: str, tmp_path: Path) -> None:
     path, told = linked(tmp_path, source + "\nint root(int n) { return 1 + deep(n); }")
-    bound = read_bound(path, "root", COMPILER, told)
+    bound = read_bound(path, "root", M4, told)
     assert bound.bytes is None
     assert bound.unknown == (why,)
 
@@ -137,11 +134,11 @@ def test_pointers_lead_to_all_whose_address_is_taken(tmp_path: Path) -> None:
     source = "".join(one.format(size) for size in (100, 400, 900))
     source += "int (*const table[])(void) = {f100, f400};\nint unused(void) { return 1 + f900(); }\n"
     path, told = linked(tmp_path, source + "int root(volatile int i) { return 1 + table[i](); }")
-    bound = read_bound(path, "root", COMPILER, told)
+    bound = read_bound(path, "root", M4, told)
     assert bound.chain[:2] == ("root", "f400")
     assert bound.bytes is not None
     assert 400 < bound.bytes < 900
-    assert read_bound(path, "root", COMPILER, told, lambda name: name == "f100").chain[:2] == ("root", "f100")
+    assert read_bound(path, "root", M4, told, lambda name: name == "f100").chain[:2] == ("root", "f100")
 
 
 @pytest.mark.parametrize(
@@ -165,21 +162,13 @@ def test_a_pointer_needs_somewhere_to_lead(
 
 def test_a_function_that_is_not_there(tmp_path: Path) -> None:
     path, told = linked(tmp_path, "int root(void) { return 1; }")
-    assert read_bound(path, "other", COMPILER, told).unknown == ("other: not in the image",)
-
-
-def test_on_the_host_library_functions_are_unknown() -> None:
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is needed")
-    bound = stack_bound(emit(tiny.dense(), "dense"), "gcc", HOST_FLAGS)
-    assert bound.bytes is None
-    assert bound.unknown
+    assert read_bound(path, "other", M4, told).unknown == ("other: not in the image",)
 
 
 def test_libraries_are_part_of_the_chain() -> None:
     """Soft floats on a core without any."""
-    flags: tuple[Any, ...] = flags_for(find("cortex-m0"))
-    bound = stack_bound(emit(make_plan(tiny.conv().graph, find("cortex-m0").target), "conv"), COMPILER, flags)
+    card = find("cortex-m0")
+    bound = stack_bound(emit(make_plan(tiny.conv().graph, card.target), "conv"), card)
     assert bound.chain[:2] == ("conv_run", "conv_0_conv_2d")
     assert bound.chain[2].startswith("__aeabi_f")
 
@@ -188,7 +177,7 @@ def test_a_bit_field_is_no_branch() -> None:
     """As objdump writes what two instructions with constants between them look like."""
     lines = ("0:\tbfcsel\t0, 7fff86e <g-0x792>, 4, eq", "4:\tbfc\tr3, #0, #8", "8:\tbl\t0 <h>")
     listing = "\n".join(["00000000 <f>:", *lines])
-    assert functions(listing, {}, stack_taken)["f"].calls == {"h"}
+    assert functions(listing, {}, THUMB)["f"].calls == {"h"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -196,4 +185,4 @@ def test_every_model_has_a_bound_on_helium(mode: Mode) -> None:
     card = find("cortex-m55")
     for name in ("kws_int8", "vww_int8"):
         project = emit(make_plan(builtin()[name](), card.target), name, mode=mode)
-        assert stack_bound(project, COMPILER, flags_for(card, project)).bytes is not None
+        assert stack_bound(project, card).bytes is not None

@@ -69,6 +69,13 @@ def test_own_card(tmp_path: Path) -> None:
         ('[a]\nbase = "cortex-m4"\nflags = ["-fplugin=./x.so"]', "a: flags '-fplugin=./x.so' should be"),
         ('[a]\nbase = "cortex-m4"\nflags = ["x.c"]', "a: flags 'x.c' should be"),
         ('[a]\nbase = "cortex-m4"\nisa = ["armv7e-m", "*/"]', "a: isa "),
+        ('[a]\nbase = "cortex-m4"\ncompiler = "rm"', "a: compiler 'rm' should be the name of a gcc"),
+        ('[a]\nbase = "cortex-m4"\ncompiler = "./x-gcc"', "a: compiler './x-gcc' should be"),
+        ('[a]\nbase = "cortex-m4"\nbinutils = "/tmp/x-"', "a: binutils '/tmp/x-' should be"),
+        ('[a]\nbase = "cortex-m4"\nbinutils = "x"', "a: binutils 'x' should be"),
+        ('[a]\nbase = "cortex-m4"\nemulator = "reboot"', "a: emulator 'reboot' should be the name of one of QEMU's"),
+        ('[a]\nbase = "cortex-m4"\nboard = "../x"', "a: board '../x' should be the name of a folder"),
+        ('[a]\nbase = "cortex-m4"\npackages = "gcc"', "a: packages should be a list"),
     ],
 )
 def test_bad_cards(text: str, message: str, tmp_path: Path) -> None:
@@ -103,6 +110,7 @@ def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
         pytest.skip("make and gcc are needed")
     hostile = '$(shell touch ran)`touch ran`*/ #error \n#error @name@ "${x}; \\'
     card = replace(find("cortex-m4"), name=hostile, machine=hostile, flags=(f"-DX={hostile}",))
+    card = replace(card, compiler=hostile, binutils=hostile)
     write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path / "made", card=card, stack_bytes=0)
     said = [_said(tmp_path, "make", "-n", "-C", "made", "test")]
     said.append(_said(tmp_path, "gcc", "-fsyntax-only", "-Imade", "made/m.c", "made/m_data.c", "made/m_test.c"))

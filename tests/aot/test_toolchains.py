@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from twinfer.aot.build.firmware import COMPILER
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, kernel_index
+
+COMPILER = find("cortex-m4").compiler
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 

@@ -16,9 +16,7 @@ import pytest
 
 import twinfer
 from twinfer import cli
-from twinfer.aot.build.firmware import COMPILER
 from twinfer.aot.build.targets import find, names
-from twinfer.aot.build.tools import compiler_version
 from twinfer.bench.lab.datasets import FOLDS, digits
 from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.networks import NETWORKS
@@ -90,7 +88,7 @@ def test_every_network_and_every_fold_is_measured() -> None:
 @pytest.mark.parametrize(("model", "core"), [("kws_int8", "cortex-m4"), ("ad01_int8", "cortex-m55")])
 def test_counts_come_again(model: str, core: str) -> None:
     """What is counted on a microcontroller is the same anywhere, to the last instruction."""
-    compiler = compiler_version((COMPILER,)).splitlines()[0]
+    compiler = find(core).toolchain.version.splitlines()[0]
     kept = document("embedded")
     if kept["machine"]["arm_compiler"] != compiler:
         message = f"the figures are of {kept['machine']['arm_compiler']}, here is {compiler}"

@@ -345,8 +345,8 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
     assert f"compiled differs first in {first.outputs[0]} made by {first}, element [0, 3] of sample 2" in lines[3]
     assert lines[3].endswith("interpreted 1, compiled 2; largest difference 1.5")
     assert len(lines) == 4
-    del close.lines[0].found["compiled"]
-    close.lines[1].found["compiled"] = None
+    del close.lines[0].differences["compiled"]
+    close.lines[1].differences["compiled"] = None
     assert cells(next(matrix([close, wrong], engines)))[0][3] == "=", "what one tensor lacks, another may have"
 
 

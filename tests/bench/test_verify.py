@@ -12,7 +12,7 @@ from rich.console import Console
 
 from twinfer.bench.models import verify as module
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Proof, compare, verify
+from twinfer.bench.models.verify import Options, Proof, compare, verify
 from twinfer.converter.build import Builder
 from twinfer.matrix import describe, matrix, sign
 from twinfer.runtime import registry
@@ -32,7 +32,7 @@ def chain() -> Graph:
 
 
 def prove(peers: tuple[str, ...] = (), **options: Any) -> Proof:
-    return verify(Source("chain", chain()), peers, **options)
+    return verify(Source("chain", chain()), peers, Options(**options))
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, op: str, reference: Any) -> None:
@@ -195,7 +195,7 @@ def test_comparison_of_values() -> None:
 @pytest.mark.parametrize("name", ["digits_int8", "digits_float32"])
 def test_builtin_models_are_proven(name: str) -> None:
     peers = tuple(peer for peer in ("tflm", "litert-ref") if module_installed(peer))
-    assert verify(load(name), peers, samples=2).proven
+    assert verify(load(name), peers, Options(samples=2)).proven
 
 
 def module_installed(peer: str) -> bool:

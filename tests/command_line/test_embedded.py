@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from twinfer.aot.build import targets
+from twinfer.aot.build import targets, tools
 from twinfer.aot.build.firmware import LEVELS, build
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import embedded, limits
 from twinfer.bench.measure.embedded import MODES, Options, measure_on, verify_on
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
+from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.peers.recorded import recorded
 from twinfer.cli import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
@@ -387,7 +387,7 @@ def test_a_stack_that_is_not_measured_is_said(
 ) -> None:
     """A header without the macro comes with a word on what to install, for the same command may give it elsewhere."""
     if missing == "compiler":
-        monkeypatch.setattr("twinfer.aot.build.boards.COMPILER", "no-such-compiler")
+        monkeypatch.setattr(tools.shutil, "which", lambda name: None)
     else:
         monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
     assert main(["compile", "digits_int8", "--target", M4, "-o", str(tmp_path / "c")]) == 0

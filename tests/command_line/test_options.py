@@ -72,12 +72,17 @@ def measured(source: Any, card: Any, options: Any, told: Any) -> Facts:
     return {"model": source.name, "on": card.name, **dataclasses.asdict(options)}
 
 
-def proven(source: Any, peers: Any, *, progress: Any, **how: Any) -> Facts:
-    return {"model": source.name, "on": ["host"], "peers": list(peers), **how}
+def proven(source: Any, peers: Any, options: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": ["host"], "peers": list(peers), **to_prove(options)}
 
 
-def proven_on(source: Any, cards: Any, *, progress: Any, **how: Any) -> Facts:
-    return {"model": source.name, "on": [card.name for card in cards], **how}
+def proven_on(source: Any, cards: Any, options: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": [card.name for card in cards], **to_prove(options)}
+
+
+def to_prove(options: verify.Options) -> Facts:
+    """All that the command line can ask for: not the tolerance."""
+    return {name: value for name, value in dataclasses.asdict(options).items() if name != "tolerance"}
 
 
 def compiled_plans(plans: Mapping[str, Plan]) -> Facts:
@@ -123,7 +128,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
 
     for place, name, note in DOORS:
         monkeypatch.setattr(place, name, door(note))
-    monkeypatch.setattr(embedded, "need_tools", lambda: None)
+    monkeypatch.setattr(embedded, "need_tools", lambda card: None)
     monkeypatch.setattr("twinfer.bench.peers.engines.installed", lambda peer: peer != "litert")
     monkeypatch.chdir(tmp_path)
     Path("net.onnx").touch()
@@ -444,9 +449,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
-    verify.verify(small(), samples=3, seed=5)
+    verify.verify(small(), options=verify.Options(samples=3, seed=5))
     assert seeds == [5, 6, 7]
-    embedded.verify_on(small(), [M4], samples=2, seed=8)
+    embedded.verify_on(small(), [M4], verify.Options(samples=2, seed=8))
     assert seeds[3:] == [8, 9]
     compare.compare(small(), compare.Options(rounds=1, seed=4))
     embedded.measure_on(small(), M4, embedded.Options(seed=2))
@@ -468,7 +473,7 @@ def test_what_is_built_to_be_measured(built: list[Any]) -> None:
 
 def test_what_is_built_to_be_verified(built: list[Any]) -> None:
     how: Any = {"guard": True, "optimize": "size", "weights": "lut", "decode": "start"}
-    proof = embedded.verify_on(small(), [M4, M0], **how)
+    proof = embedded.verify_on(small(), [M4, M0], verify.Options(**how))
     assert [(p.plan.target.name, p.mode) for p in built] == [
         (card.name, mode) for card in (M4, M0) for mode in ("interpreted", "compiled")
     ]
@@ -493,7 +498,7 @@ def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ToolError):
         compiled.compile(small().graph, **how)
     with pytest.raises(ToolError):
-        verify.verify(small(), **how)
+        verify.verify(small(), options=verify.Options(**how))
     assert asked == [HOST.optimized("size").storing("lut", "start")] * 2
     with pytest.raises(InvalidArgumentError, match="'cortex-m4'"):
         compiled.compile(small().graph, "cortex-m4")

@@ -12,7 +12,7 @@ from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, 
 
 from twinfer import kernels_c
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.peers.engines import open_peer

@@ -18,8 +18,8 @@ from cases import graph_of, interpreted, numpy_outputs, with_common_instances
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinfer.aot.build.firmware import COMPILER, build
-from twinfer.aot.build.qemu import QEMU, Job, run_jobs
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find, names
 from twinfer.aot.print.emit import emit
 from twinfer.runtime.graph import Node
@@ -142,7 +142,7 @@ def test_every_choice_is_tried(op: str, type: str) -> None:
 
 @pytest.mark.parametrize("core", names())
 def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    missing = [tool for tool in (COMPILER, QEMU) if shutil.which(tool) is None]
+    missing = [tool for tool in (find(core).compiler, find(core).emulator) if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):
         pytest.skip(f"{' and '.join(missing)}: not installed")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

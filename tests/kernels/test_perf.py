@@ -17,10 +17,9 @@ from typing import get_args
 import pytest
 from cases import cases_of, graph_of, values_of
 
-from twinfer.aot.build.firmware import COMPILER, build
-from twinfer.aot.build.qemu import Job, counter, run_jobs
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import compiler_version
 from twinfer.aot.print.emit import Mode, Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.op import Case
@@ -119,9 +118,10 @@ def write_lock(compiler: str, tables: dict[str, Counts]) -> None:
 
 @pytest.mark.parametrize("core", CASES)
 def test_instructions_are_as_locked(core: str, request: pytest.FixtureRequest) -> None:
-    if counter() is None:
+    card = find(core)
+    if card.runner.counter(card) is None:
         pytest.skip("QEMU takes no plugins here")
-    compiler = compiler_version((COMPILER,)).splitlines()[0]
+    compiler = card.toolchain.version.splitlines()[0]
     locked = read_lock()
     if request.config.getoption("refresh_perf"):
         return write_lock(compiler, measured(core))

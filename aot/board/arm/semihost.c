@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Semihosting as Arm has it: ARM IHI 0095, "Semihosting for AArch32 and AArch64". */
 #include "semihost.h"
 
 #include <string.h>

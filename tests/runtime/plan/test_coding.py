@@ -20,7 +20,7 @@ from test_fast_paths import OPERATORS, node_of
 from twinfer.aot.build.compiled import compile
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import compile_plans
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.choice import specialise
@@ -28,7 +28,7 @@ from twinfer.aot.print.emit import Mode, emit
 from twinfer.bench.measure.embedded import verify_on
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import verify
+from twinfer.bench.models.verify import Options, verify
 from twinfer.cli import main
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.quantize.recipe import Choice, Recipe
@@ -207,7 +207,7 @@ def digits() -> Graph:
 def test_verify(how: str, when: str) -> None:
     """Interpreted plain and compiled coded agree on every tensor, each step under watch."""
     source = Source("digits", digits())
-    assert verify(source, guard=True, weights=how, decode=when).proven
+    assert verify(source, options=Options(guard=True, weights=how, decode=when)).proven
     plan = spread(make_plan(source.graph, DSP.storing(how, when)))
     session = Session(plan)
     Guard(session).run()
@@ -216,7 +216,7 @@ def test_verify(how: str, when: str) -> None:
 @pytest.mark.usefixtures("board_tools")
 def test_verify_on_a_core() -> None:
     source = Source("digits", digits())
-    assert verify_on(source, [find("cortex-m4")], guard=True, weights="lut", decode="start").proven
+    assert verify_on(source, [find("cortex-m4")], Options(guard=True, weights="lut", decode="start")).proven
 
 
 def test_auto_is_the_smallest() -> None:

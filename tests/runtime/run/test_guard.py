@@ -19,7 +19,7 @@ from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.host import FLAGS as HOST_FLAGS
 from twinfer.aot.build.host import build, compile_plans, find_compiler
 from twinfer.aot.build.project import write_project
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.emit import Mode, emit

@@ -20,7 +20,7 @@ from needs import SHARED
 
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.project import write_project
-from twinfer.aot.build.qemu import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print import emit as emitter
 from twinfer.aot.print.emit import Mode, emit
@@ -28,7 +28,7 @@ from twinfer.bench.measure import compare
 from twinfer.bench.measure.embedded import Options as BoardOptions
 from twinfer.bench.measure.embedded import measure_on, verify_on
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import verify
+from twinfer.bench.models.verify import Options, verify
 from twinfer.cli import main
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
@@ -214,7 +214,7 @@ def test_no_call_is_lost_on_the_host(name: str, mode: Mode, lost_calls: Path, tm
 @pytest.mark.parametrize("name", ["m4_slice_930012", "min_m4_Os_strided_slice", "min_m4_transpose", "min_host_gather"])
 def test_no_call_is_lost_on_a_core(name: str, optimize: Any, lost_calls: Path, board_tools: None) -> None:
     source = Source(name, load(str(lost_calls / f"{name}.tflite")).graph)
-    assert verify_on(source, [find("cortex-m4")], optimize=optimize).proven
+    assert verify_on(source, [find("cortex-m4")], Options(optimize=optimize)).proven
 
 
 def test_no_function_of_a_layer_is_open_to_conclusions() -> None:

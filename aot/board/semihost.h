@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Semihosting: the debugger's, here QEMU's, services. ARM IHI 0095, "Semihosting for AArch32 and AArch64". */
+/* Semihosting: what the machine that emulates the board does for the program: a console, files and a way out. */
 #ifndef TW_SEMIHOST_H
 #define TW_SEMIHOST_H
 
@@ -8,13 +8,13 @@
 
 enum { TW_READ_FILE = 1, TW_WRITE_FILE = 5 }; /* "rb", "wb" */
 
-/* Prints text on QEMU's standard error. */
+/* Prints text on the emulator's standard error. */
 void tw_print(const char *text);
 
-/* Ends the program; status is QEMU's exit status. */
+/* Ends the program; status is the emulator's exit status. */
 _Noreturn void tw_exit(int status);
 
-/* Opens a file of QEMU's working directory; -1 if it cannot. */
+/* Opens a file of the emulator's working directory; -1 if it cannot. */
 int32_t tw_open(const char *name, uint32_t mode);
 
 /* Reads or writes size bytes; nonzero if it could not. */

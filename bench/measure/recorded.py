@@ -13,13 +13,21 @@ from twinfer.bench.models.source import Source
 _FILE = Path(__file__).resolve().parents[1] / "data" / "peers_cortex_m.toml"
 
 
+#: Engines of the table -> their names in tables of ours.
+LABELS = {
+    "tflm-cmsis": "TFLM + CMSIS-NN",
+    "tflm-cmsis-small": "TFLM + CMSIS, -Os",
+    "tflm-reference": "TFLM reference",
+}
+
+
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def recorded(source: Source, target: str) -> list[Row]:
-    """A row a peer that was measured with this model on that core; a built-in model has its namesake's, "alike"."""
+    """A row per engine that was measured with this model on that core; a built-in model has its namesake's, "alike"."""
     tables = _tables()
     named = source.path is None and tables["alike"].get(source.name)
     model = named or tables["models"].get(source.sha256)

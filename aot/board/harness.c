@@ -5,8 +5,8 @@
  * outputs.bin: for every job int32 status of the run, uint32 bytes of stack that it took or 0, every output's bytes.
  *
  * What is counted lies between two calls of tw_mark: by QEMU's plugin, which watches for its address, or, if clock is
- * set, by SysTick, whose value every mark then writes to ticks.bin as uint64. The first three intervals gauge that:
- * the two ways of calling a function that does nothing, and a loop of 2,000,002 instructions. */
+ * set, by the board's clock, whose value every mark then writes to ticks.bin as uint64. The first three intervals gauge
+ * that: the two ways of calling a function that does nothing, and a loop of 2,000,002 instructions. */
 #include "harness.h"
 
 #include <stddef.h>
@@ -16,47 +16,14 @@
 
 enum { FRESH = 1, BY_STEP = 2, PAINT = 4 }; /* how: from a new state, with one interval a step, on painted stack */
 
-#define SYSTICK ((volatile uint32_t *)0xE000E010u) /* control, reload, value */
-#define SYSTICK_BITS 24
-
 static int32_t ticks_file = -1;
-static volatile uint32_t wraps;
-
-void tw_tick(void);
-void tw_tick(void) { ++wraps; }
-
-static void start_clock(void) {
-    ticks_file = tw_open("ticks.bin", TW_WRITE_FILE);
-    SYSTICK[1] = (1u << SYSTICK_BITS) - 1;
-    SYSTICK[2] = 0;
-    SYSTICK[0] = 7; /* core clock, interrupt, on */
-}
-
-static uint64_t clock_ticks(void) {
-    uint32_t before, value;
-    do {
-        before = wraps;
-        value = SYSTICK[2];
-    } while (before != wraps);
-    return ((uint64_t)(before + 1) << SYSTICK_BITS) - value;
-}
 
 void tw_mark(void);
 __attribute__((noinline, used)) void tw_mark(void) {
     if (ticks_file < 0) return;
-    const uint64_t now = clock_ticks();
+    const uint64_t now = tw_clock();
     tw_write(ticks_file, &now, sizeof now);
 }
-
-/* The empty function and the loop that the counts are gauged on; 2 * 1,000,000 + 2 instructions. */
-int tw_nothing(void *arena, const void *const *inputs, void *const *outputs);
-void tw_no_step(unsigned char *arena);
-int tw_loop(void *arena, const void *const *inputs, void *const *outputs);
-__asm__(".text\n.syntax unified\n.thumb\n"
-        ".type tw_nothing, %function\n.thumb_func\ntw_nothing:\n"
-        ".type tw_no_step, %function\n.thumb_func\ntw_no_step:\n\tbx lr\n"
-        ".type tw_loop, %function\n.thumb_func\ntw_loop:\n"
-        "\tldr r0, 2f\n1:\tsubs r0, #1\n\tbne 1b\n\tbx lr\n.balign 4\n2:\t.word 1000000\n");
 
 static __attribute__((noinline)) int count_run(tw_run_fn *run) {
     tw_mark();
@@ -71,34 +38,11 @@ static __attribute__((noinline)) void count_step(tw_step_fn *step) {
     tw_mark();
 }
 
-#define PAINTED 0x5EC0DE5Au
-
-/* In assembly, because nothing here may use the stack itself. */
-static __attribute__((noinline)) void paint(void) {
-    const uint32_t *word = tw_stack_limit;
-    __asm__ volatile(".syntax unified\n1:\tcmp %0, sp\n\tbhs 2f\n\tstr %1, [%0]\n\tadds %0, #4\n\tb 1b\n2:"
-                     : "+l"(word)
-                     : "l"(PAINTED)
-                     : "cc", "memory");
-}
-
-/* Bytes from the deepest word that is not as painted to the caller's stack pointer. */
-static __attribute__((noinline)) uint32_t unpainted(void) {
-    const uint32_t *word = tw_stack_limit, *value;
-    uint32_t bytes;
-    __asm__ volatile(".syntax unified\n1:\tcmp %0, sp\n\tbhs 2f\n\tldr %1, [%0]\n\tcmp %1, %3\n\tbne 2f\n"
-                     "\tadds %0, #4\n\tb 1b\n2:\tmov %2, sp\n\tsubs %2, %2, %0"
-                     : "+l"(word), "=&l"(value), "=&l"(bytes)
-                     : "l"(PAINTED)
-                     : "cc", "memory");
-    return bytes;
-}
-
 /* How deep a run writes the stack, from the call on. */
 static __attribute__((noinline)) uint32_t stack_run(tw_run_fn *run, int32_t *status) {
-    paint();
+    tw_paint();
     *status = run(tw_arena, NULL, NULL);
-    const uint32_t bytes = unpainted();
+    const uint32_t bytes = tw_unpainted();
     __asm__ volatile("" : : : "memory"); /* or the call above becomes a jump, from another depth */
     return bytes;
 }
@@ -134,7 +78,10 @@ int main(void) {
     uint32_t clock, job[2]; /* model, how */
     int rubbish = 0x5A;     /* what fills memory without a value: another byte in every job */
     if (inputs < 0 || outputs < 0 || tw_read(inputs, &clock, sizeof clock)) fail("no inputs.bin or outputs.bin\n");
-    if (clock) start_clock();
+    if (clock) {
+        ticks_file = tw_open("ticks.bin", TW_WRITE_FILE);
+        tw_start_clock();
+    }
     count_run(tw_nothing);
     count_step(tw_no_step);
     count_run(tw_loop);

@@ -1,0 +1,62 @@
+"""Cortex-M: Thumb instructions, boards that QEMU emulates, semihosting as Arm has it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from twinfer.aot.build.architecture import Architecture, Instructions
+from twinfer.aot.build.qemu import Qemu
+from twinfer.aot.build.targets import Card
+
+_REGISTERS = re.compile(r"([a-z]+)(\d+)-[a-z]+(\d+)")
+
+
+def branches(mnemonic: str) -> bool:
+    """Whether it goes elsewhere; ``bf…`` only names the place of a branch to come, or clears bits (``bfc``)."""
+    return mnemonic.startswith(("b", "cb")) and not mnemonic.startswith("bf")
+
+
+def indirect(mnemonic: str, operands: str) -> bool:
+    """A call or a jump to where a register says, a return aside."""
+    return mnemonic.startswith(("blx", "bx")) and operands != "lr" and "<" not in operands
+
+
+def stack_taken(mnemonic: str, operands: str) -> int | None:
+    """Bytes by which an instruction lowers the stack pointer; None if that is not to be told from it."""
+    base = mnemonic.split(".")[0]
+    if base in ("push", "vpush") or (base in ("stmdb", "vstmdb") and operands.startswith("sp!")):
+        return _register_bytes(operands[operands.find("{") :])
+    if base in ("str", "strd") and (pushed := re.search(r"\[sp, #-(\d+)\]!", operands)):
+        return int(pushed[1])
+    if base in ("sub", "subw", "subs") and operands.startswith("sp,"):
+        amount = re.search(r"#(\d+)$", operands)
+        return int(amount[1]) if amount else None
+    if base in ("add", "addw") and operands.startswith("sp,"):
+        return 0 if "#" in operands else None
+    return 0
+
+
+def _register_bytes(names: str) -> int:
+    """Bytes of a register list such as {r4, r5, lr} or {d8-d11}."""
+    total = 0
+    for part in names.strip("{} ").split(","):
+        reach = _REGISTERS.match(part.strip())
+        count = int(reach[3]) - int(reach[2]) + 1 if reach else 1
+        total += count * (8 if part.strip().startswith("d") else 4)
+    return total
+
+
+def runner(card: Card) -> Qemu:
+    """The board that the card names, in QEMU; its clock, SysTick, goes by instructions under ``-icount``."""
+    return Qemu.system(card.emulator, card.machine, clock=("-icount", "shift=6"))
+
+
+ARCHITECTURE = Architecture(
+    folder=Path(__file__).resolve().parent,
+    program=("start.c", "semihost.c", "port.c"),
+    selftest=("start.c", "semihost.c", "stdio.c"),
+    runner=runner,
+    instructions=Instructions(branches, frozenset(["bl"]), indirect, stack_taken, comments=";@", tag=1),
+    vector_bytes=0x40,
+)

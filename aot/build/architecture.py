@@ -1,0 +1,113 @@
+"""What is known of one kind of core and of its boards: all of it comes out of one folder.
+
+A board folder has ``architecture.py`` with ``ARCHITECTURE``; ``port.c``, which has what ``board/harness.h`` asks for;
+the other C files that ``ARCHITECTURE`` names; and ``image.ld``, the linker's script of a model alone. Where it also has
+``link.ld`` there is no operating system: programs have their own start-up code and are linked by that script.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from twinfer.runtime.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from twinfer.aot.build.runner import Runner
+    from twinfer.aot.build.targets import Card
+
+#: The table of cards, what all boards share, and a folder for every architecture.
+BOARDS = Path(__file__).resolve().parents[1] / "board"
+
+#: Programs know what every board has as these files, beside those of their own architecture.
+HARNESS = ("harness.c", "harness.h", "semihost.h")
+
+_MODULE = "architecture.py"
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """How the lines of objdump's listing are read: a mnemonic and its operands, comments taken off.
+
+    ``branches``: goes elsewhere, or may. ``calls``: the mnemonics that come back. ``indirect``: goes where a register
+    says, a return aside. ``stack_taken``: bytes by which it lowers the stack pointer, None if it does not say.
+    ``comments``: the characters that begin one. ``tag``: bits that a function's address has beyond where it lies.
+    """
+
+    branches: Callable[[str], bool]
+    calls: frozenset[str]
+    indirect: Callable[[str, str], bool]
+    stack_taken: Callable[[str, str], int | None]
+    comments: str = ""
+    tag: int = 0
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A board folder: what programs are built from, what runs them, and how their instructions are read.
+
+    ``program``: the folder's C files in a program that does jobs. ``selftest``: those in a self-test, which prints.
+    ``link``, ``link_alone``: more that the compiler is told to link a program, and to link a model alone.
+    ``vector_bytes``: what stands before a program in flash.
+    """
+
+    folder: Path
+    program: tuple[str, ...]
+    selftest: tuple[str, ...]
+    runner: Callable[[Card], Runner]
+    instructions: Instructions
+    link: tuple[str, ...] = ()
+    link_alone: tuple[str, ...] = ()
+    vector_bytes: int = 0
+
+    @property
+    def bare(self) -> bool:
+        """Whether there is no operating system: programs are linked by the folder's own script."""
+        return (self.folder / "link.ld").exists()
+
+    def linking(self, folder: str = "") -> tuple[str, ...]:
+        """What the compiler is told to link a program; its script lies in ``folder``, "" or with a slash at the end."""
+        own = ("-nostartfiles", "-Wl,--gc-sections", "-T", f"{folder}link.ld") if self.bare else ("-Wl,--gc-sections",)
+        return *own, *self.link
+
+    def read(self, name: str) -> str:
+        """The text of a file of the folder or, if it has none of that name, of the one that all boards share."""
+        own = self.folder / name
+        return (own if own.exists() else BOARDS / name).read_text(encoding="utf-8")
+
+
+@cache
+def load(board: str) -> Architecture:
+    """The architecture that a folder describes: one that comes along, by name, or any by its path.
+
+    A folder is code, and runs here. InvalidArgumentError if there is none, or if it describes nothing.
+    """
+    path = (Path(board) if "/" in board else BOARDS / board) / _MODULE
+    if not path.exists():
+        raise InvalidArgumentError(f"there is no board folder {board!r}: {path} is missing")
+    try:
+        module = _from_file(path) if "/" in board else import_module(f"twinfer.aot.board.{board}.architecture")
+    except Exception as error:  # whatever its author has let through
+        raise InvalidArgumentError(f"{path}: {type(error).__name__}: {error}") from error
+    known = getattr(module, "ARCHITECTURE", None)
+    if not isinstance(known, Architecture):
+        raise InvalidArgumentError(f"{path} has no ARCHITECTURE that is an Architecture")
+    return known
+
+
+def _from_file(path: Path) -> ModuleType:
+    """The module in a file that is part of no package."""
+    name = f"twinfer_board_{path.parent.name}_{abs(hash(path))}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no module")
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

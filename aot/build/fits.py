@@ -1,0 +1,82 @@
+"""Whether a model fits a card's machine, said in words that name what takes most."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from twinfer.aot.build.targets import Card
+from twinfer.aot.print.emit import Project
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Step
+
+_OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
+
+
+def check_fits(project: Project, card: Card) -> None:
+    """ToolError if the arena and the stack need more RAM, or the constants alone more flash, than the machine has."""
+    name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, vectors_in_flash(card)
+    if plan.arena_bytes + card.stack_bytes > card.ram_bytes:
+        raise ToolError(
+            f"{name} needs {plan.arena_bytes:,} B of arena, {card.name} has {card.ram_bytes:,} B of RAM, of them "
+            f"{card.stack_bytes:,} B for the stack; {largest_step(plan)}"
+        )
+    if constants + vectors > card.flash_bytes:
+        raise ToolError(
+            f"{name} needs at least {constants:,} B of flash for weights and other constants, {card.name} has "
+            f"{card.flash_bytes:,} B, of them {vectors} B for the vectors"
+        )
+
+
+def check_flash(project: Project, card: Card, needed: int) -> None:
+    """ToolError if ``needed`` bytes, of the model linked alone, are more flash than the machine has."""
+    vectors = vectors_in_flash(card)
+    if needed + vectors > card.flash_bytes:
+        raise ToolError(
+            f"{project.name} needs {needed:,} B of flash for code, weights and other constants, {card.name} has "
+            f"{card.flash_bytes:,} B, of them {vectors} B for the vectors; --optimize size takes less"
+        )
+
+
+def vectors_in_flash(card: Card) -> int:
+    """Bytes that stand before the program."""
+    return card.architecture.vector_bytes if card.vectors is None else 0
+
+
+def largest_step(plan: Plan) -> str:
+    """Which step has the most live bytes, in words."""
+    if not plan.steps:
+        return "it has no steps"
+    live = [live_bytes(plan, step) for step in plan.steps]
+    i = live.index(max(live))
+    step = plan.steps[i]
+    of_it = f", {step.call.scratch:,} B of them scratch" if step.call.scratch else ""
+    return f"the largest step is {i}, {step.node.op.lower()}: {live[i]:,} B are live{of_it}"
+
+
+def live_bytes(plan: Plan, step: Step) -> int:
+    """Bytes of the arena that hold a value while ``step`` runs, its scratch included; shared bytes count once."""
+    at = step.position
+    spans = {(plan.offsets[t], t.nbytes) for t, (first, last) in plan.lives.items() if first <= at <= last}
+    end = total = 0
+    for offset, size in sorted(spans):
+        total += max(0, offset + size - max(end, offset))
+        end = max(end, offset + size)
+    return total
+
+
+def overflow(error: ToolError, projects: Sequence[Project], card: Card) -> ToolError:
+    """The linker's error; where that is too little memory, one that says what takes it."""
+    region_and_bytes = _OVERFLOW.search(str(error))
+    if not region_and_bytes:
+        return error
+    region, missing = region_and_bytes.group(1), int(region_and_bytes.group(2))
+    total, what = (card.ram_bytes, "RAM") if region == "RAM" else (card.flash_bytes, "flash")
+    names = ", ".join(p.name for p in projects)
+    constants = sum(p.constants.nbytes for p in projects)
+    arena = max(p.plan.arena_bytes for p in projects)
+    return ToolError(
+        f"{names}: needs {total + missing:,} B of {what}, {card.name} has {total:,} B; weights and other constants "
+        f"take {constants:,} B, the arena {arena:,} B, the stack {card.stack_bytes:,} B"
+    )

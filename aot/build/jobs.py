@@ -1,0 +1,111 @@
+"""The files that give a program for a board its jobs and that take their results: the other side of board/harness.c."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from twinfer.aot.build.firmware import Firmware
+from twinfer.aot.build.runner import Job, Result
+from twinfer.aot.print.guard import check_status
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Array
+
+#: What the program reads, and what it writes, in the folder that it is run in; what its own clock shows at each mark.
+INPUTS, OUTPUTS, TICKS = "inputs.bin", "outputs.bin", "ticks.bin"
+
+#: Instructions of the loop that every counted run is gauged on (board/harness.c).
+LOOP = 2_000_002
+
+#: Intervals at a run's beginning that gauge the count.
+GAUGES = 3
+
+_FRESH, _BY_STEP, _PAINT = 1, 2, 4
+
+
+def job_file(firmware: Firmware, jobs: Sequence[Job], *, clock: bool = False) -> bytes:
+    """The content of ``INPUTS``; ``clock`` asks for ``TICKS``. InvalidArgumentError if inputs do not fit."""
+    return struct.pack("<I", clock) + b"".join(_job(firmware, job) for job in jobs)
+
+
+def _job(firmware: Firmware, job: Job) -> bytes:
+    plan = firmware.projects[job.model].plan
+    if len(job.inputs) != len(plan.graph.inputs):
+        raise InvalidArgumentError(f"{len(plan.graph.inputs)} inputs are needed, not {len(job.inputs)}")
+    how = _FRESH * job.fresh | _BY_STEP * job.by_step | _PAINT * job.paint
+    parts = [struct.pack("<II", job.model, how)]
+    for tensor, value in zip(plan.graph.inputs, job.inputs, strict=True):
+        if tensor.data is None:
+            parts.append(_bytes(tensor, value))
+    return b"".join(parts)
+
+
+def _bytes(tensor: Tensor, value: Array) -> bytes:
+    if value.shape != tensor.shape or value.dtype != tensor.dtype:
+        raise InvalidArgumentError(f"{tensor} cannot take {value.dtype}{list(value.shape)}")
+    return value.tobytes()
+
+
+def results(
+    firmware: Firmware, jobs: Sequence[Job], content: bytes, marks: Sequence[int] | None = None
+) -> list[Result]:
+    """The result of each job from the content of ``OUTPUTS``.
+
+    ``marks``: what was counted at each mark, instructions or ticks; None if nothing was. ToolError if a run has failed.
+    """
+    counts = [()] * len(jobs) if marks is None else step_counts(firmware, jobs, _intervals(marks))
+    outputs: list[Result] = []
+    at = 0
+    for job, counted in zip(jobs, counts, strict=True):
+        status, stack = struct.unpack_from("<iI", content, at)
+        if status:
+            _fail(firmware, job, status)
+        arrays, at = _arrays(firmware, job, content, at + 8)
+        outputs.append(Result(arrays, counted, stack))
+    return outputs
+
+
+def _fail(firmware: Firmware, job: Job, status: int) -> None:
+    """GuardError if a guard has stopped the run, else ToolError."""
+    project = firmware.projects[job.model]
+    check_status(project.plan, status)
+    raise ToolError(f"{project.name}_run on {firmware.card.name} returned {status}")
+
+
+def _arrays(firmware: Firmware, job: Job, content: bytes, at: int) -> tuple[tuple[Array, ...], int]:
+    """A job's outputs from ``at`` on, and where the next job's begin."""
+    arrays = []
+    for tensor in firmware.projects[job.model].plan.graph.outputs:
+        if tensor.data is not None:
+            arrays.append(tensor.data)
+            continue
+        arrays.append(np.frombuffer(content, tensor.dtype, tensor.size, at).reshape(tensor.shape).copy())
+        at += tensor.nbytes
+    return tuple(arrays), at
+
+
+def _intervals(marks: Sequence[int]) -> list[int]:
+    """What was counted between the first mark and the second, the third and the fourth, and so on."""
+    return [end - begin for begin, end in zip(marks[::2], marks[1::2], strict=True)]
+
+
+def step_counts(firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int]) -> list[tuple[int, ...]]:
+    """Instructions by job: without the marks' own, and scaled to the loop of known length.
+
+    The first three intervals are an empty function called as a run, as a step, and the loop. ToolError if no scale
+    makes the loop's count right.
+    """
+    run, step, loop = intervals[:GAUGES]
+    scale = (LOOP - 1) / (loop - run)
+    if not (scale == 1 or 0.1 < scale < 0.99):
+        raise ToolError(f"{loop - run + 1:,} instructions were counted for a loop of {LOOP:,}")
+    rest = iter(intervals[GAUGES:])
+    counts = []
+    for job in jobs:
+        empty, number = (step, len(firmware.projects[job.model].layers)) if job.by_step else (run, int(not job.paint))
+        counts.append(tuple(round((i - empty) * scale) + 1 for i in islice(rest, number)))
+    return counts

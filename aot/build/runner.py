@@ -1,0 +1,107 @@
+"""Programs for a card, run: jobs in, outputs and counts out. What runs them is a ``Runner``; QEMU is the one so far."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinfer.aot.build.firmware import Firmware, build
+from twinfer.aot.build.targets import Card
+from twinfer.aot.print.emit import Project
+from twinfer.runtime.errors import ToolError
+from twinfer.runtime.op import Array
+
+#: Longest that a program may take, in seconds; QEMU executes some 300 million instructions in one.
+PATIENCE = 300.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One inference: which model of the program, on what, from a fresh state or going on, whole or step by step.
+
+    ``paint`` measures the stack of the whole run; that one is not counted.
+    """
+
+    inputs: Sequence[Array]
+    model: int = 0
+    fresh: bool = True
+    by_step: bool = False
+    paint: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job gave: the outputs, and the instructions of the run or, by step, of every step; none if not counted.
+
+    ``stack_bytes`` is the deepest that the stack of a ``paint`` job was written, from the call on; 0 for others.
+    """
+
+    outputs: tuple[Array, ...]
+    counts: tuple[int, ...]
+    stack_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One inference: outputs, instructions of ``NAME_run`` with everything in place, and of every layer's function.
+
+    ``stack_bytes`` is how deep the stack was written, from the call of ``NAME_run`` on.
+    """
+
+    outputs: tuple[Array, ...]
+    instructions: int
+    layers: tuple[int, ...]
+    stack_bytes: int
+
+
+class Runner(ABC):
+    """Runs the programs of one card: on an emulator, on this computer, on a board that is plugged in.
+
+    ``command`` runs a self-test; ``place`` says in words where.
+    """
+
+    place: str
+
+    @property
+    @abstractmethod
+    def command(self) -> tuple[str, ...]:
+        """A command line that the path of a program is added to."""
+
+    @abstractmethod
+    def need(self) -> None:
+        """ToolError, with what to install, if anything is missing."""
+
+    @abstractmethod
+    def run(self, firmware: Firmware, jobs: Sequence[Job], *, count: bool, patience: float) -> list[Result]:
+        """Run the jobs one after the other in one run of the program; ``jobs.py`` has its files.
+
+        InvalidArgumentError if inputs do not fit; ToolError if a tool is missing, if it cannot ``count`` instructions
+        but should, or if the program hangs (for more than ``patience`` seconds) or reports a fault.
+        """
+
+    def counted_by_address(self, firmware: Firmware, inputs: Sequence[Array], patience: float) -> dict[int, int]:
+        """How often each instruction that was executed at all was, in a run of the first model, by address.
+
+        The few of the harness around the run are among them. ToolError where nothing counts them.
+        """
+        raise ToolError(f"nothing counts single instructions in {self.place}")
+
+
+def run_jobs(
+    firmware: Firmware, jobs: Sequence[Job], *, count: bool = True, patience: float = PATIENCE
+) -> list[Result]:
+    """A result for each job, by the runner of the program's card. Raises what ``Runner.run`` raises."""
+    return firmware.card.runner.run(firmware, jobs, count=count, patience=patience)
+
+
+def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIENCE) -> tuple[Array, ...]:
+    """The outputs of the program's first model."""
+    return run_jobs(firmware, [Job(inputs)], count=False, patience=patience)[0].outputs
+
+
+def measure(project: Project, card: Card, inputs: Sequence[Array]) -> Measurement:
+    """Build and run a model, whole and layer by layer, and count; the same figures every time."""
+    jobs = [Job(inputs), Job(inputs, by_step=True), Job(inputs, paint=True)]
+    whole, steps, painted = run_jobs(build(project, card), jobs)
+    return Measurement(whole.outputs, whole.counts[0], steps.counts, painted.stack_bytes)

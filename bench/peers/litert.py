@@ -1,0 +1,48 @@
+"""LiteRT as users get it: XNNPACK and all, on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twinfer.bench.peers.engines import Peer, PeerModel, silenced
+from twinfer.runtime.op import Array
+
+
+class Litert(PeerModel):
+    """LiteRT's interpreter with the kernels that ``resolver``, a name of its OpResolverType, chooses."""
+
+    resolver = "AUTO"
+
+    def __init__(self, model: bytes, outputs: int) -> None:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        kind = OpResolverType[self.resolver]
+        with silenced():
+            interpreter: Any = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
+            interpreter.allocate_tensors()
+        self._interpreter = interpreter
+        self._inputs = [d["index"] for d in interpreter.get_input_details()]
+        self._outputs = [d["index"] for d in interpreter.get_output_details()]
+        self.invoke = interpreter.invoke
+
+    def feed(self, inputs: Sequence[Array]) -> None:
+        for index, value in zip(self._inputs, inputs, strict=True):
+            self._interpreter.set_tensor(index, value)
+
+    def outputs(self) -> list[Array]:
+        return [self._interpreter.get_tensor(index) for index in self._outputs]
+
+    def reset(self) -> None:
+        self._interpreter.reset_all_variables()
+
+
+PEER = Peer(
+    name="litert",
+    label="LiteRT (XNNPACK)",
+    heading="litert",
+    module="ai_edge_litert",
+    package="ai-edge-litert",
+    open=Litert,
+    benched=True,
+)

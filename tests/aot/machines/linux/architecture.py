@@ -1,0 +1,64 @@
+"""Programs of Linux as if they ran on boards: on this computer, or by one of QEMU's programs for another one's."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinfer.aot.build.architecture import Architecture, Instructions
+from twinfer.aot.build.firmware import Firmware
+from twinfer.aot.build.jobs import INPUTS, OUTPUTS, job_file, results
+from twinfer.aot.build.qemu import Qemu
+from twinfer.aot.build.runner import Job, Result, Runner
+from twinfer.aot.build.targets import Card
+from twinfer.aot.build.tools import run_tool
+from twinfer.runtime.errors import ToolError
+
+
+@dataclass(frozen=True)
+class Here(Runner):
+    """Runs programs on this computer, and counts nothing."""
+
+    place: str = "this computer"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return ()
+
+    def need(self) -> None:
+        """It is there."""
+
+    def run(self, firmware: Firmware, jobs: Sequence[Job], *, count: bool, patience: float) -> list[Result]:
+        if count:
+            raise ToolError("this computer counts no instructions")
+        with tempfile.TemporaryDirectory(prefix="twinfer-") as work:
+            (Path(work) / INPUTS).write_bytes(job_file(firmware, jobs))
+            run_tool([str(firmware.elf)], Path(work), patience)
+            return results(firmware, jobs, (Path(work) / OUTPUTS).read_bytes())
+
+
+def runner(card: Card) -> Runner:
+    if not card.emulator:
+        return Here()
+    return Qemu(card.emulator, "qemu-user", ("-cpu", card.machine), f"{card.emulator}'s {card.machine}")
+
+
+def branches(mnemonic: str) -> bool:
+    return mnemonic.startswith(("call", "j", "b", "cb", "tb"))
+
+
+def indirect(mnemonic: str, operands: str) -> bool:
+    return mnemonic in ("blr", "br") or (mnemonic.startswith(("call", "jmp")) and operands.startswith("*"))
+
+
+ARCHITECTURE = Architecture(
+    folder=Path(__file__).resolve().parent,
+    program=("port.c",),
+    selftest=(),
+    link=("-static",),
+    link_alone=("-nostdlib", "-Wl,--unresolved-symbols=ignore-all"),  # of glibc nothing is counted
+    runner=runner,
+    instructions=Instructions(branches, frozenset(["call", "bl"]), indirect, lambda *_: None),
+)

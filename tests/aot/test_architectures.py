@@ -1,0 +1,143 @@
+"""Another architecture is a card and a board folder: two that lie beside these tests build, run, count and verify.
+
+``machines/pc.toml`` is this computer, ``machines/a64.toml`` a core that a program of QEMU's emulates without a board;
+both have the folder ``machines/linux``. Each is copied to an empty place first: nothing else knows of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from needs import ROOT
+
+from twinfer.aot.build.architecture import load
+from twinfer.aot.build.firmware import build
+from twinfer.aot.build.hotspots import hot_spots
+from twinfer.aot.build.project import write_project
+from twinfer.aot.build.runner import Job, measure, run, run_jobs
+from twinfer.aot.build.sizes import sizes
+from twinfer.aot.build.stack import stack_bound
+from twinfer.aot.build.targets import Card, find
+from twinfer.aot.print.emit import Project, emit
+from twinfer.bench.measure import embedded
+from twinfer.bench.measure.embedded import measure_on, verify_on
+from twinfer.bench.models.source import Source
+from twinfer.bench.models.verify import Options
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.session import Session
+
+MACHINES = Path(__file__).parent / "machines"
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+
+
+@pytest.fixture(params=["pc", "a64"])
+def card(request: pytest.FixtureRequest, tmp_path: Path) -> Card:
+    """The card of a copy; where its tools are not installed the test is skipped."""
+    return copied(request.param, tmp_path)
+
+
+def copied(name: str, folder: Path) -> Card:
+    shutil.copy(MACHINES / f"{name}.toml", folder)
+    shutil.copytree(MACHINES / "linux", folder / "linux", ignore=shutil.ignore_patterns("__pycache__"))
+    card = find(folder / f"{name}.toml")
+    missing = [tool for tool in (card.compiler, card.emulator) if tool and not shutil.which(tool)]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)}: not installed")
+    return card
+
+
+def dense(card: Card) -> Project:
+    return emit(make_plan(tiny.dense().graph, card.target), "dense")
+
+
+def test_runs_and_gives_the_same_bits(card: Card) -> None:
+    project = dense(card)
+    inputs = [random_inputs(project.plan.graph, seed) for seed in range(2)]
+    results = run_jobs(build(project, card), [Job(each) for each in inputs], count=False)
+    for each, result in zip(inputs, results, strict=True):
+        session = Session(project.plan)
+        session.feed(each)
+        session.run()
+        assert [value.tobytes() for value in result.outputs] == [value.tobytes() for value in session.outputs()]
+
+
+def test_is_verified_as_any_other(card: Card) -> None:
+    assert verify_on(Source("dense", tiny.dense().graph), [card], Options(samples=2)).proven
+
+
+def test_sizes_and_stack(card: Card) -> None:
+    """Every constant is there; of the stack is said what is not known, for these cards' folder reads no frames."""
+    project = dense(card)
+    assert sizes(project, card).weight_bytes >= project.constants.nbytes
+    bound = stack_bound(project, card)
+    assert bound.bytes is None
+    assert bound.chain[0] == "dense_run"
+    assert bound.unknown
+
+
+def test_the_folder_that_compile_writes(card: Card, tmp_path: Path) -> None:
+    write_project(dense(card).plan, "dense", tmp_path / "made", card=card, stack_bytes=0)
+    command = ["make", "-C", str(tmp_path / "made"), "test"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert "dense: ok" in done.stdout, done.stdout + done.stderr
+    assert f"CC = {card.compiler}\n" in (tmp_path / "made" / "Makefile").read_text()
+
+
+def test_counts_where_an_emulator_can(tmp_path: Path) -> None:
+    card = copied("a64", tmp_path)
+    project = dense(card)
+    inputs = random_inputs(project.plan.graph)
+    first = measure(project, card, inputs)
+    assert 0 < first.instructions - sum(first.layers) < 50
+    assert measure(project, card, inputs).layers == first.layers
+    spots = hot_spots(build(project, card), inputs)
+    assert 0 <= sum(spot.instructions for spot in spots) - first.instructions < 50
+    rows = measure_on(Source("dense", project.plan.graph), card, embedded.Options())
+    assert [(row["target"], row["same_bits"], row.get("error")) for row in rows] == [("a64", True, None)] * 2
+
+
+def test_no_counts_where_nothing_counts(tmp_path: Path) -> None:
+    card = copied("pc", tmp_path)
+    project = dense(card)
+    inputs = random_inputs(project.plan.graph)
+    firmware = build(project, card)
+    assert np.array_equal(run(firmware, inputs)[0], run(firmware, inputs)[0])
+    with pytest.raises(ToolError, match="counts no instructions"):
+        measure(project, card, inputs)
+    with pytest.raises(ToolError, match="nothing counts single instructions in this computer"):
+        hot_spots(firmware, inputs)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "architecture.py is missing"),
+        ("ARCHITECTURE = 3\n", "has no ARCHITECTURE"),
+        ("def (:\n", "SyntaxError"),
+        ("raise ValueError('no board today')\n", "ValueError: no board today"),
+    ],
+)
+def test_a_folder_that_is_none(text: str | None, message: str, tmp_path: Path) -> None:
+    folder = tmp_path / "linux"
+    folder.mkdir()
+    if text is not None:
+        (folder / "architecture.py").write_text(text)
+    card = find(shutil.copy(MACHINES / "pc.toml", tmp_path))
+    with pytest.raises(InvalidArgumentError, match=message):
+        card.architecture  # noqa: B018
+
+
+def test_a_folder_that_does_not_come_along() -> None:
+    with pytest.raises(InvalidArgumentError, match="there is no board folder 'none'"):
+        load("none")

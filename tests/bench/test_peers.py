@@ -1,0 +1,88 @@
+"""A peer is one file: verify, bench and the command line find what is put into bench/peers; nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from needs import ROOT
+
+from twinfer.bench.peers.engines import benched, find, peers, trusted
+from twinfer.runtime.errors import InvalidArgumentError
+
+#: A runtime that is none: twinfer's interpreter, its integers wrong in the bits of WRONG.
+ECHO = """
+from twinfer import Interpreter
+from twinfer.bench.peers.engines import Peer, PeerModel
+
+
+class Echo(PeerModel):
+    def __init__(self, model, outputs):
+        self._interpreter = Interpreter(model_content=model)
+        self._interpreter.allocate_tensors()
+        self.invoke = self._interpreter.invoke
+
+    def feed(self, inputs):
+        self._interpreter.session.feed(inputs)
+
+    def outputs(self):
+        return [value ^ WRONG for value in self._interpreter.session.outputs()]
+
+    def reset(self):
+        self._interpreter.reset_all_variables()
+
+
+PEER = Peer("echo", "Echo Runtime", "Echo", "twinfer", "echo", Echo, aborts=True, benched=True, trust=0)
+"""
+
+
+def with_peer(folder: Path, source: str) -> Path:
+    """A twinfer whose bench/peers has one file more, all else being this one's."""
+    links = {"twinfer": ROOT / "twinfer", "twinfer/bench": ROOT / "bench", "twinfer/bench/peers": ROOT / "bench/peers"}
+    for name, original in links.items():
+        (folder / name).mkdir()
+        for path in original.iterdir():
+            if f"{name}/{path.name}" not in links and path.name != "__pycache__":
+                (folder / name / path.name).symlink_to(path.resolve())
+    (folder / "twinfer/bench/peers/echo.py").write_text(source)
+    return folder
+
+
+def said(folder: Path, *command: str, status: int = 0) -> str:
+    """What twinfer in ``folder`` prints."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(ROOT / "build" / "cache")}
+    words = [sys.executable, "-m", "twinfer", *command]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_file_more_is_a_peer_more(tmp_path: Path) -> None:
+    folder = with_peer(tmp_path, ECHO.replace("WRONG", "0"))
+    proof = said(folder, "verify", "digits_int8", "--against", "echo")
+    assert "Echo" in proof
+    assert "proven on one sample" in proof
+    path = tmp_path / "rows.json"
+    table = said(folder, "bench", "digits_int8", "--against", "echo", "--runs", "1", "--json", str(path))
+    assert "Echo Runtime" in table
+    (row,) = (row for row in json.loads(path.read_text())["rows"] if row["engine"] == "echo")
+    assert row["same_bits"] is True
+    assert "echo" in said(folder, "verify", "digits_int8", "--against", "nobody", status=2)
+
+
+def test_the_most_trusted_peer_is_believed(tmp_path: Path) -> None:
+    folder = with_peer(tmp_path, ECHO.replace("WRONG", "1"))
+    assert "Echo Runtime differs first" in said(folder, "verify", "digits_int8", "--against", "echo", status=1)
+
+
+def test_the_peers_that_come_along() -> None:
+    assert list(peers()) == ["litert", "litert-ref", "tflm"]
+    assert benched() == ["litert", "tflm"]
+    assert trusted() == ["tflm", "litert-ref"]
+    assert [peer.aborts for peer in peers().values()] == [False, False, True]
+    with pytest.raises(InvalidArgumentError, match="there are: litert, litert-ref, tflm"):
+        find("nobody")
