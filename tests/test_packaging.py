@@ -88,11 +88,12 @@ def build(sources: Path, kind: str) -> Path:
 
 def wanted() -> set[str]:
     """Every file that must be in a distribution, as a path below the package."""
-    found = {path.relative_to(ROOT / "twinfer").as_posix() for path in (ROOT / "twinfer").glob("*.py")}
+    front = ROOT / "twinfer"  # its symlinks are not followed
+    paths = {path.relative_to(front).as_posix() for path in front.rglob("*.py")}
     for folder in FOLDERS:
         files = (p for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix not in (".so", ".pyc"))
-        found.update(path.relative_to(ROOT).as_posix() for path in files)
-    return {*found, "py.typed"}
+        paths.update(path.relative_to(ROOT).as_posix() for path in files)
+    return {*paths, "py.typed"}
 
 
 def assert_complete(names: Iterable[str], prefixes: Iterable[str]) -> None:

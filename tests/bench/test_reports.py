@@ -16,7 +16,6 @@ from rich.table import Table
 
 from twinfer import arrays, show
 from twinfer.aot.print.emit import emit
-from twinfer.arena_map import ArenaMap
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import limits, report
 from twinfer.bench.measure.coding_report import coding_tables
@@ -26,9 +25,10 @@ from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Difference, Line, Proof
-from twinfer.cli import main
+from twinfer.command_line.main import main
+from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.command_line.show.matrix import findings, matrix
 from twinfer.converter.build import Builder
-from twinfer.matrix import findings, matrix
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.planner import Plan, make_plan
 from twinfer.runtime.run.session import Session

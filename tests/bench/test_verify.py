@@ -13,8 +13,8 @@ from rich.console import Console
 from twinfer.bench.models import verify as module
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Proof, compare, verify
+from twinfer.command_line.show.matrix import describe, matrix, sign
 from twinfer.converter.build import Builder
-from twinfer.matrix import describe, matrix, sign
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph

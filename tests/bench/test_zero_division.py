@@ -13,9 +13,9 @@ from twinfer.bench.measure.embedded import verify_on
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import verify
 from twinfer.bench.models.zero_division import zero_divisions
-from twinfer.cli import main
+from twinfer.command_line.main import main
+from twinfer.command_line.show.matrix import findings
 from twinfer.converter.build import Builder
-from twinfer.matrix import findings
 from twinfer.runtime.graph import Graph
 
 TOLD = "'div_2' INT8[2, 3] is divided by 0 in {} of its elements on {}: no engine defines that, LiteRT aborts"

@@ -30,7 +30,7 @@ from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.peers.recorded import recorded
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.planner import make_plan, random_inputs

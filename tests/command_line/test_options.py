@@ -22,12 +22,12 @@ from twinfer.bench.measure import compare, embedded
 from twinfer.bench.measure.price import Build, instances
 from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source, load
-from twinfer.cli import main, parser
+from twinfer.command_line.main import main, parser
+from twinfer.command_line.show.matrix import findings
 from twinfer.converter import convert
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES
 from twinfer.converter.search import find
-from twinfer.matrix import findings
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
 from twinfer.runtime.run import interpreter

@@ -19,7 +19,7 @@ from twinfer import terminal
 from twinfer.bench.measure.grid import harmless
 from twinfer.bench.measure.page import page
 from twinfer.bench.measure.report import table
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.text import text
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning

@@ -21,8 +21,8 @@ from rich.console import Console
 from test_cli import heed_ctrl_c
 
 from twinfer.bench.lab.train_digits import load
-from twinfer.cli import main, parser
-from twinfer.cli_search import tables
+from twinfer.command_line.main import main, parser
+from twinfer.command_line.show.search import tables
 from twinfer.converter.search import trial as trial_module
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import CORRECTIONS, Setting

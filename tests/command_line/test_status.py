@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from test_reports import cells
 
-from twinfer import cli_search
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import embedded
 from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import Difference, Line, Proof
-from twinfer.cli import main
+from twinfer.command_line.bench import judged
+from twinfer.command_line.main import main
+from twinfer.command_line.show import search as shown
+from twinfer.command_line.show.search_html import search_html
 from twinfer.converter.build import Builder
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.write.tflite import write
-from twinfer.search_html import search_html
-from twinfer.targets import judged
 
 QUICK = ("--runs", "1", "--against", "none")
 
@@ -144,7 +144,7 @@ def found(chosen: Trial | None, *trials: Trial) -> Found:
 
 def test_figures_of_a_search() -> None:
     """As JSON: which trial was chosen, by number; failed ones have their error in place of figures."""
-    told = cli_search.document(found(BEST, FAILED, NOISY, SMALL, BEST))
+    told = shown.document(found(BEST, FAILED, NOISY, SMALL, BEST))
     assert (told["chosen"], told["max_loss"]) == (3, 0.05)
     assert told["float"] == {"cost": 400, "score": 0.9}
     assert "search" not in told
@@ -154,14 +154,14 @@ def test_figures_of_a_search() -> None:
     assert "cost" not in told["trials"][0]
     figures = {key: told["trials"][1][key] for key in ("cost", "loss", "score", "snr_db", "sha256", "seconds")}
     assert figures == {"cost": 150, "loss": 0.3, "score": 0.6, "snr_db": 12.0, "sha256": "aa", "seconds": 2.5}
-    assert cli_search.document(found(None, FAILED))["chosen"] is None
+    assert shown.document(found(None, FAILED))["chosen"] is None
 
 
 @pytest.mark.parametrize(
     ("every", "kind", "costs"), [(False, "Pareto front", [100, 200]), (True, "Trials", [150, 100, 200])]
 )
 def test_table_of_a_search(every: bool, kind: str, costs: list[int]) -> None:
-    table, about, failed = cli_search.tables(found(BEST, FAILED, NOISY, SMALL, BEST), every)
+    table, about, failed = shown.tables(found(BEST, FAILED, NOISY, SMALL, BEST), every)
     assert str(table.title) == f"{kind} of 4, a loss of at most 0.05 allowed"  # type: ignore[union-attr]
     rows = cells(table)
     assert rows[0][1:5] == ["400", "100.0 %", "", "0.9000"]
@@ -173,8 +173,8 @@ def test_table_of_a_search(every: bool, kind: str, costs: list[int]) -> None:
 
 
 def test_why_nothing_was_chosen() -> None:
-    assert cli_search.unmet(found(None, FAILED, FAILED)) == "all 2 trials failed; the first one: no int4 here"
-    assert cli_search.unmet(found(None, FAILED, NOISY, SMALL)).startswith(
+    assert shown.unmet(found(None, FAILED, FAILED)) == "all 2 trials failed; the first one: no int4 here"
+    assert shown.unmet(found(None, FAILED, NOISY, SMALL)).startswith(
         "none of 3 trials loses at most 0.05: the least loss found is 0.20000 (int8"
     )
 

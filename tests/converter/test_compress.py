@@ -17,7 +17,7 @@ from random_graphs import random_graph, random_samples
 
 from twinfer.bench.models.builtin import float_model, int8_model, samples
 from twinfer.bench.peers.engines import open_peer
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.compress.blocks import Block, block, budgets, energies, mask, zeros
 from twinfer.converter.compress.cluster import codebook, snapped

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.onnx import read_onnx
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.read.tflite import read_file

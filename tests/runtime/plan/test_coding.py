@@ -29,7 +29,7 @@ from twinfer.bench.measure.embedded import verify_on
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import verify
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.runtime.errors import InvalidArgumentError

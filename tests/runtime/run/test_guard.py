@@ -24,7 +24,7 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.emit import Mode, emit
 from twinfer.aot.print.guard import STATUS, check_status
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Tensor

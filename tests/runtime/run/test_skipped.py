@@ -29,7 +29,7 @@ from twinfer.bench.measure.embedded import Options as BoardOptions
 from twinfer.bench.measure.embedded import measure_on, verify_on
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import verify
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
 from twinfer.runtime.run.poison import POISONS, perishable, poison

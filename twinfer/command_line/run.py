@@ -1,4 +1,4 @@
-"""``twinfer inspect`` and ``twinfer run``: their arguments, and what they do."""
+"""``twinfer run``."""
 
 from __future__ import annotations
 
@@ -6,45 +6,17 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from twinfer.cli_options import GUARD, MODEL, OPTIMIZE, TARGET, add_optimize, natural, write_json
+from twinfer.command_line.command import Command
+from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, TARGET, add_optimize, natural
 
-INSPECTIONS = ("kws_int8", "model.tflite --target cortex-m4 --json")
-RUNS = (
+EXAMPLES = (
     "model.tflite --input x.npy --output y.npy",
     "model.tflite --input left=a.npy --input right=b.npy --output y.npz --engine compiled",
     "kws_int8 --seed 7 --target cortex-m4",
 )
 
-# -- inspect -----------------------------------------------------------------------------------------------------------
 
-
-def add_inspect(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", metavar="MODEL", help=MODEL)
-    about = f"what to plan for: generic (any 32-bit machine), {TARGET} (default: host)"
-    command.add_argument("--target", default="host", help=about)
-    command.add_argument("--json", action="store_true", help="print it as JSON")
-
-
-def inspect(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.models.source import load
-    from twinfer.show import describe, planned, render
-    from twinfer.targets import machine
-    from twinfer.terminal import console, show
-
-    target, _ = machine(arguments.target)
-    source = load(arguments.model)
-    plan, reason = planned(source, target)
-    if arguments.json:
-        write_json("-", describe(source.name, source.graph, plan, reason))
-        return 0
-    show(render(source.name, source.graph, plan, reason, console().width))
-    return 0
-
-
-# -- run ---------------------------------------------------------------------------------------------------------------
-
-
-def add_run(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     about = "a .npy file, in the order of the inputs, or for the input of that name; or a .npz file that holds all"
     command.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=about)
@@ -60,12 +32,12 @@ def add_run(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.arrays import check_outputs, read_inputs, summary, write_outputs
     from twinfer.bench.models.source import load
     from twinfer.bench.models.zero_division import warn_of_zero_divisions
+    from twinfer.command_line.arrays import check_outputs, read_inputs
+    from twinfer.command_line.targets import card
+    from twinfer.command_line.terminal import note
     from twinfer.runtime.plan.planner import make_plan
-    from twinfer.targets import card, run_on
-    from twinfer.terminal import note, show
 
     check_outputs(arguments.output, inputs=(arguments.model, arguments.target, *arguments.input))
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
@@ -76,19 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
     warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
-    if board is not None:
-        run_on(board, arguments, model.plan.graph, inputs)
-        return 0
-    for detail, value in zip(model.get_input_details(), inputs, strict=True):
-        model.set_tensor(detail["index"], value)
-    model.invoke()
-    values = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
-    write_outputs(model.plan.graph, arguments.output, values)
-    show([summary(model.plan.graph, inputs, values)])
+    if board is None:
+        _run_here(model, arguments, inputs)
+    else:
+        _run_there(board, arguments, model.plan.graph, inputs)
     return 0
 
 
-def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool, optimize: str = "balanced") -> Any:
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool, optimize: str) -> Any:
     """The interpreter or its twin, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
@@ -99,3 +66,40 @@ def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: b
         model.resize_tensor_input(detail["index"], shape)
     model.allocate_tensors()
     return model
+
+
+def _run_here(model: Any, arguments: argparse.Namespace, inputs: Sequence[Any]) -> None:
+    """One inference on this computer."""
+    from twinfer.command_line.arrays import write_outputs
+    from twinfer.command_line.show.arrays import summary
+    from twinfer.command_line.terminal import show
+
+    for detail, value in zip(model.get_input_details(), inputs, strict=True):
+        model.set_tensor(detail["index"], value)
+    model.invoke()
+    outputs = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
+    write_outputs(model.plan.graph, arguments.output, outputs)
+    show([summary(model.plan.graph, inputs, outputs)])
+
+
+def _run_there(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequence[Any]) -> None:
+    """One inference on a microcontroller, and how many instructions it took."""
+    from rich.text import Text
+
+    from twinfer.aot.build.firmware import build
+    from twinfer.aot.build.qemu import Job, run_jobs
+    from twinfer.aot.print.emit import emit
+    from twinfer.command_line.arrays import write_outputs
+    from twinfer.command_line.show.arrays import summary
+    from twinfer.command_line.terminal import show
+    from twinfer.runtime.plan.planner import make_plan
+
+    plan = make_plan(graph, board.target.optimized(arguments.optimize))
+    project = emit(plan, "model", mode=arguments.engine, guard=arguments.guard)
+    (result,) = run_jobs(build(project, board), [Job(inputs)])
+    write_outputs(graph, arguments.output, result.outputs)
+    counted = Text(f"{arguments.engine} on {board.name}: {result.counts[0]:,} instructions")
+    show([summary(graph, inputs, result.outputs), counted])
+
+
+COMMAND = Command("run", "run a model once on arrays from files", EXAMPLES, add_arguments, run)

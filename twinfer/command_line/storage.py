@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from twinfer.bench.models.source import Source
     from twinfer.runtime.plan.planner import Plan
+    from twinfer.runtime.target import Target
 
 WEIGHTS = {
     "file": "as in the model's file: INT4 in 4 bits on microcontrollers, all others plain (the default)",
@@ -51,6 +53,16 @@ def unused_storage(plan: Plan) -> Iterator[str]:
         yield f"--weights {how.coding} changes nothing: no layer has weights {fewer}"
     elif how.decoding != "layer":
         yield f"--decode {how.decoding} changes nothing: no weights are stored coded (--weights)"
+
+
+def note_unused_storage(source: Source, targets: Iterable[Target]) -> None:
+    """Say once which ways to store this model's weights change nothing; the usual way asks for no change."""
+    from twinfer.command_line.terminal import note
+    from twinfer.runtime.plan.planner import make_plan
+
+    plans = (make_plan(source.graph, target) for target in targets if target != target.storing("file"))
+    for line in dict.fromkeys(line for plan in plans for line in unused_storage(plan)):
+        note(f"{source.name}: {line}")
 
 
 def storages(weights: str, decode: str) -> tuple[tuple[str, str], ...]:

@@ -36,12 +36,12 @@ def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[Renderab
     single = len(proofs) == 1
     subject = proofs[0].model if single else "All models"
     labels = ("#", "<operator", "<tensor", "<type", "<shape") if single else ("<model", "tensors")
-    made = table(f"{subject}: each engine against the interpreter", *labels, gap=1)
+    lines = table(f"{subject}: each engine against the interpreter", *labels, gap=1)
     for engine in engines:
-        made.add_column(SHORT.get(engine, engine.replace(" on cortex-", "\n")), justify="center", no_wrap=True)
+        lines.add_column(SHORT.get(engine, engine.replace(" on cortex-", "\n")), justify="center", no_wrap=True)
     for texts, cells in _rows(proofs, engines):
-        made.add_row(*(Text(text) for text in texts), *(Text(cell, style=_STYLE[cell]) for cell in cells))
-    yield made
+        lines.add_row(*(Text(text) for text in texts), *(Text(cell, style=_STYLE[cell]) for cell in cells))
+    yield lines
     close = f"{CLOSE} within {TOLERANCE:g} of the largest value"
     legend = f"{SAME} same bits  {close}  {DIFFERENT} different  {ABSENT} not computed"
     yield Text(legend, style="bright_black")
@@ -101,8 +101,8 @@ def describe(line: Line, engine: str, difference: Difference) -> str:
 
 
 def _where(line: Line) -> str:
-    made = f" made by {line.node}" if line.node else ""
-    return f"{line.tensor}{made}"
+    maker = f" made by {line.node}" if line.node else ""
+    return f"{line.tensor}{maker}"
 
 
 def _count(samples: int) -> str:

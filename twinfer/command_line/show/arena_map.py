@@ -44,16 +44,16 @@ class ArenaMap:
     def pieces(self, position: int) -> list[Piece]:
         """What lies where while an operator runs, the most important last."""
         read, written = self.touched[position]
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         for i, (tensor, (first, last)) in enumerate(self.plan.lives.items()):
             if first <= position <= last:
                 at = self.plan.offsets[tensor]
                 kind = "written" if tensor in written else "read" if tensor in read else "held"
-                found.append((at, at + tensor.nbytes, kind, COLOURS[i % len(COLOURS)]))
+                pieces.append((at, at + tensor.nbytes, kind, COLOURS[i % len(COLOURS)]))
         step = self.steps.get(self.plan.graph.nodes[position])
         if step and step.call.scratch:
-            found.append((step.scratch, step.scratch + step.call.scratch, "scratch", "bright_black"))
-        return sorted(found, key=lambda piece: -list(KINDS).index(piece[2]))
+            pieces.append((step.scratch, step.scratch + step.call.scratch, "scratch", "bright_black"))
+        return sorted(pieces, key=lambda piece: -list(KINDS).index(piece[2]))
 
     def live_bytes(self, position: int) -> int:
         """Bytes of the arena in use while an operator runs; shared ones count once."""
