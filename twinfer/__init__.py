@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnsupportedOperatorError,
     )
     from twinfer.runtime.graph import Graph
+    from twinfer.runtime.options import Options
     from twinfer.runtime.plan.planner import Plan, make_plan
     from twinfer.runtime.read.tflite import read, read_file
     from twinfer.runtime.run.interpreter import Interpreter
@@ -46,6 +47,7 @@ __all__ = [
     "ModelError",
     "ModelWarning",
     "NotReadyError",
+    "Options",
     "Plan",
     "ToolError",
     "TwinferError",
@@ -72,6 +74,7 @@ _HOME = {
     "twinfer.runtime.write.tflite": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),
+    "twinfer.runtime.options": ("Options",),
     "twinfer.runtime.run.interpreter": ("Interpreter",),
     "twinfer.runtime.plan.planner": ("Plan", "make_plan"),
     "twinfer.runtime.read.tflite": ("read", "read_file"),
