@@ -15,6 +15,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Decode, Weights
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.codes import CODINGS, Blocks, Code, for_helium
 from twinfer.runtime.target import Target
 
@@ -140,16 +141,16 @@ class _Option:
         return plain - self.nbytes - CALL_BYTES * len(self.code.kernels) - int(plain * SLOWER.get(self.code.kernel, 0))
 
 
-def store(calls: Sequence[Call], nodes: Sequence[Node], target: Target) -> Stored:
-    """The calls with their weights stored as ``target`` says."""
+def store(calls: Sequence[Call], nodes: Sequence[Node], target: Target, options: Options) -> Stored:
+    """The calls with their weights stored as ``options`` say."""
     layers = [_Layer(c, i, _value(c), c.weights) for i, c in enumerate(calls) if c.weights and _value(c).size]
-    chosen = _chosen(layers, nodes, target)
+    chosen = _chosen(layers, nodes, target, options)
     made, start = list(calls), list[tuple[Call, int]]()
     room = max((o.code.table.nbytes for o in chosen if o.code.table), default=0)
     table = _tensor("table of a decoder", room)
     for option in chosen:
         i = option.layer.position
-        if target.decoding == "start":
+        if options.decode == "start":
             made[i], decoders = _from_start(option, nodes[i], table)
             start += [(call, i) for call in decoders]
         else:
@@ -157,15 +158,17 @@ def store(calls: Sequence[Call], nodes: Sequence[Node], target: Target) -> Store
     return Stored(made, start)
 
 
-def _chosen(layers: Sequence[_Layer], nodes: Sequence[Node], target: Target) -> list[_Option]:
+def _chosen(layers: Sequence[_Layer], nodes: Sequence[Node], target: Target, options: Options) -> list[_Option]:
     """Which layers are coded, and how."""
-    if target.coding == "auto":
-        return _smallest(layers, CODINGS, target)
-    if target.coding in CODINGS:
-        return _options(layers, target.coding, target)
-    if target.coding == "plain" or target.wide:
+    whole = options.decode == "start"
+    if options.weights == "auto":
+        return _smallest(layers, CODINGS, target, whole)
+    if options.weights in CODINGS:
+        return _options(layers, options.weights, target, whole)
+    if options.weights == "plain" or target.wide:
         return []
-    return _smallest([layer for layer in layers if nodes[layer.position].input(1).type == "INT4"], ["lut"], target)
+    packed = [layer for layer in layers if nodes[layer.position].input(1).type == "INT4"]
+    return _smallest(packed, ["lut"], target, whole)
 
 
 def _value(call: Call) -> Array:
@@ -175,11 +178,11 @@ def _value(call: Call) -> Array:
     return np.zeros(0, np.int8) if data is None else data
 
 
-def _options(layers: Iterable[_Layer], coding: str, target: Target) -> list[_Option]:
-    """Every layer whose weights the coding can hold."""
+def _options(layers: Iterable[_Layer], coding: str, target: Target, whole: bool) -> list[_Option]:
+    """Every layer whose weights the coding can hold, in slices where it can be cut and is not to be ``whole``."""
     found = []
     for layer in layers:
-        channels = layer.channels() if target.decoding == "layer" else 0
+        channels = 0 if whole else layer.channels()
         blocks = layer.blocks(channels)
         code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
         if code is not None:
@@ -187,10 +190,10 @@ def _options(layers: Iterable[_Layer], coding: str, target: Target) -> list[_Opt
     return found
 
 
-def _smallest(layers: Sequence[_Layer], codings: Iterable[str], target: Target) -> list[_Option]:
+def _smallest(layers: Sequence[_Layer], codings: Iterable[str], target: Target, whole: bool) -> list[_Option]:
     """The layers that are smaller coded, and how, so that all bytes are fewest, the decoders' too: all sets of decoders
     are tried."""
-    options = [o for coding in codings for o in _options(layers, coding, target) if o.saved > 0]
+    options = [o for coding in codings for o in _options(layers, coding, target, whole) if o.saved > 0]
     decoders = sorted({o.code.kernels for o in options}, key=sorted)
     sets = (there for count in range(len(decoders) + 1) for there in combinations(decoders, count))
     return max((_best(options, there) for there in sets), key=_gain)

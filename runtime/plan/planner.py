@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, need_graph
 from twinfer.runtime.graph import check as check_graph
 from twinfer.runtime.op import Array, Call, need
+from twinfer.runtime.options import USUAL, Options, Printing
 from twinfer.runtime.plan import arena, coding
 from twinfer.runtime.registry import missing, operator
 from twinfer.runtime.shapes import guarded, infer_node, infer_shapes
@@ -56,6 +58,11 @@ class Plan:
     variables: tuple[Tensor, ...]
     start: tuple[Step, ...] = ()
     lasting: tuple[Tensor, ...] = ()
+    options: Options = USUAL
+
+    def printed(self, **changes: Unpack[Printing]) -> Plan:
+        """The same plan with other options of those that say how it is printed."""
+        return replace(self, options=replace(self.options, **changes))
 
     @property
     def state(self) -> tuple[int, int]:
@@ -94,11 +101,11 @@ class Plan:
         return coding.decoder_bytes(names) + coding.CALL_BYTES * len(names)
 
 
-def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False) -> Plan:
-    """Lower every node for ``target`` and place all tensors in one arena.
+def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> Plan:
+    """Lower every node for ``target``, store its weights as ``options`` say, and place all tensors in one arena.
 
-    ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. Raises ModelError for
-    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for.
+    Raises ModelError for a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel
+    for.
 
     Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned.
     """
@@ -106,11 +113,11 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     graph = infer_shapes(graph)
     check_graph(graph)
     _refuse_unsupported(graph)
-    stored = coding.store([_lower(node, target) for node in graph.nodes], graph.nodes, target)
+    stored = coding.store([_lower(node, target) for node in graph.nodes], graph.nodes, target, options)
     calls = stored.calls
     variables = tuple(t for t in graph.tensors if t.variable)
-    lives = _lives(graph, variables, stored, keep=preserve_all)
-    owner = {t: t for t in lives} if preserve_all else _share(graph, calls, lives, variables)
+    lives = _lives(graph, variables, stored, keep=options.preserve_all)
+    owner = {t: t for t in lives} if options.preserve_all else _share(graph, calls, lives, variables)
     blocks, members = _blocks(lives, owner)
     scratch = [arena.Block(call.scratch, i, i) for i, call in enumerate(calls)]
     everything = [*blocks, *(block for block in scratch if block.size)]
@@ -132,6 +139,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
         variables,
         tuple(Step(call, graph.nodes[i]) for call, i in stored.start),
         lasting,
+        options,
     )
 
 
