@@ -14,6 +14,7 @@ from twinfer.aot.build.tools import need_tool
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import comment, in_cmake, in_makefile, in_recipe
 from twinfer.runtime.errors import ToolError, ToolWarning
+from twinfer.runtime.plan.planner import Plan
 from twinfer.runtime.target import Target
 
 _SOURCES = ("start.c", "semihost.c", "stdio.c")
@@ -59,10 +60,10 @@ def check_flash(project: Project, card: Card) -> None:
         )
 
 
-def building(card: Card | None, target: Target) -> Mapping[str, str]:
+def building(card: Card | None, plan: Plan) -> Mapping[str, str]:
     """How to compile, link and run: for a board, or for the machine that make runs on."""
-    level = LEVELS[target.optimize]
-    return {"level": level, "slim": "" if level == "-O3" else f" {level}", **_machine(card, target)}
+    level = LEVELS[plan.options.optimize]
+    return {"level": level, "slim": "" if level == "-O3" else f" {level}", **_machine(card, plan.target)}
 
 
 def _machine(card: Card | None, target: Target) -> Mapping[str, str]:
