@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +16,11 @@ from twinfer.bench.peers.engines import isolated
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.planner import make_plan, random_inputs
 from twinfer.runtime.registry import operator
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
-from twinfer.runtime.target import Optimize
 
 #: What the interpreter is compared with, in the order of the columns.
 OTHERS = ("numpy", "compiled", "tflm", "litert-ref")
@@ -44,12 +44,12 @@ class Line:
 
     tensor: Tensor
     node: Node | None
-    found: dict[str, Difference | None] = field(default_factory=dict)
+    differences: dict[str, Difference | None] = field(default_factory=dict)
 
     def add(self, engine: str, difference: Difference | None) -> None:
-        old = self.found.get(engine)
+        old = self.differences.get(engine)
         if old is None or (difference is not None and old.within and not difference.within):
-            self.found[engine] = difference
+            self.differences[engine] = difference
 
 
 @dataclass
@@ -68,6 +68,15 @@ class Proof:
     others: Sequence[str] = OTHERS
     by_zero: Counter[Tensor] = field(default_factory=Counter)
 
+    def add(
+        self, engine: str, sample: int, want: Values, values: Iterable[tuple[Tensor, Array]], tolerance: float = 0.0
+    ) -> None:
+        """Compare an engine's values of one sample with the interpreter's, ``want``; those without a line are not."""
+        lines = {line.tensor: line for line in self.lines}
+        for tensor, value in values:
+            if tensor in lines:
+                lines[tensor].add(engine, compare(sample, want[tensor], value, tolerance))
+
     @property
     def judges(self) -> list[str]:
         """The engines whose word counts: our own, and TFLM; LiteRT's reference kernels where TFLM cannot run the model.
@@ -80,7 +89,7 @@ class Proof:
         """What is wrong, in execution order."""
         for line in self.lines:
             for engine in self.judges:
-                difference = line.found.get(engine)
+                difference = line.differences.get(engine)
                 if difference is not None and not difference.within:
                     yield line, engine, difference
 
@@ -97,50 +106,55 @@ class Proof:
 def verify(
     source: Source,
     peers: Sequence[str] = (),
+    options: Options = USUAL,
     *,
     seed: int = 0,
     samples: int = 1,
-    tolerance: float = TOLERANCE,
-    guard: bool = False,
-    optimize: Optimize = "balanced",
-    weights: str = "file",
-    decode: str = "layer",
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
     """Compare on ``samples`` seeded inputs, each from fresh state.
 
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
-    after every step, then again in one call, each time over rubbish. With ``guard`` every step is watched, and
-    GuardError names a wrong one. ``optimize``, ``weights`` and ``decode`` are those of compiled code. Raises what
-    planning and compiling raise.
+    after every step, then again in one call, each time over rubbish. With ``guard`` every step of both is watched, and
+    GuardError names a wrong one; all other ``options`` are those of compiled code. Raises what planning and compiling
+    raise.
     """
     graph = make_plan(source.graph).graph
-    interpreted = Interpreter.from_graph(graph, guard=guard)
-    compiled = CompiledModel.from_graph(graph, guard=guard)
-    compiled.optimize, compiled.weights, compiled.decode = optimize, weights, decode
+    interpreted = Interpreter.from_graph(graph, Options(guard=options.guard))
+    compiled = CompiledModel.from_graph(graph, options)
     interpreted.allocate_tensors()
     compiled.allocate_tensors()
-    made_by = {tensor: node for node in graph.nodes for tensor in node.outputs}
-    lines = {t: Line(t, made_by.get(t)) for t in (*made_by, *(t for t in graph.outputs if t not in made_by))}
+    proof = Proof(source.name, graph, _lines(graph), samples)
     inputs = [random_inputs(graph, seed + i) for i in range(samples)]
-    proof = Proof(source.name, graph, list(lines.values()), samples)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
-        state = initial_state(interpreted)
-        want = {**observed(interpreted, sample), **whole(interpreted, sample, POISONS[0])}
-        wanted.append(want)
-        proof.by_zero.update(divided_by_zero(graph, want))
-        for values in (observed(compiled, sample), *(whole(compiled, sample, byte) for byte in POISONS)):
-            for tensor in lines.keys() & values.keys():
-                lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
-        for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
-            lines[tensor].add("numpy", compare(i, want[tensor], value, tolerance))
+        wanted.append(_add_sample(proof, i, sample, interpreted, compiled))
         progress((i + 1) / (samples + len(peers)))
     for k, peer in enumerate(peers):
-        _add_peer(proof, peer, source, inputs, wanted, tolerance)
+        _add_peer(proof, peer, source, inputs, wanted)
         progress((samples + k + 1) / (samples + len(peers)))
     return proof
+
+
+def _lines(graph: Graph) -> list[Line]:
+    """One for every tensor that a node makes, in execution order, then for outputs that none makes."""
+    makers = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    return [Line(tensor, makers.get(tensor)) for tensor in dict.fromkeys((*makers, *graph.outputs))]
+
+
+def _add_sample(
+    proof: Proof, number: int, sample: Sequence[Array], interpreted: Interpreter, compiled: CompiledModel
+) -> Values:
+    """One sample through our own engines and numpy; the interpreter's values, with which all are compared."""
+    state, graph = initial_state(interpreted), proof.graph
+    want = {**observed(interpreted, sample), **whole(interpreted, sample, POISONS[0])}
+    proof.by_zero.update(divided_by_zero(graph, want))
+    for values in (observed(compiled, sample), *(whole(compiled, sample, byte) for byte in POISONS)):
+        proof.add("compiled", number, want, values.items())
+    fed = {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}
+    proof.add("numpy", number, want, _numpy(graph, fed), TOLERANCE)
+    return want
 
 
 def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Difference | None:
@@ -183,16 +197,14 @@ def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tenso
 
 
 def _add_peer(
-    proof: Proof, peer: str, source: Source, inputs: list[list[Array]], wanted: list[Values], tolerance: float
+    proof: Proof, peer: str, source: Source, inputs: Sequence[Sequence[Array]], wanted: Sequence[Values]
 ) -> None:
     """A peer's outputs; it computes them in a process of its own, since it may crash."""
     outputs = proof.graph.outputs
     try:
-        found = isolated(peer, source.content, inputs, len(outputs))
+        samples = isolated(peer, source.content, inputs, len(outputs))
     except ToolError as error:
         proof.notes[peer] = str(error)
         return
-    lines = {line.tensor: line for line in proof.lines}
-    for i, (values, want) in enumerate(zip(found, wanted, strict=True)):
-        for tensor, value in zip(outputs, values, strict=True):
-            lines[tensor].add(peer, compare(i, want[tensor], value, tolerance))
+    for i, (values, want) in enumerate(zip(samples, wanted, strict=True)):
+        proof.add(peer, i, want, zip(outputs, values, strict=True), TOLERANCE)

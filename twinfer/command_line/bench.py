@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of
 from twinfer.command_line.options import MODEL, OPTIMIZE, add_targets, natural, positive, write_json
 from twinfer.command_line.storage import add_storages, note_unused_storage, storages
 from twinfer.command_line.targets import cards, peers, settings
 from twinfer.runtime.errors import TwinferError
+
+if TYPE_CHECKING:
+    from twinfer.runtime.options import Options
 
 ABOUT = "time a model interpreted and compiled, beside the peers; on a microcontroller count instructions and bytes"
 EXAMPLES = (
@@ -67,31 +70,37 @@ def _measures(arguments: argparse.Namespace) -> list[Measure]:
     """For every target what measures one model."""
     from twinfer.command_line.terminal import note
 
-    boards = cards(arguments.target)
-    stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
+    boards, options = cards(arguments.target), _options(arguments)
     for line in unused(arguments, boards):
         note(line)
-    return [_on_host(arguments) if board is None else _on_board(board, arguments, goals, stored) for board in boards]
+    return [_on_host(arguments) if board is None else _on_board(board, arguments, options) for board in boards]
+
+
+def _options(arguments: argparse.Namespace) -> Sequence[Options]:
+    """All that is to be measured on microcontrollers."""
+    from twinfer.bench.measure.embedded import MODES, every
+
+    stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
+    return every(goals, stored, [mode for mode in MODES if arguments.engine in (mode, "both")])
 
 
 def _on_host(arguments: argparse.Namespace) -> Measure:
     from twinfer.bench.measure import compare
 
     against = peers(arguments.against, ("litert", "tflm"))
-    options = compare.Options(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
-    return lambda source, told: compare.compare(source, options, told)
+    wanted = compare.Comparison(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+    return lambda source, told: compare.compare(source, wanted, told)
 
 
-def _on_board(board: Any, arguments: argparse.Namespace, goals: Any, stored: Any) -> Measure:
+def _on_board(board: Any, arguments: argparse.Namespace, options: Sequence[Options]) -> Measure:
     from twinfer.bench.measure import embedded
 
     embedded.need_tools()
-    modes = [mode for mode in embedded.MODES if arguments.engine in (mode, "both")]
-    options = embedded.Options(arguments.layers, arguments.seed, goals, modes, stored)
+    wanted = embedded.Measurement(options, arguments.seed, arguments.layers)
 
     def measure(source: Any, told: Callable[[float], None]) -> list[Row]:
-        note_unused_storage(source, [board.target.storing(*pair) for pair in stored])
-        return embedded.measure_on(source, board, options, told)
+        note_unused_storage(source, [board.target], options)
+        return embedded.measure_on(source, board, wanted, told)
 
     return measure
 

@@ -44,17 +44,17 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.bench.models.source import load
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import note, say
+    from twinfer.runtime.options import Options
     from twinfer.runtime.plan.planner import make_plan
     from twinfer.runtime.read.files import check_folder
 
     check_folder(arguments.output, inputs=(arguments.model, arguments.target))
     source = load(arguments.model)
     target, board = machine(arguments.target)
-    target = target.optimized(arguments.optimize).storing(arguments.weights, arguments.decode)
-    plan = make_plan(source.graph, target)
+    options = Options(arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)
+    plan = make_plan(source.graph, target, options)
     name = arguments.name or identifier(source.name)
-    how = {"mode": arguments.mode, "guard": arguments.guard, "card": board}
-    project = write_project(plan, name, arguments.output, sha256=source.sha256, **how)
+    project = write_project(plan, name, arguments.output, sha256=source.sha256, card=board)
     for line in unused_storage(plan):
         note(line)
     say(f"{arguments.output}: {_sizes(project, plan.lower_bound_bytes)}; try: make -C {arguments.output} test")

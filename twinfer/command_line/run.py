@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinfer.command_line.command import Command
 from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, TARGET, add_optimize, natural
+
+if TYPE_CHECKING:
+    from twinfer.runtime.options import Options
+    from twinfer.runtime.plan.planner import Plan
 
 EXAMPLES = (
     "model.tflite --input x.npy --output y.npy",
@@ -37,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.arrays import check_outputs, read_inputs
     from twinfer.command_line.targets import card
     from twinfer.command_line.terminal import note
+    from twinfer.runtime.options import Options
     from twinfer.runtime.plan.planner import make_plan
 
     check_outputs(arguments.output, inputs=(arguments.model, arguments.target, *arguments.input))
@@ -44,31 +49,30 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
     engine = "interpreted" if board else arguments.engine
-    model = _opened(graph, engine, shapes, arguments.guard, arguments.optimize)
+    options = Options(optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard)
+    model = _opened(graph, engine, shapes, options)
     if arguments.engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
     warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
     if board is None:
-        _run_here(model, arguments, inputs)
+        _run_here(model, arguments.output, inputs)
     else:
-        _run_there(board, arguments, model.plan.graph, inputs)
+        _run_there(board, make_plan(model.plan.graph, board.target, options), arguments.output, inputs)
     return 0
 
 
-def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], guard: bool, optimize: str) -> Any:
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options: Options) -> Any:
     """The interpreter or its twin, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
-    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, guard=guard)
-    if isinstance(model, CompiledModel):
-        model.optimize = optimize
+    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, options)
     for detail, shape in zip(model.get_input_details(), shapes, strict=True):
         model.resize_tensor_input(detail["index"], shape)
     model.allocate_tensors()
     return model
 
 
-def _run_here(model: Any, arguments: argparse.Namespace, inputs: Sequence[Any]) -> None:
+def _run_here(model: Any, files: Sequence[str], inputs: Sequence[Any]) -> None:
     """One inference on this computer."""
     from twinfer.command_line.arrays import write_outputs
     from twinfer.command_line.show.arrays import summary
@@ -78,11 +82,11 @@ def _run_here(model: Any, arguments: argparse.Namespace, inputs: Sequence[Any]) 
         model.set_tensor(detail["index"], value)
     model.invoke()
     outputs = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
-    write_outputs(model.plan.graph, arguments.output, outputs)
+    write_outputs(model.plan.graph, files, outputs)
     show([summary(model.plan.graph, inputs, outputs)])
 
 
-def _run_there(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Sequence[Any]) -> None:
+def _run_there(board: Any, plan: Plan, files: Sequence[str], inputs: Sequence[Any]) -> None:
     """One inference on a microcontroller, and how many instructions it took."""
     from rich.text import Text
 
@@ -92,14 +96,11 @@ def _run_there(board: Any, arguments: argparse.Namespace, graph: Any, inputs: Se
     from twinfer.command_line.arrays import write_outputs
     from twinfer.command_line.show.arrays import summary
     from twinfer.command_line.terminal import show
-    from twinfer.runtime.plan.planner import make_plan
 
-    plan = make_plan(graph, board.target.optimized(arguments.optimize))
-    project = emit(plan, "model", mode=arguments.engine, guard=arguments.guard)
-    (result,) = run_jobs(build(project, board), [Job(inputs)])
-    write_outputs(graph, arguments.output, result.outputs)
-    counted = Text(f"{arguments.engine} on {board.name}: {result.counts[0]:,} instructions")
-    show([summary(graph, inputs, result.outputs), counted])
+    (result,) = run_jobs(build(emit(plan, "model"), board), [Job(inputs)])
+    write_outputs(plan.graph, files, result.outputs)
+    counted = Text(f"{plan.options.mode} on {board.name}: {result.counts[0]:,} instructions")
+    show([summary(plan.graph, inputs, result.outputs), counted])
 
 
 COMMAND = Command("run", "run a model once on arrays from files", EXAMPLES, add_arguments, run)

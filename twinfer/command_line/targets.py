@@ -39,9 +39,10 @@ def machine(target: str) -> tuple[Target, Any]:
 
 def settings(optimize: str) -> tuple[Any, ...]:
     """What to optimize for, each once; InvalidArgumentError with the names there are."""
-    from twinfer.runtime.target import checked_optimize
+    from twinfer.runtime.options import Options
 
-    return tuple(dict.fromkeys(checked_optimize(name.strip()) for name in optimize.split(",")))
+    names: list[Any] = [name.strip() for name in optimize.split(",")]
+    return tuple(dict.fromkeys(Options(optimize=name).optimize for name in names))
 
 
 def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:

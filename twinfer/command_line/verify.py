@@ -18,6 +18,7 @@ from twinfer.runtime.errors import TwinferError
 if TYPE_CHECKING:
     from twinfer.bench.models.source import Source
     from twinfer.bench.models.verify import Proof
+    from twinfer.runtime.options import Options
 
 ABOUT = "prove that numpy, interpreter, compiled code, tflite-micro and LiteRT agree on every tensor"
 EXAMPLES = (
@@ -89,21 +90,22 @@ def _provers(arguments: argparse.Namespace) -> list[Prover]:
     return [*provers, _on_boards(boards, arguments)] if boards else provers
 
 
-def _how(arguments: argparse.Namespace) -> dict[str, Any]:
-    how = {"seed": arguments.seed, "samples": arguments.samples, "guard": arguments.guard}
-    return how | {"optimize": arguments.optimize, "weights": arguments.weights, "decode": arguments.decode}
+def _options(arguments: argparse.Namespace) -> Options:
+    from twinfer.runtime.options import Options
+
+    return Options(arguments.optimize, arguments.weights, arguments.decode, guard=arguments.guard)
 
 
 def _on_host(arguments: argparse.Namespace) -> Prover:
     from twinfer.bench.models import verify
     from twinfer.runtime.target import HOST
 
-    against = peers(arguments.against, ("tflm", "litert-ref"))
-    stored = HOST.storing(arguments.weights, arguments.decode)
+    against, options = peers(arguments.against, ("tflm", "litert-ref")), _options(arguments)
 
     def prove(source: Source, told: Callable[[float], None]) -> Proof:
-        note_unused_storage(source, [stored])
-        return verify.verify(source, against, progress=told, **_how(arguments))
+        note_unused_storage(source, [HOST], [options])
+        how = {"seed": arguments.seed, "samples": arguments.samples}
+        return verify.verify(source, against, options, progress=told, **how)
 
     return Prover(("numpy", "compiled", *against), prove)
 
@@ -112,10 +114,12 @@ def _on_boards(boards: Sequence[Any], arguments: argparse.Namespace) -> Prover:
     from twinfer.bench.measure import embedded
 
     embedded.need_tools()
+    options = _options(arguments)
 
     def prove(source: Source, told: Callable[[float], None]) -> Proof:
-        note_unused_storage(source, [b.target.storing(arguments.weights, arguments.decode) for b in boards])
-        return embedded.verify_on(source, boards, progress=told, **_how(arguments))
+        note_unused_storage(source, [board.target for board in boards], [options])
+        how = {"seed": arguments.seed, "samples": arguments.samples}
+        return embedded.verify_on(source, boards, options, progress=told, **how)
 
     return Prover([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove)
 

@@ -23,9 +23,9 @@ _STYLE = {SAME: "green", CLOSE: "cyan", DIFFERENT: "bold red", ABSENT: "bright_b
 
 def sign(line: Line, engine: str) -> str:
     """One cell of the matrix."""
-    if engine not in line.found:
+    if engine not in line.differences:
         return ABSENT
-    difference = line.found[engine]
+    difference = line.differences[engine]
     return SAME if difference is None else CLOSE if difference.within else DIFFERENT
 
 
@@ -85,7 +85,7 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
 def _tolerated(proof: Proof) -> Iterator[tuple[Line, str, Difference]]:
     """Differences of engines whose word does not count here."""
     for line in proof.lines:
-        for engine, difference in line.found.items():
+        for engine, difference in line.differences.items():
             if difference is not None and not difference.within and engine not in proof.judges:
                 yield line, engine, difference
 
