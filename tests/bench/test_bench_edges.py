@@ -72,12 +72,12 @@ def test_a_fault_is_not_covered_by_what_is_allowed() -> None:
     line = Line(tiny.dense().graph.outputs[0], None)
     for within in (True, False, True):
         line.add("compiled", difference(within))
-    found = line.found["compiled"]
+    found = line.differences["compiled"]
     assert found is not None
     assert not found.within
     line.add("tflm", None)
     line.add("tflm", difference(False))
-    assert line.found["tflm"] is not None
+    assert line.differences["tflm"] is not None
 
 
 def test_litert_judges_where_tflm_cannot() -> None:

@@ -19,7 +19,7 @@ from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import limits, report
 from twinfer.bench.measure.coding_report import coding_tables
-from twinfer.bench.measure.compare import Options, compare
+from twinfer.bench.measure.compare import Comparison, compare
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.turns import Timing
@@ -143,7 +143,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
     monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
     monkeypatch.setattr(comparing, "interleaved", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
-    return compare(Source("dense", dense()), Options(layers=True, seconds=0.02))
+    return compare(Source("dense", dense()), Comparison(layers=True, seconds=0.02))
 
 
 def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:
@@ -344,8 +344,8 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
     assert f"compiled differs first in {first.outputs[0]} made by {first}, element [0, 3] of sample 2" in lines[3]
     assert lines[3].endswith("interpreted 1, compiled 2; largest difference 1.5")
     assert len(lines) == 4
-    del close.lines[0].found["compiled"]
-    close.lines[1].found["compiled"] = None
+    del close.lines[0].differences["compiled"]
+    close.lines[1].differences["compiled"] = None
     assert cells(next(matrix([close, wrong], engines)))[0][3] == "=", "what one tensor lacks, another may have"
 
 

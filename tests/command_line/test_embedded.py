@@ -25,7 +25,7 @@ from twinfer.aot.build.qemu import Job, run_jobs
 from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import embedded, limits
-from twinfer.bench.measure.embedded import MODES, Options, measure_on, verify_on
+from twinfer.bench.measure.embedded import MODES, Measurement, every, measure_on, verify_on
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.models.source import Source, load
@@ -33,6 +33,7 @@ from twinfer.bench.peers.recorded import recorded
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.planner import make_plan, random_inputs
 
 pytestmark = pytest.mark.usefixtures("board_tools")
@@ -120,9 +121,9 @@ def test_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_price_of_both_choices() -> None:
     """Every layer has what it made and what it did not; both were built."""
     source, card = load("digits_int8"), targets.find(M4)
-    (row,) = measure_on(source, card, Options(layers=True, optimize=("size",), modes=("compiled",)))
-    plan = make_plan(source.graph, card.target.optimized("size"))
-    shared = default_policy(plan.target)(plan)
+    (row,) = measure_on(source, card, Measurement(every(["size"], modes=["compiled"]), layers=True))
+    plan = make_plan(source.graph, card.target, Options(optimize="size"))
+    shared = default_policy(plan)
     assert [layer["shared"] for layer in row["layers"]] == [i in shared for i in range(len(plan.steps))]
     forms = {
         name: emit(plan, "digits_int8", policy=policy) for name, policy in (("own", specialise), ("all", share_all))
@@ -213,7 +214,7 @@ def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
 
 
 def test_floats_may_differ_within_the_tolerance() -> None:
-    rows = measure_on(Source("tiny", tiny()), targets.find(M4), Options())
+    rows = measure_on(Source("tiny", tiny()), targets.find(M4), Measurement())
     assert all(row["agrees"] and row["max_difference"] < 1e-6 for row in rows)
     odd = {**rows[0], "same_bits": False, "max_difference": 1e-7}
     assert "differ by 1e-07" in text_of([odd])
@@ -325,7 +326,7 @@ def test_golden_bits(name: str, corpus: Path) -> None:
     golden = np.load(corpus / "golden" / f"{name}.npz")
     samples = sorted({key.split("_")[0] for key in golden.files if key.startswith("s")})
     jobs = [Job([golden[f"{s}_in{j}"] for j in range(len(plan.graph.inputs))], i) for i in (0, 1) for s in samples]
-    projects = [emit(plan, f"{name}_{mode}", mode=mode) for mode in MODES]
+    projects = [emit(plan.printed(mode=mode), f"{name}_{mode}") for mode in MODES]
     results = run_jobs(build(projects, card), jobs, count=False)
     for result, sample in zip(results, samples * 2, strict=True):
         for j, value in enumerate(result.outputs):
@@ -398,5 +399,5 @@ def test_a_stack_that_is_not_measured_is_said(
 
 def test_cards_of_ones_own_are_named(tmp_path: Path) -> None:
     card = dataclasses.replace(targets.find(M4), name="mine")
-    rows = measure_on(Source("tiny", tiny()), card, Options())
+    rows = measure_on(Source("tiny", tiny()), card, Measurement())
     assert {row["target"] for row in rows} == {"mine"}

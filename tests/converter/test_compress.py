@@ -29,6 +29,7 @@ from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, recipe
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.planner import make_plan, random_inputs
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.session import Session
@@ -237,7 +238,7 @@ def test_pruned_and_clustered_it_runs_everywhere_with_the_same_bits(compensate: 
     again = conversion(graph, quantize="int8", calibration=data, prune=0.5, cluster=3, compensate=compensate)
     assert write(again.graph) == content
     want = outputs(made.graph, values)
-    coded = outputs_of(Session(make_plan(made.graph, GENERIC.storing("auto"))), values)
+    coded = outputs_of(Session(make_plan(made.graph, GENERIC, Options(weights="auto"))), values)
     for found in (coded, *(open_peer(peer, content, len(want))(values) for peer in ("tflm", "litert-ref"))):
         for got, expected in zip(found, want, strict=True):
             np.testing.assert_array_equal(got.reshape(expected.shape), expected)

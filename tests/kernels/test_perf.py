@@ -21,9 +21,10 @@ from twinfer.aot.build.firmware import COMPILER, build
 from twinfer.aot.build.qemu import Job, counter, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import compiler_version
-from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.op import Case
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.planner import make_plan, random_inputs
 from twinfer.runtime.registry import operators
 
@@ -84,7 +85,7 @@ def measured(core: str) -> dict[str, Counts]:
 def whole_models() -> Iterator[Project]:
     plan = make_plan(builtin()[MODEL](), find(MAIN).target)
     for mode in get_args(Mode):
-        yield emit(plan, f"{MODEL}_{mode}", mode=mode)
+        yield emit(plan.printed(mode=mode), f"{MODEL}_{mode}")
 
 
 def described(name: str, case: Case) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from twinfer.runtime.graph import Graph, Node, Tensor, check
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.planner import Plan, make_plan, random_inputs
 from twinfer.runtime.run.poison import poison
@@ -148,7 +149,7 @@ def assert_sound(plan: Plan) -> None:
 @given(graphs(), st.sampled_from(TARGETS))
 def test_shared_memory_gives_the_values_of_separate_memory(graph: Graph, target: Any) -> None:
     check(graph)
-    plan, separate = make_plan(graph, target), make_plan(graph, target, preserve_all=True)
+    plan, separate = make_plan(graph, target), make_plan(graph, target, options=Options(preserve_all=True))
     assert_sound(plan)
     assert plan.lower_bound_bytes <= plan.arena_bytes <= separate.arena_bytes
     assert twice(Session(plan), plan) == twice(Session(separate), separate)
