@@ -67,9 +67,9 @@ def test_bench_kws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.json"
     assert main(["bench", "kws_int8", "--target", M4, "--layers", "--json", str(path)]) == 0
     text = capsys.readouterr().out
-    made = json.loads(path.read_text())
-    assert made["schema"] == 1
-    interpreted, compiled, *peers = made["rows"]
+    document = json.loads(path.read_text())
+    assert document["schema"] == 1
+    interpreted, compiled, *peers = document["rows"]
     for row, mode in ((interpreted, "interpreted"), (compiled, "compiled")):
         assert (row["model"], row["engine"], row["target"], row["same_bits"]) == ("kws_int8", mode, M4, True)
         assert row["arena_bytes"] == row["lower_bound_bytes"] == row["ram_bytes"] == 16_000 + 7 * 64  # three pixels
@@ -147,11 +147,11 @@ def test_standing_against_the_limits() -> None:
     peer: Any = {"model": "m", "target": M4, "recorded": "kws", "instructions": 100, "code_bytes": 1000}
     peer |= {"arena_bytes": 90}
     peers = [{**peer, "engine": name, "weights_floor_bytes": 100} for name in ("tflm-cmsis", "tflm-cmsis-small")]
-    (found,) = limits.standings([row, {**row, "optimize": "balanced"}, {**row, "optimize": "size"}, *peers])
-    assert [found.instructions[s].good for s in ("speed", "balanced", "size")] == [True, None, None]
-    assert [found.code[s].good for s in ("speed", "balanced", "size")] == [True, None, False]
-    assert [v.good for v in (found.weights, found.ram, found.arena)] == [False, True, False]
-    average = limits.mean([found], "speed")
+    (standing,) = limits.standings([row, {**row, "optimize": "balanced"}, {**row, "optimize": "size"}, *peers])
+    assert [standing.instructions[s].good for s in ("speed", "balanced", "size")] == [True, None, None]
+    assert [standing.code[s].good for s in ("speed", "balanced", "size")] == [True, None, False]
+    assert [v.good for v in (standing.weights, standing.ram, standing.arena)] == [False, True, False]
+    average = limits.mean([standing], "speed")
     assert average is not None
     assert (average[0].good, average[1], str(average[0])) == (False, 1, "0.60")
     assert limits.standings([row]) == []

@@ -106,10 +106,10 @@ def test_on_the_host(op: str, seed: int) -> None:
     graph = graph_of(node)
     (want,) = numpy_outputs(Case(node), graph, [value])
     for target in TARGETS:
-        how, when = STORAGES[int(rng.integers(len(STORAGES)))]
-        plan = make_plan(graph, target, Options(weights=how, decode=when))
+        storage = STORAGES[int(rng.integers(len(STORAGES)))]
+        plan = make_plan(graph, target, storage)
         (got,) = outputs_of(Session(plan), [value])
-        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, {how}, {when}: {node}")
+        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, {storage}: {node}")
 
 
 def test_every_decoder_is_tried() -> None:
