@@ -24,7 +24,7 @@ from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.measure.price import priced_layers
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Line, Proof, compare
+from twinfer.bench.models.verify import ONE, Line, Proof, Samples, compare
 from twinfer.bench.models.zero_division import zero_divisions
 from twinfer.bench.peers.recorded import recorded
 from twinfer.runtime.errors import ToolError
@@ -181,9 +181,7 @@ def verify_on(
     source: Source,
     cards: Sequence[Card],
     options: Options = USUAL,
-    *,
-    seed: int = 0,
-    samples: int = 1,
+    samples: Samples = ONE,
     progress: Progress = lambda share: None,
 ) -> Proof:
     """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
@@ -191,12 +189,12 @@ def verify_on(
     ``options`` but for their mode are those of the C. Where a model cannot be built or run, the proof has a note.
     """
     graph = make_plan(source.graph).graph
-    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    inputs = samples.inputs(graph)
     want = [host_outputs(graph, sample) for sample in inputs]
     makers = {tensor: node for node in graph.nodes for tensor in node.outputs}
     lines = [Line(tensor, makers.get(tensor)) for tensor in graph.outputs]
     runs = list(product(cards, MODES))
-    proof = Proof(source.name, graph, lines, samples, others=[engine_on(card, mode) for card, mode in runs])
+    proof = Proof(source.name, graph, lines, samples.count, others=[engine_on(card, mode) for card, mode in runs])
     proof.by_zero.update(zero_divisions(graph, inputs))
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))

@@ -27,6 +27,22 @@ OTHERS = ("numpy", "compiled", "tflm", "litert-ref")
 
 
 @dataclass(frozen=True)
+class Samples:
+    """What to prove on: ``count`` random inputs, the first of ``seed``."""
+
+    count: int = 1
+    seed: int = 0
+
+    def inputs(self, graph: Graph) -> list[list[Array]]:
+        """The graph's inputs, once for each sample."""
+        return [random_inputs(graph, self.seed + i) for i in range(self.count)]
+
+
+#: One sample of seed 0.
+ONE = Samples()
+
+
+@dataclass(frozen=True)
 class Difference:
     """The first element in which an engine differs from the interpreter, and by how much the tensor does at most."""
 
@@ -105,14 +121,12 @@ class Proof:
 
 def verify(
     source: Source,
-    peers: Sequence[str] = (),
+    against: Sequence[str] = (),
     options: Options = USUAL,
-    *,
-    seed: int = 0,
-    samples: int = 1,
+    samples: Samples = ONE,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
-    """Compare on ``samples`` seeded inputs, each from fresh state.
+    """Compare on every sample, each from fresh state, and with the peers in ``against``.
 
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
@@ -125,15 +139,15 @@ def verify(
     compiled = CompiledModel.from_graph(graph, options)
     interpreted.allocate_tensors()
     compiled.allocate_tensors()
-    proof = Proof(source.name, graph, _lines(graph), samples)
-    inputs = [random_inputs(graph, seed + i) for i in range(samples)]
+    proof = Proof(source.name, graph, _lines(graph), samples.count)
+    inputs, parts = samples.inputs(graph), samples.count + len(against)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
         wanted.append(_add_sample(proof, i, sample, interpreted, compiled))
-        progress((i + 1) / (samples + len(peers)))
-    for k, peer in enumerate(peers):
+        progress((i + 1) / parts)
+    for k, peer in enumerate(against):
         _add_peer(proof, peer, source, inputs, wanted)
-        progress((samples + k + 1) / (samples + len(peers)))
+        progress((samples.count + k + 1) / parts)
     return proof
 
 

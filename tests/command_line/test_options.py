@@ -22,6 +22,7 @@ from twinfer.bench.measure.embedded import MODES, every
 from twinfer.bench.measure.price import Build, instances
 from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source, load
+from twinfer.bench.models.verify import Samples
 from twinfer.command_line.main import main, parser
 from twinfer.command_line.show.matrix import findings
 from twinfer.converter import convert
@@ -70,12 +71,12 @@ def measured(source: Any, card: Any, measurement: Any, told: Any) -> Facts:
     return {"model": source.name, "on": card.name, **vars(measurement)}
 
 
-def proven(source: Any, peers: Any, options: Options, *, progress: Any, **how: Any) -> Facts:
-    return {"model": source.name, "on": ["host"], "peers": list(peers), **vars(options), **how}
+def proven(source: Any, peers: Any, options: Options, samples: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": ["host"], "peers": list(peers), **vars(options), "samples": samples}
 
 
-def proven_on(source: Any, cards: Any, options: Options, *, progress: Any, **how: Any) -> Facts:
-    return {"model": source.name, "on": [card.name for card in cards], **vars(options), **how}
+def proven_on(source: Any, cards: Any, options: Options, samples: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": [card.name for card in cards], **vars(options), "samples": samples}
 
 
 def compiled_plans(plans: Mapping[str, Plan]) -> Facts:
@@ -157,7 +158,7 @@ BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "laye
 BENCH |= {"rounds": None, "seed": 0}
 BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False, "seed": 0, "options": every()}
 
-VERIFY: Facts = {"model": "digits_int8", "on": ["host"], "peers": ["tflm", "litert-ref"], "seed": 0, "samples": 1}
+VERIFY: Facts = {"model": "digits_int8", "on": ["host"], "peers": ["tflm", "litert-ref"], "samples": Samples()}
 VERIFY |= vars(Options())
 VERIFY_THERE: Facts = {**VERIFY, "on": ["cortex-m4"]}
 del VERIFY_THERE["peers"]
@@ -290,8 +291,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
     "verify digits_int8": (
         VERIFY,
         {
-            "--seed 5": {"seed": 5},
-            "--samples 3": {"samples": 3},
+            "--seed 5": {"samples": Samples(seed=5)},
+            "--samples 3": {"samples": Samples(3)},
             "--against tflm": {"peers": ["tflm"]},
             "--against none": {"peers": []},
             "--optimize size": {"optimize": "size"},
@@ -304,8 +305,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
         VERIFY_THERE,
         {
             "--target cortex-m4,cortex-m0": {"on": ["cortex-m4", "cortex-m0"]},
-            "--seed 5": {"seed": 5},
-            "--samples 3": {"samples": 3},
+            "--seed 5": {"samples": Samples(seed=5)},
+            "--samples 3": {"samples": Samples(3)},
             "--optimize size": {"optimize": "size"},
             "--weights lut": {"weights": "lut"},
             "--decode start": {"decode": "start"},
@@ -441,9 +442,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
-    verify.verify(small(), samples=3, seed=5)
+    verify.verify(small(), samples=Samples(3, 5))
     assert seeds == [5, 6, 7]
-    embedded.verify_on(small(), [M4], samples=2, seed=8)
+    embedded.verify_on(small(), [M4], samples=Samples(2, 8))
     assert seeds[3:] == [8, 9]
     compare.compare(small(), compare.Comparison(rounds=1, seed=4))
     embedded.measure_on(small(), M4, embedded.Measurement(seed=2))

@@ -101,25 +101,25 @@ def _on_host(arguments: argparse.Namespace) -> Prover:
     from twinfer.runtime.target import HOST
 
     against, options = peers(arguments.against, ("tflm", "litert-ref")), _options(arguments)
+    samples = verify.Samples(arguments.samples, arguments.seed)
 
     def prove(source: Source, told: Callable[[float], None]) -> Proof:
         note_unused_storage(source, [HOST], [options])
-        how = {"seed": arguments.seed, "samples": arguments.samples}
-        return verify.verify(source, against, options, progress=told, **how)
+        return verify.verify(source, against, options, samples, told)
 
     return Prover(("numpy", "compiled", *against), prove)
 
 
 def _on_boards(boards: Sequence[Any], arguments: argparse.Namespace) -> Prover:
     from twinfer.bench.measure import embedded
+    from twinfer.bench.models.verify import Samples
 
     embedded.need_tools()
-    options = _options(arguments)
+    options, samples = _options(arguments), Samples(arguments.samples, arguments.seed)
 
     def prove(source: Source, told: Callable[[float], None]) -> Proof:
         note_unused_storage(source, [board.target for board in boards], [options])
-        how = {"seed": arguments.seed, "samples": arguments.samples}
-        return embedded.verify_on(source, boards, options, progress=told, **how)
+        return embedded.verify_on(source, boards, options, samples, told)
 
     return Prover([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove)
 
