@@ -8,12 +8,15 @@ from setuptools import setup
 FOLDERS = ("aot", "bench", "converter", "kernels_c", "runtime")
 
 here = Path(__file__).parent
-modules = [
-    path.parent.relative_to(here) for folder in FOLDERS for path in sorted(here.glob(f"{folder}/**/__init__.py"))
-]
+
+
+def packages(folder: str) -> list[str]:
+    """Every package in a folder at the root; ``**`` follows none of the symlinks in ``twinfer``."""
+    return [".".join(path.parent.relative_to(here).parts) for path in sorted(here.glob(f"{folder}/**/__init__.py"))]
+
 
 setup(
     cffi_modules=["kernels_c/ffi_build.py:ffibuilder"],
     package_dir={"twinfer": "twinfer", **{f"twinfer.{folder}": folder for folder in FOLDERS}},
-    packages=["twinfer", *(".".join(("twinfer", *path.parts)) for path in modules)],
+    packages=[*packages("twinfer"), *(f"twinfer.{name}" for folder in FOLDERS for name in packages(folder))],
 )

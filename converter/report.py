@@ -16,6 +16,7 @@ from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, samples_of
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
@@ -169,8 +170,8 @@ class Both:
     """A float graph and its quantised twin, run on the same samples; ``twins``: the twin's tensors by name."""
 
     def __init__(self, graph: Graph, quantized: Graph) -> None:
-        self.float = Session(make_plan(graph, preserve_all=True))
-        self.quantized = Session(make_plan(quantized, preserve_all=True))
+        self.float = Session(make_plan(graph, options=Options(preserve_all=True)))
+        self.quantized = Session(make_plan(quantized, options=Options(preserve_all=True)))
         plan = self.quantized.plan
         self.twins = {t.name: t for t in plan.graph.tensors if t in plan.offsets and t.type in ("FLOAT32", *LIMITS)}
 

@@ -19,7 +19,8 @@ from twinfer.aot.build.host import find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("runtime", "kernels_c", "converter", "aot", "bench")
-MADE = ("*.so", "*.egg-info", "__pycache__", ".*", "build", "dist", "out")
+MADE = ("*.so", "*.egg-info", "__pycache__", ".*")
+MADE_AT_THE_ROOT = {"build", "dist", "out"}  # aot/build is a package
 PIP = ("-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-compile")
 
 RUN = """
@@ -67,8 +68,14 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 def sources(tmp_path: Path) -> Path:
     """A copy of the sources alone, so that nothing built before helps."""
     copy = tmp_path / "sources"
-    shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*MADE))
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=_made)
     return copy
+
+
+def _made(folder: str, names: list[str]) -> set[str]:
+    """What of these names in a folder was built."""
+    at_the_root = MADE_AT_THE_ROOT & set(names) if Path(folder) == ROOT else set()
+    return at_the_root | shutil.ignore_patterns(*MADE)(folder, names)
 
 
 def install(folder: Path, *what: str | Path) -> Path:
@@ -88,11 +95,12 @@ def build(sources: Path, kind: str) -> Path:
 
 def wanted() -> set[str]:
     """Every file that must be in a distribution, as a path below the package."""
-    found = {path.relative_to(ROOT / "twinfer").as_posix() for path in (ROOT / "twinfer").glob("*.py")}
+    front = ROOT / "twinfer"  # its symlinks are not followed
+    paths = {path.relative_to(front).as_posix() for path in front.rglob("*.py")}
     for folder in FOLDERS:
         files = (p for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix not in (".so", ".pyc"))
-        found.update(path.relative_to(ROOT).as_posix() for path in files)
-    return {*found, "py.typed"}
+        paths.update(path.relative_to(ROOT).as_posix() for path in files)
+    return {*paths, "py.typed"}
 
 
 def assert_complete(names: Iterable[str], prefixes: Iterable[str]) -> None:
@@ -130,7 +138,8 @@ def test_sdist(sources: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = archive.getnames()
     assert_complete(names, [f"{top}/", f"{top}/twinfer/"])
-    assert not [name for name in names if name.endswith(".so") or "/build/" in name], "made files in the sdist"
+    built = [name for name in names if name.endswith(".so") or name.startswith(f"{top}/build/")]
+    assert not built, "made files in the sdist"
     assert_works(install(tmp_path, sdist), tmp_path)
 
 

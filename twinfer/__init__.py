@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnsupportedOperatorError,
     )
     from twinfer.runtime.graph import Graph
+    from twinfer.runtime.options import Options
     from twinfer.runtime.plan.make import make_plan
     from twinfer.runtime.plan.plan import Plan
     from twinfer.runtime.read.tflite import read, read_file
@@ -47,6 +48,7 @@ __all__ = [
     "ModelError",
     "ModelWarning",
     "NotReadyError",
+    "Options",
     "Plan",
     "ToolError",
     "TwinferError",
@@ -73,6 +75,7 @@ _HOME = {
     "twinfer.runtime.write.tflite": ("write",),
     "twinfer.runtime.errors": tuple(name for name in __all__ if name.endswith(("Error", "Warning"))),
     "twinfer.runtime.graph": ("Graph",),
+    "twinfer.runtime.options": ("Options",),
     "twinfer.runtime.run.interpreter": ("Interpreter",),
     "twinfer.runtime.plan.make": ("make_plan",),
     "twinfer.runtime.plan.plan": ("Plan",),

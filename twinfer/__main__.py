@@ -2,7 +2,7 @@
 
 import sys
 
-from twinfer.cli import main
+from twinfer.command_line.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,6 +14,7 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import comment, in_cmake, in_makefile, in_recipe
 from twinfer.runtime.errors import ToolError, ToolWarning
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.target import Target
 
 
@@ -50,10 +51,11 @@ def check_code(project: Project, card: Card) -> None:
     check_flash(project, card, needed)
 
 
-def building(card: Card | None, target: Target) -> Mapping[str, str]:
+def building(card: Card | None, plan: Plan) -> Mapping[str, str]:
     """How to compile, link and run: for a board, or for the machine that make runs on."""
-    level = LEVELS[target.optimize]
-    return {"level": level, "slim": "" if level == "-O3" else f" {level}", **(_board(card) if card else _host(target))}
+    level = LEVELS[plan.options.optimize]
+    where = _board(card) if card else _host(plan.target)
+    return {"level": level, "slim": "" if level == "-O3" else f" {level}", **where}
 
 
 def _host(target: Target) -> Mapping[str, str]:

@@ -15,9 +15,9 @@ from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import comment
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.poison import perishable
-from twinfer.runtime.target import Optimize
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 FLAGS = ("-std=c11", "-g", "-ffp-contract=off", "-fno-trapping-math", *WARNINGS)
@@ -42,7 +42,7 @@ class Firmware:
 
 def flags_for(card: Card, *projects: Project) -> tuple[str, ...]:
     """What the compiler is told on that core of models that are optimized for the same; else they are balanced."""
-    wanted = {project.plan.target.optimize for project in projects}
+    wanted = {project.plan.options.optimize for project in projects}
     return *card.flags, LEVELS[wanted.pop() if len(wanted) == 1 else "balanced"], *FLAGS
 
 

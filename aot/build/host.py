@@ -19,7 +19,7 @@ from typing import Any
 from twinfer.aot.build.library import library_sources
 from twinfer.aot.build.tools import built, compiler_version
 from twinfer.aot.print.choice import Policy
-from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.emit import Project, emit
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
@@ -67,7 +67,6 @@ def compile_plans(
     *,
     compiler: str | None = None,
     flags: Iterable[str] = FLAGS,
-    mode: Mode = "compiled",
     policy: Policy | None = None,
 ) -> dict[str, CompiledSession]:
     """Emit and build the plans into one library with one run of the compiler; one engine each, by name.
@@ -75,7 +74,7 @@ def compile_plans(
     ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if there
     is none or it fails.
     """
-    projects = [emit(plan, name, mode=mode, policy=policy) for name, plan in plans.items()]
+    projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
     library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
 

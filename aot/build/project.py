@@ -8,14 +8,12 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from twinfer.aot.build import boards
 from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.tools import write_files
-from twinfer.aot.print.choice import Policy
-from twinfer.aot.print.emit import Mode, Project, emit, version
+from twinfer.aot.print.emit import Project, emit, version
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
 from twinfer.aot.print.selftest import test_source, vectors
@@ -57,30 +55,25 @@ def write_project(
     folder: str | os.PathLike[str],
     *,
     sha256: str = "",
-    inputs: Sequence[Array] | None = None,
-    mode: Mode = "compiled",
-    policy: Policy | None = None,
     stack_bytes: int | None = None,
-    guard: bool = False,
     card: Card | None = None,
 ) -> Project:
     """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
 
-    ``card`` adds what the self-test needs to run there, and the stack that a run takes; the code has to fit its flash.
-    ``inputs`` are the self-test's (None: seeded random ones); ``sha256`` is the model file's. A folder of an earlier
-    run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the model
-    cannot fit the card's memory.
+    ``card`` adds what the self-test needs to run there, and the stack that a run takes (``stack_bytes``; None: it is
+    measured); the code has to fit its flash. ``sha256`` is the model file's. The self-test's inputs are random, of a
+    fixed seed. A folder of an earlier run is replaced; InvalidArgumentError if it holds anything that twinfer did not
+    write, ToolError if the model cannot fit the card's memory.
     """
     target = Path(os.path.realpath(folder))
     check_replaceable(Path(folder))
-    how: dict[str, Any] = {"sha256": sha256, "mode": mode, "policy": policy, "guard": guard}
-    project = emit(plan, name, stack_bytes=stack_bytes, **how)
+    project = emit(plan, name, sha256=sha256, stack_bytes=stack_bytes)
     if card is not None:
         check_fits(project, card)
         if stack_bytes is None:
-            project = emit(plan, name, stack_bytes=boards.worst_stack(project, card), **how)
+            project = emit(plan, name, sha256=sha256, stack_bytes=boards.worst_stack(project, card))
         boards.check_code(project, card)
-    files = project_files(project, random_inputs(plan.graph) if inputs is None else inputs, card)
+    files = project_files(project, random_inputs(plan.graph), card)
     with writing(folder):
         _put(target, files)
     return project
@@ -134,7 +127,7 @@ def _written(target: Path) -> set[str]:
 
 def project_files(project: Project, inputs: Sequence[Array], card: Card | None = None) -> dict[str, str]:
     """Everything that goes into the folder, by path."""
-    target = project.plan.target
+    options = project.plan.options
     test = test_source(project, vectors(project.plan, inputs))
     generated = {**project.files, f"{project.name}_test.c": test}
     files = {
@@ -146,9 +139,9 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
     described = {
         "tool": version(),
         "license": _OURS,
-        "target": target.name,
-        "optimize": target.optimize,
-        **({} if target.coding == "file" else {"weights": target.coding, "decode": target.decoding}),
+        "target": project.plan.target.name,
+        "optimize": options.optimize,
+        **({} if options.weights == "file" else {"weights": options.weights, "decode": options.decode}),
         "mode": project.mode,
         "model_sha256": project.sha256,
         "files": sorted(files),
@@ -165,7 +158,7 @@ def _licensed(path: str, text: str) -> str:
 
 def _filled(template: str, project: Project, card: Card | None) -> str:
     text = (_TEMPLATES / template).read_text(encoding="utf-8")
-    values = {**_facts(project), **boards.building(card, project.plan.target)}
+    values = {**_facts(project), **boards.building(card, project.plan)}
     return re.sub(r"@(\w+)@", lambda key: values[key[1]], text)
 
 

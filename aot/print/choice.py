@@ -16,9 +16,9 @@ from pathlib import Path
 
 from twinfer.aot.print.initialiser import initialiser
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
-from twinfer.runtime.target import Optimize, Target
 
 #: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
 Policy = Callable[[Plan], frozenset[int]]
@@ -70,7 +70,7 @@ def by_price(plan: Plan) -> frozenset[int]:
     Of every kernel the bodies with the smallest outputs share, for a body saves about as much an output; all numbers of
     them are tried.
     """
-    total, worth = sum(map(instructions, plan.steps)), 100 * WORTH[plan.target.optimize]
+    total, worth = sum(map(instructions, plan.steps)), 100 * WORTH[plan.options.optimize]
     shared = set[int](specialise(plan))
     for kernel, users in bodies(plan).items():
         price = _price(kernel)
@@ -94,19 +94,23 @@ def _prices() -> Mapping[str, Price]:
     return {kernel: Price(*figures) for kernel, figures in kernels.items()}
 
 
-def default_policy(target: Target) -> Policy:
-    """What suits a target best when nothing is asked for; where flash is not dear, all is specialised."""
-    return specialise if target.wide and target.optimize != "size" else by_price
+def default_policy(plan: Plan) -> frozenset[int]:
+    """What suits a plan's target best when nothing is asked for; where flash is not dear, all is specialised."""
+    return by_price(plan) if _flash_is_dear(plan) else specialise(plan)
+
+
+def _flash_is_dear(plan: Plan) -> bool:
+    return not plan.target.wide or plan.options.optimize == "size"
 
 
 def cold(plan: Plan) -> frozenset[int]:
     """The steps with the least to do, ``COLD`` of the whole together: better small than fast where flash is dear."""
-    if plan.target.wide and plan.target.optimize != "size":
+    if not _flash_is_dear(plan):
         return frozenset()
     parts, steps, total = _parts(plan), set[int](), 0.0
     for i in sorted(range(len(parts)), key=parts.__getitem__):
         total += parts[i]
-        if total > COLD[plan.target.optimize]:
+        if total > COLD[plan.options.optimize]:
             break
         steps.add(i)
     return frozenset(steps)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import Literal, get_args
 
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
@@ -25,14 +24,11 @@ from twinfer.aot.print.layers import Layers, kernel_counts
 from twinfer.aot.print.literals import check_name, comment
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant
-from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.session import initial_value
-
-#: Compiled: a function a layer, shapes known to the compiler. Interpreted: shared kernels, called from a table.
-Mode = Literal["compiled", "interpreted"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,6 @@ class Project:
 
     name: str
     plan: Plan
-    mode: Mode
     code: Mapping[str, str]
     layers: tuple[str, ...]
     shared: frozenset[int]
@@ -55,6 +50,10 @@ class Project:
     banner: str
     sha256: str
     stack_bytes: int | None
+
+    @property
+    def mode(self) -> Mode:
+        return self.plan.options.mode
 
     @property
     def alignment(self) -> int:
@@ -81,26 +80,23 @@ def emit(
     name: str,
     *,
     sha256: str = "",
-    mode: Mode = "compiled",
     policy: Policy | None = None,
     stack_bytes: int | None = None,
-    guard: bool = False,
 ) -> Project:
-    """The C sources of a plan; ``name`` begins every symbol and file name.
+    """The C sources of a plan, printed as its options say; ``name`` begins every symbol and file name.
 
     ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: what suits the
-    target); ``stack_bytes`` is for the header, where it was measured; ``guard`` spreads the plan out and watches every
-    layer. Raises InvalidArgumentError if ``name`` is no C identifier.
+    target); ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every
+    layer watched. Raises InvalidArgumentError if ``name`` is no C identifier.
     """
     check_name(name)
-    if mode not in get_args(Mode):
-        raise InvalidArgumentError(f"mode {mode!r} does not exist, only {', '.join(get_args(Mode))}")
+    compiled, guard = plan.options.mode == "compiled", plan.options.guard
     plan = spread(plan) if guard else plan
     constants = Constants(plan, name)
-    shared = (policy or default_policy(plan.target) if mode == "compiled" else share_all)(plan) | with_rest(plan)
-    steps = _compiled(plan, name, constants, shared) if mode == "compiled" else _interpreted(plan, name, constants)
+    shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)
+    steps = _compiled(plan, name, constants, shared) if compiled else _interpreted(plan, name, constants)
     steps = _guarded(plan, name, steps) if guard and plan.steps else steps
-    banner = f"/* {name}: made by twinfer {version()} for target {comment(_wanted(plan, mode), 300)}. Do not edit. */"
+    banner = f"/* {name}: made by twinfer {version()} for target {comment(_wanted(plan), 300)}. Do not edit. */"
     macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
     code = {
         f"{name}.h": header(plan, name, banner, macros),
@@ -109,15 +105,15 @@ def emit(
         f"{name}_static.c": static_source(plan, name, banner),
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
-    return Project(name, plan, mode, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
+    return Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
 
 
-def _wanted(plan: Plan, mode: Mode) -> str:
+def _wanted(plan: Plan) -> str:
     """What was asked for, in words."""
-    words = [plan.target.name, *([] if mode == "compiled" else [mode])]
-    target = plan.target
-    words += [] if target.coding == "file" else [f"weights {target.coding}, decoded at the {target.decoding}"]
-    return ", ".join(words if plan.target.optimize == "balanced" else [*words, f"for {plan.target.optimize}"])
+    options = plan.options
+    words = [plan.target.name, *([] if options.mode == "compiled" else [options.mode])]
+    words += [] if options.weights == "file" else [f"weights {options.weights}, decoded at the {options.decode}"]
+    return ", ".join(words if options.optimize == "balanced" else [*words, f"for {options.optimize}"])
 
 
 @dataclass(frozen=True)

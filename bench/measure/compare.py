@@ -32,7 +32,7 @@ CHECKED_RUNS = len(POISONS)
 
 
 @dataclass(frozen=True)
-class Options:
+class Comparison:
     """What to compare and for how long: ``seconds`` for all engines of a model together, or a number of ``rounds``."""
 
     against: Sequence[str] = ()
@@ -52,24 +52,24 @@ class Contender:
     facts: Mapping[str, Any]
 
 
-def compare(source: Source, options: Options, progress: Progress = lambda share: None) -> list[Row]:
+def compare(source: Source, comparison: Comparison, progress: Progress = lambda share: None) -> list[Row]:
     """A row for the interpreter, one for compiled code and one for every peer; the first two raise what they raise.
 
     A peer that cannot run the model has a row with "error" and no times.
     """
     interpreted, compiled, facts = _open_twins(source)
-    inputs = random_inputs(interpreted.plan.graph, options.seed)
+    inputs = random_inputs(interpreted.plan.graph, comparison.seed)
     contenders = [
         Contender("interpreted", interpreted.invoke, _own(interpreted, inputs, POISONS), {}),
         Contender("compiled", compiled.invoke, _own(compiled, inputs, POISONS[::-1]), facts),
     ]
-    contenders += [_peer(name, source, inputs) for name in options.against]
+    contenders += [_peer(name, source, inputs) for name in comparison.against]
     runs = {c.engine: c.invoke for c in contenders if c.invoke is not None}
-    times = interleaved(runs, seconds=options.seconds, rounds=options.rounds, progress=progress)
+    times = interleaved(runs, seconds=comparison.seconds, rounds=comparison.rounds, progress=progress)
     rows = [_row(source.name, c, times, contenders[0].outputs, interpreted.plan) for c in contenders]
-    if options.layers:
-        rows[0]["dispatch_us"] = _dispatch_us(interpreted.session, options)
-        layers = _layers([interpreted.session, compiled.session], options.seconds)
+    if comparison.layers:
+        rows[0]["dispatch_us"] = _dispatch_us(interpreted.session, comparison)
+        layers = _layers([interpreted.session, compiled.session], comparison.seconds)
         rows[0]["layers"], rows[1]["layers"] = layers
     return rows
 
@@ -182,8 +182,8 @@ def _steps(plan: Plan, ns: Sequence[int]) -> list[Row]:
     return [{**described(step), "min_us": took / 1e3} for step, took in zip(plan.steps, ns, strict=True)]
 
 
-def _dispatch_us(session: Session, options: Options) -> float:
+def _dispatch_us(session: Session, comparison: Comparison) -> float:
     """What the loop in Python costs an operator, beyond the same calls made by one loop in C."""
     runs: dict[str, Run] = {"c": session.run, "python": lambda: session.run_observed(None)}
-    times = interleaved(runs, seconds=options.seconds / 4, rounds=options.rounds)
+    times = interleaved(runs, seconds=comparison.seconds / 4, rounds=comparison.rounds)
     return max(0.0, times["python"].min - times["c"].min) / 1e3 / max(1, len(session.plan.steps))

@@ -26,10 +26,11 @@ from rich.table import Table
 from twinfer.aot.build import boards
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import write_files
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.bench.measure.movers import graph
 from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST, Target
@@ -72,8 +73,8 @@ def program(seeds: Sequence[int], target: Target, mode: Mode) -> dict[str, str]:
     files: dict[str, str] = {}
     lines = []
     for seed in seeds:
-        plan, name = make_plan(graph(seed), target), f"g{seed}"
-        project = emit(plan, name, mode=mode)
+        plan, name = make_plan(graph(seed), target, Options(mode=mode)), f"g{seed}"
+        project = emit(plan, name)
         files |= project.files
         files[f"{name}_test.c"] = test_source(project, vectors(plan, random_inputs(plan.graph, seed)))
         parts = [f'#include "{name}{part}.c"' for part in ("", "_static", "_test")]

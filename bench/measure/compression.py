@@ -38,6 +38,7 @@ from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array
+from twinfer.runtime.options import Coding, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.write.tflite import write
@@ -103,9 +104,9 @@ def _pruned(share: float) -> Iterator[Setting]:
 SETTINGS = tuple(_settings())
 
 
-def flash(graph: Graph, coding: str) -> int:
+def flash(graph: Graph, coding: Coding) -> int:
     """Bytes of flash of the constants as they are emitted for ``CARD``, with the decoders and what calls them."""
-    plan = make_plan(graph, find(CARD).target.storing(coding))
+    plan = make_plan(graph, find(CARD).target, Options(weights=coding))
     return plan.constant_bytes + plan.decoding_bytes
 
 

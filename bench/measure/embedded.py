@@ -8,7 +8,7 @@ Instructions, never cycles: QEMU executes what the core would, and knows nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import product
 from typing import get_args
@@ -18,23 +18,23 @@ from twinfer.aot.build.runner import Job, Result, run_jobs
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
-from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.compare import Progress, Row, max_difference, same_bits
 from twinfer.bench.measure.price import priced_layers
 from twinfer.bench.measure.recorded import recorded
-from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Proof, compare, lines_of
+from twinfer.bench.models.verify import ONE, Proof, Samples, compare, lines_of
 from twinfer.bench.models.zero_division import zero_divisions
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Optimize, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import Optimize, Target
+from twinfer.runtime.target import Target
 
 #: Interpreted first, as on the host.
 MODES: Sequence[Mode] = get_args(Mode)[::-1]
@@ -43,15 +43,23 @@ MODES: Sequence[Mode] = get_args(Mode)[::-1]
 FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_bytes", "stack_bound_bytes")
 
 
-@dataclass(frozen=True)
-class Options:
-    """What to measure: whether also single layers, on which inputs, optimized for what, in which modes, weights how."""
+def every(
+    optimize: Sequence[Optimize] = (USUAL.optimize,),
+    storages: Sequence[tuple[Coding, Decoding]] = ((USUAL.weights, USUAL.decode),),
+    modes: Sequence[Mode] = MODES,
+) -> tuple[Options, ...]:
+    """Compiled code for every use of flash and every way to store weights, interpreted for the first use alone."""
+    goals = {"compiled": optimize, "interpreted": optimize[:1]}
+    return tuple(Options(goal, *how, mode) for mode in modes for goal in goals[mode] for how in storages)
 
-    layers: bool = False
+
+@dataclass(frozen=True)
+class Measurement:
+    """What to measure: with which options, on which inputs, and whether single layers, too."""
+
+    options: Sequence[Options] = every()
     seed: int = 0
-    optimize: Sequence[Optimize] = ("balanced",)
-    modes: Sequence[Mode] = MODES
-    storages: Sequence[tuple[str, str]] = (("file", "layer"),)
+    layers: bool = False
 
 
 def need_tools(card: Card) -> None:
@@ -62,22 +70,21 @@ def need_tools(card: Card) -> None:
         raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
 
 
-def measure_on(source: Source, card: Card, options: Options, progress: Progress = lambda share: None) -> list[Row]:
-    """A row for interpreted mode, one per setting for compiled code, then TFLM's recorded ones where they are known.
+def measure_on(
+    source: Source, card: Card, measurement: Measurement, progress: Progress = lambda share: None
+) -> list[Row]:
+    """A row for every one of the options, then TFLM's recorded ones where they are known.
 
     What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
     """
-    targets = [card.target.optimized(setting).storing(*how) for setting in options.optimize for how in options.storages]
-    plans = [make_plan(source.graph, target) for target in targets]
-    inputs = random_inputs(plans[0].graph, options.seed)
+    plans = [make_plan(source.graph, card.target, options) for options in measurement.options]
+    inputs = random_inputs(plans[0].graph, measurement.seed)
     want = host_outputs(plans[0].graph, inputs)
-    shared = plans[: len(options.storages)]
-    runs = [(mode, plan) for mode in options.modes for plan in (plans if mode == "compiled" else shared)]
     rows = []
-    for i, (mode, plan) in enumerate(runs):
-        progress(i / len(runs))
-        project = emit(plan, identifier(source.name), mode=mode)
-        rows.append(_row(source.name, project, card, inputs, want, options))
+    for i, plan in enumerate(plans):
+        progress(i / len(plans))
+        jobs = _jobs(inputs, measurement.layers)
+        rows.append(_row(source.name, emit(plan, identifier(source.name)), card, jobs, want))
     return [*rows, *recorded(source, card.name)]
 
 
@@ -116,9 +123,9 @@ def _planned(model: str, project: Project, card: Card) -> Row:
         "model": model,
         "engine": project.mode,
         "target": card.name,
-        "optimize": plan.target.optimize,
-        "weights": plan.target.coding,
-        "decode": plan.target.decoding,
+        "optimize": plan.options.optimize,
+        "weights": plan.options.weights,
+        "decode": plan.options.decode,
         "board": card.machine,
         "operators": len(plan.graph.nodes),
         "macs": plan.macs,
@@ -132,25 +139,23 @@ def _planned(model: str, project: Project, card: Card) -> Row:
     }
 
 
-def _row(
-    model: str, project: Project, card: Card, inputs: Sequence[Array], want: Sequence[Array], options: Options
-) -> Row:
+def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Sequence[Array]) -> Row:
     """What the JSON says of one mode; stack is from the call of ``NAME_run`` on, as painted and as the static bound."""
     row = _planned(model, project, card)
     try:
         firmware = build(project, card)
-        whole, painted, *steps = results = run_jobs(firmware, _jobs(inputs, options))
+        whole, painted, *steps = results = run_jobs(firmware, jobs)
         taken = sizes(project, card)
         bound = firmware_bound(firmware)
-        layers = priced_layers(project, card, inputs, steps[0].counts, taken) if steps else {}
+        layers = priced_layers(project, card, jobs[0].inputs, steps[0].counts, taken) if steps else {}
     except ToolError as error:
         return {**row, "error": str(error)}
-    every, wanted = [value for result in results for value in result.outputs], [*want] * len(results)
+    outputs, wanted = [value for result in results for value in result.outputs], [*want] * len(results)
     return {
         **row,
-        "same_bits": same_bits(every, wanted),
-        "max_difference": max_difference(every, wanted),
-        "agrees": all(agree(*pair) for pair in zip(every, wanted, strict=True)),
+        "same_bits": same_bits(outputs, wanted),
+        "max_difference": max_difference(outputs, wanted),
+        "agrees": all(agree(*pair) for pair in zip(outputs, wanted, strict=True)),
         "instructions": whole.counts[0],
         "code_bytes": taken.code_bytes,
         "weight_bytes": taken.weight_bytes,
@@ -161,9 +166,9 @@ def _row(
     }
 
 
-def _jobs(inputs: Sequence[Array], options: Options) -> list[Job]:
+def _jobs(inputs: Sequence[Array], layers: bool) -> list[Job]:
     """The whole, the same on painted stack and, if layers are asked for, step by step."""
-    return [Job(inputs), Job(inputs, paint=True), *([Job(inputs, by_step=True)] if options.layers else [])]
+    return [Job(inputs), Job(inputs, paint=True), *([Job(inputs, by_step=True)] if layers else [])]
 
 
 def agree(value: Array, want: Array) -> bool:
@@ -175,26 +180,25 @@ def agree(value: Array, want: Array) -> bool:
 def verify_on(
     source: Source,
     cards: Sequence[Card],
-    asked: verify.Options | None = None,
+    options: Options = USUAL,
+    samples: Samples = ONE,
     progress: Progress = lambda share: None,
 ) -> Proof:
     """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
 
-    Where a model cannot be built or run, the proof has a note.
+    ``options`` but for their mode are those of the C. Where a model cannot be built or run, the proof has a note.
     """
-    asked = asked or verify.Options()
     graph = make_plan(source.graph).graph
-    inputs = asked.inputs(graph)
+    inputs = samples.inputs(graph)
     want = [host_outputs(graph, sample) for sample in inputs]
     runs = list(product(cards, MODES))
     others = [engine_on(card, mode) for card, mode in runs]
-    proof = Proof(source.name, graph, lines_of(graph, outputs_alone=True), asked.samples, others=others)
+    proof = Proof(source.name, graph, lines_of(graph, outputs_alone=True), samples.count, others=others)
     proof.by_zero.update(zero_divisions(graph, inputs))
     for k, (card, mode) in enumerate(runs):
         progress(k / len(runs))
-        target = card.target.optimized(asked.optimize).storing(asked.weights, asked.decode)
         try:
-            project = emit(make_plan(graph, target), identifier(source.name), mode=mode, guard=asked.guard)
+            project = emit(make_plan(graph, card.target, replace(options, mode=mode)), identifier(source.name))
             results = run_jobs(build(project, card), _over_rubbish(inputs), count=False)
         except ToolError as error:
             proof.notes[engine_on(card, mode)] = str(error)

@@ -20,6 +20,7 @@ from twinfer.aot.print.literals import identifier
 from twinfer.bench.measure.price import build_steps, instances
 from twinfer.bench.models.source import Source, load
 from twinfer.converter.convert import convert
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 
@@ -52,7 +53,7 @@ class Sample:
 def samples(source: Source, core: str) -> Iterator[Sample]:
     """A sample of every kernel that the model has there."""
     card = find(core)
-    plan = make_plan(source.graph, card.target.optimized("speed"))
+    plan = make_plan(source.graph, card.target, Options(optimize="speed"))
     inputs, name = random_inputs(plan.graph), identifier(source.name)
     own = build_steps(emit(plan, name, policy=specialise), card, inputs)
     project = emit(plan, name, policy=share_all)

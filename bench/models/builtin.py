@@ -18,6 +18,7 @@ import numpy as np
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
@@ -190,7 +191,7 @@ def samples(name: str, count: int = 12) -> list[Array]:
 
 def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
     """Least and greatest value of every node's output over these inputs and 0, a tenth wider and rounded."""
-    session = Session(make_plan(graph, preserve_all=True))
+    session = Session(make_plan(graph, options=Options(preserve_all=True)))
     seen = dict.fromkeys(graph.nodes, (0.0, 0.0))
     for value in inputs:
         session.view(graph.inputs[0])[...] = value

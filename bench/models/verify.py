@@ -16,35 +16,31 @@ from twinfer.bench.peers.engines import isolated, peers, trusted
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
-from twinfer.runtime.target import Optimize
 
 #: What the interpreter is compared with beside the peers.
 OWN = ("numpy", "compiled")
 
 
 @dataclass(frozen=True)
-class Options:
-    """What to prove on: ``samples`` seeded inputs. ``tolerance``: of numpy's floats, as a share of the largest value.
+class Samples:
+    """What to prove on: ``count`` random inputs, the first of ``seed``."""
 
-    With ``guard`` every step is watched. ``optimize``, ``weights`` and ``decode`` are those of compiled code.
-    """
-
+    count: int = 1
     seed: int = 0
-    samples: int = 1
-    tolerance: float = TOLERANCE
-    guard: bool = False
-    optimize: Optimize = "balanced"
-    weights: str = "file"
-    decode: str = "layer"
 
     def inputs(self, graph: Graph) -> list[list[Array]]:
         """The graph's inputs, once for each sample."""
-        return [random_inputs(graph, self.seed + i) for i in range(self.samples)]
+        return [random_inputs(graph, self.seed + i) for i in range(self.count)]
+
+
+#: One sample of seed 0.
+ONE = Samples()
 
 
 @dataclass(frozen=True)
@@ -123,36 +119,36 @@ class Proof:
 def verify(
     source: Source,
     against: Sequence[str] = (),
-    options: Options | None = None,
+    options: Options = USUAL,
+    samples: Samples = ONE,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
     """Compare on every sample, each from fresh state, and with the peers in ``against``.
 
     numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
     at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
-    after every step, then again in one call, each time over rubbish. GuardError names a step that a guard has found to
-    be wrong. Raises what planning and compiling raise.
+    after every step, then again in one call, each time over rubbish. With ``guard`` every step of both is watched, and
+    GuardError names a wrong one; all other ``options`` are those of compiled code. Raises what planning and compiling
+    raise.
     """
-    options = options or Options()
     twins = _twins(make_plan(source.graph).graph, options)
     graph = twins[0].plan.graph
-    proof = Proof(source.name, graph, lines_of(graph), options.samples)
-    inputs, steps = options.inputs(graph), options.samples + len(against)
+    proof = Proof(source.name, graph, lines_of(graph), samples.count)
+    inputs, steps = samples.inputs(graph), samples.count + len(against)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
-        wanted.append(_prove_sample(proof, i, sample, twins, options.tolerance))
+        wanted.append(_prove_sample(proof, i, sample, twins))
         progress((i + 1) / steps)
     for k, peer in enumerate(against):
-        _add_peer(proof, _asked(peer, source, inputs), wanted, options.tolerance)
-        progress((options.samples + k + 1) / steps)
+        _add_peer(proof, _asked(peer, source, inputs), wanted)
+        progress((samples.count + k + 1) / steps)
     return proof
 
 
 def _twins(graph: Graph, options: Options) -> tuple[Interpreter, CompiledModel]:
     """The interpreter and its compiled twin, both ready to run."""
-    interpreted = Interpreter.from_graph(graph, guard=options.guard)
-    compiled = CompiledModel.from_graph(graph, guard=options.guard)
-    compiled.optimize, compiled.weights, compiled.decode = options.optimize, options.weights, options.decode
+    interpreted = Interpreter.from_graph(graph, Options(guard=options.guard))
+    compiled = CompiledModel.from_graph(graph, options)
     interpreted.allocate_tensors()
     compiled.allocate_tensors()
     return interpreted, compiled
@@ -165,9 +161,7 @@ def lines_of(graph: Graph, outputs_alone: bool = False) -> list[Line]:
     return [Line(tensor, makers.get(tensor)) for tensor in tensors]
 
 
-def _prove_sample(
-    proof: Proof, i: int, sample: list[Array], twins: tuple[Interpreter, CompiledModel], tolerance: float
-) -> Values:
+def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: tuple[Interpreter, CompiledModel]) -> Values:
     """Numpy's and compiled code's lines of sample ``i``; what the interpreter computed."""
     interpreted, compiled = twins
     graph, lines = proof.graph, {line.tensor: line for line in proof.lines}
@@ -178,7 +172,7 @@ def _prove_sample(
         for tensor in lines.keys() & values.keys():
             lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
     for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
-        lines[tensor].add("numpy", compare(i, want[tensor], value, tolerance))
+        lines[tensor].add("numpy", compare(i, want[tensor], value, TOLERANCE))
     return want
 
 
@@ -238,7 +232,7 @@ def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
         return _Answer(peer, refusal=str(error))
 
 
-def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[Values], tolerance: float) -> None:
+def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[Values]) -> None:
     """A peer's lines, or a note."""
     if answer.refusal:
         proof.notes[answer.peer] = answer.refusal
@@ -246,4 +240,4 @@ def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[Values], tolerance
     lines = {line.tensor: line for line in proof.lines}
     for i, (values, want) in enumerate(zip(answer.outputs, wanted, strict=True)):
         for tensor, value in zip(proof.graph.outputs, values, strict=True):
-            lines[tensor].add(answer.peer, compare(i, want[tensor], value, tolerance))
+            lines[tensor].add(answer.peer, compare(i, want[tensor], value, TOLERANCE))

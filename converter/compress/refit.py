@@ -23,6 +23,7 @@ from twinfer.converter.quantize.rounding import Rows
 from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
@@ -76,7 +77,7 @@ class Watch:
 
     def __init__(self, graph: Graph, samples: Samples) -> None:
         self.graph = graph
-        self.before = Session(make_plan(graph, preserve_all=True))
+        self.before = Session(make_plan(graph, options=Options(preserve_all=True)))
         self.samples = list(samples_of(graph, samples))
 
     def fitting(self, changed: Graph, weights: Weights) -> Fitting:
@@ -87,7 +88,7 @@ class Watch:
 
     def moments(self, changed: Graph, weights: Weights) -> Moments:
         """The moments of a layer of ``changed``, a graph that differs from this one in weights and biases only."""
-        now = Session(make_plan(changed, preserve_all=True))
+        now = Session(make_plan(changed, options=Options(preserve_all=True)))
         self.before.reset_variables()  # both begin the stream of samples anew, which SVDF remembers
         gram: NDArray[np.float64] | float = 0.0
         cross: NDArray[np.float64] | float = 0.0

@@ -13,6 +13,7 @@ from twinfer.converter.rows import row_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.op import Array
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
@@ -32,7 +33,7 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     that is no number; UnsupportedOperatorError for what twinfer has no kernel for. Warns with ModelWarning of inputs
     that never change, and of integers for a float input.
     """
-    session = Session(make_plan(graph, preserve_all=True))
+    session = Session(make_plan(graph, options=Options(preserve_all=True)))
     seen = {t: Observed() for t in observable(graph)}
     histories = _histories(graph)
     total = count_of(graph, samples) if progress else None

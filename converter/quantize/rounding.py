@@ -19,6 +19,7 @@ from twinfer.converter.quantize.recipe import DEFAULT
 from twinfer.converter.quantize.samples import Samples, need_to_last, samples_of
 from twinfer.converter.quantize.weights import MOST, Layer, integers
 from twinfer.runtime.graph import Graph, Node, Quant
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
@@ -32,7 +33,7 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
     Errors as those of ``calibrate``; InvalidArgumentError for an iterator, which calibration has used up.
     """
     need_to_last(samples)
-    session = Session(make_plan(graph, preserve_all=True))
+    session = Session(make_plan(graph, options=Options(preserve_all=True)))
     layers = [node for node in graph.nodes if _inputs(node) <= MOST_INPUTS]
     sums: dict[Node, NDArray[np.float64]] = {}
     for i, sample in enumerate(samples_of(graph, samples)):

@@ -11,6 +11,7 @@ from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_t
 from twinfer.converter.report import Sensitivity, Sums, feed
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
@@ -68,7 +69,7 @@ class _Bench:
     """The float graph, ready to be run from any step on, and the twins of its nodes."""
 
     def __init__(self, graph: Graph, quantized: Graph) -> None:
-        self.session = Session(make_plan(graph, preserve_all=True))
+        self.session = Session(make_plan(graph, options=Options(preserve_all=True)))
         self.variables = self.session.plan.variables
         by_name = {t.name: node for node in quantized.nodes for t in node.outputs}
         pairs = [(step.node, by_name.get(step.node.output.name)) for step in self.session.plan.steps]

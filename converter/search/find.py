@@ -27,6 +27,7 @@ from twinfer.converter.search.workers import workers
 from twinfer.converter.source import Shapes, Source
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import USUAL
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.write.tflite import write
@@ -197,6 +198,6 @@ def _setup(how: How, data: Data) -> dict[str, Any]:
 
 
 def _machine(target: Target) -> str:
-    """All of a target that a cost may depend on."""
-    known = (target.name, target.optimize, *sorted(target.isa), target.coding, target.decoding)
+    """All that a cost may depend on: the target, and the options that the plan for it is made with."""
+    known = (target.name, USUAL.optimize, *sorted(target.isa), USUAL.weights, USUAL.decode)
     return ", ".join([*known, f"alignment {target.alignment}"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from twinfer.runtime.constant import Constant, Pool
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.codes import CODINGS, for_helium
 from twinfer.runtime.plan.decoding import decoded_at_start, decoded_before, reading
 from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
@@ -40,10 +41,10 @@ class Stored:
     start: tuple[Step, ...] = ()
 
 
-def store(steps: Sequence[Step], target: Target, pool: Pool) -> Stored:
-    """The steps with their weights stored as ``target`` says."""
-    chosen = {option.layer.step: option for option in _chosen(list(_layers(steps)), target)}
-    if target.decoding == "layer":
+def store(steps: Sequence[Step], target: Target, options: Options, pool: Pool) -> Stored:
+    """The steps with their weights stored as ``options`` say."""
+    chosen = {coded.layer.step: coded for coded in _chosen(list(_layers(steps)), target, options)}
+    if options.decode == "layer":
         return Stored(tuple(decoded_before(chosen[step], pool) if step in chosen else step for step in steps))
     start = decoded_at_start(list(chosen.values()), pool)
     after = {step: reading(step, decoders) for step, decoders in zip(chosen, start, strict=True)}
@@ -57,22 +58,24 @@ def _layers(steps: Iterable[Step]) -> Iterator[PackedWeights]:
             yield PackedWeights(step, weights, layout)
 
 
-def _chosen(layers: Sequence[PackedWeights], target: Target) -> list[CodedWeights]:
+def _chosen(layers: Sequence[PackedWeights], target: Target, options: Options) -> list[CodedWeights]:
     """Which layers are coded, and how."""
-    if target.coding == "auto":
-        return _smallest(layers, CODINGS, target)
-    if target.coding in CODINGS:
-        return _options(layers, target.coding, target)
-    if target.coding == "plain" or target.wide:
+    whole = options.decode == "start"
+    if options.weights == "auto":
+        return _smallest(layers, CODINGS, target, whole)
+    if options.weights in CODINGS:
+        return _options(layers, options.weights, target, whole)
+    if options.weights == "plain" or target.wide:
         return []
-    return _smallest([layer for layer in layers if layer.step.node.input(1).type == "INT4"], ["lut"], target)
+    packed = [layer for layer in layers if layer.step.node.input(1).type == "INT4"]
+    return _smallest(packed, ["lut"], target, whole)
 
 
-def _options(layers: Iterable[PackedWeights], coding: str, target: Target) -> list[CodedWeights]:
-    """Every layer whose weights the coding can hold."""
+def _options(layers: Iterable[PackedWeights], coding: str, target: Target, whole: bool) -> list[CodedWeights]:
+    """Every layer whose weights the coding can hold, in slices where it can be cut and is not to be ``whole``."""
     options = []
     for layer in layers:
-        channels = layer.channels() if target.decoding == "layer" else 0
+        channels = 0 if whole else layer.channels()
         blocks = layer.blocks(channels)
         code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
         if code is not None:
@@ -80,10 +83,12 @@ def _options(layers: Iterable[PackedWeights], coding: str, target: Target) -> li
     return options
 
 
-def _smallest(layers: Sequence[PackedWeights], codings: Iterable[str], target: Target) -> list[CodedWeights]:
+def _smallest(
+    layers: Sequence[PackedWeights], codings: Iterable[str], target: Target, whole: bool
+) -> list[CodedWeights]:
     """The layers that are smaller coded, and how, so that all bytes are fewest, the decoders' too: all sets of decoders
     are tried."""
-    options = [o for coding in codings for o in _options(layers, coding, target) if _saved(o) > 0]
+    options = [o for coding in codings for o in _options(layers, coding, target, whole) if _saved(o) > 0]
     decoders = sorted({o.code.kernels for o in options}, key=sorted)
     sets = (there for count in range(len(decoders) + 1) for there in combinations(decoders, count))
     return max((_best(options, there) for there in sets), key=_gain)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan import coding
 from twinfer.runtime.plan.lifetimes import lifetimes
 from twinfer.runtime.plan.lower import lower
@@ -20,11 +21,11 @@ from twinfer.runtime.target import HOST, Target
 COPY = "tw_copy"
 
 
-def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False) -> Plan:
-    """Lower every operator for ``target`` and place all tensors in one arena.
+def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> Plan:
+    """Lower every operator for ``target``, store its weights as ``options`` say, and place all tensors in one arena.
 
-    ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. Raises ModelError for
-    a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel for.
+    Raises ModelError for a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel
+    for.
 
     Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned.
     """
@@ -32,8 +33,8 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     graph = infer_shapes(graph)
     check(graph)
     pool = Pool(graph)
-    stored = coding.store(lower(graph, target, pool), target, pool)
-    lives = lifetimes(graph, stored, keep=preserve_all)
+    stored = coding.store(lower(graph, target, pool), target, options, pool)
+    lives = lifetimes(graph, stored, keep=options.preserve_all)
     task = problem(lives, target.alignment)
     solution = solved(task, graph.name)
     steps = tuple(step for step in stored.steps if not _dropped(step.call, solution.places))
@@ -42,6 +43,7 @@ def make_plan(graph: Graph, target: Target = HOST, *, preserve_all: bool = False
     return Plan(
         graph=graph,
         target=target,
+        options=options,
         steps=steps,
         start=stored.start,
         constants=tuple(dict.fromkeys(value for value in read if isinstance(value, Constant))),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import Unpack
 
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
 from twinfer.runtime.program import Step
 from twinfer.runtime.target import Target
@@ -52,6 +54,7 @@ class Plan:
 
     graph: Graph
     target: Target
+    options: Options
     steps: tuple[Step, ...]
     start: tuple[Step, ...]
     constants: tuple[Constant, ...]
@@ -61,6 +64,10 @@ class Plan:
     lives: Mapping[Tensor, tuple[int, int]]
     arena_bytes: int
     lower_bound_bytes: int
+
+    def printed(self, **changes: Unpack[Printing]) -> Plan:
+        """The same plan with other options of those that say how it is printed."""
+        return replace(self, options=replace(self.options, **changes))
 
     @cached_property
     def offsets(self) -> Mapping[Tensor, int]:

@@ -12,31 +12,32 @@ from twinfer.runtime.check import need_graph
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
 from twinfer.runtime.graph import DTYPES, Graph, Signature, Tensor, walk
 from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.shapes import infer_shapes, shape_of
-from twinfer.runtime.target import HOST, Target
+from twinfer.runtime.target import HOST
 
 
 class _Program:
     """One subgraph on its way to running: sizes asked for, then the engine that holds its tensors."""
 
-    def __init__(self, graph: Graph, preserve_all: bool) -> None:
+    def __init__(self, graph: Graph, options: Options) -> None:
         self.file_graph = graph
         self.graph = graph
-        self.preserve_all = preserve_all
+        self.options = options
         self.wanted: dict[int, Shape] = {}
         self.engine: Session | None = None
         self._views: dict[int, Array] = {}  # of the engine's tensors, so that getting and setting are quick
 
-    def allocate(self, make: Callable[[Graph, bool], Session]) -> None:
+    def allocate(self, make: Callable[[Graph], Session]) -> None:
         if self.engine is None:
             wanted = {self.file_graph.tensors[i]: shape for i, shape in self.wanted.items()}
             graph = infer_shapes(self.file_graph, wanted) if wanted else self.file_graph
-            self.engine = make(graph, self.preserve_all)
+            self.engine = make(graph)
             self.graph = self.engine.plan.graph
 
     def ready(self) -> Session:
@@ -78,7 +79,7 @@ class _Program:
     def _open_view(self, index: int) -> Array:
         tensor, session = self.tensor(index), self.ready()
         plan = session.plan
-        own = self.preserve_all and tensor in plan.offsets
+        own = self.options.preserve_all and tensor in plan.offsets
         if not own and tensor.data is None and tensor not in (*plan.graph.inputs, *plan.graph.outputs, *plan.variables):
             raise InvalidArgumentError(
                 f"{tensor} keeps no memory of its own: use experimental_preserve_all_tensors=True, or on_call to look"
@@ -158,36 +159,29 @@ class Interpreter:
         if (model_path is None) == (model_content is None):
             raise InvalidArgumentError("give one of model_path and model_content")
         graph = read_file(model_path) if model_content is None else read(model_content)  # type: ignore[arg-type]
-        self._setup(graph, experimental_preserve_all_tensors, on_call, guard)
+        self._setup(graph, Options(guard=guard, preserve_all=experimental_preserve_all_tensors), on_call)
 
     @classmethod
-    def from_graph(
-        cls, graph: Graph, *, preserve_all: bool = False, on_call: Hook | None = None, guard: bool = False
-    ) -> Self:
+    def from_graph(cls, graph: Graph, options: Options = USUAL, *, on_call: Hook | None = None) -> Self:
         """The same over a Graph that is in memory already."""
         self = cls.__new__(cls)
-        self._setup(graph, preserve_all, on_call, guard)
+        self._setup(graph, options, on_call)
         return self
 
-    def _setup(self, graph: Graph, preserve_all: bool, on_call: Hook | None, guard: bool) -> None:
+    def _setup(self, graph: Graph, options: Options, on_call: Hook | None) -> None:
         need_graph(graph)
-        self._programs = [_Program(g, preserve_all) for g in walk(graph)]
+        self._programs = [_Program(g, options) for g in walk(graph)]
         self._signatures = {s.key: s for s in graph.signatures}
         self.on_call = on_call
-        self._guard = guard
+        self._options = options
 
     def _open(self, plan: Plan) -> Session:
         """What runs a plan; the compiled twin opens another engine here."""
         return Session(plan)
 
-    @property
-    def _target(self) -> Target:
-        """What to plan for."""
-        return HOST
-
-    def _make(self, graph: Graph, preserve_all: bool) -> Session:
-        plan = make_plan(graph, self._target, preserve_all=preserve_all)
-        return self._open(spread(plan) if self._guard else plan)
+    def _make(self, graph: Graph) -> Session:
+        plan = make_plan(graph, HOST, self._options)
+        return self._open(spread(plan) if self._options.guard else plan)
 
     @property
     def session(self) -> Session:
@@ -211,7 +205,7 @@ class Interpreter:
 
     def _invoke(self, program: _Program) -> None:
         engine = program.ready()
-        if self._guard:
+        if self._options.guard:
             Guard(engine).run(self.on_call)
         elif self.on_call is not None:
             engine.run_observed(self.on_call)

@@ -27,8 +27,8 @@ from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.measure import embedded
 from twinfer.bench.measure.embedded import measure_on, verify_on
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Options
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session

@@ -31,9 +31,10 @@ from twinfer.aot.build.host import (
 from twinfer.aot.build.library import library_sources
 from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.choice import share_all
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.emit import emit
 from twinfer.runtime.errors import ToolError, TwinferError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.registry import operators
@@ -97,7 +98,7 @@ def test_compiled_is_interpreted(op: str, compiler: str) -> None:
 def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
     need("g++")
     modes: dict[Target, Mode] = {HOST: "compiled", GENERIC: "interpreted", DSP: "compiled", MVE: "interpreted"}
-    projects = [emit(plan, name, mode=modes[plan.target]) for name, _, _, plan in models(op, *modes)]
+    projects = [emit(plan.printed(mode=modes[plan.target]), name) for name, _, _, plan in models(op, *modes)]
     write_files(tmp_path, library_sources(projects, entries))
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", "-march=native", *WARNINGS, "library.c"], tmp_path)
 
@@ -112,7 +113,9 @@ def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_pat
     need("gcc")
     found = list(models(op, *targets))
     mode: Mode = "interpreted" if targets == (HOST,) else "compiled"
-    projects = with_common_instances([emit(plan, name, mode=mode, policy=share_all) for name, _, _, plan in found])
+    projects = with_common_instances(
+        [emit(plan.printed(mode=mode), name, policy=share_all) for name, _, _, plan in found]
+    )
     assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, found, strict=True)])
 
 

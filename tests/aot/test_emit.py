@@ -25,12 +25,13 @@ from twinfer.aot.build.tools import write_files
 from twinfer.aot.print import choice
 from twinfer.aot.print import emit as emit_module
 from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.emit import emit
 from twinfer.aot.print.literals import comment, identifier
 from twinfer.kernels_c import kernel as kernel_function
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import DTYPES, Graph, Quant, Tensor
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
@@ -48,7 +49,13 @@ DIALECTS = {
     "clang-m4": ("clang", "-std=c11", "--target=arm-none-eabi", "-mcpu=cortex-m4", "-isystem", NEWLIB),
 }
 EVERY_OTHER: Policy = lambda plan: frozenset(range(1, len(plan.steps), 2))  # noqa: E731
-FORMS: list[dict[str, Any]] = [{}, {"policy": share_all}, {"policy": EVERY_OTHER}, {"mode": "interpreted"}]
+#: Which layers share a body, and the mode.
+FORMS: list[tuple[Policy | None, Mode]] = [
+    (None, "compiled"),
+    (share_all, "compiled"),
+    (EVERY_OTHER, "compiled"),
+    (None, "interpreted"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -104,8 +111,8 @@ def test_compiles_without_warnings(name: str, dialect: str, tmp_path: Path) -> N
     plan = tiny.MODELS[name]()
     if "m" in dialect:
         plan = make_plan(plan.graph, GENERIC)
-    for form in FORMS:
-        project = emit(plan, name, **form)
+    for policy, mode in FORMS:
+        project = emit(plan.printed(mode=mode), name, policy=policy)
         write_files(tmp_path, project_files(project, random_inputs(plan.graph)))
         for source in sorted(tmp_path.glob("*.c")):
             run([*DIALECTS[dialect], *WARNINGS, "-c", source.name, "-o", "out.o"], tmp_path)
@@ -127,7 +134,7 @@ def test_header_serves_old_cpp(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_no_libc_and_no_writable_data(name: str, mode: Mode, tmp_path: Path) -> None:
     installed(("gcc",))
-    write_files(tmp_path, emit(tiny.MODELS[name](), name, mode=mode).files)
+    write_files(tmp_path, emit(tiny.MODELS[name]().printed(mode=mode), name).files)
     sources = [f"{name}.c", f"{name}_data.c", f"{name}_static.c"]
     run(["gcc", "-std=c11", "-O3", "-fno-pie", "-fno-pic", "-c", *sources], tmp_path)
     model = symbols(tmp_path, f"{name}.o", f"{name}_data.o")
@@ -196,10 +203,10 @@ def with_weights(graph: Graph, change: Callable[[Any], Any]) -> Graph:
 def test_training_changes_the_data_file_only(name: str, mode: Mode) -> None:
     """Also where weights become equal or zero."""
     plan = tiny.MODELS[name]()
-    before = emit(plan, name, mode=mode, sha256="0" * 64).files
+    before = emit(plan.printed(mode=mode), name, sha256="0" * 64).files
     for change in (lambda data: -data, lambda data: np.zeros_like(data)):
         retrained = make_plan(with_weights(plan.graph, change), plan.target)
-        after = emit(retrained, name, mode=mode, sha256="1" * 64).files
+        after = emit(retrained.printed(mode=mode), name, sha256="1" * 64).files
         assert [path for path in before if before[path] != after[path]] == [f"{name}_data.c"]
         assert before.keys() == after.keys()
 
@@ -265,7 +272,7 @@ def test_header_knows_the_stack_once_it_was_measured() -> None:
 
 def test_a_mode_that_does_not_exist() -> None:
     with pytest.raises(InvalidArgumentError, match="compiled, interpreted"):
-        emit(tiny.dense(), "m", mode="fast")  # type: ignore[arg-type]
+        emit(tiny.dense().printed(mode="fast"), "m")  # type: ignore[arg-type]
 
 
 def test_equal_params_share_one_body() -> None:
@@ -279,7 +286,7 @@ def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the two different bodies, the one with less work shares."""
     monkeypatch.setattr(choice, "MOST_BODIES", 1)
     plan = tiny.dense()
-    assert specialise(plan) == default_policy(HOST)(plan) == {0}
+    assert specialise(plan) == default_policy(plan) == {0}
     text = emit(plan, "m", policy=lambda _: frozenset([0])).files["m.c"]
     assert text.count("TW_SHARED(") == text.count("m_tw_fully_connected_s8(&m_0_params") == 1
 
@@ -299,8 +306,10 @@ def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monk
     monkeypatch.setattr(choice, "_price", lambda kernel: price)
     monkeypatch.setattr(choice, "WORTH", {"balanced": worth, "size": worth})
     plan = tiny.dense()
-    assert by_price(plan) == default_policy(GENERIC)(plan) == default_policy(HOST.optimized("size"))(plan) == shared
-    assert default_policy(HOST)(plan) == set(), "flash is not dear"
+    assert by_price(plan) == default_policy(plan) == shared
+    on_host = replace(plan, target=HOST)
+    assert default_policy(on_host) == set(), "flash is not dear"
+    assert default_policy(on_host.printed(optimize="size")) == by_price(on_host.printed(optimize="size"))
 
 
 def test_prices_are_of_kernels() -> None:
@@ -317,9 +326,9 @@ def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> No
     assert "TW_COLD" not in emit(plan, "m").files["m.c"]
     monkeypatch.setattr(choice, "COLD", {"balanced": 0.4, "size": 0.7})
     assert cold(plan) == {0}
-    assert cold(replace(plan, target=plan.target.optimized("size"))) == {0, 1}
+    assert cold(plan.printed(optimize="size")) == {0, 1}
     assert cold(replace(plan, target=HOST)) == set(), "flash is not dear"
-    assert cold(replace(plan, target=HOST.optimized("size"))) == {0, 1}, "unless it is asked for"
+    assert cold(replace(plan, target=HOST).printed(optimize="size")) == {0, 1}, "unless it is asked for"
     text = emit(plan, "m").files["m.c"]
     assert text.count("TW_COLD") == text.count("TW_COLD void m_0_") == 1
     assert emit(plan, "m", policy=share_all).files["m.c"].count("TW_COLD") == 1, "the instance has more work"
@@ -328,18 +337,18 @@ def test_little_work_is_compiled_for_size(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_setting_is_told() -> None:
     plan = tiny.dense()
     assert "for target generic. Do not" in emit(plan, "m").banner
-    slim = replace(plan, target=plan.target.optimized("size"))
-    assert "for target generic, interpreted, for size. Do not" in emit(slim, "m", mode="interpreted").banner
+    slim = plan.printed(optimize="size", mode="interpreted")
+    assert "for target generic, interpreted, for size. Do not" in emit(slim, "m").banner
     with pytest.raises(InvalidArgumentError, match="cannot optimize for 'beauty', only for speed, balanced, size"):
-        plan.target.optimized("beauty")
+        plan.printed(optimize="beauty")  # type: ignore[typeddict-item]
 
 
 def test_policies_and_modes_give_the_same_bits() -> None:
     installed(("gcc",))
     plan = tiny.dense()
     outputs = []
-    for form in FORMS:
-        engine = compile_plans({"m": plan}, compiler="gcc", **form)["m"]
+    for policy, mode in FORMS:
+        engine = compile_plans({"m": plan.printed(mode=mode)}, compiler="gcc", policy=policy)["m"]
         engine.view(plan.graph.inputs[0])[...] = random_inputs(plan.graph)[0]
         for run in (engine.run, lambda engine=engine: engine.run_observed(None)):
             engine.arena[:] = 0xA5

@@ -20,14 +20,16 @@ from needs import ROOT
 
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.fits import check_fits
-from twinfer.aot.build.project import write_project
+from twinfer.aot.build.project import project_files, write_project
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.build.tools import write_files
+from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import vectors
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import TOLERANCE, tensor
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 
@@ -41,7 +43,7 @@ def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
-    write_project(tiny.MODELS[name](), name, tmp_path / "made", mode=mode)
+    write_project(tiny.MODELS[name]().printed(mode=mode), name, tmp_path / "made")
     done = make(tmp_path / "made", "all", "test")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{name}: ok" in done.stdout
@@ -67,7 +69,7 @@ def compiled_with(folder: Path, source: str) -> list[str]:
 def test_cmake_subproject_takes_the_callers_flags(tmp_path: Path, cmake: None) -> None:
     """Level, machine and ABI are the caller's; exactness alone is the folder's, and its caller's sources are spared."""
     card = find("cortex-m4")
-    slim = make_plan(tiny.dense().graph, card.target.optimized("size"))
+    slim = make_plan(tiny.dense().graph, card.target, Options(optimize="size"))
     write_project(slim, "dense", tmp_path / "made", card=card, stack_bytes=0)
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
     (tmp_path / "CMakeLists.txt").write_text("""cmake_minimum_required(VERSION 3.13)
@@ -162,7 +164,7 @@ def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_to
     values = np.linspace(-9, 9, 500, dtype=np.float32).reshape(shape)
     values[0, ::50] = np.resize(np.array([-np.inf, np.inf, np.nan, -0.0], np.float32), 10)
     plan = make_plan(Graph("one", (x, y), (Node(op, (x,), (y,)),), (x,), (y,)), card.target)
-    write_project(plan, "m", tmp_path, inputs=[values], card=card, stack_bytes=0)
+    write_files(tmp_path, project_files(emit(plan, "m"), [values], card))
     done = make(tmp_path, "test")
     assert "m: ok" in done.stdout + done.stderr, done.stdout + done.stderr
 
@@ -197,7 +199,7 @@ def test_model_of_a_constant_alone(name: str, tmp_path: Path) -> None:
 def test_only_the_kernels_used(tmp_path: Path) -> None:
     write_project(tiny.passing(), "m", tmp_path)
     assert sorted(p.name for p in (tmp_path / "kernels").rglob("*.h")) == ["copy.h", "tw.h"]
-    write_project(tiny.passing(), "m", tmp_path, mode="interpreted")
+    write_project(tiny.passing().printed(mode="interpreted"), "m", tmp_path)
     assert sorted(p.name for p in (tmp_path / "kernels").rglob("*.h")) == ["copy.h", "run.h", "tw.h"]
 
 

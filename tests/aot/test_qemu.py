@@ -22,10 +22,11 @@ from twinfer.aot.build.qemu import Qemu
 from twinfer.aot.build.runner import Job, measure, run, run_jobs
 from twinfer.aot.build.targets import Card, find, names
 from twinfer.aot.print.choice import Policy, share_all, specialise
-from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
@@ -76,7 +77,7 @@ def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int
     for name, case in list(cases_of(op).items())[::every]:
         graph = graph_of(case.node)
         values = values_of(case, graph)
-        project = emit(make_plan(graph, card.target), name.replace("-", "_"), mode=mode, policy=policy)
+        project = emit(make_plan(graph, card.target).printed(mode=mode), name.replace("-", "_"), policy=policy)
         want = interpreted(graph, values, HOST, isa.level())
         yield Trial(project, values, want, LIBM if op in WITH_LIBM else 0)
 
@@ -138,7 +139,7 @@ def test_models(core: str, mode: Mode) -> None:
         values = random_inputs(graph)
         want = interpreted(graph, values, HOST, isa.level())
         bound = LIBM if name.endswith("float32") else 0
-        trials.append(Trial(emit(make_plan(graph, card.target), name, mode=mode), values, want, bound))
+        trials.append(Trial(emit(make_plan(graph, card.target).printed(mode=mode), name), values, want, bound))
     assert not differing(card, trials)
 
 

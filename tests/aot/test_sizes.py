@@ -13,12 +13,13 @@ import tiny
 from twinfer.aot.build.sizes import WEIGHTS, Sizes, Symbol, _groups, image, sizes
 from twinfer.aot.build.targets import Card, find
 from twinfer.aot.build.tools import run_tool
-from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import TARGETS
 
@@ -38,7 +39,7 @@ PEER = {
 
 def project(name: str, core: str, mode: Mode) -> Project:
     graph = tiny.MODELS[name]().graph if name in tiny.MODELS else builtin()[name]()
-    return emit(make_plan(graph, find(core).target), name, mode=mode)
+    return emit(make_plan(graph, find(core).target).printed(mode=mode), name)
 
 
 def section_bytes(made: Project, card: Card) -> dict[str, int]:
@@ -200,7 +201,7 @@ def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_smaller_than_asked(model: str, mode: Mode, corpus: Any) -> None:
     """The limits that the project sets itself against TFLM."""
     plan = make_plan(load(str(corpus / "models" / f"{model}.tflite")).graph, find("cortex-m4").target)
-    found: Sizes = sizes(emit(plan, model, mode=mode), M4)
+    found: Sizes = sizes(emit(plan.printed(mode=mode), model), M4)
     code, weights = PEER[model]
     assert found.code_bytes <= 0.35 * code
     assert found.weight_bytes <= 1.05 * weights

@@ -23,9 +23,10 @@ from twinfer.aot.build.stack import (
 )
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
-from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 
@@ -42,7 +43,7 @@ def projects(graphs: dict[str, Graph], core: str) -> list[Project]:
     """In both modes."""
     card = find(core)
     plans = {name: make_plan(graph, card.target) for name, graph in graphs.items()}
-    return [emit(plan, f"{name}_{mode}", mode=mode) for name, plan in plans.items() for mode in MODES]
+    return [emit(plan.printed(mode=mode), f"{name}_{mode}") for name, plan in plans.items() for mode in MODES]
 
 
 def tiny_graphs() -> dict[str, Graph]:
@@ -184,5 +185,5 @@ def test_a_bit_field_is_no_branch() -> None:
 def test_every_model_has_a_bound_on_helium(mode: Mode) -> None:
     card = find("cortex-m55")
     for name in ("kws_int8", "vww_int8"):
-        project = emit(make_plan(builtin()[name](), card.target), name, mode=mode)
+        project = emit(make_plan(builtin()[name](), card.target).printed(mode=mode), name)
         assert stack_bound(project, card).bytes is not None

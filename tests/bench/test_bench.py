@@ -13,7 +13,7 @@ from rich.console import Console
 
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.measure import compare as comparing
-from twinfer.bench.measure.compare import Options, compare, max_difference, same_bits
+from twinfer.bench.measure.compare import Comparison, compare, max_difference, same_bits
 from twinfer.bench.measure.report import document, number, tables, variant
 from twinfer.bench.measure.turns import BATCH_NS, MAX_BATCH, MIN_ROUNDS, Timing, interleaved
 from twinfer.bench.models.source import Source, load
@@ -71,7 +71,7 @@ def chain(steps: int) -> Graph:
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     against = [peer for peer in ("litert", "tflm") if installed(peer)]
-    return compare(Source("tiny", tiny()), Options(against, layers=True, rounds=5))
+    return compare(Source("tiny", tiny()), Comparison(against, layers=True, rounds=5))
 
 
 def test_every_engine_gets_a_batch_a_round_and_the_first_changes() -> None:
@@ -145,7 +145,7 @@ def test_rows_have_the_promised_keys(rows: list[dict[str, Any]]) -> None:
 
 def test_layers() -> None:
     """Every layer has its own time, and Python's dispatch is what the loop in Python costs more than that in C."""
-    interpreted, compiled = compare(Source("chain", chain(20)), Options(layers=True, rounds=20))
+    interpreted, compiled = compare(Source("chain", chain(20)), Comparison(layers=True, rounds=20))
     for row in (interpreted, compiled):
         assert [layer["op"] for layer in row["layers"]] == ["FULLY_CONNECTED", *["NEG", "RELU"] * 10]
         dense, *light = (layer["min_us"] for layer in row["layers"])
@@ -191,7 +191,7 @@ def test_a_peer_that_fails_is_a_row_with_the_reason(monkeypatch: pytest.MonkeyPa
         raise ToolError("tflm refuses this model: why not")
 
     monkeypatch.setattr(comparing, "isolated", refuse)
-    row = compare(Source("tiny", tiny()), Options(["tflm"], rounds=1))[2]
+    row = compare(Source("tiny", tiny()), Comparison(["tflm"], rounds=1))[2]
     assert row["error"] == "tflm refuses this model: why not"
     assert row["min_us"] is None
 
@@ -260,7 +260,7 @@ class SecondWrong(CompiledModel):
 
 def test_a_second_inference_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "CompiledModel", SecondWrong)
-    compiled = compare(Source("tiny", tiny()), Options(rounds=1))[1]
+    compiled = compare(Source("tiny", tiny()), Comparison(rounds=1))[1]
     assert compiled["same_bits"] is False
     assert compiled["max_difference"] == pytest.approx(1)
 

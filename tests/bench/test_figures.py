@@ -15,16 +15,16 @@ import onnx
 import pytest
 
 import twinfer
-from twinfer import cli
 from twinfer.aot.build.targets import find, names
 from twinfer.bench.lab.datasets import FOLDS, digits
 from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.networks import NETWORKS
 from twinfer.bench.measure import figures
-from twinfer.bench.measure.embedded import Options, measure_on
+from twinfer.bench.measure.embedded import Measurement, every, measure_on
 from twinfer.bench.measure.figures import FIGURES, ROOT, blocks, document, updated
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
+from twinfer.command_line import main as cli
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.write.tflite import write
 
@@ -93,8 +93,8 @@ def test_counts_come_again(model: str, core: str) -> None:
     if kept["machine"]["arm_compiler"] != compiler:
         message = f"the figures are of {kept['machine']['arm_compiler']}, here is {compiler}"
         pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
-    options = Options(optimize=("speed",), modes=("compiled",))
-    (row, *_) = measure_on(load(model), find(core), options)
+    speed = Measurement(every(["speed"], modes=["compiled"]))
+    (row, *_) = measure_on(load(model), find(core), speed)
     of_model = [r for r in kept["rows"] if (r["model"], r["target"]) == (model, core)]
     (before,) = [r for r in of_model if (r["engine"], r.get("optimize")) == ("compiled", "speed")]
     assert {k: row[k] for k in COUNTED} == {k: before[k] for k in COUNTED}, "make figures"

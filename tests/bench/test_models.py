@@ -14,6 +14,7 @@ from twinfer.bench.lab.train_digits import correct, load
 from twinfer.bench.models.builtin import DIGITS, NETS, builtin, int8_model, samples
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
@@ -38,7 +39,7 @@ def run(graph: Graph, value: Any) -> Any:
 def int8_layers(name: str) -> Iterator[tuple[Node, Any]]:
     """Every node of an int8 model and the values it gives over some inputs that calibration has not seen."""
     graph = int8_model(name)
-    session = Session(make_plan(graph, preserve_all=True))
+    session = Session(make_plan(graph, options=Options(preserve_all=True)))
     source = graph.inputs[0]
     values: dict[Node, list[Any]] = {node: [] for node in graph.nodes}
     for value in samples(name, 20)[12:]:

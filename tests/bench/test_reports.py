@@ -14,21 +14,22 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from twinfer import arrays, show
 from twinfer.aot.print.emit import emit
-from twinfer.arena_map import ArenaMap
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import limits, report
 from twinfer.bench.measure.coding_report import coding_tables
-from twinfer.bench.measure.compare import Options, compare
+from twinfer.bench.measure.compare import Comparison, compare
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.turns import Timing
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.models.verify import Difference, Line, Proof
-from twinfer.cli import main
+from twinfer.command_line.main import main
+from twinfer.command_line.show import arrays
+from twinfer.command_line.show import model as show
+from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.command_line.show.matrix import findings, matrix
 from twinfer.converter.build import Builder
-from twinfer.matrix import findings, matrix
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -144,7 +145,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
     monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
     monkeypatch.setattr(comparing, "interleaved", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
-    return compare(Source("dense", dense()), Options(layers=True, seconds=0.02))
+    return compare(Source("dense", dense()), Comparison(layers=True, seconds=0.02))
 
 
 def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:

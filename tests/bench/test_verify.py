@@ -12,12 +12,13 @@ from rich.console import Console
 
 from twinfer.bench.models import verify as module
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Options, Proof, compare, verify
+from twinfer.bench.models.verify import Proof, Samples, compare, verify
+from twinfer.command_line.show.matrix import describe, matrix, sign
 from twinfer.converter.build import Builder
-from twinfer.matrix import describe, matrix, sign
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
 from twinfer.runtime.run.interpreter import Interpreter
 
 
@@ -57,7 +58,7 @@ def wrong_reference(monkeypatch: pytest.MonkeyPatch, op: str, at: tuple[int, ...
 
 
 def test_all_agree() -> None:
-    proof = prove(samples=3)
+    proof = prove(samples=Samples(3))
     assert proof.proven
     assert [line.node.op for line in proof.lines if line.node] == ["RESHAPE", "RELU", "FULLY_CONNECTED"]
     for line in proof.lines:
@@ -112,7 +113,7 @@ def test_first_fault_of_later_samples_is_kept(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         module, "operator", lambda n: replace(right, reference=reference) if n.op == "RELU" else registry.operator(n)
     )
-    (_, _, difference), *rest = prove(samples=4).faults()
+    (_, _, difference), *rest = prove(samples=Samples(4)).faults()
     assert difference.sample == 2
     assert not rest
 
@@ -195,7 +196,7 @@ def test_comparison_of_values() -> None:
 @pytest.mark.parametrize("name", ["digits_int8", "digits_float32"])
 def test_builtin_models_are_proven(name: str) -> None:
     peers = tuple(peer for peer in ("tflm", "litert-ref") if module_installed(peer))
-    assert verify(load(name), peers, Options(samples=2)).proven
+    assert verify(load(name), peers, samples=Samples(2)).proven
 
 
 def module_installed(peer: str) -> bool:

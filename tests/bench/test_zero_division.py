@@ -11,11 +11,11 @@ import pytest
 from twinfer.aot.build.targets import find
 from twinfer.bench.measure.embedded import verify_on
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Options, verify
+from twinfer.bench.models.verify import Samples, verify
 from twinfer.bench.models.zero_division import zero_divisions
-from twinfer.cli import main
+from twinfer.command_line.main import main
+from twinfer.command_line.show.matrix import findings
 from twinfer.converter.build import Builder
-from twinfer.matrix import findings
 from twinfer.runtime.graph import Graph
 
 TOLD = "'div_2' INT8[2, 3] is divided by 0 in {} of its elements on {}: no engine defines that, LiteRT aborts"
@@ -63,7 +63,7 @@ def test_floats_may_be_divided_by_zero() -> None:
 @pytest.mark.parametrize(("divisors", "count"), [(None, 12), ((3, 4, 5), 4)])
 def test_nothing_is_proven(divisors: Sequence[int] | None, count: int) -> None:
     """The engines agree, but no reference says what is right."""
-    proof = verify(Source("ratio", ratio(divisors)), options=Options(samples=2))
+    proof = verify(Source("ratio", ratio(divisors)), samples=Samples(2))
     assert list(proof.faults()) == []
     assert not proof.proven
     assert list(proof.by_zero.values()) == [count]

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twinfer import show
 from twinfer.aot.build.host import find_compiler
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.models import verify as proving
-from twinfer.cli import main
+from twinfer.command_line import inspect
+from twinfer.command_line.main import main
+from twinfer.command_line.show.description import constant_bytes
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.graph import Graph
@@ -123,7 +124,7 @@ def test_equal_constants_are_counted_once() -> None:
     x = b.input("x", "FLOAT32", (1, 3))
     for value in (1, 1, 2, 1):
         x = b.op("MUL", [x, np.full((1, 3), value, np.float32)])
-    assert show.constant_bytes(b.graph([x])) == 2 * 3 * 4
+    assert constant_bytes(b.graph([x])) == 2 * 3 * 4
 
 
 def test_inspect_shows_signatures_and_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -317,7 +318,7 @@ def test_warnings_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         warnings.warn("odd", ModelWarning, stacklevel=1)
         return None, "no reason"
 
-    monkeypatch.setattr(show, "planned", planned)
+    monkeypatch.setattr(inspect, "planned", planned)
     assert main(["inspect", "digits_int8"]) == 0
     assert capsys.readouterr().err == "twinfer: warning: odd\n"
 
@@ -336,7 +337,7 @@ def test_the_package_is_light_and_complete() -> None:
 
 
 def test_output_that_is_no_terminal_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    from twinfer.terminal import PIPE_WIDTH, console
+    from twinfer.command_line.terminal import PIPE_WIDTH, console
 
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "stdout", io.StringIO())

@@ -12,15 +12,16 @@ import pytest
 import tiny
 from rich.console import Console
 
-from twinfer.arena_map import ArenaMap
-from twinfer.arrays import read_inputs
-from twinfer.cli import main
+from twinfer.command_line.arrays import read_inputs
+from twinfer.command_line.bench import judged
+from twinfer.command_line.main import main
+from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.command_line.show.conversion_html import _row
+from twinfer.command_line.show.model import dims
+from twinfer.command_line.targets import settings
 from twinfer.converter.report import TensorReport
-from twinfer.report_html import _row
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.plan.plan import Plan
-from twinfer.show import dims
-from twinfer.targets import judged, settings
 
 
 def saved(path: Path, array: np.ndarray) -> Path:

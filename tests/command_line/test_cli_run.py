@@ -9,7 +9,7 @@ import pytest
 from test_cli import two_inputs
 
 from twinfer.bench.models.source import load
-from twinfer.cli import main
+from twinfer.command_line.main import main
 
 
 @pytest.fixture

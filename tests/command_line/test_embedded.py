@@ -25,14 +25,15 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.choice import default_policy, share_all, specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import embedded, limits
-from twinfer.bench.measure.embedded import MODES, Options, measure_on, verify_on
+from twinfer.bench.measure.embedded import MODES, Measurement, every, measure_on, verify_on
 from twinfer.bench.measure.embedded_html import embedded_html
 from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.source import Source, load
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 
@@ -67,9 +68,9 @@ def test_bench_kws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.json"
     assert main(["bench", "kws_int8", "--target", M4, "--layers", "--json", str(path)]) == 0
     text = capsys.readouterr().out
-    made = json.loads(path.read_text())
-    assert made["schema"] == 1
-    interpreted, compiled, *peers = made["rows"]
+    document = json.loads(path.read_text())
+    assert document["schema"] == 1
+    interpreted, compiled, *peers = document["rows"]
     for row, mode in ((interpreted, "interpreted"), (compiled, "compiled")):
         assert (row["model"], row["engine"], row["target"], row["same_bits"]) == ("kws_int8", mode, M4, True)
         assert row["arena_bytes"] == row["lower_bound_bytes"] == row["ram_bytes"] == 16_000 + 7 * 64  # three pixels
@@ -121,9 +122,9 @@ def test_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_price_of_both_choices() -> None:
     """Every layer has what it made and what it did not; both were built."""
     source, card = load("digits_int8"), targets.find(M4)
-    (row,) = measure_on(source, card, Options(layers=True, optimize=("size",), modes=("compiled",)))
-    plan = make_plan(source.graph, card.target.optimized("size"))
-    shared = default_policy(plan.target)(plan)
+    (row,) = measure_on(source, card, Measurement(every(["size"], modes=["compiled"]), layers=True))
+    plan = make_plan(source.graph, card.target, Options(optimize="size"))
+    shared = default_policy(plan)
     assert [layer["shared"] for layer in row["layers"]] == [i in shared for i in range(len(plan.steps))]
     forms = {
         name: emit(plan, "digits_int8", policy=policy) for name, policy in (("own", specialise), ("all", share_all))
@@ -147,11 +148,11 @@ def test_standing_against_the_limits() -> None:
     peer: Any = {"model": "m", "target": M4, "recorded": "kws", "instructions": 100, "code_bytes": 1000}
     peer |= {"arena_bytes": 90}
     peers = [{**peer, "engine": name, "weights_floor_bytes": 100} for name in ("tflm-cmsis", "tflm-cmsis-small")]
-    (found,) = limits.standings([row, {**row, "optimize": "balanced"}, {**row, "optimize": "size"}, *peers])
-    assert [found.instructions[s].good for s in ("speed", "balanced", "size")] == [True, None, None]
-    assert [found.code[s].good for s in ("speed", "balanced", "size")] == [True, None, False]
-    assert [v.good for v in (found.weights, found.ram, found.arena)] == [False, True, False]
-    average = limits.mean([found], "speed")
+    (standing,) = limits.standings([row, {**row, "optimize": "balanced"}, {**row, "optimize": "size"}, *peers])
+    assert [standing.instructions[s].good for s in ("speed", "balanced", "size")] == [True, None, None]
+    assert [standing.code[s].good for s in ("speed", "balanced", "size")] == [True, None, False]
+    assert [v.good for v in (standing.weights, standing.ram, standing.arena)] == [False, True, False]
+    average = limits.mean([standing], "speed")
     assert average is not None
     assert (average[0].good, average[1], str(average[0])) == (False, 1, "0.60")
     assert limits.standings([row]) == []
@@ -214,7 +215,7 @@ def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
 
 
 def test_floats_may_differ_within_the_tolerance() -> None:
-    rows = measure_on(Source("tiny", tiny()), targets.find(M4), Options())
+    rows = measure_on(Source("tiny", tiny()), targets.find(M4), Measurement())
     assert all(row["agrees"] and row["max_difference"] < 1e-6 for row in rows)
     odd = {**rows[0], "same_bits": False, "max_difference": 1e-7}
     assert "differ by 1e-07" in text_of([odd])
@@ -326,7 +327,7 @@ def test_golden_bits(name: str, corpus: Path) -> None:
     golden = np.load(corpus / "golden" / f"{name}.npz")
     samples = sorted({key.split("_")[0] for key in golden.files if key.startswith("s")})
     jobs = [Job([golden[f"{s}_in{j}"] for j in range(len(plan.graph.inputs))], i) for i in (0, 1) for s in samples]
-    projects = [emit(plan, f"{name}_{mode}", mode=mode) for mode in MODES]
+    projects = [emit(plan.printed(mode=mode), f"{name}_{mode}") for mode in MODES]
     results = run_jobs(build(projects, card), jobs, count=False)
     for result, sample in zip(results, samples * 2, strict=True):
         for j, value in enumerate(result.outputs):
@@ -399,5 +400,5 @@ def test_a_stack_that_is_not_measured_is_said(
 
 def test_cards_of_ones_own_are_named(tmp_path: Path) -> None:
     card = dataclasses.replace(targets.find(M4), name="mine")
-    rows = measure_on(Source("tiny", tiny()), card, Options())
+    rows = measure_on(Source("tiny", tiny()), card, Measurement())
     assert {row["target"] for row in rows} == {"mine"}

@@ -6,7 +6,6 @@ The library's front doors are replaced by one that notes what it is called with 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,22 +18,25 @@ from twinfer.aot.build.sizes import Sizes, Symbol
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.bench.measure import compare, embedded
+from twinfer.bench.measure.embedded import MODES, every
 from twinfer.bench.measure.price import Build, instances
 from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source, load
-from twinfer.cli import main, parser
+from twinfer.bench.models.verify import Samples
+from twinfer.command_line.main import main, parser
+from twinfer.command_line.show.matrix import findings
 from twinfer.converter import convert
 from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES
 from twinfer.converter.search import find
 from twinfer.converter.source import files_of
-from twinfer.matrix import findings
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run import interpreter
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.target import GENERIC, HOST
 
 M4, M0 = targets.find("cortex-m4"), targets.find("cortex-m0")
 
@@ -43,8 +45,8 @@ Facts = dict[str, Any]
 
 def planned(plan: Plan) -> Facts:
     """What was asked of a plan, and whether it is spread out so that it can be watched."""
-    target, usual = plan.target, make_plan(load("digits_int8").graph, plan.target)
-    about = {"target": target.name, "optimize": target.optimize, "coding": target.coding, "decoding": target.decoding}
+    how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target)
+    about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
     return {**about, "guard": plan.arena_bytes > usual.arena_bytes}
 
 
@@ -59,30 +61,25 @@ def searched(source: Any, data: Any, max_loss: float, **how: Any) -> Facts:
     return {"source": source, "data": data, "max_loss": max_loss, **how}
 
 
-def written(plan: Plan, name: str, folder: str, *, sha256: str, mode: str, guard: bool, card: Any) -> Facts:
-    about = {**planned(plan), "guard": guard}
-    return {**about, "name": name, "folder": Path(folder).name, "sha256": sha256, "mode": mode, "card": card}
+def written(plan: Plan, name: str, folder: str, *, sha256: str, card: Any) -> Facts:
+    about = {**planned(plan), "guard": plan.options.guard, "mode": plan.options.mode}
+    return {**about, "name": name, "folder": Path(folder).name, "sha256": sha256, "card": card}
 
 
-def compared(source: Any, options: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": "host", **dataclasses.asdict(options)}
+def compared(source: Any, comparison: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": "host", **vars(comparison)}
 
 
-def measured(source: Any, card: Any, options: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": card.name, **dataclasses.asdict(options)}
+def measured(source: Any, card: Any, measurement: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": card.name, **vars(measurement)}
 
 
-def proven(source: Any, peers: Any, options: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": ["host"], "peers": list(peers), **to_prove(options)}
+def proven(source: Any, peers: Any, options: Options, samples: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": ["host"], "peers": list(peers), **vars(options), "samples": samples}
 
 
-def proven_on(source: Any, cards: Any, options: Any, told: Any) -> Facts:
-    return {"model": source.name, "on": [card.name for card in cards], **to_prove(options)}
-
-
-def to_prove(options: verify.Options) -> Facts:
-    """All that the command line can ask for: not the tolerance."""
-    return {name: value for name, value in dataclasses.asdict(options).items() if name != "tolerance"}
+def proven_on(source: Any, cards: Any, options: Options, samples: Any, told: Any) -> Facts:
+    return {"model": source.name, "on": [card.name for card in cards], **vars(options), "samples": samples}
 
 
 def compiled_plans(plans: Mapping[str, Plan]) -> Facts:
@@ -152,7 +149,7 @@ SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], 
 SEARCH |= {"equalize": False, "trials": 64, "seed": 0, "jobs": None, "dask": None, "journal": None, "shapes": {}}
 SEARCH |= {"channels_last": False}
 
-FILE: Facts = {"optimize": "balanced", "coding": "file", "decoding": "layer", "guard": False}
+FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"sha256": load("digits_int8").sha256}
@@ -162,11 +159,10 @@ RUN_THERE: Facts = {**RUN, "on": "cortex-m4", "target": "cortex-m4"}
 
 BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
 BENCH |= {"rounds": None, "seed": 0}
-BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False, "seed": 0, "optimize": ("balanced",)}
-BENCH_THERE |= {"modes": ["interpreted", "compiled"], "storages": (("file", "layer"),)}
+BENCH_THERE: Facts = {"model": "digits_int8", "on": "cortex-m4", "layers": False, "seed": 0, "options": every()}
 
-VERIFY: Facts = {"model": "digits_int8", "on": ["host"], "peers": ["tflm", "litert-ref"], "seed": 0, "samples": 1}
-VERIFY |= {"guard": False, "optimize": "balanced", "weights": "file", "decode": "layer"}
+VERIFY: Facts = {"model": "digits_int8", "on": ["host"], "peers": ["tflm", "litert-ref"], "samples": Samples()}
+VERIFY |= vars(Options())
 VERIFY_THERE: Facts = {**VERIFY, "on": ["cortex-m4"]}
 del VERIFY_THERE["peers"]
 
@@ -243,8 +239,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--name net": {"name": "net"},
             "--mode interpreted": {"mode": "interpreted"},
             "--optimize size": {"optimize": "size"},
-            "--weights huffman": {"coding": "huffman"},
-            "--weights lut --decode start": {"coding": "lut", "decoding": "start"},
+            "--weights huffman": {"weights": "huffman"},
+            "--weights lut --decode start": {"weights": "lut", "decode": "start"},
             "--guard": {"guard": True},
         },
     ),
@@ -285,21 +281,21 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--target cortex-m0": {"on": "cortex-m0"},
             "--layers": {"layers": True},
             "--seed 5": {"seed": 5},
-            "--optimize size,speed,size": {"optimize": ("size", "speed")},
-            "--engine compiled": {"modes": ["compiled"]},
-            "--engine interpreted": {"modes": ["interpreted"]},
-            "--weights lut,plain": {"storages": (("lut", "layer"), ("plain", "layer"))},
-            "--decode start": {"storages": (("file", "start"),)},
+            "--optimize size,speed,size": {"options": every(["size", "speed"])},
+            "--engine compiled": {"options": every(modes=["compiled"])},
+            "--engine interpreted": {"options": every(modes=["interpreted"])},
+            "--weights lut,plain": {"options": every(storages=[("lut", "layer"), ("plain", "layer")])},
+            "--decode start": {"options": every(storages=[("file", "start")])},
             "--weights plain,lut --decode start,layer": {
-                "storages": (("plain", "layer"), ("lut", "start"), ("lut", "layer")),
+                "options": every(storages=[("plain", "layer"), ("lut", "start"), ("lut", "layer")]),
             },
         },
     ),
     "verify digits_int8": (
         VERIFY,
         {
-            "--seed 5": {"seed": 5},
-            "--samples 3": {"samples": 3},
+            "--seed 5": {"samples": Samples(seed=5)},
+            "--samples 3": {"samples": Samples(3)},
             "--against tflm": {"peers": ["tflm"]},
             "--against none": {"peers": []},
             "--optimize size": {"optimize": "size"},
@@ -312,8 +308,8 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
         VERIFY_THERE,
         {
             "--target cortex-m4,cortex-m0": {"on": ["cortex-m4", "cortex-m0"]},
-            "--seed 5": {"seed": 5},
-            "--samples 3": {"samples": 3},
+            "--seed 5": {"samples": Samples(seed=5)},
+            "--samples 3": {"samples": Samples(3)},
             "--optimize size": {"optimize": "size"},
             "--weights lut": {"weights": "lut"},
             "--decode start": {"decode": "start"},
@@ -449,36 +445,33 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
-    verify.verify(small(), options=verify.Options(samples=3, seed=5))
+    verify.verify(small(), samples=Samples(3, 5))
     assert seeds == [5, 6, 7]
-    embedded.verify_on(small(), [M4], verify.Options(samples=2, seed=8))
+    embedded.verify_on(small(), [M4], samples=Samples(2, 8))
     assert seeds[3:] == [8, 9]
-    compare.compare(small(), compare.Options(rounds=1, seed=4))
-    embedded.measure_on(small(), M4, embedded.Options(seed=2))
+    compare.compare(small(), compare.Comparison(rounds=1, seed=4))
+    embedded.measure_on(small(), M4, embedded.Measurement(seed=2))
     assert seeds[5:] == [4, 2]
 
 
 def test_what_is_built_to_be_measured(built: list[Any]) -> None:
     """Compiled code for every setting and storage, interpreted once a storage: its kernels are shared."""
-    storages = (("plain", "layer"), ("lut", "start"))
-    options = embedded.Options(optimize=("size", "speed"), storages=storages)
-    rows = embedded.measure_on(small(), M4, options)
+    storages: list[Any] = [("plain", "layer"), ("lut", "start")]
+    rows = embedded.measure_on(small(), M4, embedded.Measurement(every(["size", "speed"], storages)))
     wanted = [("interpreted", "size", *how) for how in storages]
     wanted += [("compiled", optimize, *how) for optimize in ("size", "speed") for how in storages]
     assert [(row["engine"], row["optimize"], row["weights"], row["decode"]) for row in rows] == wanted
-    targets = [project.plan.target for project in built]
-    assert [(p.mode, t.optimize, t.coding, t.decoding) for p, t in zip(built, targets, strict=True)] == wanted
+    options = [project.plan.options for project in built]
+    assert [(o.mode, o.optimize, o.weights, o.decode) for o in options] == wanted
     assert all(row["error"] == "not built" and row["instructions"] is None for row in rows)
 
 
 def test_what_is_built_to_be_verified(built: list[Any]) -> None:
-    how: Any = {"guard": True, "optimize": "size", "weights": "lut", "decode": "start"}
-    proof = embedded.verify_on(small(), [M4, M0], verify.Options(**how))
+    proof = embedded.verify_on(small(), [M4, M0], Options("size", "lut", "start", guard=True))
     assert [(p.plan.target.name, p.mode) for p in built] == [
         (card.name, mode) for card in (M4, M0) for mode in ("interpreted", "compiled")
     ]
-    assert {p.plan.target.optimize for p in built} == {"size"}
-    assert {(p.plan.target.coding, p.plan.target.decoding) for p in built} == {("lut", "start")}
+    assert {p.plan.options for p in built} == {Options("size", "lut", "start", mode, guard=True) for mode in MODES}
     assert all("GUARD_STATUS" in p.code["small.h"] for p in built), "watched"
     assert proof.unrun == list(proof.notes) == list(proof.others)
     said = " ".join(text.plain for text in findings([proof]))
@@ -487,19 +480,18 @@ def test_what_is_built_to_be_verified(built: list[Any]) -> None:
 
 
 def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Target] = []
+    asked: list[Options] = []
 
     def refuse(plans: Mapping[str, Plan]) -> Any:
-        asked.append(plans["model"].target)
+        asked.append(plans["model"].options)
         raise ToolError("not built")
 
     monkeypatch.setattr(compiled, "compile_plans", refuse)
-    how: Any = {"optimize": "size", "weights": "lut", "decode": "start"}
     with pytest.raises(ToolError):
-        compiled.compile(small().graph, **how)
+        compiled.compile(small().graph, optimize="size", weights="lut", decode="start")
     with pytest.raises(ToolError):
-        verify.verify(small(), options=verify.Options(**how))
-    assert asked == [HOST.optimized("size").storing("lut", "start")] * 2
+        verify.verify(small(), options=Options("size", "lut", "start"))
+    assert asked == [Options("size", "lut", "start")] * 2
     with pytest.raises(InvalidArgumentError, match="'cortex-m4'"):
         compiled.compile(small().graph, "cortex-m4")
 

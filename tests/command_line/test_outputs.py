@@ -18,7 +18,7 @@ import onnx
 import pytest
 
 from twinfer import convert_file
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.search.journal import Journal
 from twinfer.runtime.errors import InvalidArgumentError

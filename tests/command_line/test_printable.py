@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from twinfer import show as showing
-from twinfer import terminal
 from twinfer.bench.measure.grid import harmless
 from twinfer.bench.measure.page import page
 from twinfer.bench.measure.report import table
-from twinfer.cli import main
+from twinfer.command_line import terminal
+from twinfer.command_line.main import main
+from twinfer.command_line.show import model as showing
 from twinfer.converter.build import Builder
 from twinfer.converter.text import text
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ModelWarning
@@ -141,17 +141,17 @@ def test_dumped_graphs() -> None:
 
 def test_tables_keep_their_columns() -> None:
     """The escapes are there before the widths are measured; styles stay where nothing was escaped."""
-    made = table(EVIL, f"<{EVIL}", "n")
-    made.add_row(EVIL, "1")
-    made.add_row(Text("a\nb", style="red"), None)
+    grid = table(EVIL, f"<{EVIL}", "n")
+    grid.add_row(EVIL, "1")
+    grid.add_row(Text("a\nb", style="red"), None)
     out = io.StringIO()
-    Console(file=out, width=200, markup=False).print(made)
+    Console(file=out, width=200, markup=False).print(grid)
     title, head, _, first, second = out.getvalue().splitlines()
     assert title.rstrip() == head.split("  ")[0] == first.split("  ")[0].rstrip() == SEEN
     assert second.split()[0] == r"a\nb"
     styled = Text.assemble("x", ("y", "red"))
     assert harmless(styled) is styled
-    assert harmless(made) is made
+    assert harmless(grid) is grid
 
 
 def test_the_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:

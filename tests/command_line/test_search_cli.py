@@ -21,8 +21,8 @@ from rich.console import Console
 from test_cli import heed_ctrl_c
 
 from twinfer.bench.lab.train_digits import load
-from twinfer.cli import main, parser
-from twinfer.cli_search import tables
+from twinfer.command_line.main import main, parser
+from twinfer.command_line.show.search import tables
 from twinfer.converter.search import trial as trial_module
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import CORRECTIONS, Setting
@@ -115,16 +115,16 @@ def test_all_trials_failed(file: str, monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_images_of_onnx_as_channels_last(tmp_path: Path) -> None:
     """The data, and the model that is found."""
     onnx, tools = pytest.importorskip("onnx"), pytest.importorskip("onnx_tools")
-    made, name, rng = tmp_path / "made.tflite", str(tmp_path / "net.onnx"), np.random.default_rng(1)
+    output, name, rng = tmp_path / "made.tflite", str(tmp_path / "net.onnx"), np.random.default_rng(1)
     conv = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)
     onnx.save(
         tools.model([conv], {"x": tools.floats(rng, 1, 2, 4, 5)}, {"w": tools.floats(rng, 3, 2, 3, 3)}, ["y"]), name
     )
     np.savez(tmp_path / "data.npz", x=tools.floats(rng, 12, 4, 5, 2))
     how = ("--methods", "minmax", "--precisions", "int8", "--trials", "1", "--jobs", "1", "--metric", "error")
-    data = ("--data", str(tmp_path / "data.npz"), "--max-loss", "50%", "-o", str(made))
+    data = ("--data", str(tmp_path / "data.npz"), "--max-loss", "50%", "-o", str(output))
     assert main(["search", name, *data, *how, "--channels-last"]) == 0
-    assert read_file(made).inputs[0].shape == (1, 4, 5, 2)
+    assert read_file(output).inputs[0].shape == (1, 4, 5, 2)
     assert main(["search", name, *data, *how]) == 2
 
 

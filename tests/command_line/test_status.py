@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from test_reports import cells
 
-from twinfer import cli_search
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure import embedded
 from twinfer.bench.models import verify
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import Difference, Line, Proof
-from twinfer.cli import main
+from twinfer.command_line.bench import judged
+from twinfer.command_line.main import main
+from twinfer.command_line.show import search as shown
+from twinfer.command_line.show.search_html import search_html
 from twinfer.converter.build import Builder
 from twinfer.converter.search.find import Found
 from twinfer.converter.search.space import Setting
 from twinfer.converter.search.trial import Trial
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.write.tflite import write
-from twinfer.search_html import search_html
-from twinfer.targets import judged
 
 QUICK = ("--runs", "1", "--against", "none")
 
@@ -134,7 +134,7 @@ SMALL = Trial(Setting("int8", "mse", ("bias",)), 100, 0.2, 0.7, 20.0, "bb")
 BEST = Trial(Setting("int16x8", "minmax"), 200, 0.01, 0.89, 40.0, "cc")
 
 
-def found(chosen: Trial | None, *trials: Trial) -> Found:
+def outcome(chosen: Trial | None, *trials: Trial) -> Found:
     """A search in which trials failed and were beaten."""
     search = {"metric": "answers", "cost": "flash", "calibrated": 24, "judged": 1200, "seed": 3, "search": "not shown"}
     job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9))
@@ -144,7 +144,7 @@ def found(chosen: Trial | None, *trials: Trial) -> Found:
 
 def test_figures_of_a_search() -> None:
     """As JSON: which trial was chosen, by number; failed ones have their error in place of figures."""
-    told = cli_search.document(found(BEST, FAILED, NOISY, SMALL, BEST))
+    told = shown.document(outcome(BEST, FAILED, NOISY, SMALL, BEST))
     assert (told["chosen"], told["max_loss"]) == (3, 0.05)
     assert told["float"] == {"cost": 400, "score": 0.9}
     assert "search" not in told
@@ -154,14 +154,14 @@ def test_figures_of_a_search() -> None:
     assert "cost" not in told["trials"][0]
     figures = {key: told["trials"][1][key] for key in ("cost", "loss", "score", "snr_db", "sha256", "seconds")}
     assert figures == {"cost": 150, "loss": 0.3, "score": 0.6, "snr_db": 12.0, "sha256": "aa", "seconds": 2.5}
-    assert cli_search.document(found(None, FAILED))["chosen"] is None
+    assert shown.document(outcome(None, FAILED))["chosen"] is None
 
 
 @pytest.mark.parametrize(
     ("every", "kind", "costs"), [(False, "Pareto front", [100, 200]), (True, "Trials", [150, 100, 200])]
 )
 def test_table_of_a_search(every: bool, kind: str, costs: list[int]) -> None:
-    table, about, failed = cli_search.tables(found(BEST, FAILED, NOISY, SMALL, BEST), every)
+    table, about, failed = shown.tables(outcome(BEST, FAILED, NOISY, SMALL, BEST), every)
     assert str(table.title) == f"{kind} of 4, a loss of at most 0.05 allowed"  # type: ignore[union-attr]
     rows = cells(table)
     assert rows[0][1:5] == ["400", "100.0 %", "", "0.9000"]
@@ -173,14 +173,14 @@ def test_table_of_a_search(every: bool, kind: str, costs: list[int]) -> None:
 
 
 def test_why_nothing_was_chosen() -> None:
-    assert cli_search.unmet(found(None, FAILED, FAILED)) == "all 2 trials failed; the first one: no int4 here"
-    assert cli_search.unmet(found(None, FAILED, NOISY, SMALL)).startswith(
+    assert shown.unmet(outcome(None, FAILED, FAILED)) == "all 2 trials failed; the first one: no int4 here"
+    assert shown.unmet(outcome(None, FAILED, NOISY, SMALL)).startswith(
         "none of 3 trials loses at most 0.05: the least loss found is 0.20000 (int8"
     )
 
 
 def test_page_of_a_search() -> None:
-    page = search_html(found(BEST, FAILED, NOISY, SMALL, BEST), "net")
+    page = search_html(outcome(BEST, FAILED, NOISY, SMALL, BEST), "net")
     assert "4 trials (1 failed), seed 3; 24 samples calibrated on, 1,200 others judged." in page
     assert "Float model: flash 400, score 0.9000." in page
     assert page.count('r="9"') == 1, "the chosen one is large"

@@ -17,7 +17,7 @@ from random_graphs import random_graph, random_samples
 
 from twinfer.bench.models.builtin import float_model, int8_model, samples
 from twinfer.bench.peers.engines import open_peer
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.compress.blocks import Block, block, budgets, energies, mask, zeros
 from twinfer.converter.compress.cluster import codebook, snapped
@@ -29,6 +29,7 @@ from twinfer.converter.quantize.affine import dequantize
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule, recipe
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.inputs import random_inputs
@@ -238,7 +239,7 @@ def test_pruned_and_clustered_it_runs_everywhere_with_the_same_bits(compensate: 
     again = conversion(graph, quantize="int8", calibration=data, prune=0.5, cluster=3, compensate=compensate)
     assert write(again.graph) == content
     want = outputs(converted.graph, values)
-    coded = outputs_of(Session(make_plan(converted.graph, GENERIC.storing("auto"))), values)
+    coded = outputs_of(Session(make_plan(converted.graph, GENERIC, Options(weights="auto"))), values)
     for results in (coded, *(open_peer(peer, content, len(want))(values) for peer in ("tflm", "litert-ref"))):
         for got, expected in zip(results, want, strict=True):
             np.testing.assert_array_equal(got.reshape(expected.shape), expected)

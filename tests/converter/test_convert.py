@@ -14,7 +14,7 @@ from random_graphs import random_graph
 
 import twinfer
 from twinfer.bench.models.builtin import float_model, int8_model, samples
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion
 from twinfer.runtime.errors import InvalidArgumentError

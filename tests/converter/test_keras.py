@@ -18,7 +18,7 @@ from keras import layers as L  # noqa: E402
 from onnx_tools import as_litert, compare, run  # noqa: E402
 
 import twinfer  # noqa: E402
-from twinfer.cli import main  # noqa: E402
+from twinfer.command_line.main import main  # noqa: E402
 from twinfer.runtime.errors import InvalidArgumentError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
 from twinfer.runtime.write.tflite import write  # noqa: E402

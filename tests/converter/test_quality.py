@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.calibrate import calibrate

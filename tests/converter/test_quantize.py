@@ -30,6 +30,7 @@ from twinfer.converter.quantize.weights import Layer, integers, weight_quant, wi
 from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Quant
+from twinfer.runtime.options import Options as PlanOptions
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.registry import operator
@@ -250,7 +251,7 @@ def test_adaptive_rounding_never_changes_a_layer_more(layers: list[str], seed: i
 
 def _change(layer: Layer, quant: Quant, q: Any, data: list[Any], graph: Graph) -> float:
     """What the rounding of the weights changes of the layer's outputs, by the operator's own reference."""
-    session, total = Session(make_plan(graph, preserve_all=True)), 0.0
+    session, total = Session(make_plan(graph, options=PlanOptions(preserve_all=True))), 0.0
     error = (dequantize(q, quant) - layer.values()).astype(np.float32)
     plain = with_weights(layer, error)
     for sample in data:

@@ -21,7 +21,7 @@ from torch import nn  # noqa: E402
 from torch_nets import NETS, trained  # noqa: E402
 
 import twinfer  # noqa: E402
-from twinfer.cli import main  # noqa: E402
+from twinfer.command_line.main import main  # noqa: E402
 from twinfer.runtime.errors import ModelError  # noqa: E402
 from twinfer.runtime.graph import Graph  # noqa: E402
 from twinfer.runtime.write.tflite import write  # noqa: E402

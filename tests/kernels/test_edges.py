@@ -21,6 +21,7 @@ from twinfer.runtime.op import Array, Case, tensor
 from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
@@ -110,7 +111,7 @@ def test_shifts_on_a_core(core: str) -> None:
     nodes = [shifted(shift, zero) for shift in range(-24, 1, 3) for zero in (-128, 127)]
     graphs = [graph_of(node) for node in nodes]
     projects = [
-        emit(make_plan(graph, find(core).target), f"s{i}", mode="interpreted") for i, graph in enumerate(graphs)
+        emit(make_plan(graph, find(core).target).printed(mode="interpreted"), f"s{i}") for i, graph in enumerate(graphs)
     ]
     jobs = [Job([SHIFTED], i) for i in range(len(projects))]
     results = run_jobs(build(with_common_instances(projects), find(core)), jobs, count=False)
@@ -139,7 +140,7 @@ def test_outputs_far_beyond_int8_on_helium() -> None:
     ]
     x = np.full((1, 4, 4, 16), 127, np.int8)
     projects = [
-        emit(make_plan(g, find("cortex-m55").target), f"d{i}", mode="interpreted") for i, g in enumerate(graphs)
+        emit(make_plan(g, find("cortex-m55").target).printed(mode="interpreted"), f"d{i}") for i, g in enumerate(graphs)
     ]
     results = run_jobs(build(projects, find("cortex-m55")), [Job([x], 0), Job([x], 1)], count=False)
     for result in results:
@@ -270,7 +271,7 @@ def test_decoders_tables_have_room(target: Any) -> None:
         graphs.append(Node("FULLY_CONNECTED", (x, w, None), (tensor((1, 32), "INT8", 1.0),), {}))
     outputs = tuple(node.output for node in graphs)
     tensors = (x, *(node.input(1) for node in graphs), *outputs)
-    plan = make_plan(Graph("g", tensors, tuple(graphs), (x,), outputs), target.storing("lut", "start"))
+    plan = make_plan(Graph("g", tensors, tuple(graphs), (x,), outputs), target, Options(weights="lut", decode="start"))
     tables = [call for step in plan.start for call in step.calls if call.kernel == "tw_decode_lut_pairs"]
     assert [int(call.params["count"]) for call in tables] == [4, 16]  # type: ignore[arg-type]
     for call in tables:

@@ -152,7 +152,7 @@ def test_under_qemu(core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
     for i in range(ON_CORES * len(kinds)):
         node, value = node_of(rng, *kinds[i % len(kinds)])
         graph = graph_of(node)
-        projects.append(emit(make_plan(graph, card.target), f"n{i}", mode="interpreted"))
+        projects.append(emit(make_plan(graph, card.target).printed(mode="interpreted"), f"n{i}"))
         jobs.append(Job([value], i))
         wanted += numpy_outputs(Case(node), graph, [value])
     results = run_jobs(build(with_common_instances(projects), card), jobs, count=False)

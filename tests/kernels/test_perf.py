@@ -20,9 +20,10 @@ from cases import cases_of, graph_of, values_of
 from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
-from twinfer.aot.print.emit import Mode, Project, emit
+from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.op import Case
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
@@ -84,7 +85,7 @@ def measured(core: str) -> dict[str, Counts]:
 def whole_models() -> Iterator[Project]:
     plan = make_plan(builtin()[MODEL](), find(MAIN).target)
     for mode in get_args(Mode):
-        yield emit(plan, f"{MODEL}_{mode}", mode=mode)
+        yield emit(plan.printed(mode=mode), f"{MODEL}_{mode}")
 
 
 def described(name: str, case: Case) -> str:

@@ -13,7 +13,7 @@ from mutants.journal import Journal
 from mutants.judge import Judge, Verdict
 from mutants.score import as_json, reached, report
 from mutants.table import ROOT, Mutant, MutantError, read
-from twinfer.terminal import progress, show
+from twinfer.command_line.terminal import progress, show
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:

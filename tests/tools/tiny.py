@@ -8,9 +8,10 @@ from typing import get_args
 import numpy as np
 
 from twinfer.aot.build.project import project_files
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.emit import emit
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -76,7 +77,7 @@ MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state}
 def project(name: str, mode: Mode = "compiled") -> dict[str, str]:
     """The files of a project, but for the kernel headers, which are this repository's, and the list of files."""
     plan = MODELS[name]()
-    files = project_files(emit(plan, name, sha256="0" * 64, mode=mode), random_inputs(plan.graph))
+    files = project_files(emit(plan.printed(mode=mode), name, sha256="0" * 64), random_inputs(plan.graph))
     return {path: text for path, text in files.items() if not path.startswith(("kernels/", "twinfer.json"))}
 
 

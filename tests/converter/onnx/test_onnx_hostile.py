@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx_tools import by_onnxruntime, compare, floats, model, run
 
 import twinfer
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.converter.emit import budget
 from twinfer.converter.onnx import read_onnx

@@ -12,7 +12,7 @@ from onnx import helper
 from onnx_tools import Array, by_onnxruntime, compare, floats, model, run
 
 from twinfer import convert_file
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.onnx import read_onnx
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.read.tflite import read_file

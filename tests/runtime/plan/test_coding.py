@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -24,17 +24,18 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.choice import specialise
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.emit import emit
 from twinfer.bench.measure.embedded import verify_on
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import Source
-from twinfer.bench.models.verify import Options, verify
-from twinfer.cli import main
+from twinfer.bench.models.verify import verify
+from twinfer.command_line.main import main
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Options
 from twinfer.runtime.plan import weights
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -44,7 +45,8 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, TARGETS, Target
 
-STORAGES = [(how, when) for how in ("auto", "lut", "huffman", "bitmap") for when in ("layer", "start")]
+CODINGS: list[Coding] = ["auto", "lut", "huffman", "bitmap"]
+STORAGES = [Options(weights=how, decode=when) for how in CODINGS for when in get_args(Decoding)]
 
 
 @pytest.fixture(autouse=True)
@@ -81,10 +83,10 @@ def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tu
     """Name, plan, input and output of so many random layers, each stored in another way."""
     for i in range(count):
         node, value = layer_of(rng, list(OPERATORS)[i % len(OPERATORS)])
-        target = targets[i % len(targets)].storing(*STORAGES[int(rng.integers(len(STORAGES)))])
+        target, storage = targets[i % len(targets)], STORAGES[int(rng.integers(len(STORAGES)))]
         graph = graph_of(node)
         (want,) = numpy_outputs(Case(node), graph, [value])
-        yield f"n{i}", make_plan(graph, target), value, want
+        yield f"n{i}", make_plan(graph, target, storage), value, want
 
 
 def deep(target: Target, out: int = 128) -> tuple[str, Plan, Array, Array]:
@@ -95,7 +97,7 @@ def deep(target: Target, out: int = 128) -> tuple[str, Plan, Array, Array]:
     node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, (1, 640)).astype(np.int8)
     graph = graph_of(node)
     (want,) = numpy_outputs(Case(node), graph, [value])
-    return f"deep{out}", make_plan(graph, target.storing("lut")), value, want
+    return f"deep{out}", make_plan(graph, target, Options(weights="lut")), value, want
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -107,10 +109,10 @@ def test_on_the_host(op: str, seed: int) -> None:
     graph = graph_of(node)
     (want,) = numpy_outputs(Case(node), graph, [value])
     for target in TARGETS:
-        how, when = STORAGES[int(rng.integers(len(STORAGES)))]
-        plan = make_plan(graph, target.storing(how, when))
+        storage = STORAGES[int(rng.integers(len(STORAGES)))]
+        plan = make_plan(graph, target, storage)
         (got,) = outputs_of(Session(plan), [value])
-        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, {how}, {when}: {node}")
+        np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, {storage}: {node}")
 
 
 def loops(step: Step) -> list[Loop]:
@@ -156,9 +158,9 @@ def test_other_types(kind: str) -> None:
         for case, target in zip(cases[:8], (*TARGETS, *TARGETS), strict=False):
             graph = graph_of(case.node)
             values = list(case.inputs or random_inputs(graph))
-            want = outputs_of(Session(make_plan(graph, target.storing("plain"))), values)
-            for storage in (("file", "layer"), *STORAGES):
-                got = outputs_of(Session(make_plan(graph, target.storing(*storage))), values)
+            want = outputs_of(Session(make_plan(graph, target, Options(weights="plain"))), values)
+            for storage in (USUAL, *STORAGES):
+                got = outputs_of(Session(make_plan(graph, target, storage)), values)
                 assert [g.tobytes() for g in got] == [w.tobytes() for w in want], (case.node, target, storage)
 
 
@@ -167,7 +169,7 @@ def test_emitted(compiler: str, mode: Mode) -> None:
     """As C: without a warning, and the same bits."""
     found = list(plans(np.random.default_rng(5), 24, DSP, MVE, GENERIC, HOST))
     flags = ("-std=c11", "-O1", "-ffp-contract=off", "-shared", "-fPIC", *WARNINGS)
-    engines = compile_plans({name: plan for name, plan, *_ in found}, compiler=compiler, mode=mode, flags=flags)
+    engines = compile_plans({name: plan.printed(mode=mode) for name, plan, *_ in found}, compiler=compiler, flags=flags)
     for name, plan, value, want in found:
         (got,) = outputs_of(engines[name], [value])
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(plan.graph.nodes[0]))
@@ -178,7 +180,7 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
     programs = []
     cut = [deep(DSP, 10), deep(MVE, 11), deep(MVE, 7), deep(DSP, 6)]
     for i, (name, plan, value, _) in enumerate([*cut, *plans(np.random.default_rng(7), 9, DSP, MVE, GENERIC)]):
-        programs.append((emit(plan, name, mode="interpreted" if i % 2 else "compiled"), [value]))
+        programs.append((emit(plan.printed(mode="interpreted" if i % 2 else "compiled"), name), [value]))
     assert_sanitized(tmp_path, programs)
     run_tool(["g++", "-x", "c++", "-std=c++20", "-fsyntax-only", *WARNINGS, "n0.c", "n0_data.c"], tmp_path)
 
@@ -190,7 +192,9 @@ def test_under_qemu(core: str) -> None:
     found = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
     found += plans(np.random.default_rng(11), 13, card.target)
     modes: list[Mode] = ["compiled", "interpreted"]
-    projects = [emit(plan, name, mode=modes[i % 2], policy=specialise) for i, (name, plan, *_) in enumerate(found)]
+    projects = [
+        emit(plan.printed(mode=modes[i % 2]), name, policy=specialise) for i, (name, plan, *_) in enumerate(found)
+    ]
     jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
     for (_, plan, _, want), result in zip(found, run_jobs(build(projects, card), jobs, count=False), strict=True):
         np.testing.assert_array_equal(result.outputs[0], want.reshape(result.outputs[0].shape), err_msg=str(plan.steps))
@@ -207,8 +211,8 @@ def digits() -> Graph:
 def test_verify(how: str, when: str) -> None:
     """Interpreted plain and compiled coded agree on every tensor, each step under watch."""
     source = Source("digits", digits())
-    assert verify(source, options=Options(guard=True, weights=how, decode=when)).proven
-    plan = spread(make_plan(source.graph, DSP.storing(how, when)))
+    assert verify(source, options=Options(weights=how, decode=when, guard=True)).proven
+    plan = spread(make_plan(source.graph, DSP, Options(weights=how, decode=when)))
     session = Session(plan)
     Guard(session).run()
 
@@ -216,20 +220,22 @@ def test_verify(how: str, when: str) -> None:
 @pytest.mark.usefixtures("board_tools")
 def test_verify_on_a_core() -> None:
     source = Source("digits", digits())
-    assert verify_on(source, [find("cortex-m4")], Options(guard=True, weights="lut", decode="start")).proven
+    assert verify_on(source, [find("cortex-m4")], Options(weights="lut", decode="start", guard=True)).proven
 
 
 def test_auto_is_the_smallest() -> None:
     """Of clustered weights no more than any coding alone, but for speed; of others nothing is coded."""
     graph = digits()
-    plain, *others = (make_plan(graph, DSP.storing(how)) for how in ("plain", "auto", "lut", "huffman", "bitmap"))
+    plain, *others = (
+        make_plan(graph, DSP, Options(weights=how)) for how in ("plain", "auto", "lut", "huffman", "bitmap")
+    )
     auto, *others = (plan.constant_bytes + plan.decoding_bytes for plan in others)
     assert auto <= min(others) * 1.05
     assert auto < 0.75 * plain.constant_bytes
     rng = np.random.default_rng(1)
     w = tensor((16, 64), "INT8", 0.01, data=rng.integers(-127, 128, (16, 64)), name="w")
     node = Node("FULLY_CONNECTED", (tensor((1, 64), "INT8", 0.1), w, None), (tensor((1, 16), "INT8", 0.5),), {})
-    (step,) = make_plan(graph_of(node), DSP.storing("auto")).steps
+    (step,) = make_plan(graph_of(node), DSP, Options(weights="auto")).steps
     assert step.body == (step.call,)
 
 
@@ -242,7 +248,7 @@ def test_a_large_layer_needs_little_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_same_model_and_options_same_text() -> None:
-    texts = [emit(make_plan(digits(), DSP.storing("auto")), "m").files for _ in range(2)]
+    texts = [emit(make_plan(digits(), DSP, Options(weights="auto")), "m").files for _ in range(2)]
     assert texts[0] == texts[1]
     assert "bits in a table of" in texts[0]["m_data.c"]
 
@@ -263,7 +269,7 @@ def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot store weights as 'zip', only as file, plain, auto, lut"):
         compile(digits(), weights="zip")
     with pytest.raises(InvalidArgumentError, match="cannot decode weights at 'noon'"):
-        HOST.storing("lut", "noon")
+        Options(weights="lut", decode="noon")
     assert main(["bench", "digits_int8", "--target", "cortex-m4", "--weights", "zip"]) == 2
     assert "zip" in capsys.readouterr().err
 

@@ -15,6 +15,7 @@ from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan import coding, weights
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.program import Loop, Step
@@ -61,10 +62,10 @@ def decoders(step: Step) -> tuple[str, ...]:
 def ways(weights: Array, target: Target) -> Iterator[Way]:
     """All there are for one layer; its weights fit into one slice."""
     graph = chain([weights])
-    plain = make_plan(graph, target.storing("plain")).steps[0].call.inputs[1]
+    plain = make_plan(graph, target, Options(weights="plain")).steps[0].call.inputs[1]
     assert isinstance(plain, Constant)
     for how, share in SLOWER.items():
-        plan = make_plan(graph, target.storing(how))
+        plan = make_plan(graph, target, Options(weights=how))
         if how == "plain" or decoders(plan.steps[0]):  # a table of values holds no more than 128
             yield Way(how, plan.constant_bytes, decoders(plan.steps[0]), int(share * plain.nbytes))
 
@@ -79,7 +80,7 @@ def cost(chosen: Sequence[Way], *, slowness: bool = True, calls: bool = True) ->
 def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[list[Way]]]:
     """What "auto" takes, layer by layer, and all that there is; no other choice is cheaper."""
     every = [list(ways(w, target)) for w in weights]
-    auto = make_plan(chain(weights), target.storing("auto"))
+    auto = make_plan(chain(weights), target, Options(weights="auto"))
     called = map(decoders, auto.steps)
     found = [next(way for way in own if way.decoders == c) for own, c in zip(every, called, strict=True)]
     assert cost(found) == min(map(cost, product(*every)))
@@ -133,7 +134,7 @@ def test_what_is_cut(target: Target, out: int, depth: int, batches: int, slices:
     w = tensor((out, depth), "INT8", 0.01, data=rng.integers(-4, 4, (out, depth)), name="w")
     x, y = tensor((batches, depth), "INT8", 0.1, name="x"), tensor((batches, out), "INT8", 0.3, name="y")
     node, value = Node("FULLY_CONNECTED", (x, w, None), (y,), {}), rng.integers(-128, 128, x.shape).astype(np.int8)
-    plan = make_plan(graph_of(node), target.storing("lut"))
+    plan = make_plan(graph_of(node), target, Options(weights="lut"))
     (step,) = plan.steps
     assert decoders(step)
     assert [i.count for i in step.body if isinstance(i, Loop)] == [slices] * (slices > 1)
@@ -147,6 +148,6 @@ def test_convolutions_are_not_cut() -> None:
     w = b.constant(np.ones((64, 1, 1, 64), np.int8), scale=0.1)
     graph = b.graph([b.op("CONV_2D", [x, w, None], shape=(1, 3, 3, 64), padding="VALID", stride_w=1, stride_h=1)])
     for target in (GENERIC, DSP, MVE):
-        (step,) = make_plan(graph, target.storing("lut")).steps
+        (step,) = make_plan(graph, target, Options(weights="lut")).steps
         assert decoders(step)
         assert not any(isinstance(instruction, Loop) for instruction in step.body)

@@ -12,6 +12,7 @@ import pytest
 from needs import ROOT
 
 from twinfer.converter.convert import convert
+from twinfer.runtime.options import Options
 from twinfer.runtime.run.interpreter import Interpreter
 
 _FILE = ROOT / "bench/measure/bench_convert.py"
@@ -43,7 +44,7 @@ def calls(work: Callable[[], object]) -> int:
 
 
 def allocate(graph: Any, *, preserve_all: bool = False) -> Callable[[], object]:
-    return Interpreter.from_graph(graph, preserve_all=preserve_all).allocate_tensors
+    return Interpreter.from_graph(graph, Options(preserve_all=preserve_all)).allocate_tensors
 
 
 PLANS: dict[str, Callable[[int], Callable[[], object]]] = {

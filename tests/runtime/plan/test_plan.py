@@ -9,6 +9,7 @@ from twinfer.runtime.check import check
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.op import Call, tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import _dropped, make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -75,7 +76,7 @@ def test_an_operand_used_twice_is_not_overwritten_wrongly() -> None:
     x, y = value("x"), value("y")
     plan = make_plan(graph((x,), (add(x, x, y),), (y,)))
     (got,) = run(plan)
-    (want,) = run(make_plan(plan.graph, preserve_all=True))
+    (want,) = run(make_plan(plan.graph, options=Options(preserve_all=True)))
     np.testing.assert_array_equal(got, want)
 
 
@@ -98,7 +99,7 @@ def test_a_call_is_dropped_if_all_that_it_makes_is_empty(shapes: list[tuple[int,
 
 def test_preserve_all_gives_everything_its_own_memory() -> None:
     x, y, z = value("x"), value("y"), value("z")
-    plan = make_plan(graph((x,), (relu(x, y), relu(y, z, 1)), (z,)), preserve_all=True)
+    plan = make_plan(graph((x,), (relu(x, y), relu(y, z, 1)), (z,)), options=Options(preserve_all=True))
     assert len({plan.offsets[t] for t in (x, y, z)}) == 3
     assert plan.arena_bytes == 3 * x.nbytes
 

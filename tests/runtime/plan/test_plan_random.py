@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from twinfer.runtime.check import check
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
@@ -151,7 +152,7 @@ def assert_sound(plan: Plan) -> None:
 @given(graphs(), st.sampled_from(TARGETS))
 def test_shared_memory_gives_the_values_of_separate_memory(graph: Graph, target: Any) -> None:
     check(graph)
-    plan, separate = make_plan(graph, target), make_plan(graph, target, preserve_all=True)
+    plan, separate = make_plan(graph, target), make_plan(graph, target, options=Options(preserve_all=True))
     assert_sound(plan)
     assert plan.lower_bound_bytes <= plan.arena_bytes <= separate.arena_bytes
     assert twice(Session(plan), plan) == twice(Session(separate), separate)

@@ -19,6 +19,7 @@ from twinfer.aot.build.host import build, find_compiler
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block
 from twinfer.runtime.plan.make import make_plan
@@ -35,7 +36,7 @@ RUNS = 4
 
 def decoded() -> Plan:
     """Weights that are decoded once, at the start."""
-    return make_plan(builtin()["digits_int8"](), GENERIC.storing("huffman", "start"))
+    return make_plan(builtin()["digits_int8"](), GENERIC, Options(weights="huffman", decode="start"))
 
 
 def stateful() -> Iterator[Any]:

@@ -22,12 +22,13 @@ from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import run_tool
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status
-from twinfer.cli import main
+from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan, Region
 from twinfer.runtime.registry import operators
@@ -97,7 +98,7 @@ def test_every_case_passes(op: str, target: Target) -> None:
 def test_models_pass_and_give_the_same(name: str, engine: type[Interpreter]) -> None:
     graph, outputs = tiny.MODELS[name]().graph, []
     for guard in (False, True):
-        model = engine.from_graph(graph, guard=guard)
+        model = engine.from_graph(graph, Options(guard=guard))
         model.allocate_tensors()
         for details, value in zip(model.get_input_details(), random_inputs(graph), strict=True):
             model.set_tensor(details["index"], value)
@@ -192,7 +193,7 @@ MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 @MODES
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_emitted_project_passes(name: str, mode: Mode, tmp_path: Path) -> None:
-    write_project(tiny.MODELS[name](), name, tmp_path, mode=mode, guard=True)
+    write_project(tiny.MODELS[name]().printed(mode=mode, guard=True), name, tmp_path)
     if not shutil.which("make"):
         pytest.skip("make is needed")
     assert f"{name}: ok" in run_tool(["make", "-C", str(tmp_path), "test"])
@@ -202,7 +203,7 @@ def test_emitted_project_passes(name: str, mode: Mode, tmp_path: Path) -> None:
 def test_emitted_code_tells_an_overrun(mode: Mode, tmp_path: Path) -> None:
     plan = changed(chain(), 1, size=SIZE + 1)
     for guard, status in ((True, STATUS + 1), (False, 0)):
-        project = emit(plan, "m", mode=mode, guard=guard)
+        project = emit(plan.printed(mode=mode, guard=guard), "m")
         library = ctypes.CDLL(str(build([project], find_compiler(), HOST_FLAGS)))
         arena = aligned_bytes(project.plan.arena_bytes)
         assert library.m_run(arena.ctypes.data_as(ctypes.c_void_p), None, None) == status
@@ -219,12 +220,14 @@ def test_on_the_target(core: str) -> None:
     for mode in get_args(Mode):
         plans = {name: make_plan(make().graph, card.target) for name, make in tiny.MODELS.items()}
         made = [
-            emit(plan, f"{name}{guard:d}", mode=mode, guard=guard) for name, plan in plans.items() for guard in (0, 1)
+            emit(plan.printed(mode=mode, guard=guard), f"{name}{guard:d}")
+            for name, plan in plans.items()
+            for guard in (False, True)
         ]
         jobs = [Job(random_inputs(p.plan.graph), model=i) for i, p in enumerate(made)]
         results = run_jobs(firmware.build(made, card), jobs, count=False)
         outputs = [[value.tobytes() for value in result.outputs] for result in results]
         assert outputs[::2] == outputs[1::2]
-        wrong = emit(changed(chain(), 1, size=SIZE + 1), "m", mode=mode, guard=True)
+        wrong = emit(changed(chain(), 1, size=SIZE + 1).printed(mode=mode, guard=True), "m")
         with pytest.raises(GuardError, match=r"step 1 \(operator 1 MUL .*wrote outside its blocks: tensor 'mul_2'"):
             run_jobs(firmware.build(wrong, card), [Job(random_inputs(wrong.plan.graph))], count=False)

@@ -24,6 +24,7 @@ from twinfer.runtime.check import check
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Tensor
 from twinfer.runtime.op import tensor
+from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.guard import Guard, spread
@@ -180,7 +181,7 @@ def runs(graph: Graph, seed: int) -> bool:
     plan = make_plan(graph, target)
     if plan.macs > 1 << 22 or plan.arena_bytes > 1 << 20:
         return False
-    shared, apart = Session(spread(plan)), Session(make_plan(graph, target, preserve_all=True))
+    shared, apart = Session(spread(plan)), Session(make_plan(graph, target, options=Options(preserve_all=True)))
     for engine in (shared, apart):
         values = random_inputs(engine.plan.graph, seed)
         for t, value in zip(engine.plan.graph.inputs, values, strict=True):

@@ -23,14 +23,14 @@ from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print import emit as emitter
-from twinfer.aot.print.emit import Mode, emit
+from twinfer.aot.print.emit import emit
 from twinfer.bench.measure import compare
-from twinfer.bench.measure.embedded import Options as BoardOptions
-from twinfer.bench.measure.embedded import measure_on, verify_on
+from twinfer.bench.measure.embedded import Measurement, measure_on, verify_on
 from twinfer.bench.models.source import Source, load
-from twinfer.bench.models.verify import Options, verify
-from twinfer.cli import main
+from twinfer.bench.models.verify import verify
+from twinfer.command_line.main import main
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -97,7 +97,7 @@ def test_verify_in_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def bits() -> dict[str, bool]:
     """What bench says of each engine."""
-    rows = compare.compare(load("digits_int8"), compare.Options(rounds=1))
+    rows = compare.compare(load("digits_int8"), compare.Comparison(rounds=1))
     return {row["engine"]: row["same_bits"] for row in rows}
 
 
@@ -161,7 +161,7 @@ def test_what_is_kept_is_not_poisoned() -> None:
 
 def test_decoded_weights_are_kept() -> None:
     graph = load("digits_int8").graph
-    plan = make_plan(graph, HOST.storing("lut", "start"))
+    plan = make_plan(graph, HOST, Options(weights="lut", decode="start"))
     assert plan.lasting
     session, plain = Session(plan), Session(make_plan(graph))
     for engine in (session, plain):
@@ -180,7 +180,7 @@ def test_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert verify_on(source, [card]).proven
     skip_emitted(monkeypatch, LAYERS[-1])
     assert {engine for _, engine, _ in verify_on(source, [card]).faults()} == {"compiled on cortex-m4"}
-    rows = {row["engine"]: row["same_bits"] for row in measure_on(source, card, BoardOptions())}
+    rows = {row["engine"]: row["same_bits"] for row in measure_on(source, card, Measurement())}
     assert rows == {"compiled": False, "interpreted": True}
 
 
@@ -204,7 +204,7 @@ def test_later_runs_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", ["min_host_gather", "min_host_concat2", "min_m4_transpose", "m4_slice_930012"])
 def test_no_call_is_lost_on_the_host(name: str, mode: Mode, lost_calls: Path, tmp_path: Path) -> None:
     plan = make_plan(load(str(lost_calls / f"{name}.tflite")).graph)
-    write_project(plan, name, tmp_path / name, mode=mode)
+    write_project(plan.printed(mode=mode), name, tmp_path / name)
     for level in ("-O1", "-O2", "-O3", "-Os"):
         done = self_test(tmp_path / name, "CC=gcc", f"CFLAGS={level} -Wall -Wextra -Wconversion -pedantic -Werror")
         assert done.returncode == 0, (level, done.stdout, done.stderr)
@@ -221,7 +221,7 @@ def test_no_function_of_a_layer_is_open_to_conclusions() -> None:
     """Every function of emitted code that is called from it is TW_NOINLINE, which stops gcc from drawing any."""
     for name, model in tiny.MODELS.items():
         for mode in get_args(Mode):
-            code = emit(model(), name, mode=mode).code[f"{name}.c"]
+            code = emit(model().printed(mode=mode), name).code[f"{name}.c"]
             heads = [
                 line
                 for line in code.splitlines()

@@ -48,9 +48,8 @@ class ArenaMap:
             if first <= position <= last:
                 at = self.plan.offsets[tensor]
                 scratch = step is not None and tensor is step.scratch
-                kind = (
-                    "written" if tensor in written else "read" if tensor in read else "scratch" if scratch else "held"
-                )
+                free = "scratch" if scratch else "held"
+                kind = "written" if tensor in written else "read" if tensor in read else free
                 pieces.append((at, at + tensor.nbytes, kind, "bright_black" if scratch else COLOURS[i % len(COLOURS)]))
         return sorted(pieces, key=lambda piece: -list(KINDS).index(piece[2]))
 

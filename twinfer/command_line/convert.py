@@ -1,4 +1,4 @@
-"""``twinfer convert``: its arguments, and the tables that it shows."""
+"""``twinfer convert``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from twinfer.command_line.command import Command
+from twinfer.command_line.options import shapes_of, source_of
+from twinfer.converter.passes import Pass
 
+if TYPE_CHECKING:
     from twinfer.converter.convert import Conversion
-    from twinfer.converter.passes import Pass
     from twinfer.converter.quantize.calibrate import Progress
-    from twinfer.converter.report import Report
     from twinfer.runtime.graph import Graph
 
 EXAMPLES = (
@@ -26,9 +26,6 @@ EXAMPLES = (
     "model.onnx -o model.tflite --quantize int8 --calibration data.npz --prune 0.7 --cluster 4 --compensate --report",
     "model.tflite -o small.tflite --quantize int4 --calibration samples.npz --recipe keep_first_float.toml",
 )
-
-#: Characters a line needs for a column of operators beside one of layers' names and nine of figures.
-ROOMY = 110
 
 #: Arguments that ``convert_file`` takes as they are.
 _GIVEN = (
@@ -89,12 +86,12 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
     command.add_argument("--compensate", action="store_true", help=about)
 
 
-def convert(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
     from twinfer.converter.source import files_of, opened
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.read.files import check_places
-    from twinfer.terminal import progress, say
 
     model = opened(arguments.model)
     read = [*files_of(model), arguments.calibration, arguments.recipe]
@@ -103,7 +100,7 @@ def convert(arguments: argparse.Namespace) -> int:
         raise InvalidArgumentError("--report shows what --quantize, --prune and --cluster cost: give one of them, too")
     with progress(1) as told:
         told(0, "reading", 0)
-        made = convert_file(
+        conversion = convert_file(
             source_of(model),
             arguments.output,
             **{name: getattr(arguments, name) for name in _GIVEN},
@@ -113,24 +110,17 @@ def convert(arguments: argparse.Namespace) -> int:
             after=_dump(arguments.dump, read),
             progress=_step(told, "calibrating"),
         )
-    say(f"{arguments.output}: {_summary(made.graph)}")
-    if made.quality is not None:
-        say(f"{arguments.quantize}: {made.quality}")
+    say(f"{arguments.output}: {_summary(conversion.graph)}")
+    if conversion.quality is not None:
+        say(f"{arguments.quantize}: {conversion.quality}")
     if arguments.report is not None:
-        _report(made, arguments.calibration, arguments.report, Path(arguments.output).name)
+        _report(conversion, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0
 
 
 def _step(told: Callable[[int, str, float], None], what: str) -> Progress:
     """A step of the bar after every sample."""
     return lambda done, total: told(0, f"{what}: sample {done}", done / (total or done + 1))
-
-
-def source_of(model: Any) -> Any:
-    """What ``convert`` reads: a framework's file, opened or its path, else the graph of a file or built-in model."""
-    from twinfer.bench.models.source import TO_CONVERT, load
-
-    return model if not isinstance(model, str) or model.lower().endswith(TO_CONVERT) else load(model).graph
 
 
 def _passes(names: str | None) -> list[Pass] | None:
@@ -166,47 +156,32 @@ def _dump(folder: str | None, read: Sequence[Any]) -> Callable[[str, Graph], Non
     return write
 
 
-def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """NAME=1,2,3 -> name and shape."""
-    from twinfer.runtime.errors import InvalidArgumentError
-
-    found = {}
-    for text in given:
-        name, equals, shape = text.rpartition("=")
-        try:
-            found[name] = tuple(int(d) for d in shape.split(",") if d)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise InvalidArgumentError(f"--shape {text}: it should look like NAME=1,28,28,1")
-    return found
-
-
 def _summary(graph: Graph) -> str:
     """Operators and bytes of constants, and how many operators have stayed float."""
-    from twinfer.show import constant_bytes
+    from twinfer.command_line.show.description import constant_bytes
 
     left = sum(any(t.type == "FLOAT32" for t in node.outputs) for node in graph.nodes)
     return f"{len(graph.nodes)} operators, {left} of them float, {constant_bytes(graph):,} constant bytes"
 
 
-def _report(made: Conversion, samples: str, file: str, name: str) -> None:
+def _report(conversion: Conversion, samples: str, file: str, name: str) -> None:
     """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
+    from twinfer.command_line.show.conversion import tables
+    from twinfer.command_line.terminal import progress, show
     from twinfer.converter.compress.footprint import footprints
     from twinfer.converter.quantize.sensitivity import sensitivity
     from twinfer.converter.report import Report, compare
     from twinfer.runtime.read.files import write_text
-    from twinfer.terminal import progress, show
 
-    if not made.seen:
-        report = Report(compression=footprints(made.graph))
+    if not conversion.seen:
+        report = Report(compression=footprints(conversion.graph))
     else:
         with progress(1) as told:
-            report = compare(made.source, made.graph, samples, made.seen, _step(told, "comparing"))
-            costs = sensitivity(made.pruned, made.graph, samples, _step(told, "sensitivity"))
+            report = compare(conversion.source, conversion.graph, samples, conversion.seen, _step(told, "comparing"))
+            costs = sensitivity(conversion.pruned, conversion.graph, samples, _step(told, "sensitivity"))
         report = replace(report, sensitivity=costs)
     if file.lower().endswith(".html"):
-        from twinfer.report_html import report_html
+        from twinfer.command_line.show.conversion_html import report_html
 
         write_text(file, report_html(report, name))
     elif file:
@@ -214,55 +189,5 @@ def _report(made: Conversion, samples: str, file: str, name: str) -> None:
     show(tables(report))
 
 
-def tables(report: Report) -> list[Table]:
-    """Every tensor, which layers cost most, and what the weights take."""
-    found = [_compared(report), _costly(report)] if report.tensors else []
-    return [*found, _compression(report)]
-
-
-def _compared(report: Report) -> Table:
-    from rich.text import Text
-
-    from twinfer.bench.measure.report import table
-
-    columns = ("<tensor", "<operator", "<type", "scale", "zero", "SNR dB", "cosine", "clipped")
-    every = table("Quantised beside float", *columns)
-    for t in report.tensors:
-        real = f"{t.scale:.4g}", str(t.zero_point)
-        every.add_row(
-            Text(t.name), t.operator, t.type, *real, f"{t.snr_db:.1f}", f"{t.cosine:.5f}", f"{100 * t.saturated:.2f} %"
-        )
-    return every
-
-
-def _costly(report: Report) -> Table:
-    from rich.text import Text
-
-    from twinfer.bench.measure.report import table
-
-    costly = table("One layer quantised alone: the outputs", "<layer", "<operator", "SNR dB")
-    for s in report.sensitivity:
-        costly.add_row(Text(s.name), s.operator, f"{s.snr_db:.1f}")
-    return costly
-
-
-def _compression(report: Report) -> Table:
-    """Weights of every layer; bytes of flash as they are, and what coding would make of them."""
-    from rich.text import Text
-
-    from twinfer.bench.measure.report import table
-    from twinfer.terminal import console
-
-    named = ("<layer", "<operator") if console().width >= ROOMY else ("<layer",)
-    columns = (*named, "<type", "zeros", "values", "entropy\nbits", "plain\nB", "bitmap\nB", "table\nB", "Huffman\nB")
-    made = table("Weights in flash: estimates", *columns, "least\nB", gap=len(named))
-    for f in report.compression:
-        coded = ["-" if size is None else f"{size:,}" for size in (f.plain, f.bitmap, f.lut, f.huffman, f.least)]
-        seen = f"{100 * f.sparsity:.1f} %", f"{f.distinct:,}", f"{f.entropy_bits:.2f}"
-        made.add_row(Text(f.name), *(f.operator,)[: len(named) - 1], f.type, *seen, *coded)
-    weights = sum(f.weights for f in report.compression)
-    zeros = sum(f.sparsity * f.weights for f in report.compression) / max(1, weights)
-    plain, least = sum(f.plain for f in report.compression), sum(f.least for f in report.compression)
-    made.add_section()
-    made.add_row("all", *("",) * len(named), f"{100 * zeros:.1f} %", "", "", f"{plain:,}", "", "", "", f"{least:,}")
-    return made
+ABOUT = "turn a float model into a .tflite file, optimised and, on request, quantised"
+COMMAND = Command("convert", ABOUT, EXAMPLES, add_arguments, run)

@@ -1,20 +1,17 @@
-"""``twinfer search``: its arguments, and the table that it shows."""
+"""``twinfer search``."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+from twinfer.command_line.command import EXIT_DIFFERS, Command
+from twinfer.command_line.options import shapes_of, source_of, write_json
+from twinfer.command_line.targets import machine
 
+if TYPE_CHECKING:
     from twinfer.converter.search.find import Found, How
-    from twinfer.converter.search.trial import Trial
     from twinfer.runtime.target import Target
 
 EXAMPLES = (
@@ -22,9 +19,6 @@ EXAMPLES = (
     "model.tflite --data samples.npz --max-loss 0.01 --resume search.jsonl --html search.html --json search.json",
     "model.onnx --data samples.npz --max-loss 0.005 --cost arena --target cortex-m4 --dask tcp://10.0.0.1:8786",
 )
-
-#: What a score is called.
-SCORES = {"answers": "right", "error": "error"}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -94,25 +88,24 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def search(arguments: argparse.Namespace) -> int:
-    from twinfer.cli import EXIT_DIFFERS
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.command_line.show.search import document, tables, unmet
+    from twinfer.command_line.show.search_html import search_html
+    from twinfer.command_line.terminal import note, show
     from twinfer.runtime.read.files import write_text
-    from twinfer.search_html import search_html
-    from twinfer.terminal import note, show
 
     _check_places(arguments)
-    found = _found(arguments)
-    if arguments.output and found.chosen:
-        found.graph().save(arguments.output)
+    outcome = _outcome(arguments)
+    if arguments.output and outcome.chosen:
+        outcome.graph().save(arguments.output)
     if arguments.html:
-        write_text(arguments.html, search_html(found, arguments.model))
+        write_text(arguments.html, search_html(outcome, arguments.model))
     if arguments.json:
-        text = json.dumps(document(found), indent=1) + "\n"
-        sys.stdout.write(text) if arguments.json == "-" else write_text(arguments.json, text)
+        write_json(arguments.json, document(outcome))
     if arguments.json != "-":
-        show(tables(found, arguments.all))
-    if found.chosen is None:
-        note(unmet(found))
+        show(tables(outcome, arguments.all))
+    if outcome.chosen is None:
+        note(unmet(outcome))
         return EXIT_DIFFERS
     return 0
 
@@ -129,21 +122,18 @@ def _check_places(arguments: argparse.Namespace) -> None:
     check_places(written, inputs=read)
 
 
-def _found(arguments: argparse.Namespace) -> Found:
-    from twinfer.cli_convert import source_of
-    from twinfer.converter.search.find import search as find
-    from twinfer.terminal import progress
+def _outcome(arguments: argparse.Namespace) -> Found:
+    from twinfer.command_line.terminal import progress
+    from twinfer.converter.search.find import search
 
     how, source = _how(arguments), source_of(arguments.model)
     with progress(max(1, arguments.trials)) as told:
         how["progress"] = lambda done, total, what: told(done, f"{done} of at most {total}" if done else what, 0)
-        return find(source, arguments.data, arguments.max_loss, **how)
+        return search(source, arguments.data, arguments.max_loss, **how)
 
 
 def _how(arguments: argparse.Namespace) -> How:
     """The arguments of ``search`` but for model, data and budget."""
-    from twinfer.cli_convert import shapes_of
-
     cost, target = _cost(arguments.cost, arguments.target)
     how: How = {
         "calibration": arguments.calibration,
@@ -172,7 +162,6 @@ def _how(arguments: argparse.Namespace) -> How:
 def _cost(cost: str, target: str) -> tuple[Any, Target]:
     """``cost`` and ``target`` of ``How``."""
     from twinfer.runtime.errors import InvalidArgumentError
-    from twinfer.targets import machine
 
     planned_for, board = machine(target)
     if cost != "instructions":
@@ -184,72 +173,5 @@ def _cost(cost: str, target: str) -> tuple[Any, Target]:
     return Instructions(target), planned_for
 
 
-def unmet(found: Found) -> str:
-    """Why nothing was chosen."""
-    count, least = len(found.trials), found.least
-    if least is None:
-        return f"all {count} trials failed; the first one: {found.trials[0].error}"
-    best = f"the least loss found is {least.loss:.5f} ({least.setting})"
-    return f"none of {count} trials loses at most {found.max_loss:g}: {best}; allow more, or more --trials"
-
-
-def document(found: Found) -> dict[str, Any]:
-    """Everything as JSON has it; ``rule`` of a setting is that of a recipe file."""
-    front = {trial.setting for trial in found.front}
-    return {
-        "schema": 1,
-        "max_loss": found.max_loss,
-        **{key: value for key, value in found.search.items() if key != "search"},
-        "float": {"cost": found.float_cost, "score": found.job.judge.float_score},
-        "chosen": None if found.chosen is None else found.trials.index(found.chosen),
-        "trials": [{**_row(trial), "front": trial.setting in front} for trial in found.trials],
-    }
-
-
-def _row(trial: Trial) -> dict[str, Any]:
-    """A failed trial has its error in place of figures."""
-    about = {"setting": trial.setting.json(), "seconds": trial.seconds}
-    if trial.error:
-        return {**about, "error": trial.error}
-    keys = ("cost", "loss", "score", "snr_db", "sha256")
-    return {**about, **{key: getattr(trial, key) for key in keys}}
-
-
-def tables(found: Found, every: bool = False) -> Iterator[RenderableType]:
-    """The Pareto front, or ``every`` trial in the order tried, the chosen one marked; then why trials failed."""
-    from rich.text import Text
-
-    yield _table(found, [t for t in found.trials if not t.error] if every else found.front)
-    search = found.search
-    by = f"{search['calibrated']:,} samples calibrated on, {search['judged']:,} others judged; seed {search['seed']}"
-    yield Text(f"{by}. Loss: {LOSSES[search['metric']]}.")
-    yield from (Text(f"failed: {t.setting}: {t.error}", style="yellow") for t in found.trials if t.error)
-
-
-#: What a loss is, by metric.
-LOSSES = {
-    "answers": "share of right answers less than the float model's",
-    "error": "relative squared error beyond the float model's",
-}
-
-
-def _table(found: Found, trials: Sequence[Trial]) -> Table:
-    from rich.text import Text
-
-    from twinfer.bench.measure.report import table
-
-    metric, cost = found.search["metric"], found.search["cost"]
-    kind = "Trials" if len(trials) > len(found.front) else "Pareto front"
-    title = f"{kind} of {len(found.trials)}, a loss of at most {found.max_loss:g} allowed"
-    figures = ("instructions" if cost == "instructions" else f"{cost} B", "of float", "loss", SCORES[metric], "SNR dB")
-    made = table(title, "<", *figures, "<setting", gap=1)
-    float_cost = found.float_cost
-    score = f"{found.job.judge.float_score:.4f}"
-    made.add_row("", f"{float_cost:,}", "100.0 %", "", score, "", "float")
-    for trial in trials:
-        chosen = trial == found.chosen
-        share = f"{100 * trial.cost / float_cost:.1f} %"
-        figures = (f"{trial.cost:,}", share, f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
-        style = "bold green" if chosen else ""
-        made.add_row("→" if chosen else "", *figures, Text(str(trial.setting)), style=style)
-    return made
+ABOUT = "find the cheapest quantisation that loses no more accuracy than is allowed"
+COMMAND = Command("search", ABOUT, EXAMPLES, add_arguments, run)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinfer.bench.models.source import Source
+    from twinfer.runtime.options import Options
     from twinfer.runtime.plan.plan import Plan
+    from twinfer.runtime.target import Target
 
 WEIGHTS = {
     "file": "as in the model's file: INT4 in 4 bits on microcontrollers, all others plain (the default)",
@@ -43,24 +46,36 @@ def add_storages(command: argparse.ArgumentParser) -> None:
 
 def unused_storage(plan: Plan) -> Iterator[str]:
     """What to say where a plan was to store weights coded, and there are none that it can."""
-    how = plan.target
+    how = plan.options
     if plan.decoding_bytes:
         return
-    if how.coding not in ("file", "plain"):
-        fewer = "that are smaller so" if how.coding == "auto" else "that can be stored so"
-        yield f"--weights {how.coding} changes nothing: no layer has weights {fewer}"
-    elif how.decoding != "layer":
-        yield f"--decode {how.decoding} changes nothing: no weights are stored coded (--weights)"
+    if how.weights not in ("file", "plain"):
+        fewer = "that are smaller so" if how.weights == "auto" else "that can be stored so"
+        yield f"--weights {how.weights} changes nothing: no layer has weights {fewer}"
+    elif how.decode != "layer":
+        yield f"--decode {how.decode} changes nothing: no weights are stored coded (--weights)"
 
 
-def storages(weights: str, decode: str) -> tuple[tuple[str, str], ...]:
+def note_unused_storage(source: Source, targets: Iterable[Target], options: Iterable[Options]) -> None:
+    """Say once which ways to store this model's weights change nothing; the usual way asks for no change."""
+    from twinfer.command_line.terminal import note
+    from twinfer.runtime.options import USUAL, Options
+    from twinfer.runtime.plan.make import make_plan
+
+    ways = dict.fromkeys(Options(weights=how.weights, decode=how.decode) for how in options)
+    plans = (make_plan(source.graph, target, way) for target in targets for way in ways if way != USUAL)
+    for line in dict.fromkeys(line for plan in plans for line in unused_storage(plan)):
+        note(f"{source.name}: {line}")
+
+
+def storages(weights: str, decode: str) -> tuple[tuple[Any, Any], ...]:
     """How to store weights and when to decode them, every pair once; plain ones are not decoded at all.
 
     InvalidArgumentError for what there is not.
     """
-    from twinfer.runtime.target import GENERIC
+    from twinfer.runtime.options import Options
 
-    pairs = [*product(*([name.strip() for name in names.split(",")] for names in (weights, decode)))]
-    for pair in pairs:
-        GENERIC.storing(*pair)
+    pairs: list[Any] = list(product(*([name.strip() for name in names.split(",")] for names in (weights, decode))))
+    for how, when in pairs:
+        Options(weights=how, decode=when)
     return tuple(dict.fromkeys((how, "layer" if how == "plain" else when) for how, when in pairs))

@@ -1,11 +1,11 @@
-"""What several commands have in common: how options are read and described, and JSON."""
+"""What several subcommands have in common: how options are read and described, and JSON."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,6 +34,35 @@ def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def add_optimize(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument("--optimize", choices=["speed", "balanced", "size"], default="balanced", help=about)
+
+
+def add_targets(command: argparse.ArgumentParser) -> None:
+    """One target or several."""
+    about = f"where, one or several with commas: {TARGET} (default: host)"
+    command.add_argument("--target", metavar="TARGETS", default="host", help=about)
+
+
+def source_of(model: str) -> Any:
+    """What there is to convert: the path of a framework's file, else the graph of a file or built-in model."""
+    from twinfer.bench.models.source import TO_CONVERT, load
+
+    return model if model.lower().endswith(TO_CONVERT) else load(model).graph
+
+
+def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """NAME=1,2,3 -> name and shape."""
+    from twinfer.runtime.errors import InvalidArgumentError
+
+    shapes = {}
+    for text in given:
+        name, equals, shape = text.rpartition("=")
+        try:
+            shapes[name] = tuple(int(d) for d in shape.split(",") if d)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InvalidArgumentError(f"--shape {text}: it should look like NAME=1,28,28,1")
+    return shapes
 
 
 def write_json(path: str, value: Any) -> None:

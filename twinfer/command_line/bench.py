@@ -1,0 +1,186 @@
+"""``twinfer bench``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of
+from twinfer.command_line.options import MODEL, OPTIMIZE, add_targets, natural, positive, write_json
+from twinfer.command_line.storage import add_storages, note_unused_storage, storages
+from twinfer.command_line.targets import cards, peers, settings
+from twinfer.runtime.errors import TwinferError
+
+if TYPE_CHECKING:
+    from twinfer.runtime.options import Options
+
+ABOUT = "time a model interpreted and compiled, beside the peers; on a microcontroller count instructions and bytes"
+EXAMPLES = (
+    "",
+    "kws_int8 --layers",
+    "kws_int8 --target cortex-m4,cortex-m55 --optimize speed,size",
+    "model.tflite --against tflm --seconds 5 --json bench.json",
+)
+
+Row = dict[str, Any]
+
+#: Measures one model on one target, told what share of it is done: (source, told) -> rows.
+Measure = Callable[[Any, Callable[[float], None]], list[Row]]
+
+#: Options that mean something on this computer alone, and on microcontrollers alone; their defaults.
+HOST_ALONE = {"against": None, "seconds": 1.0, "runs": None}
+BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "engine": "both"}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("models", nargs="*", metavar="MODEL", help=f"{MODEL}; all built-in models if none is given")
+    command.add_argument("--layers", action="store_true", help="every layer, too, and the dispatch from Python")
+    command.add_argument(
+        "--against", metavar="PEERS", help="litert, tflm, litert-ref, or none (default: those installed)"
+    )
+    add_targets(command)
+    about = f"on microcontrollers, one or several with commas: {OPTIMIZE}"
+    command.add_argument("--optimize", metavar="HOW", default="balanced", help=about)
+    add_storages(command)
+    about = "on microcontrollers, what to measure (default: both)"
+    command.add_argument("--engine", choices=["interpreted", "compiled", "both"], default="both", help=about)
+    command.add_argument("--seconds", type=positive(float), default=1.0, help="time for each model (default: 1)")
+    command.add_argument("--runs", type=positive(int), metavar="N", help="rounds for each model, instead of --seconds")
+    command.add_argument("--seed", type=natural, default=0, help="seed of the inputs (default: 0)")
+    command.add_argument("--json", metavar="FILE", help="write the figures to FILE, too; - for standard output alone")
+    about = "write a page to FILE that shows microcontrollers beside TFLM, where its figures are known"
+    command.add_argument("--html", metavar="FILE", help=about)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.models.source import builtin_names
+    from twinfer.runtime.read.files import check_places
+
+    measures = _measures(arguments)
+    names = arguments.models or builtin_names()
+    check_places((arguments.json, arguments.html), inputs=(*names, *arguments.target.split(",")))
+    rows, failed = _rows(names, measures, arguments.seed)
+    _write(arguments, rows)
+    return judged(rows) or failed
+
+
+def _measures(arguments: argparse.Namespace) -> list[Measure]:
+    """For every target what measures one model."""
+    from twinfer.command_line.terminal import note
+
+    boards, options = cards(arguments.target), _options(arguments)
+    for line in unused(arguments, boards):
+        note(line)
+    return [_on_host(arguments) if board is None else _on_board(board, arguments, options) for board in boards]
+
+
+def _options(arguments: argparse.Namespace) -> Sequence[Options]:
+    """All that is to be measured on microcontrollers."""
+    from twinfer.bench.measure.embedded import MODES, every
+
+    stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
+    return every(goals, stored, [mode for mode in MODES if arguments.engine in (mode, "both")])
+
+
+def _on_host(arguments: argparse.Namespace) -> Measure:
+    from twinfer.bench.measure import compare
+    from twinfer.bench.peers.engines import benched
+
+    against = peers(arguments.against, benched())
+    wanted = compare.Comparison(against, arguments.layers, arguments.seconds, arguments.runs, arguments.seed)
+    return lambda source, told: compare.compare(source, wanted, told)
+
+
+def _on_board(board: Any, arguments: argparse.Namespace, options: Sequence[Options]) -> Measure:
+    from twinfer.bench.measure import embedded
+
+    embedded.need_tools(board)
+    wanted = embedded.Measurement(options, arguments.seed, arguments.layers)
+
+    def measure(source: Any, told: Callable[[float], None]) -> list[Row]:
+        note_unused_storage(source, [board.target], options)
+        return embedded.measure_on(source, board, wanted, told)
+
+    return measure
+
+
+def unused(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str]:
+    """What to say about options that none of the targets (None: the host) heeds."""
+    host = "this computer (--target host)", HOST_ALONE, None in boards
+    cores = "microcontrollers (--target cortex-m4, …)", BOARDS_ALONE, any(boards)
+    for where, options, there in (host, cores):
+        for name, usual in options.items():
+            if not there and getattr(arguments, name) != usual:
+                yield f"--{name} {getattr(arguments, name)} changes nothing: it is for {where}"
+
+
+def _rows(names: Sequence[str], measures: Sequence[Measure], seed: int) -> tuple[list[Row], int]:
+    """The rows of all models, and the exit status: EXIT_USAGE if one of them could not be run."""
+    from twinfer.command_line.terminal import progress
+
+    rows: list[Row] = []
+    failed = 0
+    with progress(len(names) * len(measures)) as told:
+        for i, name in enumerate(names):
+            steps = [partial(told, at, name) for at in range(i * len(measures), (i + 1) * len(measures))]
+            try:
+                _add_rows(rows, name, list(zip(measures, steps, strict=True)), seed)
+            except TwinferError as error:
+                failed = complain_of(name, error)
+    return rows, failed
+
+
+def _add_rows(
+    rows: list[Row], name: str, measures: Sequence[tuple[Measure, Callable[[float], None]]], seed: int
+) -> None:
+    """Add one model's rows, target by target; those before a target that fails stay."""
+    from twinfer.bench.models.source import load
+
+    source = load(name)
+    _warn_of_zero_divisions(source, seed)
+    for measure, step in measures:
+        step(0)
+        rows += measure(source, step)
+
+
+def _warn_of_zero_divisions(source: Any, seed: int) -> None:
+    """A warning for every tensor that the inputs of the bench divide by 0, whatever the targets are."""
+    from twinfer.bench.models import zero_division
+    from twinfer.runtime.plan.make import make_plan
+    from twinfer.runtime.run.inputs import random_inputs
+
+    if zero_division.has_integer_division(source.graph):
+        graph = make_plan(source.graph).graph
+        inputs = random_inputs(graph, seed)
+        zero_division.warn_of_zero_divisions(graph, inputs, "the inputs of the bench", source.name)
+
+
+def _write(arguments: argparse.Namespace, rows: list[Row]) -> None:
+    """The figures where they were asked for: JSON, a page, the terminal."""
+    from twinfer.bench.measure.embedded_html import embedded_html
+    from twinfer.bench.measure.embedded_report import embedded_tables
+    from twinfer.bench.measure.report import document, tables
+    from twinfer.command_line.terminal import console, show
+    from twinfer.runtime.read.files import write_text
+
+    if arguments.json:
+        write_json(arguments.json, document(rows))
+    there = [row for row in rows if row["target"] != "host"]
+    if arguments.html:
+        write_text(arguments.html, embedded_html(there))
+    if arguments.json != "-":
+        show(tables([row for row in rows if row["target"] == "host"]))
+        show(embedded_tables(there, console().width))
+
+
+def judged(rows: Sequence[Any]) -> int:
+    """The exit status: 1 unless our own engines agree with each other, 2 if one of them did not run."""
+    own = [row for row in rows if row["engine"] in ("interpreted", "compiled")]
+    if any(not (row["same_bits"] or row.get("agrees")) and not row.get("error") for row in own):
+        return EXIT_DIFFERS
+    return EXIT_USAGE if any(row.get("error") for row in own) else 0
+
+
+COMMAND = Command("bench", ABOUT, EXAMPLES, add_arguments, run)

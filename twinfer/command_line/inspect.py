@@ -1,0 +1,55 @@
+"""``twinfer inspect``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from twinfer.command_line.command import Command
+from twinfer.command_line.options import MODEL, TARGET, write_json
+
+if TYPE_CHECKING:
+    from twinfer.bench.models.source import Source
+    from twinfer.runtime.plan.plan import Plan
+    from twinfer.runtime.target import Target
+
+EXAMPLES = ("kws_int8", "model.tflite --target cortex-m4 --json")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL", help=MODEL)
+    about = f"what to plan for: generic (any 32-bit machine), {TARGET} (default: host)"
+    command.add_argument("--target", default="host", help=about)
+    command.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.models.source import load
+    from twinfer.command_line.show.description import describe
+    from twinfer.command_line.show.model import render
+    from twinfer.command_line.targets import machine
+    from twinfer.command_line.terminal import console, show
+
+    target, _ = machine(arguments.target)
+    source = load(arguments.model)
+    plan, reason = planned(source, target)
+    if arguments.json:
+        write_json("-", describe(source.name, source.graph, plan, reason))
+    else:
+        show(render(source.name, source.graph, plan, reason, console().width))
+    return 0
+
+
+def planned(source: Source, target: Target) -> tuple[Plan | None, str]:
+    """The plan for a target, or the reason why there is none."""
+    from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+    from twinfer.runtime.plan.make import make_plan
+
+    try:
+        return make_plan(source.graph, target), ""
+    except (UnsupportedOperatorError, ModelError) as error:
+        return None, str(error)
+
+
+ABOUT = "show a model: operators, shapes, quantisation, sizes, and a map of its arena"
+COMMAND = Command("inspect", ABOUT, EXAMPLES, add_arguments, run)

@@ -1,0 +1,106 @@
+"""``twinfer run``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.command_line.command import Command
+from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, TARGET, add_optimize, natural
+
+if TYPE_CHECKING:
+    from twinfer.runtime.options import Options
+    from twinfer.runtime.plan.plan import Plan
+
+EXAMPLES = (
+    "model.tflite --input x.npy --output y.npy",
+    "model.tflite --input left=a.npy --input right=b.npy --output y.npz --engine compiled",
+    "kws_int8 --seed 7 --target cortex-m4",
+)
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL", help=MODEL)
+    about = "a .npy file, in the order of the inputs, or for the input of that name; or a .npz file that holds all"
+    command.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=about)
+    about = "where to write: a .npy file for one output, in their order or by name; or a .npz file for all"
+    command.add_argument("--output", action="append", default=[], metavar="[NAME=]FILE", help=about)
+    command.add_argument("--seed", type=natural, default=0, help="seed for inputs that are not given (default: 0)")
+    command.add_argument(
+        "--engine", choices=["interpreted", "compiled"], default="interpreted", help="default: interpreted"
+    )
+    command.add_argument("--target", default="host", help=f"{TARGET} (default: host)")
+    add_optimize(command, f"of compiled code, {OPTIMIZE}")
+    command.add_argument("--guard", action="store_true", help=GUARD)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.models.source import load
+    from twinfer.bench.models.zero_division import warn_of_zero_divisions
+    from twinfer.command_line.arrays import check_outputs, read_inputs
+    from twinfer.command_line.targets import card
+    from twinfer.command_line.terminal import note
+    from twinfer.runtime.options import Options
+    from twinfer.runtime.plan.make import make_plan
+
+    check_outputs(arguments.output, inputs=(arguments.model, arguments.target, *arguments.input))
+    graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
+    inputs = read_inputs(graph, arguments.input, arguments.seed)
+    board, shapes = card(arguments.target), [value.shape for value in inputs]
+    engine = "interpreted" if board else arguments.engine
+    options = Options(optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard)
+    model = _opened(graph, engine, shapes, options)
+    if arguments.engine == "interpreted" and arguments.optimize != "balanced":
+        note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")
+    warn_of_zero_divisions(model.plan.graph, inputs, "these inputs")
+    if board is None:
+        _run_here(model, arguments.output, inputs)
+    else:
+        _run_there(board, make_plan(model.plan.graph, board.target, options), arguments.output, inputs)
+    return 0
+
+
+def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options: Options) -> Any:
+    """The interpreter or its twin, with inputs of these shapes."""
+    from twinfer import CompiledModel, Interpreter
+
+    model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, options)
+    for detail, shape in zip(model.get_input_details(), shapes, strict=True):
+        model.resize_tensor_input(detail["index"], shape)
+    model.allocate_tensors()
+    return model
+
+
+def _run_here(model: Any, files: Sequence[str], inputs: Sequence[Any]) -> None:
+    """One inference on this computer."""
+    from twinfer.command_line.arrays import write_outputs
+    from twinfer.command_line.show.arrays import summary
+    from twinfer.command_line.terminal import show
+
+    for detail, value in zip(model.get_input_details(), inputs, strict=True):
+        model.set_tensor(detail["index"], value)
+    model.invoke()
+    outputs = [model.get_tensor(detail["index"]) for detail in model.get_output_details()]
+    write_outputs(model.plan.graph, files, outputs)
+    show([summary(model.plan.graph, inputs, outputs)])
+
+
+def _run_there(board: Any, plan: Plan, files: Sequence[str], inputs: Sequence[Any]) -> None:
+    """One inference on a microcontroller, and how many instructions it took."""
+    from rich.text import Text
+
+    from twinfer.aot.build.firmware import build
+    from twinfer.aot.print.emit import emit
+    from twinfer.command_line.arrays import write_outputs
+    from twinfer.command_line.show.arrays import summary
+    from twinfer.command_line.terminal import show
+
+    (result,) = run_jobs(build(emit(plan, "model"), board), [Job(inputs)])
+    write_outputs(plan.graph, files, result.outputs)
+    counted = Text(f"{plan.options.mode} on {board.name}: {result.counts[0]:,} instructions")
+    show([summary(plan.graph, inputs, result.outputs), counted])
+
+
+COMMAND = Command("run", "run a model once on arrays from files", EXAMPLES, add_arguments, run)

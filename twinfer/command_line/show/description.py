@@ -1,0 +1,115 @@
+"""What ``twinfer inspect --json`` says about a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.runtime.graph import Graph, Node, Tensor, walk
+from twinfer.runtime.op import Call
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.registry import missing
+from twinfer.runtime.target import GENERIC, HOST
+
+#: Rises when a key of the JSON changes its meaning or goes.
+SCHEMA = 1
+
+
+def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[str, Any]:
+    """Everything that the text shows, for programs."""
+    unsupported = [node.op for node in missing(graph)]
+    return {
+        "schema": SCHEMA,
+        "model": name,
+        "description": graph.description,
+        "inputs": [_tensor(t) for t in graph.inputs],
+        "outputs": [_tensor(t) for t in graph.outputs],
+        "operators": [_operator(node, plan) for node in graph.nodes],
+        "subgraphs": [[node.op for node in other.nodes] for other in graph.subgraphs],
+        "signatures": {
+            s.key: {"subgraph": s.subgraph, "inputs": sorted(s.inputs), "outputs": sorted(s.outputs)}
+            for s in graph.signatures
+        },
+        "metadata": {name: len(value) for name, value in graph.metadata.items()},
+        "constant_bytes": constant_bytes(graph),
+        "unsupported": {op: unsupported.count(op) for op in dict.fromkeys(unsupported)},
+        "problem": reason or None,
+        "plan": _plan(plan) if plan else None,
+        "targets": targets(plan) if plan else [],
+    }
+
+
+def constant_bytes(graph: Graph) -> int:
+    """Bytes of all constant tensors of the file, those of other subgraphs included; equal ones share a buffer there."""
+    values = [t.data.tobytes() for g in walk(graph) for t in g.tensors if t.data is not None]
+    return sum(len(value) for value in set(values))
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    quant = tensor.quant
+    return {
+        "name": tensor.name,
+        "type": tensor.type,
+        "shape": list(tensor.shape),
+        "scale": [float(s) for s in quant.scale] if quant else None,
+        "zero_point": [int(z) for z in quant.zero_point] if quant else None,
+    }
+
+
+def _operator(node: Node, plan: Plan | None) -> dict[str, Any]:
+    node, call = planned_node(node, plan)
+    return {
+        "index": node.index,
+        "op": node.op,
+        "kernel": call.kernel if call else None,
+        "inputs": [_tensor(t) for t in node.inputs if t is not None and t.data is None],
+        "outputs": [_tensor(t) for t in node.outputs],
+        "macs": call.macs if call else 0 if plan else None,
+        "constant_bytes": sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None),
+    }
+
+
+def planned_node(node: Node, plan: Plan | None) -> tuple[Node, Call | None]:
+    """The node with its final shapes, and its kernel call: none where its value is in place or known beforehand."""
+    if plan is None:
+        return node, None
+    call = next((step.call for step in plan.steps if step.node.index == node.index), None)
+    return next((other for other in plan.graph.nodes if other.index == node.index), node), call
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    arena, nodes = ArenaMap(plan), plan.graph.nodes
+    scratch = {step.scratch for step in plan.steps}
+    peak = {"index": nodes[arena.peak].index, "bytes": arena.live_bytes(arena.peak)} if nodes else None
+    return {
+        "target": plan.target.name,
+        "macs": plan.macs,
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "constant_bytes": plan.constant_bytes,
+        "peak": peak,
+        "tensors": [
+            {"name": t.name, "offset": at, "bytes": t.nbytes, "first": plan.lives[t][0], "last": plan.lives[t][1]}
+            for t, at in plan.offsets.items()
+            if t not in scratch
+        ],
+    }
+
+
+def targets(plan: Plan) -> list[dict[str, Any]]:
+    """What a planned model takes, in bytes, on a SIMD host, on a 32-bit microcontroller in plain C, and as planned."""
+    return [
+        {
+            "target": plan.target.name,
+            "arena_bytes": plan.arena_bytes,
+            "lower_bound_bytes": plan.lower_bound_bytes,
+            "scratch_bytes": plan.scratch_bytes,
+            "constant_bytes": plan.constant_bytes,
+        }
+        for plan in (
+            plan if target == plan.target else make_plan(plan.graph, target)
+            for target in dict.fromkeys((HOST, GENERIC, plan.target))
+        )
+    ]

@@ -1,0 +1,113 @@
+"""What ``twinfer inspect`` shows: a model as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinfer.bench.measure.report import table, variant
+from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.command_line.show.description import constant_bytes, planned_node, targets
+from twinfer.runtime.graph import Graph, Tensor, walk
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.printable import printable
+from twinfer.runtime.registry import missing
+from twinfer.runtime.target import GENERIC, HOST
+
+
+def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) -> Iterator[RenderableType]:
+    """The text, piece by piece, for lines of ``width`` characters."""
+    yield _headline(name, graph, plan)
+    yield _ends(graph)
+    for i, one in enumerate(walk(graph)):
+        yield _operators(one, plan if i == 0 else None, f"Subgraph {i}" if graph.subgraphs else "Operators")
+    yield from _facts(graph)
+    if plan is None:
+        yield Text(f"No plan: {reason}", style="red")
+        return
+    yield _sizes(plan)
+    if plan.arena_bytes:
+        yield from ArenaMap(plan).render(width)
+
+
+def _headline(name: str, graph: Graph, plan: Plan | None) -> Text:
+    parts = [
+        f"{len(graph.nodes)} operators",
+        f"{len(graph.tensors)} tensors",
+        f"{constant_bytes(graph):,} constant bytes",
+    ]
+    if plan:
+        parts += [f"{plan.macs:,} MACs", f"arena {plan.arena_bytes:,} bytes"]
+    about = f"\n{graph.description}" if graph.description else ""
+    return Text.assemble((name, "bold"), ": " + ", ".join(parts) + about)
+
+
+def _ends(graph: Graph) -> Table:
+    lines = table("Inputs and outputs", "<", "<name", "<type", "<shape", "<quantisation")
+    for kind, tensors in (("in", graph.inputs), ("out", graph.outputs)):
+        for i, t in enumerate(tensors):
+            lines.add_row(f"{kind} {i}", Text(t.name), t.type, dims(t.shape_signature or t.shape), quantisation(t))
+    return lines
+
+
+def dims(shape: Sequence[int]) -> str:
+    """1×96×96×3; an open dimension is ?, a scalar ()."""
+    return "×".join("?" if d == -1 else str(d) for d in shape) or "()"
+
+
+def quantisation(tensor: Tensor, digits: int = 6) -> str:
+    """Scale and zero point, or how many there are."""
+    quant = tensor.quant
+    if quant is None or not quant.scale.size:
+        return "-"
+    if quant.per_channel:
+        return f"{quant.scale.size} scales, axis {quant.axis}"
+    return f"{quant.scale[0]:.{digits}g}, {int(quant.zero_point[0])}"
+
+
+def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
+    columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
+    lines = table(title, "#", *columns, gap=1)
+    unknown = set(missing(graph))
+    for node in graph.nodes:
+        lost = node in unknown
+        node, call = planned_node(node, plan)
+        out = node.outputs[0] if node.outputs else None
+        kernel = variant(node.op, call.kernel) if call else "in place" if plan else "-"
+        constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
+        lines.add_row(
+            str(node.index),
+            Text(node.op, style="red" if lost else ""),
+            ", ".join(dims(t.shape) for t in node.inputs if t is not None and t.data is None) or "-",
+            ", ".join(dims(t.shape) for t in node.outputs) or "-",
+            out.type if out else "-",
+            quantisation(out, 4) if out else "-",
+            Text("unsupported", style="red") if lost else kernel,
+            f"{call.macs:,}" if call and call.macs else "-",
+            f"{constants:,}" if constants else "-",
+        )
+    return lines
+
+
+def _sizes(plan: Plan) -> Table:
+    lines = table("Bytes by target", "<target", "arena", "lower bound", "scratch", "constants")
+    names = {HOST.name: "host, 16 lanes", GENERIC.name: "32-bit microcontroller, plain C"}
+    for row in targets(plan):
+        target, *sizes = row.values()
+        lines.add_row(names.get(target, target), *(f"{size:,}" for size in sizes))
+    return lines
+
+
+def _facts(graph: Graph) -> Iterator[RenderableType]:
+    for s in graph.signatures:
+        where = f" of subgraph {s.subgraph}" if s.subgraph else ""
+        ends = " → ".join(printable(", ".join(names) or "-", keep="") for names in (s.inputs, s.outputs))
+        yield Text(f"signature {s.key!r}{where}: {ends}")
+    for name, value in graph.metadata.items():
+        yield Text(f"metadata {name!r}: {len(value):,} bytes")
+    if names := [node.op for one in walk(graph) for node in missing(one)]:
+        counts = ", ".join(f"{name} ×{names.count(name)}" for name in dict.fromkeys(names))
+        yield Text(f"operators without a kernel: {counts}", style="red")

@@ -1,0 +1,81 @@
+"""What ``twinfer search`` shows and writes as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinfer.bench.measure.report import table
+from twinfer.converter.search.find import Found
+from twinfer.converter.search.trial import Trial
+
+#: What a score is called, by metric.
+SCORES = {"answers": "right", "error": "error"}
+
+#: What a loss is, by metric.
+LOSSES = {
+    "answers": "share of right answers less than the float model's",
+    "error": "relative squared error beyond the float model's",
+}
+
+
+def unmet(outcome: Found) -> str:
+    """Why nothing was chosen."""
+    count, least = len(outcome.trials), outcome.least
+    if least is None:
+        return f"all {count} trials failed; the first one: {outcome.trials[0].error}"
+    best = f"the least loss found is {least.loss:.5f} ({least.setting})"
+    return f"none of {count} trials loses at most {outcome.max_loss:g}: {best}; allow more, or more --trials"
+
+
+def document(outcome: Found) -> dict[str, Any]:
+    """Everything as JSON has it; ``rule`` of a setting is that of a recipe file."""
+    front = {trial.setting for trial in outcome.front}
+    return {
+        "schema": 1,
+        "max_loss": outcome.max_loss,
+        **{key: value for key, value in outcome.search.items() if key != "search"},
+        "float": {"cost": outcome.float_cost, "score": outcome.job.judge.float_score},
+        "chosen": None if outcome.chosen is None else outcome.trials.index(outcome.chosen),
+        "trials": [{**_row(trial), "front": trial.setting in front} for trial in outcome.trials],
+    }
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    """A failed trial has its error in place of figures."""
+    about = {"setting": trial.setting.json(), "seconds": trial.seconds}
+    if trial.error:
+        return {**about, "error": trial.error}
+    keys = ("cost", "loss", "score", "snr_db", "sha256")
+    return {**about, **{key: getattr(trial, key) for key in keys}}
+
+
+def tables(outcome: Found, every: bool = False) -> Iterator[RenderableType]:
+    """The Pareto front, or ``every`` trial in the order tried, the chosen one marked; then why trials failed."""
+    yield _table(outcome, [t for t in outcome.trials if not t.error] if every else outcome.front)
+    search = outcome.search
+    by = f"{search['calibrated']:,} samples calibrated on, {search['judged']:,} others judged; seed {search['seed']}"
+    yield Text(f"{by}. Loss: {LOSSES[search['metric']]}.")
+    yield from (Text(f"failed: {t.setting}: {t.error}", style="yellow") for t in outcome.trials if t.error)
+
+
+def _table(outcome: Found, trials: Sequence[Trial]) -> Table:
+    metric, cost = outcome.search["metric"], outcome.search["cost"]
+    kind = "Trials" if len(trials) > len(outcome.front) else "Pareto front"
+    title = f"{kind} of {len(outcome.trials)}, a loss of at most {outcome.max_loss:g} allowed"
+    figures = ("instructions" if cost == "instructions" else f"{cost} B", "of float", "loss", SCORES[metric], "SNR dB")
+    lines = table(title, "<", *figures, "<setting", gap=1)
+    float_cost = outcome.float_cost
+    score = f"{outcome.job.judge.float_score:.4f}"
+    lines.add_row("", f"{float_cost:,}", "100.0 %", "", score, "", "float")
+    for trial in trials:
+        chosen = trial == outcome.chosen
+        share = f"{100 * trial.cost / float_cost:.1f} %"
+        figures = (f"{trial.cost:,}", share, f"{trial.loss:.5f}", f"{trial.score:.4f}", f"{trial.snr_db:.1f}")
+        style = "bold green" if chosen else ""
+        lines.add_row("→" if chosen else "", *figures, Text(str(trial.setting)), style=style)
+    return lines

@@ -1,0 +1,60 @@
+"""What the words of --target, --optimize and --against mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinfer.runtime.target import Target
+
+
+def cards(targets: str) -> list[Any]:
+    """The cards of the targets, each once, None for the host; InvalidArgumentError with the names there are."""
+    names = [name.strip() for name in targets.split(",") if name.strip()]
+    return list(dict.fromkeys(card(name) for name in names or ["host"]))
+
+
+def card(target: str) -> Any:
+    """The card of a target that programs run on, None for the host."""
+    from twinfer.aot.build.targets import find
+    from twinfer.runtime.errors import InvalidArgumentError
+
+    if target.lower() == "generic":
+        raise InvalidArgumentError("generic is no machine that runs anything: compile and inspect take it")
+    return None if target.lower() == "host" else find(target, also=["host"])
+
+
+def machine(target: str) -> tuple[Target, Any]:
+    """What to plan for, and the card if that is a microcontroller; InvalidArgumentError with the names there are."""
+    from twinfer.aot.build.targets import find
+    from twinfer.runtime.target import GENERIC, HOST
+
+    plain = {"generic": GENERIC, "host": HOST}
+    if target.lower() in plain:
+        return plain[target.lower()], None
+    board = find(target, also=[*plain])
+    return board.target, board
+
+
+def settings(optimize: str) -> tuple[Any, ...]:
+    """What to optimize for, each once; InvalidArgumentError with the names there are."""
+    from twinfer.runtime.options import Options
+
+    names: list[Any] = [name.strip() for name in optimize.split(",")]
+    return tuple(dict.fromkeys(Options(optimize=name).optimize for name in names))
+
+
+def peers(wanted: str | None, usual: Sequence[str]) -> list[str]:
+    """The peers asked for; ToolError if one is not installed."""
+    from twinfer.bench.peers.engines import find, installed
+    from twinfer.runtime.errors import ToolError
+
+    if wanted is None:
+        return [peer for peer in usual if installed(peer)]
+    names = [name.strip() for name in wanted.split(",") if name.strip() not in ("", "none")]
+    for name in names:
+        if not installed(name):
+            package = find(name).package
+            raise ToolError(f"{name} is not installed: pip install {package}, or leave it out of --against")
+    return names

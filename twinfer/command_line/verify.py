@@ -1,0 +1,129 @@
+"""``twinfer verify``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from twinfer.command_line.command import EXIT_DIFFERS, EXIT_USAGE, Command, complain_of
+from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, add_optimize, add_targets, natural, positive
+from twinfer.command_line.storage import add_storage, note_unused_storage
+from twinfer.command_line.targets import cards, peers
+from twinfer.runtime.errors import TwinferError
+
+if TYPE_CHECKING:
+    from twinfer.bench.models.source import Source
+    from twinfer.bench.models.verify import Proof
+    from twinfer.runtime.options import Options
+
+ABOUT = "prove that numpy, interpreter, compiled code, tflite-micro and LiteRT agree on every tensor"
+EXAMPLES = (
+    "kws_int8",
+    "models/*.tflite --samples 4 --against tflm",
+    "kws_int8 --target cortex-m4,cortex-m55",
+)
+STATUS = "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be run"
+
+
+@dataclass(frozen=True)
+class Prover:
+    """Proves one model, told what share of it is done; ``engines`` are the columns of what it shows."""
+
+    engines: Sequence[str]
+    prove: Callable[[Source, Callable[[float], None]], Proof]
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("models", nargs="+", metavar="MODEL", help=MODEL)
+    command.add_argument("--seed", type=natural, default=0, help="seed of the first input (default: 0)")
+    command.add_argument(
+        "--samples", type=positive(int), default=1, metavar="K", help="inputs to compare on (default: 1)"
+    )
+    about = "tflm, litert-ref, or none (default: those installed)"
+    command.add_argument("--against", metavar="PEERS", help=about)
+    add_targets(command)
+    add_optimize(command, f"of compiled code, {OPTIMIZE}")
+    add_storage(command)
+    command.add_argument("--guard", action="store_true", help=GUARD)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from twinfer.command_line.show.matrix import findings, matrix
+    from twinfer.command_line.terminal import show
+
+    provers = _provers(arguments)
+    proofs, failed = _proofs(arguments.models, provers)
+    for prover, proven in zip(provers, proofs, strict=True):
+        show(matrix(proven, prover.engines))
+        show(findings(proven))
+    every = [proof for proven in proofs for proof in proven]
+    failed = EXIT_USAGE if any(proof.unrun for proof in every) else failed
+    return failed if all(proof.proven for proof in every) else EXIT_DIFFERS
+
+
+def _proofs(names: Sequence[str], provers: Sequence[Prover]) -> tuple[list[list[Proof]], int]:
+    """The proofs of every prover, and the exit status: EXIT_USAGE if a model could not be run."""
+    from twinfer.bench.models.source import load
+    from twinfer.command_line.terminal import progress
+
+    proofs: list[list[Proof]] = [[] for _ in provers]
+    failed = 0
+    with progress(len(names) * len(provers)) as told:
+        for at, (name, k) in enumerate(product(names, range(len(provers)))):
+            told(at, name, 0)
+            try:
+                proofs[k].append(provers[k].prove(load(name), partial(told, at, name)))
+            except TwinferError as error:
+                failed = complain_of(name, error)
+    return proofs, failed
+
+
+def _provers(arguments: argparse.Namespace) -> list[Prover]:
+    """What proves a model on this computer, and what does on all the microcontrollers."""
+    chosen = cards(arguments.target)
+    boards = [board for board in chosen if board is not None]
+    provers = [_on_host(arguments)] if None in chosen else []
+    return [*provers, _on_boards(boards, arguments)] if boards else provers
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    from twinfer.runtime.options import Options
+
+    return Options(arguments.optimize, arguments.weights, arguments.decode, guard=arguments.guard)
+
+
+def _on_host(arguments: argparse.Namespace) -> Prover:
+    from twinfer.bench.models import verify
+    from twinfer.bench.peers.engines import trusted
+    from twinfer.runtime.target import HOST
+
+    against, options = peers(arguments.against, trusted()), _options(arguments)
+    samples = verify.Samples(arguments.samples, arguments.seed)
+
+    def prove(source: Source, told: Callable[[float], None]) -> Proof:
+        note_unused_storage(source, [HOST], [options])
+        return verify.verify(source, against, options, samples, told)
+
+    return Prover((*verify.OWN, *against), prove)
+
+
+def _on_boards(boards: Sequence[Any], arguments: argparse.Namespace) -> Prover:
+    from twinfer.bench.measure import embedded
+    from twinfer.bench.models.verify import Samples
+
+    for board in boards:
+        embedded.need_tools(board)
+    options, samples = _options(arguments), Samples(arguments.samples, arguments.seed)
+
+    def prove(source: Source, told: Callable[[float], None]) -> Proof:
+        note_unused_storage(source, [board.target for board in boards], [options])
+        return embedded.verify_on(source, boards, options, samples, told)
+
+    return Prover([embedded.engine_on(*pair) for pair in product(boards, embedded.MODES)], prove)
+
+
+COMMAND = Command("verify", ABOUT, EXAMPLES, add_arguments, run, more=STATUS)
