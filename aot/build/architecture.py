@@ -15,13 +15,9 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from twinfer.runtime.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from twinfer.aot.build.runner import Runner
-    from twinfer.aot.build.targets import Card
 
 #: The table of cards, what all boards share, and a folder for every architecture.
 BOARDS = Path(__file__).resolve().parents[1] / "board"
@@ -53,7 +49,7 @@ class Instructions:
 class Architecture:
     """A board folder: what programs are built from, what runs them, and how their instructions are read.
 
-    ``program``: the folder's C files in a program that does jobs. ``selftest``: those in a self-test, which prints.
+    ``runner`` makes the Runner of a card. ``program``: the folder's C files in a program that does jobs. ``selftest``: those in a self-test, which prints.
     ``link``, ``link_alone``: more that the compiler is told to link a program, and to link a model alone.
     ``vector_bytes``: what stands before a program in flash.
     """
@@ -61,7 +57,7 @@ class Architecture:
     folder: Path
     program: tuple[str, ...]
     selftest: tuple[str, ...]
-    runner: Callable[[Card], Runner]
+    runner: Callable[[Any], Any]
     instructions: Instructions
     link: tuple[str, ...] = ()
     link_alone: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from twinfer.aot.build.firmware import LEVELS, SECTIONS, linker_scripts
 from twinfer.aot.build.fits import check_flash
+from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import stack_bound
 from twinfer.aot.build.targets import Card
@@ -73,7 +74,7 @@ def _host(target: Target) -> Mapping[str, str]:
 
 
 def _board(card: Card) -> Mapping[str, str]:
-    tools, architecture, runner = card.toolchain, card.architecture, card.runner
+    tools, architecture, runner = card.toolchain, card.architecture, runner_of(card)
     return {
         "tools": f"CC = {in_makefile([tools.compiler])}\nAR = {in_makefile([tools.tool('ar')])}",
         **_arch((*card.flags, *SECTIONS)),

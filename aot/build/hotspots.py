@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from twinfer.aot.build.firmware import Firmware
-from twinfer.aot.build.runner import PATIENCE
+from twinfer.aot.build.runner import PATIENCE, runner_of
 from twinfer.aot.build.tools import run_tool
 from twinfer.runtime.op import Array
 
@@ -29,7 +29,7 @@ def hot_spots(firmware: Firmware, inputs: Sequence[Array], *, patience: float = 
     Lines of inlined kernels are told apart by the layer that they were inlined into. ToolError as ``run_jobs``, and
     where nothing counts single instructions.
     """
-    counts = firmware.card.runner.counted_by_address(firmware, inputs, patience)
+    counts = runner_of(firmware.card).counted_by_address(firmware, inputs, patience)
     lines = Counter[tuple[str, str]]()
     for address, place in _places(firmware, list(counts)).items():
         lines[place] += counts[address]

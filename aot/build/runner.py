@@ -88,11 +88,17 @@ class Runner(ABC):
         raise ToolError(f"nothing counts single instructions in {self.place}")
 
 
+def runner_of(card: Card) -> Runner:
+    """What runs programs for a card; InvalidArgumentError if it has no board folder."""
+    runner: Runner = card.architecture.runner(card)
+    return runner
+
+
 def run_jobs(
     firmware: Firmware, jobs: Sequence[Job], *, count: bool = True, patience: float = PATIENCE
 ) -> list[Result]:
     """A result for each job, by the runner of the program's card. Raises what ``Runner.run`` raises."""
-    return firmware.card.runner.run(firmware, jobs, count=count, patience=patience)
+    return runner_of(firmware.card).run(firmware, jobs, count=count, patience=patience)
 
 
 def run(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIENCE) -> tuple[Array, ...]:

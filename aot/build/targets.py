@@ -10,16 +10,13 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twinfer.aot.build.architecture import BOARDS, Architecture, load
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.read.files import reading
 from twinfer.runtime.target import Target
-
-if TYPE_CHECKING:
-    from twinfer.aot.build.runner import Runner
 
 #: A word of a name, of letters, digits and a few signs: it neither begins an option nor means anything to a shell.
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
@@ -76,11 +73,6 @@ class Card:
     def architecture(self) -> Architecture:
         """What its board folder says; InvalidArgumentError if there is none."""
         return load(self.board)
-
-    @property
-    def runner(self) -> Runner:
-        """What runs programs for it."""
-        return self.architecture.runner(self)
 
 
 def names() -> tuple[str, ...]:

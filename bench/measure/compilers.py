@@ -24,6 +24,7 @@ from rich.progress import track
 from rich.table import Table
 
 from twinfer.aot.build import boards
+from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.targets import find
 from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.emit import emit
@@ -133,7 +134,7 @@ def installed(root: str = "") -> Iterator[Compiler]:
     card = find(BOARD)
     if there(card.compiler):
         command = (*enter, card.compiler, *card.flags, "-nostartfiles")
-        yield Compiler(command, card.runner.command, card.target, boards.sources(card))
+        yield Compiler(command, runner_of(card).command, card.target, boards.sources(card))
 
 
 @dataclass(frozen=True)

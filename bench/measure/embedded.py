@@ -14,7 +14,7 @@ from itertools import product
 from typing import get_args
 
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, Result, run_jobs
+from twinfer.aot.build.runner import Job, Result, run_jobs, runner_of
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.stack import firmware_bound
 from twinfer.aot.build.targets import Card, find
@@ -65,7 +65,7 @@ class Measurement:
 def need_tools(card: Card) -> None:
     """ToolError if anything is missing that these figures take."""
     card.toolchain.need()
-    card.runner.need()
+    runner_of(card).need()
     if find_spec("elftools") is None:
         raise ToolError("sizes are read by pyelftools: pip install 'twinfer[embedded]'")
 

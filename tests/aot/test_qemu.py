@@ -19,7 +19,7 @@ from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.fits import largest_step, live_bytes
 from twinfer.aot.build.hotspots import hot_spots
 from twinfer.aot.build.qemu import Qemu
-from twinfer.aot.build.runner import Job, measure, run, run_jobs
+from twinfer.aot.build.runner import Job, measure, run, run_jobs, runner_of
 from twinfer.aot.build.targets import Card, find, names
 from twinfer.aot.print.choice import Policy, share_all, specialise
 from twinfer.aot.print.emit import Project, emit
@@ -154,8 +154,8 @@ def digits(card: Card, kind: str = "int8") -> tuple[Project, list[Any]]:
 def test_plugin_works_here() -> None:
     """Then it has counted the loop of known length to the instruction; the fall-back would hide that it does not."""
     card = find(MAIN)
-    assert isinstance(card.runner, Qemu)
-    assert card.runner.counter(card) is not None
+    assert isinstance(runner_of(card), Qemu)
+    assert runner_of(card).counter(card) is not None
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])

@@ -73,9 +73,6 @@ def painted(plan: Plan, position: int) -> int:
     for tensor, (first, last) in plan.lives.items():
         if first <= position <= last:
             used[plan.offsets[tensor] : plan.offsets[tensor] + tensor.nbytes] = True
-    for step in plan.steps:
-        if step.node is plan.graph.nodes[position]:
-            used[step.scratch : step.scratch + step.call.scratch] = True
     return int(used.sum())
 
 
@@ -89,7 +86,7 @@ def test_inspect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     peak = live.index(max(live))
     assert told["plan"]["peak"] == {"index": plan.graph.nodes[peak].index, "bytes": live[peak]}
     assert [ArenaMap(plan).live_bytes(i) for i in range(len(live))] == live
-    ends = [at + t.nbytes for t, at in plan.offsets.items()] + [step.scratch + step.call.scratch for step in plan.steps]
+    ends = [at + t.nbytes for t, at in plan.offsets.items()]
     assert max(live) <= told["plan"]["lower_bound_bytes"] <= told["plan"]["arena_bytes"] == -(-max(ends) // 16) * 16
     assert told["plan"]["macs"] == sum(op["macs"] for op in told["operators"])
     assert told["constant_bytes"] == sum(t.data.nbytes for t in graph.tensors if t.data is not None)

@@ -18,7 +18,6 @@ from twinfer.converter.build import Builder
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Options
 from twinfer.runtime.run.interpreter import Interpreter
 
 
@@ -32,8 +31,8 @@ def chain() -> Graph:
     return b.graph([b.op("FULLY_CONNECTED", [y, weights, None], shape=(1, 3), scale=40, zero=7)])
 
 
-def prove(peers: tuple[str, ...] = (), **options: Any) -> Proof:
-    return verify(Source("chain", chain()), peers, Options(**options))
+def prove(peers: tuple[str, ...] = (), **wanted: Any) -> Proof:
+    return verify(Source("chain", chain()), peers, **wanted)
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, op: str, reference: Any) -> None:

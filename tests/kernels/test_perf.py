@@ -18,7 +18,7 @@ import pytest
 from cases import cases_of, graph_of, values_of
 
 from twinfer.aot.build.firmware import build
-from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.runner import Job, run_jobs, runner_of
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
@@ -120,7 +120,7 @@ def write_lock(compiler: str, tables: dict[str, Counts]) -> None:
 @pytest.mark.parametrize("core", CASES)
 def test_instructions_are_as_locked(core: str, request: pytest.FixtureRequest) -> None:
     card = find(core)
-    if card.runner.counter(card) is None:
+    if runner_of(card).counter(card) is None:
         pytest.skip("QEMU takes no plugins here")
     compiler = card.toolchain.version.splitlines()[0]
     locked = read_lock()

@@ -42,11 +42,11 @@ def add_targets(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", metavar="TARGETS", default="host", help=about)
 
 
-def source_of(model: str) -> Any:
-    """What there is to convert: the path of a framework's file, else the graph of a file or built-in model."""
+def source_of(model: Any) -> Any:
+    """What there is to convert: a framework's file, opened or its path, else the graph of a file or built-in model."""
     from twinfer.bench.models.source import TO_CONVERT, load
 
-    return model if model.lower().endswith(TO_CONVERT) else load(model).graph
+    return model if not isinstance(model, str) or model.lower().endswith(TO_CONVERT) else load(model).graph
 
 
 def shapes_of(given: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -25,7 +25,7 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
         "description": graph.description,
         "inputs": [_tensor(t) for t in graph.inputs],
         "outputs": [_tensor(t) for t in graph.outputs],
-        "operators": [_operator(node, plan) for node in graph.nodes],
+        "operators": [_operator(i, node, plan) for i, node in enumerate(graph.nodes)],
         "subgraphs": [[node.op for node in other.nodes] for other in graph.subgraphs],
         "signatures": {
             s.key: {"subgraph": s.subgraph, "inputs": sorted(s.inputs), "outputs": sorted(s.outputs)}
@@ -57,8 +57,8 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
     }
 
 
-def _operator(node: Node, plan: Plan | None) -> dict[str, Any]:
-    node, call = planned_node(node, plan)
+def _operator(position: int, node: Node, plan: Plan | None) -> dict[str, Any]:
+    node, call = planned_node(position, node, plan)
     return {
         "index": node.index,
         "op": node.op,
@@ -70,12 +70,12 @@ def _operator(node: Node, plan: Plan | None) -> dict[str, Any]:
     }
 
 
-def planned_node(node: Node, plan: Plan | None) -> tuple[Node, Call | None]:
+def planned_node(position: int, node: Node, plan: Plan | None) -> tuple[Node, Call | None]:
     """The node with its final shapes, and its kernel call: none where its value is in place or known beforehand."""
     if plan is None:
         return node, None
-    call = next((step.call for step in plan.steps if step.node.index == node.index), None)
-    return next((other for other in plan.graph.nodes if other.index == node.index), node), call
+    call = next((step.call for step in plan.steps if step.position == position), None)
+    return plan.graph.nodes[position], call
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

@@ -72,9 +72,9 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
     columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
     lines = table(title, "#", *columns, gap=1)
     unknown = set(missing(graph))
-    for node in graph.nodes:
-        lost = node in unknown
-        node, call = planned_node(node, plan)
+    for position, given in enumerate(graph.nodes):
+        lost = given in unknown
+        node, call = planned_node(position, given, plan)
         out = node.outputs[0] if node.outputs else None
         kernel = variant(node.op, call.kernel) if call else "in place" if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
