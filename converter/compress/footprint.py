@@ -1,4 +1,4 @@
-"""What weights take in flash, plain and in every coding that the compiler knows (``runtime.codes``).
+"""What weights take in flash, plain and in every coding that the compiler knows (``runtime.plan.codes``).
 
 These are estimates: a compiler codes weights as its kernels pack them, cut into slices, and adds decoders.
 """
