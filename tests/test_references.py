@@ -51,7 +51,7 @@ _START = r"(?<![\w./<>*$@{}%-])"
 PATH = re.compile(rf"{_START}(?:{_FOLDER})(?:/{_PART})+")
 NAME = re.compile(rf"{_START}(?:{_PART}/)*{_PART}\.(?:pyi?|h|c|inc|toml|ld|lock|md)\b(?![(/-])")
 MODULE = re.compile(r"(?<![\w./-])twinfer(?:\.[A-Za-z_]\w*)+")
-SHORT_MODULE = re.compile(rf"(?<![\w./-])(?:{_FOLDER})(?:\.[A-Za-z_]\w*)+")
+SHORT_MODULE = re.compile(rf"(?<![\w./-])(?:{_FOLDER})(?!\.(?:json|toml|html)\b)(?:\.[A-Za-z_]\w*)+")
 
 
 @cache
