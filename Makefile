@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DEVELOP := $(VENV)/.develop
 JOBS ?= 2
 
-# What README.md shows: built-in models, which every clone has. What bench-embedded measures can be other models, too.
+# What README.md and docs/ show: built-in models, which every clone has. What bench-embedded measures can be other models, too.
 BUILTIN := $(addsuffix _int8,kws vww ic ad01)
 EMBEDDED ?= $(BUILTIN)
 
@@ -22,7 +22,7 @@ CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
 
-# Where the commands whose figures README.md shows write them, and what they wrote when those were made.
+# Where the commands whose figures the pages show write them, and what they wrote when the pages were made.
 FIGURES ?= build
 KEPT := bench/data/figures
 
@@ -106,7 +106,7 @@ compression: real-data  ## accuracy over flash of pruned and clustered networks 
 networks: real-data  ## trains the networks of accuracy and compression anew (bench/data/networks.npz)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.kept
 
-figures: setup  ## all figures of README.md anew, and what they are made of (takes an hour; on a quiet machine)
+figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
 	$(MAKE) bench-host bench-embedded bench-coded search compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.measure.figures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -109,6 +110,14 @@ def assert_complete(names: Iterable[str], prefixes: Iterable[str]) -> None:
     assert not missing, f"not in the distribution: {missing}; see packages and package-data in pyproject.toml"
 
 
+def assert_readable(names: Iterable[str], top: str) -> None:
+    """The pages that README.md links to come along."""
+    links = re.findall(r"\]\((\w[^)#]*)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    missing = {link for link in links if not link.startswith("https:")} - {name.removeprefix(top) for name in names}
+    assert links
+    assert not missing, f"not in the distribution: {sorted(missing)}; see MANIFEST.in"
+
+
 def assert_works(python: Path, folder: Path, **environment: str) -> None:
     """Runs a model through the compiled kernels, the command, and a type check of a user's script."""
     away = folder / "away"
@@ -138,6 +147,7 @@ def test_sdist(sources: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = archive.getnames()
     assert_complete(names, [f"{top}/", f"{top}/twinfer/"])
+    assert_readable(names, f"{top}/")
     built = [name for name in names if name.endswith(".so") or name.startswith(f"{top}/build/")]
     assert not built, "made files in the sdist"
     assert_works(install(tmp_path, sdist), tmp_path)

@@ -49,7 +49,8 @@ class Instructions:
 class Architecture:
     """A board folder: what programs are built from, what runs them, and how their instructions are read.
 
-    ``runner`` makes the Runner of a card. ``program``: the folder's C files in a program that does jobs. ``selftest``: those in a self-test, which prints.
+    ``runner`` makes the Runner of a card. ``program``: the folder's C files in a program that does jobs.
+    ``selftest``: those in a self-test, which prints.
     ``link``, ``link_alone``: more that the compiler is told to link a program, and to link a model alone.
     ``vector_bytes``: what stands before a program in flash.
     """

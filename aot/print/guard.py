@@ -1,4 +1,4 @@
-"""Guard mode in emitted C: every layer is watched by ``kernels/guard.h``, over an arena with gaps between the blocks.
+"""Guard mode in emitted C: every layer is watched by ``kernels/run/guard.h``, over an arena with gaps between blocks.
 
 ``runtime/run/guard.py`` does the same on the host and says more: here a status tells which layer wrote what is not its
 own.

@@ -1,7 +1,7 @@
-"""The figures of README.md, written from the JSON files that the commands named there have made.
+"""The figures of README.md and docs/, written from the JSON files that the commands named there have made.
 
-``python -m twinfer.bench.measure.figures`` writes them into README.md anew; the JSON files lie in bench/data/figures,
-and ``make figures`` makes all of them before. tests/bench/test_figures.py holds the two against one another.
+``python -m twinfer.bench.measure.figures`` writes them into the pages anew. The JSON files lie in bench/data/figures,
+and ``make figures`` makes all of them before. tests/bench/test_figures.py compares the pages with them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from twinfer.runtime.errors import ToolError
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "figures"
 
-#: Characters of a line of README.md.
+#: Characters of a line of a page.
 WIDTH = 130
 
 _NAMES = {"digits": "digits", "mnist": "MNIST 5k", "motions": "motions", "mlp": "MLP", "cnn": "CNN", "cnn1d": "1-D CNN"}
@@ -61,7 +61,7 @@ def beside(core: str) -> Callable[[Any], str]:
 
 
 def others(document: Any) -> str:
-    """The cores that README.md has no table of, in a sentence."""
+    """The cores that the pages have no table of, in a sentence."""
     every = standings(document["rows"])
     means = {core: mean([s for s in every if s.target == core], "speed") for core in {s.target for s in every}}
     shares = [
@@ -122,7 +122,7 @@ def _plainness(trial: Any) -> int:
     return len(json.dumps(trial["setting"]))
 
 
-#: How a figure's block in README.md begins -> the JSON file that it is made of, and how.
+#: How a figure's block in a page begins -> the JSON file that it is made of, and how.
 FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Time of one inference": ("host", host),
     "Measured on ": ("host", machine),
@@ -147,17 +147,28 @@ def blocks() -> Iterator[tuple[str, str]]:
         yield start, text(document(name))
 
 
-def updated(readme: str) -> str:
-    """The text with every block replaced by its figures; a block ends before an empty line or the end of its code.
+def pages() -> dict[Path, str]:
+    """README.md and everything in docs/, by path."""
+    paths = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    return {path: path.read_text(encoding="utf-8") for path in paths}
 
-    ToolError where a block is not there once.
+
+def updated(texts: Mapping[Path, str]) -> dict[Path, str]:
+    """The pages with every block replaced by its figures.
+
+    A block ends before an empty line, or where its code or the page ends. ToolError where one does not stand exactly
+    once in all pages.
     """
+    texts = dict(texts)
     for start, text in blocks():
-        pattern = re.compile(rf"^{re.escape(start)}.*?(?=\n\n|\n```)", re.MULTILINE | re.DOTALL)
-        if len(pattern.findall(readme)) != 1:
-            raise ToolError(f"README.md has no block, or several, that begin with {start!r}")
-        readme = pattern.sub(lambda _, text=text: text, readme)  # type: ignore[misc]
-    return readme
+        pattern = re.compile(rf"^{re.escape(start)}.*?(?=\n\n|\n```|\n\Z)", re.MULTILINE | re.DOTALL)
+        homes = [path for path, page in texts.items() for _ in pattern.findall(page)]
+        if len(homes) != 1:
+            raise ToolError(
+                f"a block that begins with {start!r} is there {len(homes)} times in README.md and docs/, not once"
+            )
+        texts[homes[0]] = pattern.sub(lambda _, text=text: text, texts[homes[0]])  # type: ignore[misc]
+    return texts
 
 
 def _networks(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
@@ -184,8 +195,8 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def main() -> int:
-    path = ROOT / "README.md"
-    path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, text in updated(pages()).items():
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Lossless codings of weights: numbers into a table of values, Huffman codes, a bitmap of what is not zero.
 
 Each takes blocks, int8 [slices, rows, n], n a multiple of 8, of which every slice can be decoded by itself, and gives
-the constant arrays that its decoder (kernels_c/decode_<coding>.h) reads.
+the constant arrays that its decoder (kernels_c/coding/decode_<coding>.h) reads.
 """
 
 from __future__ import annotations

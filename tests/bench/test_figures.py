@@ -1,4 +1,4 @@
-"""README.md: its figures are those of the JSON files, its commands and make targets exist, its examples run."""
+"""README.md and docs/: figures are those of the JSON files, commands and make targets exist, examples run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import twinfer
@@ -21,14 +21,20 @@ from twinfer.bench.lab.kept import network
 from twinfer.bench.lab.networks import NETWORKS
 from twinfer.bench.measure import figures
 from twinfer.bench.measure.embedded import Measurement, every, measure_on
-from twinfer.bench.measure.figures import FIGURES, ROOT, blocks, document, updated
+from twinfer.bench.measure.figures import FIGURES, ROOT, blocks, document, pages, updated
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.command_line import main as cli
+from twinfer.converter.quantize.recipe import read_recipe
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.write.tflite import write
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = pages()
+ALL = "\n".join(PAGES.values())
+README = PAGES[ROOT / "README.md"]
+
+#: Most words of README.md, tables and code among them.
+WORDS = 900
 
 #: The cores that TFLM was measured on.
 CORES = tuple(f"cortex-m{number}" for number in (0, 3, 4, 7, 33, 55))
@@ -41,23 +47,33 @@ COUNTED = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "arena_byt
 def test_the_figures_are_those_of_the_json_files(start: str) -> None:
     text = dict(blocks())[start]
     assert text.startswith(start)
-    assert text in README, "make figures, or python -m twinfer.bench.measure.figures"
+    assert text in ALL, "make figures, or python -m twinfer.bench.measure.figures"
 
 
 def test_nothing_else_is_written() -> None:
-    assert updated(README) == README
+    assert updated(PAGES) == PAGES
 
 
 def test_a_changed_figure_is_seen_and_mended() -> None:
     for start, text in blocks():
-        block = README[README.index(text) : README.index(text) + len(text)]
-        digit = re.search(r"\d", block.removeprefix(start))
+        (path,) = [path for path, page in PAGES.items() if text in page]
+        digit = re.search(r"\d", text.removeprefix(start))
         assert digit is not None, "a block without a figure"
-        changed = README.replace(block, start + block.removeprefix(start).replace(digit[0], "x"), 1)
-        assert changed != README
-        assert updated(changed) == README
-    with pytest.raises(ToolError, match="accuracy, %"):
-        updated(README.replace("| accuracy, % |", "| precision |"))
+        changed = PAGES[path].replace(text, start + text.removeprefix(start).replace(digit[0], "x"), 1)
+        assert changed != PAGES[path]
+        assert updated({**PAGES, path: changed}) == PAGES
+
+
+def test_a_block_stands_in_one_page() -> None:
+    path = ROOT / "docs" / "accuracy.md"
+    absent = PAGES[path].replace("| accuracy, % |", "| precision |")
+    for page in (absent, 2 * f"{PAGES[path]}\n"):
+        with pytest.raises(ToolError, match="accuracy, %"):
+            updated({**PAGES, path: page})
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= WORDS, "details belong in docs/"
 
 
 def tables_in(text: str) -> Iterator[str]:
@@ -68,7 +84,7 @@ def tables_in(text: str) -> Iterator[str]:
 
 
 def test_every_table_has_a_json_file() -> None:
-    tables = list(tables_in(README))
+    tables = [table for page in PAGES.values() for table in tables_in(page)]
     assert len(tables) == sum(not text.endswith(".") for _, text in blocks())
     written = [text for _, text in blocks()]
     for table in tables:
@@ -105,8 +121,9 @@ def test_counts_come_again(model: str, core: str) -> None:
 
 def commands_in(text: str) -> Iterator[str]:
     """Every ``twinfer …`` in code, without comments and prompts."""
-    for line in re.findall(r"^(?:\$ )?(twinfer .*)$", text, re.MULTILINE):
-        yield line.partition("  #")[0].strip()
+    for code in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in re.findall(r"^(?:\$ )?(twinfer .*)$", code, re.MULTILINE):
+            yield line.partition("  #")[0].strip()
     yield from (span for span in re.findall(r"`(twinfer [^`]+)`", text))
 
 
@@ -115,7 +132,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return subparsers.choices
 
 
-@pytest.mark.parametrize("command", sorted(set(commands_in(README))))
+@pytest.mark.parametrize("command", sorted(set(commands_in(ALL))))
 def test_commands_and_their_options_exist(command: str) -> None:
     known = parsers()
     _, name, *_ = command.split()
@@ -127,15 +144,15 @@ def test_commands_and_their_options_exist(command: str) -> None:
 
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    asked = set(re.findall(r"(?:`|\$ )make ([a-z][a-z-]*)", README))
-    assert {"bench-embedded", "accuracy", "compression", "search"} <= asked
+    asked = set(re.findall(r"(?:`|\$ )make ([a-z][a-z-]*)", ALL))
+    assert {"bench-host", "bench-embedded", "bench-coded", "accuracy", "compression", "search", "figures"} <= asked
     assert asked <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
 
 
 def test_commands_that_take_a_target_are_named() -> None:
     """And the targets are: microcontrollers, this computer, any machine."""
     with_target = {name for name, parser in parsers().items() if "--target" in parser._option_string_actions}
-    (named,) = re.findall(r"^((?:[^\n]+\n)*?[^\n]*take `--target`(?:[^\n]+\n)+)", README, re.MULTILINE)
+    (named,) = re.findall(r"^((?:[^\n]+\n)*?[^\n]*take `--target`(?:[^\n]+\n)+)", ALL, re.MULTILINE)
     assert set(re.findall(r"`([a-z]+)`", named)) - {"generic", "host"} == with_target
     assert all(name.removeprefix("cortex-") in named for name in names() if name.startswith("cortex-m"))
     assert {"generic", "host"} <= set(re.findall(r"`([a-z]+)`", named))
@@ -144,9 +161,15 @@ def test_commands_that_take_a_target_are_named() -> None:
 # -- examples ----------------------------------------------------------------------------------------------------------
 
 
-def code_in(language: str) -> list[str]:
-    blocks_of_code = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    return [code for name, code in blocks_of_code if name == language]
+def code_in(page: Path, language: str) -> list[str]:
+    """The blocks of code in that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)
+
+
+def with_code(language: str) -> Any:
+    """A test of every page that has such code."""
+    having = [page for page in PAGES if code_in(page, language)]
+    return pytest.mark.parametrize("page", having, ids=[page.stem for page in having])
 
 
 @pytest.fixture
@@ -156,49 +179,78 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = digits()
     Path("model.onnx").write_bytes(network(data, "mlp", 0))
+    Path("model.tflite").write_bytes(write(builtin()["digits_int8"]()))
     np.savez("samples.npz", x=data.x[:200], labels=data.y[:200])
     return tmp_path
 
 
-def test_python_examples(folder: Path) -> None:
-    interpreted, compiled, *_ = code_in("python")
-    Path("model.tflite").write_bytes(write(builtin()["digits_int8"]()))
+def values_of(code: str) -> dict[str, Any]:
+    """What the reader of an example has: inputs, samples and, where it is about PyTorch, a module."""
+    with np.load("samples.npz") as arrays:
+        samples = {"x": arrays["x"]}
     values: dict[str, Any] = {"x": np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), np.int8)}
-    exec(interpreted, values)
-    exec(compiled, values)
-    twin = values["compiled"]
-    twin.allocate_tensors()
-    twin.set_tensor(twin.get_input_details()[0]["index"], values["x"])
-    twin.invoke()
-    np.testing.assert_array_equal(twin.get_tensor(twin.get_output_details()[0]["index"]), values["y"])
-    assert values["y"].shape == (1, 10)
+    if "from_torch" not in code:
+        return {**values, "samples": samples}
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    return {**values, "samples": samples["x"], "module": module, "example": torch.zeros(1, 1, 8, 8)}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_example_of_convert(folder: Path) -> None:
-    torch = pytest.importorskip("torch")
-    module = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-    samples = np.random.default_rng(1).normal(size=(50, 8)).astype(np.float32)
-    values = {"twinfer": twinfer, "module": module, "example": torch.zeros(1, 8), "samples": samples}
-    exec(code_in("python")[2], values)
-    graph = twinfer.read_file("model.tflite")
-    assert graph.inputs[0].type == "INT8"
+@with_code("python")
+def test_python_examples(page: Path, folder: Path) -> None:
+    code = "\n".join(code_in(page, "python"))
+    values = values_of(code)
+    exec(code, values)
+    twin = values.get("compiled")
+    if twin is not None:
+        twin.set_tensor(twin.get_input_details()[0]["index"], values["x"])
+        twin.invoke()
+        np.testing.assert_array_equal(twin.get_tensor(twin.get_output_details()[0]["index"]), values["y"])
+        assert values["y"].shape == (1, 10)
+    for name in re.findall(r'save\("(.*?)"\)', code):
+        graph = twinfer.read_file(name)
+        assert graph.inputs[0].type == ("FLOAT32" if name == "tiny.tflite" else "INT8")
 
 
 #: What a command of the examples is given beside, so that it takes seconds.
-SHORTER = {"search": ["--trials", "3", "--jobs", "1"]}
+SHORTER = {"search": ["--trials", "3", "--jobs", "1"], "bench": ["--runs", "1"]}
 
 
-def test_shell_examples(folder: Path) -> None:
-    ran = []
-    for line in commands_in("\n".join(code_in("sh"))):
-        _, name, *arguments = shlex.split(line)
+def run_line(line: str) -> None:
+    """A command of ours, or make in a folder that one has written, which must succeed."""
+    _, name, *arguments = shlex.split(line)
+    if line.startswith("make"):
+        subprocess.run(shlex.split(line), check=True, capture_output=True)
+    else:
         assert cli.main([name, *arguments, *SHORTER.get(name, [])]) == 0, line
-        ran.append(name)
-        if "-o" in arguments:
-            assert Path(arguments[arguments.index("-o") + 1]).exists(), line
-    assert ran == ["convert", "search", "convert", "compile"]
-    assert onnx.load("model.onnx").graph.input[0].name == "x"
+    for flag in {"-o", "--output", "--json"} & set(arguments):
+        assert Path(arguments[arguments.index(flag) + 1]).exists(), line
+
+
+@with_code("sh")
+def test_shell_examples(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    if "cortex" in "".join(code_in(page, "sh")):
+        request.getfixturevalue("board_tools")
+    lines = [line.partition("  #")[0] for code in code_in(page, "sh") for line in code.splitlines()]
+    ours = [line for line in lines if not line.startswith("./do ")]
+    assert all(line.startswith(("twinfer ", "make -C ")) for line in ours)
+    for line in ours:
+        run_line(line)
+
+
+def test_every_command_has_an_example() -> None:
+    lines = [line for page in PAGES for code in code_in(page, "sh") for line in code.splitlines()]
+    assert {line.split()[1] for line in lines if line.startswith("twinfer ")} == set(parsers())
+
+
+@with_code("toml")
+def test_toml_examples(page: Path, folder: Path) -> None:
+    """A recipe, or a board."""
+    for code in code_in(page, "toml"):
+        file = Path("my_board.toml")
+        file.write_text(code)
+        assert read_recipe(file).rules if "[[rule]]" in code else find(str(file)).flags
 
 
 def test_the_readme_says_what_is_needed() -> None:
@@ -207,6 +259,14 @@ def test_the_readme_says_what_is_needed() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = [re.split(r"[<>=]", name)[0] for name in project["dependencies"]]
-    (sentence,) = re.findall(r"\(The tool itself is[^)]*\)", README)
+    (sentence,) = re.findall(r"twinfer itself is[^.]*\.", README)
     assert all(name in sentence for name in needed)
     assert figures.FOLDER.is_dir()
+
+
+def test_extras_exist() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = set(re.findall(r"twinfer\[(\w+)\]|`\[(\w+)\]`", ALL))
+    assert {a or b for a, b in asked} <= set(project["optional-dependencies"])

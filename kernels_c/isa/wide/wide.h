@@ -3,7 +3,7 @@
  *
  * An int8 matrix product runs over panels: rows of x as uint8 (x + 128), k padded to a multiple of 4 with anything, and
  * weights packed [out / 16][k / 4][16][4] with zeros in the padding. The +128 and the input zero point are folded into
- * the bias when the weights are packed (runtime/ops/_wide.py). All sums wrap as two's complement does, so the order of
+ * the bias when the weights are packed (runtime/ops/conv/_conv.py). All sums wrap (two's complement), so the order of
  * additions does not matter and every instruction-set level gives the same bits. */
 #ifndef TW_WIDE_H
 #define TW_WIDE_H
