@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from twinfer.converter.onnx_file import OnnxFile
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Tensor
@@ -18,15 +19,6 @@ from twinfer.runtime.shapes import infer_shapes, is_open, shape_of
 Source = Any
 
 Shapes = Mapping[str, Sequence[int]]
-
-
-@dataclass(frozen=True)
-class OnnxFile:
-    """An ONNX file that is parsed: ``model`` is the onnx.ModelProto, ``beside`` are the files with its constants."""
-
-    path: str | os.PathLike[str]
-    model: Any
-    beside: tuple[Path, ...]
 
 
 def read_source(source: Source, shapes: Shapes | None = None) -> Graph:

@@ -14,8 +14,8 @@ import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from twinfer.converter.onnx.model import Model
+from twinfer.converter.onnx_file import OnnxFile
 from twinfer.converter.passes._ends import CHANNELS_FIRST
-from twinfer.converter.source import OnnxFile
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.files import read_bytes

@@ -308,7 +308,7 @@ def test_interrupted() -> None:
         while "_ffi" not in Path(f"/proc/{process.pid}/maps").read_text() and time.monotonic() < until:
             time.sleep(0.1)  # the command is at work as soon as it has loaded the kernels
         process.send_signal(signal.SIGINT)
-        # CPython 3.11 ends by the signal if Ctrl-C meets an exec(), which makes dataclasses: to a shell that is 130, too.
+        # CPython 3.11 ends by the signal if Ctrl-C meets an exec(), which makes dataclasses: to a shell it is 130
         assert process.wait(60) in (130, -signal.SIGINT)
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
