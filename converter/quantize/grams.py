@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array
-from twinfer.runtime.ops.conv._conv import shifted, window_of
+from twinfer.runtime.ops.core.window import shifted, window_of
 
 #: Layers with more weights an output have no Gram matrix: it would be large.
 MOST_INPUTS = 2304

@@ -3,6 +3,7 @@
 #ifndef TW_DEPTHWISE_CONV2D_DSP_H
 #define TW_DEPTHWISE_CONV2D_DSP_H
 
+#include "../core/epilogue.h"
 #include "../isa/dsp/dsp.h"
 
 /* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart
@@ -17,7 +18,8 @@ typedef struct {
     int32_t batches, in_c, multiplier, x_size, y_size;
     int32_t lines[3], line_stride, x_line, y_line;
     int32_t steps, behind, stride, pad, x_step, y_step;
-    int32_t in_zero, out_zero, act_min, act_max;
+    int32_t in_zero;
+    tw_epilogue_s8 end;
 } tw_depthwise_conv2d_dsp_s8_params;
 
 /* What one channel does with lines of one kind, in the order of the loops' loads. All weights are doubled. pair:
@@ -216,7 +218,7 @@ TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *
                                       const tw_depthwise_conv2d_dsp_s8_params *p) {
     int32_t at = -p->lines[0] * p->x_line;
     for (int k = 0; k < 9; ++k) taps[k / 3 * 5 + k % 3 + 1] = (int16_t)(wide ? w[k] : 2 * w[k]);
-    c->mult = ends[1], c->rounding = wide ? -(p->act_min == 0) : tw_rounding(p->out_zero, shift);
+    c->mult = ends[1], c->rounding = wide ? -(p->end.low == 0) : tw_rounding(p->end.zero, shift);
     for (int32_t edge = -1; edge <= 1; ++edge) {
         const int32_t lines = p->lines[edge + 1];
         if (lines == 0) continue;
@@ -262,8 +264,8 @@ TW_KERNEL(tw_depthwise_conv2d_dsp_s8) {
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
     tw_depthwise_dsp_images(&p, in, out, 0);
-    if (p.act_min > -128 || p.act_max < 127)
-        for (int32_t i = p.batches * p.y_size; i > 0; --i, ++y) *y = (int8_t)tw_clamp(*y, p.act_min, p.act_max);
+    if (p.end.low > -128 || p.end.high < 127)
+        for (int32_t i = p.batches * p.y_size; i > 0; --i, ++y) *y = (int8_t)tw_clamp(*y, p.end.low, p.end.high);
 }
 
 #endif

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,17 @@ from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops.conv import _conv, conv2d
-from twinfer.runtime.ops.conv._conv import Window, window_of
-from twinfer.runtime.ops.conv._conv_cases import Layer, with_equal_scales
-from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, lane_channels, plain_channels
+from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid
+from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
+from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
+from twinfer.runtime.ops.core.window import Window, shifted, window_of
 from twinfer.runtime.ops.isa import dsp_depthwise as _dsp_depthwise
 from twinfer.runtime.ops.isa import mve_depthwise as _mve_depthwise
 from twinfer.runtime.ops.isa import mve_depthwise_s16 as _mve_depthwise_s16
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Rows or columns of output that are worth a table; more only a file means that is short and says much.
@@ -33,21 +38,21 @@ def geometry(node: Node) -> Window:
 
 
 def infer(node: Node) -> list[Shape]:
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 4 and w.shape[0] == 1 and w.size > 0, node, f"{w} must have the shape [1, k_h, k_w, out_c]")
     g = geometry(node)
     need(g.out_c % g.in_c == 0, node, f"{w} has {g.out_c} channels, no multiple of the {g.in_c} of {x}")
     said = int(node.options.get("depth_multiplier", 0))
     need(said in (0, g.out_c // g.in_c), node, f"depth multiplier {said} with {g.in_c} channels in and {g.out_c} out")
-    _conv.check_types(node, g.out_c)
-    _conv.check_symmetric(node)
+    check_types(node, g.out_c)
+    check_symmetric(node)
     return [g.shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    g, node = geometry(node), _conv.unpacked(node)
+    g, node = geometry(node), unpacked(node)
     w = inputs[1] if node.input(1).data is None else node.constant(1)
     return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
 
@@ -55,19 +60,19 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def _sums(x: Array, w: Array, g: Window) -> Array:
     acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
     for ky, kx in g.taps():
-        acc += np.repeat(_conv.shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
+        acc += np.repeat(shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
     return acc
 
 
 def lower(node: Node, target: Target) -> Call:
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     g, x, w = geometry(node), node.input(0), node.input(1)
     macs = g.pixels * w.size
-    if _conv.is_hybrid(node):
+    if is_hybrid(node):
         return _lower_hybrid(node, g, macs)
     if x.type == "INT16":
         return _lower_s16(node, target, g, macs)
-    bias = _conv.constant_bias(node, g.out_c)
+    bias = constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
             return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
@@ -85,19 +90,16 @@ def lower(node: Node, target: Target) -> Call:
 def _lower_plain(node: Node, g: Window, bias: Array | None, macs: int) -> Call:
     """The call in plain C, float32 or int8; ``bias`` is None where it is computed at run time."""
     x, w = node.input(0), node.input(1)
-    params = {**asdict(g), "multiplier": g.out_c // g.in_c}
+    params: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
-        low, high = float_range(node)
-        floats = {**params, "act_min": low, "act_max": high}
-        return Call("tw_depthwise_conv2d_f32", floats, (x, w, _conv.bias_of(node, g.out_c)), (node.output,), macs=macs)
-    low, high = quantized_range(node, node.output)
-    ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
+        floats = {**params, "limits": output_range(node)}
+        return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs)
     start = node.constant(2) if bias is None else bias
-    c, short = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
+    c, short = plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
     inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
-    params |= {**ends, "fast": int(short)}
+    params |= {"end": epilogue(node), "in_zero": x.zero, "fast": int(short)}
     return Call("tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
@@ -125,10 +127,9 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     quant = node.input(1).quant
     if g.out_c > 1 and not (quant and quant.per_channel):
         raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
-    low, high = float_range(node)
-    params = {**asdict(g), "multiplier": g.out_c // g.in_c, "act_min": low, "act_max": high}
-    inputs = (node.input(0), node.input(1), *_conv.hybrid_ends(node, g.out_c))
-    scratch = -(-g.in_h * g.in_w * g.in_c // 16) * 16 + 4 * g.out_c
+    params: dict[str, Param] = {"window": g.params, "limits": output_range(node), "multiplier": g.out_c // g.in_c}
+    inputs = (node.input(0), node.input(1), *hybrid_ends(node, g.out_c))
+    scratch = -(-g.image // 16) * 16 + 4 * g.out_c
     return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
@@ -154,13 +155,11 @@ def _lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     taps = w[0].astype(np.int64)
     sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in column_classes] for r0, r1 in row_classes])
     folded = wrap32(bias.astype(np.int64) - x.zero * sums.reshape(-1, g.out_c)).astype(np.int32)
-    lanes = _conv.padded(w[0].astype(np.int32) & 0xFFFF, axis=2)
-    low, high = quantized_range(node, y)
-    shape = {k: v for k, v in asdict(g).items() if k != "out_c"}
-    params = {**shape, "padded": lanes.shape[2], "column_classes": len(column_classes)}
-    ends = {"out_zero": y.zero, "act_min": low, "act_max": high}
-    inputs = (x, lanes, _conv.padded(folded, axis=1), *_conv.lane_epilogue(node, g.out_c), rows, columns)
-    return Call("tw_depthwise_conv2d_wide_s8", {**params, **ends}, inputs, (y,), macs=macs, weights=Weights())
+    lanes = padded(w[0].astype(np.int32) & 0xFFFF, axis=2)
+    tile = {"padded": lanes.shape[2], "column_classes": len(column_classes)}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
+    inputs = (x, lanes, *lane_channels(node, folded), rows, columns)
+    return Call("tw_depthwise_conv2d_wide_s8", params, inputs, (y,), macs=macs, weights=Weights())
 
 
 def _case(
