@@ -16,15 +16,15 @@ typedef struct {
     int32_t depth, in_zero, fast;
 } tw_conv2d_s8_params;
 
-/* A window: gathered, or where it is one pixel, where it lies. x: the images at the group's first channel. */
-TW_INLINE const int8_t *tw_conv2d_gather_s8(int8_t *to, const int8_t *x, const tw_pixel *at, const tw_gather *g) {
+/* A window: gathered, or where it is one pixel, where it lies. */
+TW_INLINE const int8_t *tw_conv2d_gather_s8(int8_t *to, const tw_pixel *at, const tw_gather *g) {
     const tw_window *w = g->window;
-    if (w->k_h * w->k_w == 1) return x + tw_pixel_corner(at, w); /* such a kernel has no padding */
-    tw_gather_window(to, x, at, g);
+    if (w->k_h * w->k_w == 1) return (const int8_t *)tw_pixel_corner(at, w); /* such a kernel has no padding */
+    tw_gather_window(to, at, 0, g);
     return to;
 }
 
-/* All outputs of one group. x, w and y at its first channel. */
+/* All outputs of one group. Images x, w and y at its first channel. */
 TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, int8_t *columns,
                                   const tw_channels_s8 *channels, const tw_conv2d_s8_params *p) {
     const tw_window *window = &p->window;
@@ -32,7 +32,7 @@ TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, i
     const int32_t n = window->k_h * window->k_w * p->depth, group = window->out_c / (window->in_c / p->depth);
     const int8_t *from[TW_TILE_PIXELS];
     int8_t *to[TW_TILE_PIXELS];
-    tw_pixel at = tw_pixel_first(window);
+    tw_pixel at = tw_pixel_first(x, 1, window);
     for (int32_t left = tw_window_count(window); left > 0; left -= TW_TILE_PIXELS) {
         for (int i = 0; i < TW_TILE_PIXELS; ++i) {
             if (i == left) { /* the last one twice */
@@ -40,7 +40,7 @@ TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, i
                 to[i] = to[0];
                 break;
             }
-            from[i] = tw_conv2d_gather_s8(columns + i * n, x, &at, &g);
+            from[i] = tw_conv2d_gather_s8(columns + i * n, &at, &g);
             to[i] = y;
             y += window->out_c;
             tw_pixel_next(&at, window);
@@ -77,14 +77,14 @@ TW_KERNEL(tw_conv2d_wide_s8) {
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
     const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0x80};
     const int32_t pixels = tw_window_count(&p.window), out_c = p.window.out_c;
-    tw_pixel at = tw_pixel_first(&p.window);
+    tw_pixel at = tw_pixel_first(x, 1, &p.window);
     for (int32_t first = 0; first < pixels; first += p.panel) {
         const int32_t rows = tw_min(pixels - first, p.panel);
         if (p.direct)
             tw_gather_bytes(panel, x + first * p.k4, rows * p.k4, &g);
         else
             for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window))
-                tw_gather_window(panel + r * p.k4, x, &at, &g);
+                tw_gather_window(panel + r * p.k4, &at, 0, &g);
         tw_panel_s8((const uint8_t *)scratch, rows, p.k4, w, y + first * out_c, out_c, &channels);
     }
 }

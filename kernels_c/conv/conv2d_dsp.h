@@ -34,20 +34,18 @@ TW_INLINE uint32_t *tw_conv2d_dsp_fill(uint32_t *to, const int8_t *from, int32_t
     return wide ? tw_dsp_gather(to, from, count) : tw_dsp_widen(to, from, count);
 }
 
-/* The window at a pixel of the images x as one pixel of a panel. Rows of taps go there from where they lie, if that is in
+/* The window at a pixel as one pixel of a panel. Rows of taps go there from where they lie, if that is in
  * whole words and inside the image, else by way of the column. */
-TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, const int8_t *x, const tw_pixel *at,
-                                    const tw_conv2d_dsp_gather *g) {
+TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, const tw_pixel *at, const tw_conv2d_dsp_gather *g) {
     const tw_window *w = g->rows.window;
     const int32_t taps = w->k_w * w->in_c, words = taps % 4 == 0, runs = tw_gather_runs(at->x, &g->rows);
     int8_t *to = g->column;
     int32_t y = at->y;
-    x += at->image;
     for (int32_t ky = 0; ky < w->k_h; ++ky, y += w->dilation_h) {
         const int32_t direct = words && runs && tw_is_inside(y, w->in_h);
-        if (!direct) tw_gather_row(to, x, y, at->x, &g->rows);
+        if (!direct) tw_gather_row(to, at->image, y, at->x, &g->rows);
         if (words)
-            panel = tw_conv2d_dsp_fill(panel, direct ? x + (y * w->in_w + at->x) * w->in_c : to, taps, g->wide);
+            panel = tw_conv2d_dsp_fill(panel, direct ? at->image + (y * w->in_w + at->x) * w->in_c : to, taps, g->wide);
         else
             to += taps;
     }
@@ -62,11 +60,10 @@ TW_KERNEL(tw_conv2d_dsp_s8) {
     const tw_conv2d_dsp_gather g = {
         {&p.window, p.window.in_c, p.in_zero, 0}, (int8_t *)scratch + 2 * TW_DSP_PIXELS * p.k4, p.k4, 0};
     int8_t *y = (int8_t *)out[0];
-    tw_pixel at = tw_pixel_first(&p.window);
+    tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
     for (int32_t left = tw_window_count(&p.window); left > 0; left -= TW_DSP_PIXELS) {
         const int32_t rows = tw_min(left, TW_DSP_PIXELS);
-        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window))
-            tw_conv2d_dsp_window(panel + r, (const int8_t *)in[0], &at, &g);
+        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window)) tw_conv2d_dsp_window(panel + r, &at, &g);
         tw_dsp_panel(panel, y, rows, &m);
         tw_dsp_activation(y, rows * out_c, p.end.low, p.end.high);
         y += rows * out_c;

@@ -23,11 +23,10 @@ TW_KERNEL(tw_conv2d_dsp_s16) {
     const tw_conv2d_dsp_gather g = {
         {&bytes, bytes.in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p.words), 4 * p.words, 1};
     int16_t *y = (int16_t *)out[0];
-    tw_pixel at = tw_pixel_first(&bytes);
+    tw_pixel at = tw_pixel_first(in[0], 1, &bytes);
     for (int32_t left = tw_window_count(&bytes); left > 0; left -= TW_DSP_PIXELS_S16) {
         const int32_t rows = tw_min(left, TW_DSP_PIXELS_S16);
-        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &bytes))
-            tw_conv2d_dsp_window(panel + r, (const int8_t *)in[0], &at, &g);
+        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &bytes)) tw_conv2d_dsp_window(panel + r, &at, &g);
         tw_dsp_panel_s16(panel, y, rows, &m);
         y += rows * bytes.out_c;
     }

@@ -44,13 +44,13 @@ TW_INLINE void tw_conv2d_pixel_f32(const float *x, const float *w, const float *
 
 TW_KERNEL(tw_conv2d_f32) {
     const tw_conv2d_f32_params p = *params;
-    const float *x = (const float *)in[0], *w = (const float *)in[1], *bias = (const float *)in[2];
+    const float *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
-    tw_pixel at = tw_pixel_first(&p.window);
+    tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
     (void)scratch;
     for (int32_t left = tw_window_count(&p.window); left > 0; --left, y += p.window.out_c) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
-        tw_conv2d_pixel_f32(x + tw_pixel_corner(&at, &p.window), w, bias, y, &inside, &p);
+        tw_conv2d_pixel_f32((const float *)tw_pixel_corner(&at, &p.window), w, bias, y, &inside, &p);
         tw_pixel_next(&at, &p.window);
     }
 }
@@ -72,14 +72,14 @@ TW_KERNEL(tw_conv2d_wide_f32) {
     const tw_gather g = {&bytes, bytes.in_c, 0, 0};
     const int32_t pixels = tw_window_count(&bytes), k = bytes.k_h * bytes.k_w * p.window.in_c, out_c = bytes.out_c;
     const int32_t row = k * (int32_t)sizeof *y;
-    tw_pixel at = tw_pixel_first(&bytes);
+    tw_pixel at = tw_pixel_first(in[0], 1, &bytes);
     for (int32_t first = 0; first < pixels; first += p.panel) {
         const int32_t rows = tw_min(pixels - first, p.panel);
         if (p.direct)
             memcpy(scratch, (const int8_t *)in[0] + first * row, (size_t)(rows * row));
         else
             for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &bytes))
-                tw_gather_window((int8_t *)scratch + r * row, (const int8_t *)in[0], &at, &g);
+                tw_gather_window((int8_t *)scratch + r * row, &at, 0, &g);
         tw_panel_f32(panel, rows, k, w, bias, y + first * out_c, out_c, p.limits.low, p.limits.high);
     }
 }

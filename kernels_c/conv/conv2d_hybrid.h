@@ -40,11 +40,11 @@ TW_KERNEL(tw_conv2d_hybrid) {
     for (int32_t b = 0; b < p.window.batches; ++b, x += image) {
         const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, image, p.symmetric);
         const tw_gather g = {&p.window, p.window.in_c, q.zero, 0x80};
-        tw_pixel at = tw_pixel_first(&p.window);
+        tw_pixel at = tw_pixel_first(quantized, 1, &p.window);
         for (int32_t first = 0; first < pixels; first += TW_TILE_ROWS) {
             const int32_t rows = tw_min(pixels - first, TW_TILE_ROWS);
             for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window))
-                tw_gather_window(panel + r * p.k4, quantized, &at, &g);
+                tw_gather_window(panel + r * p.k4, &at, 0, &g);
             tw_hybrid_sums((const uint8_t *)panel, TW_TILE_ROWS, p.k4, (const int8_t *)in[1], sums, out_c);
             for (int32_t r = 0; r < rows; ++r, y += out_c) tw_conv2d_hybrid_outputs(y, sums + r * padded, in, q, &p);
         }

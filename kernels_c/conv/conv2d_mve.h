@@ -31,7 +31,8 @@ TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, void *columns, i
     const tw_window *w = g->window;
     const int8_t *const first = (const int8_t *)x;
     const int32_t apart = direct ? tw_max(tw_window_count(w) - 2, 0) * w->in_c : 0;
-    const tw_conv2d_mve_next next = {*g, first, first + apart, (int8_t *)columns, tw_pixel_first(w), size, direct};
+    const tw_conv2d_mve_next next = {*g,   first, first + apart, (int8_t *)columns, tw_pixel_first(x, 1, w),
+                                     size, direct};
     return next;
 }
 
@@ -45,7 +46,7 @@ TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) 
         if (rows <= 0 || taps <= 0) return;
     }
     tw_mve_rows(to + (inside.top * w->k_w + inside.first) * w->in_c, w->k_w * w->in_c,
-                next->x + tw_pixel_corner(&next->at, w) + tw_window_tap(inside.top, inside.first, w),
+                (const int8_t *)tw_pixel_corner(&next->at, w) + tw_window_tap(inside.top, inside.first, w),
                 w->dilation_h * w->in_w * w->in_c, rows, taps * w->in_c);
 }
 

@@ -29,16 +29,15 @@ TW_INLINE int64_t tw_conv2d_sum_s16(int64_t sum, const int16_t *x, const int8_t 
 
 TW_KERNEL(tw_conv2d_s16) {
     const tw_conv2d_s16_params p = *params;
-    const int16_t *x = (const int16_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
     const tw_channels_s16 channels = tw_channels_s16_of(in, p.narrow, &p.limits);
     const int32_t group = p.window.out_c / (p.window.in_c / p.depth), size = p.window.k_h * p.window.k_w * p.depth;
-    tw_pixel at = tw_pixel_first(&p.window);
+    tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
     (void)scratch;
     for (int32_t left = tw_window_count(&p.window); left > 0; --left, tw_pixel_next(&at, &p.window)) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
-        const int16_t *corner = x + tw_pixel_corner(&at, &p.window);
+        const int16_t *corner = (const int16_t *)tw_pixel_corner(&at, &p.window);
         for (int32_t c = 0; c < p.window.out_c; ++c) {
             const int64_t sum =
                 tw_conv2d_sum_s16(channels.bias[c], corner + c / group * p.depth, w + c * size, &inside, &p);

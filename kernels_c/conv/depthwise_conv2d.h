@@ -26,20 +26,21 @@ typedef struct {
     int32_t row, column;
 } tw_patch;
 
-/* Some channels of two windows, the first at a pixel: where they lie, or where they reach into the padding, gathered. They
+/* Some channels, from the first on, of two windows, one at a pixel and one behind it: where they lie, or where they reach into the padding, gathered. They
  * are one window of all columns that the two cover. */
-TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const int8_t *x, const tw_pixel *at, int32_t channels,
+TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, int32_t first, int32_t channels,
                                                 const tw_depthwise_conv2d_s8_params *p) {
     tw_window both = p->window;
     both.k_w = (both.k_w - 1) * both.dilation_w + 1 + both.stride_w;
     both.dilation_w = 1;
-    const tw_patch lying = {x + tw_pixel_corner(at, &both), both.dilation_h * both.in_w * both.in_c, both.in_c};
+    const tw_patch lying = {(const int8_t *)tw_pixel_corner(at, &both) + first, both.dilation_h * both.in_w * both.in_c,
+                            both.in_c};
     const tw_patch gathered = {to, both.k_w * channels, channels};
     const tw_gather g = {&both, channels, p->in_zero, 0};
     if (at->y >= 0 && at->y + (both.k_h - 1) * both.dilation_h < both.in_h && at->x >= 0 &&
         at->x + both.k_w <= both.in_w)
         return lying;
-    tw_gather_window(to, x, at, &g);
+    tw_gather_window(to, at, first, &g);
     return gathered;
 }
 
@@ -59,13 +60,13 @@ TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *
 }
 
 /* All channels of one or two outputs, the first one's window at a pixel. */
-TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *x, const int8_t *w, int8_t *y, int8_t *scratch,
-                                              const tw_pixel *at, int32_t pair, const tw_channels_s8 *channels,
+TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *w, int8_t *y, int8_t *scratch, const tw_pixel *at,
+                                              int32_t pair, const tw_channels_s8 *channels,
                                               const tw_depthwise_conv2d_s8_params *p) {
     int32_t c = 0;
     for (int32_t first = 0; first < p->window.in_c; first += TW_DEPTHWISE_CHANNELS) {
         const int32_t count = tw_min(p->window.in_c - first, TW_DEPTHWISE_CHANNELS);
-        tw_patch patch = tw_depthwise_conv2d_patch_s8(scratch, x + first, at, count, p);
+        tw_patch patch = tw_depthwise_conv2d_patch_s8(scratch, at, first, count, p);
         for (int32_t i = 0; i < count; ++i, ++patch.x)
             for (int32_t m = 0; m < p->multiplier; ++m, ++c)
                 tw_depthwise_conv2d_pair_s8(&patch, w + c, y, c, pair, channels, &p->window);
@@ -74,15 +75,15 @@ TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *x, const int8_t *w, 
 
 TW_KERNEL(tw_depthwise_conv2d_s8) {
     const tw_depthwise_conv2d_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
+    const int8_t *w = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0];
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     const int32_t out_w = p.window.out_w;
-    tw_pixel at = tw_pixel_first(&p.window);
+    tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
     for (int32_t row = p.window.batches * p.window.out_h; row > 0; --row)
         for (int32_t left = out_w; left > 0; left -= 2) {
             const int32_t pair = left > 1;
-            tw_depthwise_conv2d_outputs_s8(x, w, y, (int8_t *)scratch, &at, pair, &channels, &p);
+            tw_depthwise_conv2d_outputs_s8(w, y, (int8_t *)scratch, &at, pair, &channels, &p);
             y += (1 + pair) * p.window.out_c;
             tw_pixel_next(&at, &p.window);
             if (pair) tw_pixel_next(&at, &p.window);
@@ -152,8 +153,8 @@ TW_KERNEL(tw_depthwise_conv2d_wide_s8) {
     (void)scratch;
     for (int32_t b = 0; b < window->batches; ++b, x += tw_window_image(window))
         for (int32_t oy = 0; oy < window->out_h; ++oy, y += window->out_w * window->in_c) {
-            const tw_pixel corner = {0, oy * window->stride_h - window->pad_h, -window->pad_w};
-            const int32_t base = tw_pixel_corner(&corner, window);
+            const int32_t top = oy * window->stride_h - window->pad_h;
+            const int32_t base = (top * window->in_w - window->pad_w) * window->in_c;
             for (int32_t c = 0; c < window->in_c; c += TW_LANES)
                 tw_depthwise_conv2d_row(x, base, w, rows + 3 * oy, columns, y, c, &channels, &p);
         }

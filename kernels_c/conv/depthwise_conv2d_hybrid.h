@@ -44,10 +44,11 @@ TW_KERNEL(tw_depthwise_conv2d_hybrid) {
     int32_t *TW_RESTRICT sums = (int32_t *)(void *)((int8_t *)scratch + (image + 15) / 16 * 16);
     for (int32_t b = 0; b < p.window.batches; ++b, x += image) {
         const tw_hybrid_quant q = tw_hybrid_quantize(quantized, x, image, 0);
-        tw_pixel at = tw_pixel_first(&p.window);
+        tw_pixel at = tw_pixel_first(quantized, 1, &p.window);
         for (int32_t left = p.window.out_h * p.window.out_w; left > 0; --left, y += out_c) {
             const tw_inside inside = tw_inside_of(&at, &p.window);
-            tw_depthwise_conv2d_pixel_hybrid(quantized + tw_pixel_corner(&at, &p.window), w, sums, &inside, q.zero, &p);
+            tw_depthwise_conv2d_pixel_hybrid((const int8_t *)tw_pixel_corner(&at, &p.window), w, sums, &inside, q.zero,
+                                             &p);
             for (int32_t c = 0; c < out_c; ++c)
                 y[c] = tw_clampf((float)sums[c] * w_scale[c] * q.scale + bias[c], p.limits.low, p.limits.high);
             tw_pixel_next(&at, &p.window);

@@ -116,13 +116,14 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
 
 /* The output of a sum, its channel's mult and shift. */
 TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_channels_s8 *channels) {
-    const tw_epilogue_s8 end = channels->end;
     int32_t q;
     if (channels->fast)
-        q = tw_scaled(2 * sum, mult, tw_rounding(end.zero, -shift), -shift);
+        q = tw_scaled(2 * sum, mult, tw_rounding(channels->end.zero, -shift), -shift);
     else
-        q = tw_add(tw_requantize(sum, mult, shift), end.zero);
-    return (int8_t)(end.low > -128 || end.high < 127 ? tw_clamp(q, end.low, end.high) : tw_clamp8(q));
+        q = tw_add(tw_requantize(sum, mult, shift), channels->end.zero);
+    return (int8_t)(channels->end.low > -128 || channels->end.high < 127
+                        ? tw_clamp(q, channels->end.low, channels->end.high)
+                        : tw_clamp8(q));
 }
 
 /* All channels of TW_TILE_PIXELS outputs of a convolution: y[i][c] = x[i] . w[c], rows of n. */

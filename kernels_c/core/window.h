@@ -32,15 +32,23 @@ TW_INLINE int32_t tw_window_tap(int32_t ky, int32_t kx, const tw_window *w) {
     return (ky * w->dilation_h * w->in_w + kx * w->dilation_w) * w->in_c;
 }
 
-/* Where a window lies: the index of its image's first element, and the row and the column of its first tap, which may be
- * outside of the image. */
+/* The same windows without dilation, which the compiler then knows. */
+TW_INLINE tw_window tw_window_undilated(const tw_window *w) {
+    tw_window undilated = *w;
+    undilated.dilation_h = undilated.dilation_w = 1;
+    return undilated;
+}
+
+/* Where a window lies: its image, of elements of so many bytes, and the row and the column of its first tap, which may be
+ * outside of the image. size is a constant at every call. */
 typedef struct {
-    int32_t image, y, x;
+    const int8_t *image;
+    int32_t y, x, size;
 } tw_pixel;
 
-/* The window of the first output pixel. */
-TW_INLINE tw_pixel tw_pixel_first(const tw_window *w) {
-    const tw_pixel first = {0, -w->pad_h, -w->pad_w};
+/* The window of the first output pixel of images. */
+TW_INLINE tw_pixel tw_pixel_first(const void *images, int32_t size, const tw_window *w) {
+    const tw_pixel first = {(const int8_t *)images, -w->pad_h, -w->pad_w, size};
     return first;
 }
 
@@ -52,12 +60,12 @@ TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
     at->y += w->stride_h;
     if (at->y < w->out_h * w->stride_h - w->pad_h) return;
     at->y = -w->pad_h;
-    at->image += tw_window_image(w);
+    at->image += tw_window_image(w) * at->size;
 }
 
-/* The index of the first tap of a window; the taps inside the image are read from there on. */
-TW_INLINE int32_t tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
-    return at->image + (at->y * w->in_w + at->x) * w->in_c;
+/* The first tap of a window; the taps inside the image are read from there on. */
+TW_INLINE const void *tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
+    return at->image + (at->y * w->in_w + at->x) * w->in_c * at->size;
 }
 
 /* The taps of a window that lie inside the image: rows top..bottom, columns first..end; none, if either is empty. */
@@ -68,10 +76,11 @@ typedef struct {
 /* Whether an index is one of 0..extent - 1. */
 TW_INLINE int32_t tw_is_inside(int32_t index, int32_t extent) { return (uint32_t)index < (uint32_t)extent; }
 
-/* Of kernel taps at a distance of dilation, with the first at origin: the first inside 0..extent - 1. */
+/* Of kernel taps at a distance of dilation, with the first at origin: the first inside 0..extent - 1. Neighbours, if the
+ * compiler knows them to be, need no loop. */
 TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation, int32_t kernel) {
     int32_t first = 0;
-    if (dilation == 1) return tw_min(tw_max(-origin, 0), kernel);
+    if (__builtin_constant_p(dilation) && dilation == 1) return tw_min(tw_max(-origin, 0), kernel);
     for (; first < kernel && origin < 0; origin += dilation) ++first;
     return first;
 }
@@ -79,7 +88,7 @@ TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation, int32_t kern
 /* The same for the end of those inside. */
 TW_INLINE int32_t tw_end_inside(int32_t origin, int32_t dilation, int32_t kernel, int32_t extent) {
     int32_t end = kernel;
-    if (dilation == 1) return tw_max(tw_min(extent - origin, kernel), 0);
+    if (__builtin_constant_p(dilation) && dilation == 1) return tw_max(tw_min(extent - origin, kernel), 0);
     for (origin += (kernel - 1) * dilation; end > 0 && origin >= extent; origin -= dilation) --end;
     return end;
 }
@@ -146,12 +155,12 @@ TW_INLINE void tw_gather_row(int8_t *to, const int8_t *x, int32_t y, int32_t x0,
     }
 }
 
-/* The window at a pixel of the images x: [k_h][k_w][bytes]. */
-TW_INLINE void tw_gather_window(int8_t *to, const int8_t *x, const tw_pixel *at, const tw_gather *g) {
+/* The window at a pixel, from byte first of each of its own on: [k_h][k_w][bytes]. */
+TW_INLINE void tw_gather_window(int8_t *to, const tw_pixel *at, int32_t first, const tw_gather *g) {
     const tw_window *w = g->window;
     int32_t y = at->y;
     for (int32_t ky = 0; ky < w->k_h; ++ky, y += w->dilation_h, to += w->k_w * g->bytes)
-        tw_gather_row(to, x + at->image, y, at->x, g);
+        tw_gather_row(to, at->image + first, y, at->x, g);
 }
 
 #endif

@@ -29,18 +29,20 @@ typedef tw_pool_2d_params tw_max_pool_2d_s8_params;
 typedef tw_pool_2d_params tw_max_pool_2d_s16_params;
 typedef tw_pool_2d_f32_params tw_max_pool_2d_f32_params;
 
-/* The part of a window that lies in the input: index of its first element, rows and columns, and elements from one row,
+/* The part of a window that lies in the input: its first element, rows and columns, and elements from one row,
  * or one column, to the next. */
 typedef struct {
-    int32_t at, rows, cols, row, col;
+    const void *x;
+    int32_t rows, cols, row, col;
 } tw_pool_window;
 
 /* The window at a pixel. */
 TW_INLINE tw_pool_window tw_pool_cut(const tw_pixel *at, const tw_window *w) {
     const tw_inside inside = tw_inside_of(at, w);
     const int32_t row = w->in_w * w->in_c;
-    const tw_pool_window window = {tw_pixel_corner(at, w) + inside.top * row + inside.first * w->in_c,
-                                   inside.bottom - inside.top, inside.end - inside.first, row, w->in_c};
+    const int32_t first = (inside.top * row + inside.first * w->in_c) * at->size;
+    const tw_pool_window window = {(const int8_t *)tw_pixel_corner(at, w) + first, inside.bottom - inside.top,
+                                   inside.end - inside.first, row, w->in_c};
     return window;
 }
 
@@ -92,15 +94,16 @@ TW_INLINE void tw_pool_block_s8(const tw_pool_window *w, const int8_t *x, int8_t
 
 /* All windows: their averages, or their largest values. */
 TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int average) {
-    const int32_t channels = p->window.in_c;
-    tw_pixel at = tw_pixel_first(&p->window);
-    for (int32_t left = tw_window_count(&p->window); left > 0; --left, y += channels) {
-        const tw_pool_window w = tw_pool_cut(&at, &p->window);
+    const tw_window window = tw_window_undilated(&p->window);
+    const int32_t channels = window.in_c;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
+    for (int32_t left = tw_window_count(&window); left > 0; --left, y += channels) {
+        const tw_pool_window w = tw_pool_cut(&at, &window);
         int32_t c = 0;
         for (; c + TW_POOL_BLOCK <= channels; c += TW_POOL_BLOCK)
-            tw_pool_block_s8(&w, x + w.at + c, y + c, TW_POOL_BLOCK, &p->limits, average);
-        if (c < channels) tw_pool_block_s8(&w, x + w.at + c, y + c, channels - c, &p->limits, average);
-        tw_pixel_next(&at, &p->window);
+            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, TW_POOL_BLOCK, &p->limits, average);
+        if (c < channels) tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, channels - c, &p->limits, average);
+        tw_pixel_next(&at, &window);
     }
 }
 
@@ -135,11 +138,12 @@ TW_INLINE int32_t tw_pool_most_s16(const tw_pool_window *w, const int16_t *x) {
 
 /* All windows: their averages, or their largest values. */
 TW_INLINE void tw_pool_2d_s16(const tw_pool_2d_params *p, const int16_t *x, int16_t *y, int average) {
-    tw_pixel at = tw_pixel_first(&p->window);
-    for (int32_t left = tw_window_count(&p->window); left > 0; --left, tw_pixel_next(&at, &p->window)) {
-        const tw_pool_window w = tw_pool_cut(&at, &p->window);
-        for (int32_t c = 0; c < p->window.in_c; ++c) {
-            const int16_t *first = x + w.at + c;
+    const tw_window window = tw_window_undilated(&p->window);
+    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
+    for (int32_t left = tw_window_count(&window); left > 0; --left, tw_pixel_next(&at, &window)) {
+        const tw_pool_window w = tw_pool_cut(&at, &window);
+        for (int32_t c = 0; c < window.in_c; ++c) {
+            const int16_t *first = (const int16_t *)w.x + c;
             const int32_t value = average ? tw_pool_average_s16(&w, first) : tw_pool_most_s16(&w, first);
             *y++ = (int16_t)tw_clamp(value, p->limits.low, p->limits.high);
         }
@@ -172,15 +176,16 @@ TW_INLINE void tw_pool_reduce_f32(const tw_pool_window *w, const float *TW_RESTR
 
 /* All windows: their averages, or their largest values. */
 TW_INLINE void tw_pool_2d_f32(const tw_pool_2d_f32_params *p, const float *x, float *y, int average) {
-    const int32_t channels = p->window.in_c;
-    tw_pixel at = tw_pixel_first(&p->window);
-    for (int32_t left = tw_window_count(&p->window); left > 0; --left, y += channels) {
-        const tw_pool_window w = tw_pool_cut(&at, &p->window);
+    const tw_window window = tw_window_undilated(&p->window);
+    const int32_t channels = window.in_c;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
+    for (int32_t left = tw_window_count(&window); left > 0; --left, y += channels) {
+        const tw_pool_window w = tw_pool_cut(&at, &window);
         const float count = (float)(w.rows * w.cols);
-        tw_pool_reduce_f32(&w, x + w.at, y, channels, average);
+        tw_pool_reduce_f32(&w, (const float *)w.x, y, channels, average);
         for (int32_t c = 0; c < channels; ++c)
             y[c] = tw_clampf(average ? y[c] / count : y[c], p->limits.low, p->limits.high);
-        tw_pixel_next(&at, &p->window);
+        tw_pixel_next(&at, &window);
     }
 }
 

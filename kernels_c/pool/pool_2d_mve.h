@@ -36,19 +36,21 @@ TW_KERNEL(tw_average_pool_2d_mve_s8) {
     const tw_pool_2d_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
-    const int32_t channels = p.window.in_c;
-    tw_pixel at = tw_pixel_first(&p.window);
+    const tw_window window = tw_window_undilated(&p.window);
+    const int32_t channels = window.in_c;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
     (void)scratch;
-    for (int32_t left = tw_window_count(&p.window); left > 0; --left, y += channels) {
-        const tw_pool_window w = tw_pool_cut(&at, &p.window);
+    for (int32_t left = tw_window_count(&window); left > 0; --left, y += channels) {
+        const tw_pool_window w = tw_pool_cut(&at, &window);
         const int32_t count = w.rows * w.cols;
         const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
         for (int32_t c = 0; c < channels; c += 4) {
             const int32_t lanes = tw_min(channels - c, 4);
-            const tw_v4 average = tw_v4_average(tw_v4_window_sum(x + w.at + c, &w, lanes), count, reciprocal);
+            const tw_v4 average =
+                tw_v4_average(tw_v4_window_sum((const int8_t *)w.x + c, &w, lanes), count, reciprocal);
             tw_v4_store_s8(y + c, average, 0, p.limits.low, p.limits.high, lanes);
         }
-        tw_pixel_next(&at, &p.window);
+        tw_pixel_next(&at, &window);
     }
 }
 
