@@ -42,7 +42,7 @@ TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, const tw_pixel *at, const t
     int8_t *to = g->column;
     int32_t y = at->y;
     for (int32_t ky = 0; ky < w->k_h; ++ky, y += w->dilation_h) {
-        const int32_t direct = words && runs && tw_is_inside(y, w->in_h);
+        const int32_t direct = words && runs && tw_row_inside(y, w);
         if (!direct) tw_gather_row(to, at->image, y, at->x, &g->rows);
         if (words)
             panel = tw_conv2d_dsp_fill(panel, direct ? at->image + (y * w->in_w + at->x) * w->in_c : to, taps, g->wide);

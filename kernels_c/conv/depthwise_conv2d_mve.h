@@ -25,7 +25,7 @@ typedef tw_depthwise_conv2d_mve_s8_params tw_depthwise_conv2d_nine_mve_s8_params
 /* Row i of the image to its place in scratch, between its padding; x: the image at the first of channels. */
 TW_INLINE void tw_depthwise_keep(int8_t *to, const int8_t *x, int32_t i, int32_t channels,
                                  const tw_depthwise_conv2d_mve_s8_params *p) {
-    if (!tw_is_inside(i, p->window.in_h)) {
+    if (!tw_row_inside(i, &p->window)) {
         tw_b16_fill(to, p->in_zero, p->row);
         return;
     }

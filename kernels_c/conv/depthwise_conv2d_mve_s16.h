@@ -79,7 +79,7 @@ TW_INLINE void tw_depthwise_keep_s16(tw_depthwise_eight_s16 *k, const int16_t *x
                                      const tw_depthwise_conv2d_mve_s16_params *p) {
     int16_t *to = k->oldest + 8 * p->window.pad_w;
     x += i * p->window.in_w * p->window.in_c;
-    if (!tw_is_inside(i, p->window.in_h))
+    if (!tw_row_inside(i, &p->window))
         memset(k->oldest, 0, 2 * (size_t)k->row);
     else
         for (int32_t left = p->window.in_w; left > 0; --left, x += p->window.in_c, to += 8) {

@@ -68,13 +68,35 @@ TW_INLINE const void *tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
     return at->image + (at->y * w->in_w + at->x) * w->in_c * at->size;
 }
 
+/* Whether an index is one of 0..extent - 1. */
+TW_INLINE int32_t tw_is_inside(int32_t index, int32_t extent) { return (uint32_t)index < (uint32_t)extent; }
+
+/* Whether along an axis no window leaves the image, as far as the compiler knows: in the shared instance, never. */
+TW_INLINE int32_t tw_axis_fits(int32_t extent, int32_t out, int32_t kernel, int32_t stride, int32_t dilation,
+                               int32_t pad) {
+    const int32_t fits = pad == 0 && (out - 1) * stride + (kernel - 1) * dilation < extent;
+    return __builtin_constant_p(fits) && fits;
+}
+
+TW_INLINE int32_t tw_rows_fit(const tw_window *w) {
+    return tw_axis_fits(w->in_h, w->out_h, w->k_h, w->stride_h, w->dilation_h, w->pad_h);
+}
+
+TW_INLINE int32_t tw_columns_fit(const tw_window *w) {
+    return tw_axis_fits(w->in_w, w->out_w, w->k_w, w->stride_w, w->dilation_w, w->pad_w);
+}
+
+/* Whether a row or a column of taps is inside the image. */
+TW_INLINE int32_t tw_row_inside(int32_t y, const tw_window *w) { return tw_rows_fit(w) || tw_is_inside(y, w->in_h); }
+
+TW_INLINE int32_t tw_column_inside(int32_t x, const tw_window *w) {
+    return tw_columns_fit(w) || tw_is_inside(x, w->in_w);
+}
+
 /* The taps of a window that lie inside the image: rows top..bottom, columns first..end; none, if either is empty. */
 typedef struct {
     int32_t top, bottom, first, end;
 } tw_inside;
-
-/* Whether an index is one of 0..extent - 1. */
-TW_INLINE int32_t tw_is_inside(int32_t index, int32_t extent) { return (uint32_t)index < (uint32_t)extent; }
 
 /* Of kernel taps at a distance of dilation, with the first at origin: the first inside 0..extent - 1. Neighbours, if the
  * compiler knows them to be, need no loop. */
@@ -94,9 +116,15 @@ TW_INLINE int32_t tw_end_inside(int32_t origin, int32_t dilation, int32_t kernel
 }
 
 TW_INLINE tw_inside tw_inside_of(const tw_pixel *at, const tw_window *w) {
-    const tw_inside inside = {
-        tw_first_inside(at->y, w->dilation_h, w->k_h), tw_end_inside(at->y, w->dilation_h, w->k_h, w->in_h),
-        tw_first_inside(at->x, w->dilation_w, w->k_w), tw_end_inside(at->x, w->dilation_w, w->k_w, w->in_w)};
+    tw_inside inside = {0, w->k_h, 0, w->k_w};
+    if (!tw_rows_fit(w)) {
+        inside.top = tw_first_inside(at->y, w->dilation_h, w->k_h);
+        inside.bottom = tw_end_inside(at->y, w->dilation_h, w->k_h, w->in_h);
+    }
+    if (!tw_columns_fit(w)) {
+        inside.first = tw_first_inside(at->x, w->dilation_w, w->k_w);
+        inside.end = tw_end_inside(at->x, w->dilation_w, w->k_w, w->in_w);
+    }
     return inside;
 }
 
@@ -132,13 +160,13 @@ TW_INLINE void tw_gather_fill(int8_t *to, int32_t count, const tw_gather *g) {
 /* Whether the taps of a row from column x0 on are one run of bytes inside the image. */
 TW_INLINE int32_t tw_gather_runs(int32_t x0, const tw_gather *g) {
     const tw_window *w = g->window;
-    return w->dilation_w == 1 && g->bytes == w->in_c && x0 >= 0 && x0 + w->k_w <= w->in_w;
+    return w->dilation_w == 1 && g->bytes == w->in_c && (tw_columns_fit(w) || (x0 >= 0 && x0 + w->k_w <= w->in_w));
 }
 
 /* One row of taps, the first in column x0 of row y of the image x. */
 TW_INLINE void tw_gather_row(int8_t *to, const int8_t *x, int32_t y, int32_t x0, const tw_gather *g) {
     const tw_window *w = g->window;
-    if (!tw_is_inside(y, w->in_h)) {
+    if (!tw_row_inside(y, w)) {
         tw_gather_fill(to, w->k_w * g->bytes, g);
         return;
     }
@@ -148,7 +176,7 @@ TW_INLINE void tw_gather_row(int8_t *to, const int8_t *x, int32_t y, int32_t x0,
         return;
     }
     for (int32_t kx = 0; kx < w->k_w; ++kx, x0 += w->dilation_w, to += g->bytes) {
-        if (tw_is_inside(x0, w->in_w))
+        if (tw_column_inside(x0, w))
             tw_gather_bytes(to, x + x0 * w->in_c, g->bytes, g);
         else
             tw_gather_fill(to, g->bytes, g);
