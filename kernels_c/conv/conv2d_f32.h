@@ -48,10 +48,10 @@ TW_KERNEL(tw_conv2d_f32) {
     float *y = (float *)out[0];
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
     (void)scratch;
-    for (int32_t left = tw_window_count(&p.window); left > 0; --left, y += p.window.out_c) {
+    TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
         tw_conv2d_pixel_f32((const float *)tw_pixel_corner(&at, &p.window), w, bias, y, &inside, &p);
-        tw_pixel_next(&at, &p.window);
+        y += p.window.out_c;
     }
 }
 

@@ -35,7 +35,7 @@ TW_KERNEL(tw_conv2d_s16) {
     const int32_t group = p.window.out_c / (p.window.in_c / p.depth), size = p.window.k_h * p.window.k_w * p.depth;
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
     (void)scratch;
-    for (int32_t left = tw_window_count(&p.window); left > 0; --left, tw_pixel_next(&at, &p.window)) {
+    TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
         const int16_t *corner = (const int16_t *)tw_pixel_corner(&at, &p.window);
         for (int32_t c = 0; c < p.window.out_c; ++c) {

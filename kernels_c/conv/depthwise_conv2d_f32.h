@@ -63,14 +63,14 @@ TW_KERNEL(tw_depthwise_conv2d_f32) {
     float *y = (float *)out[0];
     tw_pixel at = tw_pixel_first(in[0], sizeof *y, &p.window);
     (void)scratch;
-    for (int32_t left = tw_window_count(&p.window); left > 0; --left, y += p.window.out_c) {
+    TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
         const float *x = (const float *)tw_pixel_corner(&at, &p.window);
         if (p.multiplier == 1 && TW_DEPTHWISE_EIGHTS(p.window.out_c) && tw_inside_any(&inside))
             tw_depthwise_conv2d_eights_f32(x, w, bias, y, &inside, &p);
         else
             tw_depthwise_conv2d_pixel_f32(x, w, bias, y, &inside, &p);
-        tw_pixel_next(&at, &p.window);
+        y += p.window.out_c;
     }
 }
 

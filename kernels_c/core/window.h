@@ -63,6 +63,13 @@ TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
     at->image += tw_window_image(w) * at->size;
 }
 
+/* The same as loops around what follows, where that takes one pixel at a time: compilers know more of loops. at: the first
+ * one. */
+#define TW_EACH_PIXEL(at, w)                                                                                           \
+    for (int32_t left = (w)->batches; left > 0; --left, (at).image += tw_window_image(w) * (at).size)                  \
+        for ((at).y = -(w)->pad_h; (at).y < (w)->out_h * (w)->stride_h - (w)->pad_h; (at).y += (w)->stride_h)          \
+            for ((at).x = -(w)->pad_w; (at).x < (w)->out_w * (w)->stride_w - (w)->pad_w; (at).x += (w)->stride_w)
+
 /* The first tap of a window; the taps inside the image are read from there on. */
 TW_INLINE const void *tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
     return at->image + (at->y * w->in_w + at->x) * w->in_c * at->size;
@@ -93,7 +100,8 @@ TW_INLINE int32_t tw_column_inside(int32_t x, const tw_window *w) {
     return tw_columns_fit(w) || tw_is_inside(x, w->in_w);
 }
 
-/* The taps of a window that lie inside the image: rows top..bottom, columns first..end; none, if either is empty. */
+/* The taps of a window that lie inside the image: rows top..bottom, columns first..end; none, if an end is not above
+ * its beginning. */
 typedef struct {
     int32_t top, bottom, first, end;
 } tw_inside;
@@ -102,7 +110,7 @@ typedef struct {
  * compiler knows them to be, need no loop. */
 TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation, int32_t kernel) {
     int32_t first = 0;
-    if (__builtin_constant_p(dilation) && dilation == 1) return tw_min(tw_max(-origin, 0), kernel);
+    if (__builtin_constant_p(dilation) && dilation == 1) return tw_max(-origin, 0);
     for (; first < kernel && origin < 0; origin += dilation) ++first;
     return first;
 }
@@ -110,7 +118,7 @@ TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation, int32_t kern
 /* The same for the end of those inside. */
 TW_INLINE int32_t tw_end_inside(int32_t origin, int32_t dilation, int32_t kernel, int32_t extent) {
     int32_t end = kernel;
-    if (__builtin_constant_p(dilation) && dilation == 1) return tw_max(tw_min(extent - origin, kernel), 0);
+    if (__builtin_constant_p(dilation) && dilation == 1) return tw_min(extent - origin, kernel);
     for (origin += (kernel - 1) * dilation; end > 0 && origin >= extent; origin -= dilation) --end;
     return end;
 }

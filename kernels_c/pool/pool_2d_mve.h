@@ -40,7 +40,7 @@ TW_KERNEL(tw_average_pool_2d_mve_s8) {
     const int32_t channels = window.in_c;
     tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
     (void)scratch;
-    for (int32_t left = tw_window_count(&window); left > 0; --left, y += channels) {
+    TW_EACH_PIXEL(at, &window) {
         const tw_pool_window w = tw_pool_cut(&at, &window);
         const int32_t count = w.rows * w.cols;
         const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
@@ -50,7 +50,7 @@ TW_KERNEL(tw_average_pool_2d_mve_s8) {
                 tw_v4_average(tw_v4_window_sum((const int8_t *)w.x + c, &w, lanes), count, reciprocal);
             tw_v4_store_s8(y + c, average, 0, p.limits.low, p.limits.high, lanes);
         }
-        tw_pixel_next(&at, &window);
+        y += channels;
     }
 }
 
