@@ -19,17 +19,15 @@ typedef struct {
 TW_INLINE int64_t tw_conv2d_sum_s16(int64_t sum, const int16_t *x, const int8_t *w, const tw_inside *inside,
                                     const tw_conv2d_s16_params *p) {
     const tw_window *window = &p->window;
-    const int32_t taps = tw_inside_run(inside, p->depth, window);
+    const int32_t taps = tw_inside_run(inside, p->depth, window), n = taps * p->depth;
     for (int32_t ky = inside->top; ky < inside->bottom; ++ky)
         for (int32_t kx = inside->first; kx < inside->end; kx += taps)
-            sum = tw_dot_s16(sum, x + tw_window_tap(ky, kx, window), w + (ky * window->k_w + kx) * p->depth,
-                             taps * p->depth);
+            sum = tw_dot_s16(sum, x + tw_window_tap(ky, kx, window), w + (ky * window->k_w + kx) * p->depth, n);
     return sum;
 }
 
 TW_KERNEL(tw_conv2d_s16) {
     const tw_conv2d_s16_params p = *params;
-    const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
     const tw_channels_s16 channels = tw_channels_s16_of(in, p.narrow, &p.limits);
     const int32_t group = p.window.out_c / (p.window.in_c / p.depth), size = p.window.k_h * p.window.k_w * p.depth;
@@ -37,10 +35,10 @@ TW_KERNEL(tw_conv2d_s16) {
     (void)scratch;
     TW_EACH_PIXEL(at, &p.window) {
         const tw_inside inside = tw_inside_of(&at, &p.window);
-        const int16_t *corner = (const int16_t *)tw_pixel_corner(&at, &p.window);
-        for (int32_t c = 0; c < p.window.out_c; ++c) {
-            const int64_t sum =
-                tw_conv2d_sum_s16(channels.bias[c], corner + c / group * p.depth, w + c * size, &inside, &p);
+        const int16_t *x = (const int16_t *)tw_pixel_corner(&at, &p.window);
+        const int8_t *w = (const int8_t *)in[1];
+        for (int32_t c = 0; c < p.window.out_c; ++c, w += size) {
+            const int64_t sum = tw_conv2d_sum_s16(channels.bias[c], x + c / group * p.depth, w, &inside, &p);
             *y++ = tw_end_s16(sum, channels.mult[c], channels.shift[c], &channels);
         }
     }

@@ -72,7 +72,7 @@ TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
 
 /* The first tap of a window; the taps inside the image are read from there on. */
 TW_INLINE const void *tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
-    return at->image + (at->y * w->in_w + at->x) * w->in_c * at->size;
+    return at->image + at->y * w->in_w * w->in_c * at->size + at->x * w->in_c * at->size;
 }
 
 /* Whether an index is one of 0..extent - 1. */

@@ -86,7 +86,7 @@ TW_INLINE void tw_pool_2d_words_s8(const tw_pool_2d_params *p, const int8_t *x, 
             tw_average_words_s8(&w, (const int8_t *)w.x, y, &p->limits);
         else
             tw_max_words_s8(&w, (const int8_t *)w.x, y, &p->limits);
-        y += window.out_c;
+        y += w.col;
     }
 }
 
