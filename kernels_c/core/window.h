@@ -32,13 +32,6 @@ TW_INLINE int32_t tw_window_tap(int32_t ky, int32_t kx, const tw_window *w) {
     return (ky * w->dilation_h * w->in_w + kx * w->dilation_w) * w->in_c;
 }
 
-/* The same windows without dilation, which the compiler then knows. */
-TW_INLINE tw_window tw_window_undilated(const tw_window *w) {
-    tw_window undilated = *w;
-    undilated.dilation_h = undilated.dilation_w = 1;
-    return undilated;
-}
-
 /* Where a window lies: its image, of elements of so many bytes, and the row and the column of its first tap, which may be
  * outside of the image. size is a constant at every call. */
 typedef struct {
@@ -66,7 +59,7 @@ TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
 /* The same as loops around what follows, where that takes one pixel at a time: compilers know more of loops. at: the first
  * one. */
 #define TW_EACH_PIXEL(at, w)                                                                                           \
-    for (int32_t left = (w)->batches; left > 0; --left, (at).image += tw_window_image(w) * (at).size)                  \
+    for (int32_t images = (w)->batches; images > 0; --images, (at).image += tw_window_image(w) * (at).size)            \
         for ((at).y = -(w)->pad_h; (at).y < (w)->out_h * (w)->stride_h - (w)->pad_h; (at).y += (w)->stride_h)          \
             for ((at).x = -(w)->pad_w; (at).x < (w)->out_w * (w)->stride_w - (w)->pad_w; (at).x += (w)->stride_w)
 
@@ -106,31 +99,26 @@ typedef struct {
     int32_t top, bottom, first, end;
 } tw_inside;
 
-/* Of kernel taps at a distance of dilation, with the first at origin: the first inside 0..extent - 1. Neighbours, if the
- * compiler knows them to be, need no loop. */
-TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation, int32_t kernel) {
-    int32_t first = 0;
-    if (__builtin_constant_p(dilation) && dilation == 1) return tw_max(-origin, 0);
-    for (; first < kernel && origin < 0; origin += dilation) ++first;
-    return first;
+/* How many taps, dilation apart, begin in so many pixels. */
+TW_INLINE int32_t tw_taps_in(int32_t pixels, int32_t dilation) {
+    return dilation == 1 ? pixels : (pixels + dilation - 1) / dilation;
 }
 
-/* The same for the end of those inside. */
+/* Of kernel taps with the first at origin: the first inside 0..extent - 1, and the end of those inside. */
+TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation) { return tw_taps_in(tw_max(-origin, 0), dilation); }
+
 TW_INLINE int32_t tw_end_inside(int32_t origin, int32_t dilation, int32_t kernel, int32_t extent) {
-    int32_t end = kernel;
-    if (__builtin_constant_p(dilation) && dilation == 1) return tw_min(extent - origin, kernel);
-    for (origin += (kernel - 1) * dilation; end > 0 && origin >= extent; origin -= dilation) --end;
-    return end;
+    return tw_min(tw_taps_in(extent - origin, dilation), kernel);
 }
 
 TW_INLINE tw_inside tw_inside_of(const tw_pixel *at, const tw_window *w) {
     tw_inside inside = {0, w->k_h, 0, w->k_w};
     if (!tw_rows_fit(w)) {
-        inside.top = tw_first_inside(at->y, w->dilation_h, w->k_h);
+        inside.top = tw_first_inside(at->y, w->dilation_h);
         inside.bottom = tw_end_inside(at->y, w->dilation_h, w->k_h, w->in_h);
     }
     if (!tw_columns_fit(w)) {
-        inside.first = tw_first_inside(at->x, w->dilation_w, w->k_w);
+        inside.first = tw_first_inside(at->x, w->dilation_w);
         inside.end = tw_end_inside(at->x, w->dilation_w, w->k_w, w->in_w);
     }
     return inside;

@@ -94,11 +94,11 @@ TW_INLINE void tw_pool_block_s8(const tw_pool_window *w, const int8_t *x, int8_t
 
 /* All windows: their averages, or their largest values. */
 TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int average) {
-    const tw_window window = tw_window_undilated(&p->window);
-    const int32_t channels = window.in_c;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
-    TW_EACH_PIXEL(at, &window) {
-        const tw_pool_window w = tw_pool_cut(&at, &window);
+    const tw_window *window = &p->window;
+    const int32_t channels = window->in_c;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
         int32_t c = 0;
         for (; c + TW_POOL_BLOCK <= channels; c += TW_POOL_BLOCK)
             tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, TW_POOL_BLOCK, &p->limits, average);
@@ -138,11 +138,11 @@ TW_INLINE int32_t tw_pool_most_s16(const tw_pool_window *w, const int16_t *x) {
 
 /* All windows: their averages, or their largest values. */
 TW_INLINE void tw_pool_2d_s16(const tw_pool_2d_params *p, const int16_t *x, int16_t *y, int average) {
-    const tw_window window = tw_window_undilated(&p->window);
-    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
-    TW_EACH_PIXEL(at, &window) {
-        const tw_pool_window w = tw_pool_cut(&at, &window);
-        for (int32_t c = 0; c < window.in_c; ++c) {
+    const tw_window *window = &p->window;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
+        for (int32_t c = 0; c < window->in_c; ++c) {
             const int16_t *first = (const int16_t *)w.x + c;
             const int32_t value = average ? tw_pool_average_s16(&w, first) : tw_pool_most_s16(&w, first);
             *y++ = (int16_t)tw_clamp(value, p->limits.low, p->limits.high);
@@ -176,11 +176,11 @@ TW_INLINE void tw_pool_reduce_f32(const tw_pool_window *w, const float *TW_RESTR
 
 /* All windows: their averages, or their largest values. */
 TW_INLINE void tw_pool_2d_f32(const tw_pool_2d_f32_params *p, const float *x, float *y, int average) {
-    const tw_window window = tw_window_undilated(&p->window);
-    const int32_t channels = window.in_c;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
-    TW_EACH_PIXEL(at, &window) {
-        const tw_pool_window w = tw_pool_cut(&at, &window);
+    const tw_window *window = &p->window;
+    const int32_t channels = window->in_c;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
         const float count = (float)(w.rows * w.cols);
         tw_pool_reduce_f32(&w, (const float *)w.x, y, channels, average);
         for (int32_t c = 0; c < channels; ++c)

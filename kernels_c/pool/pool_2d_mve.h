@@ -36,12 +36,12 @@ TW_KERNEL(tw_average_pool_2d_mve_s8) {
     const tw_pool_2d_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
-    const tw_window window = tw_window_undilated(&p.window);
-    const int32_t channels = window.in_c;
-    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
+    const tw_window *window = &p.window;
+    const int32_t channels = window->in_c;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
     (void)scratch;
-    TW_EACH_PIXEL(at, &window) {
-        const tw_pool_window w = tw_pool_cut(&at, &window);
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
         const int32_t count = w.rows * w.cols;
         const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
         for (int32_t c = 0; c < channels; c += 4) {

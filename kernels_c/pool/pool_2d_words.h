@@ -78,10 +78,10 @@ TW_INLINE void tw_max_words_s8(const tw_pool_window *w, const int8_t *TW_RESTRIC
 
 /* All windows: their averages, or their largest values. */
 TW_INLINE void tw_pool_2d_words_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int average) {
-    const tw_window window = tw_window_undilated(&p->window);
-    tw_pixel at = tw_pixel_first(x, sizeof *x, &window);
-    TW_EACH_PIXEL(at, &window) {
-        const tw_pool_window w = tw_pool_cut(&at, &window);
+    const tw_window *window = &p->window;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
         if (average)
             tw_average_words_s8(&w, (const int8_t *)w.x, y, &p->limits);
         else
