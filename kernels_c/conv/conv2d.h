@@ -8,8 +8,8 @@
 #include "../isa/wide/wide.h"
 
 /* Plain C. in: x, w, bias int32 [out_c] with the input zero point folded in (less in_zero times the channel's sum of
- * weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds. out: y. depth: in_c / groups. fast: see
- * tw_channels_s8. scratch: int8 [2][k_h * k_w * depth], unused for a 1x1 kernel. */
+ * weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds. out: y. depth: in_c / groups. fast:
+ * see tw_channels_s8. scratch: int8 [2][k_h * k_w * depth], unused for a 1x1 kernel. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
@@ -61,9 +61,10 @@ TW_KERNEL(tw_conv2d_s8) {
     }
 }
 
-/* Over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias and mult int32 and shift int8 [out_c padded
- * to 16]. k4: k rounded up to 4. in_zero fills the padding. out: y. scratch: uint8 [panel, k4], panel a multiple of 8.
- * direct: the windows are the input's pixels, one after another (1x1, stride 1, no padding, and k == k4). */
+/* Over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias and mult int32 and shift int8 [out_c
+ * padded to 16]. k4: k rounded up to 4. in_zero fills the padding. out: y. scratch: uint8 [panel, k4], panel a
+ * multiple of 8. direct: the windows are the input's pixels, one after another (1x1, stride 1, no padding, and k ==
+ * k4). */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;

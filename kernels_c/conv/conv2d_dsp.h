@@ -6,16 +6,16 @@
 #include "../core/window.h"
 #include "../isa/dsp/dsp_tile.h"
 
-/* int8. in: x, then weights and ends (dsp_tile.h) for k = k_h * k_w * in_c; the input zero point is folded into the biases,
- * in_zero is what padding holds. out: y. scratch: the panel, 6 * k4 bytes, then int8 [k4]. */
+/* int8. in: x, then weights and ends (dsp_tile.h) for k = k_h * k_w * in_c; the input zero point is folded into the
+ * biases, in_zero is what padding holds. out: y. scratch: the panel, 6 * k4 bytes, then int8 [k4]. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
     int32_t k4, in_zero;
 } tw_conv2d_dsp_s8_params;
 
-/* How windows become pixels of a panel: gathered as bytes, of int8 or, wide, of int16. column: room for one window. k4: its
- * bytes, rounded up to 4. */
+/* How windows become pixels of a panel: gathered as bytes, of int8 or, wide, of int16. column: room for one window.
+ * k4: its bytes, rounded up to 4. */
 typedef struct {
     tw_gather rows;
     int8_t *column;

@@ -5,7 +5,7 @@
 
 #include "../core/sums_f32.h"
 #include "../core/window.h"
-#include "../isa/wide/wide.h"
+#include "../isa/wide/wide_f32.h"
 
 /* Plain C. in: x, w, bias [out_c]. out: y. depth: in_c / groups. */
 typedef struct {
@@ -56,8 +56,8 @@ TW_KERNEL(tw_conv2d_f32) {
 }
 
 /* Over 16 lanes. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y. scratch: float
- * [panel, k_h * k_w * in_c], panel a multiple of 8. Padding is added as zeros, which leaves the sums' bits alone as long
- * as the weights are finite. direct: the windows are the input's pixels, one after another. */
+ * [panel, k_h * k_w * in_c], panel a multiple of 8. Padding is added as zeros, which leaves the sums' bits alone as
+ * long as the weights are finite. direct: the windows are the input's pixels, one after another. */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;
@@ -80,7 +80,7 @@ TW_KERNEL(tw_conv2d_wide_f32) {
         else
             for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &bytes))
                 tw_gather_window((int8_t *)scratch + r * row, &at, 0, &g);
-        tw_panel_f32(panel, rows, k, w, bias, y + first * out_c, out_c, p.limits.low, p.limits.high);
+        tw_panel_f32(panel, rows, k, w, bias, y + first * out_c, out_c, &p.limits);
     }
 }
 

@@ -6,10 +6,10 @@
 #include "../core/hybrid.h"
 #include "../core/window.h"
 
-/* Activations are quantised as they come, one scale an image. in: x float, w packed (wide.h), w_sum int32 [out_c], w_scale
- * float [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16, uint8 [8, k4],
- * int32 [8, out_c padded to 16]. symmetric: the weights have one scale for all, the image's zero point is 0. Source:
- * LiteRT's HybridConvPerChannel; symmetric, its EvalHybrid. */
+/* Activations are quantised as they come, one scale an image. in: x float, w packed (wide.h), w_sum int32 [out_c],
+ * w_scale float [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16,
+ * uint8 [8, k4], int32 [8, out_c padded to 16]. symmetric: the weights have one scale for all, the image's zero point
+ * is 0. Source: LiteRT's HybridConvPerChannel; symmetric, its EvalHybrid. */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;

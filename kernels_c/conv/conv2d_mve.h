@@ -6,10 +6,10 @@
 #include "../core/window.h"
 #include "../isa/mve/mve_tile.h"
 
-/* int8. in: x, then fours (mve_tile.h) of k = k_h * k_w * in_c in blocks; the input zero point is folded into the biases,
- * in_zero is what padding holds. out: y. scratch: int8 [2, 16 * blocks]. No dilation along rows. direct: the windows are
- * the input's pixels, one after another (1x1, stride 1, no padding), and in_c >= 8, so that 16 * blocks <= 2 * in_c: what
- * lies behind all pixels but the last two. */
+/* int8. in: x, then fours (mve_tile.h) of k = k_h * k_w * in_c in blocks; the input zero point is folded into the
+ * biases, in_zero is what padding holds. out: y. scratch: int8 [2, 16 * blocks]. No dilation along rows. direct: the
+ * windows are the input's pixels, one after another (1x1, stride 1, no padding), and in_c >= 8, so that 16 * blocks <=
+ * 2 * in_c: what lies behind all pixels but the last two. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;

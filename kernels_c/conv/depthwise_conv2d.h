@@ -26,8 +26,8 @@ typedef struct {
     int32_t row, column;
 } tw_patch;
 
-/* Some channels, from the first on, of two windows, one at a pixel and one behind it: where they lie, or where they reach into the padding, gathered. They
- * are one window of all columns that the two cover. */
+/* Some channels, from the first on, of two windows, one at a pixel and one behind it: where they lie, or where they
+ * reach into the padding, gathered. They are one window of all columns that the two cover. */
 TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, int32_t first, int32_t channels,
                                                 const tw_depthwise_conv2d_s8_params *p) {
     tw_window both = p->window;
@@ -91,9 +91,10 @@ TW_KERNEL(tw_depthwise_conv2d_s8) {
 }
 
 /* Over 16 channels at a time, multiplier 1. in: x, w int32 [k_h][k_w][padded] (int16 values, zeros above), bias int32
- * [classes][padded] with the input zero point folded in for the taps inside the image, mult int32 and shift int8 [padded],
- * rows int32 [out_h][3], columns int32 [out_w][3]: first tap inside, end of the taps inside, border class. The bias of an
- * output is that of class row_class * column_classes + column_class. padded: in_c rounded up to 16. out: y. */
+ * [classes][padded] with the input zero point folded in for the taps inside the image, mult int32 and shift int8
+ * [padded], rows int32 [out_h][3], columns int32 [out_w][3]: first tap inside, end of the taps inside, border class.
+ * The bias of an output is that of class row_class * column_classes + column_class. padded: in_c rounded up to 16.
+ * out: y. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;

@@ -5,8 +5,8 @@
 
 #include "depthwise_conv2d_dsp.h"
 
-/* As with int8, sizes in bytes: but the biases as they are, no shifts, and mult as tw_top takes it. in_zero and end.zero
- * are 0; all sums fit 32 bits. */
+/* As with int8, sizes in bytes: but the biases as they are, no shifts, and mult as tw_top takes it. in_zero and
+ * end.zero are 0; all sums fit 32 bits. */
 typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_dsp_s16_params;
 
 TW_KERNEL(tw_depthwise_conv2d_dsp_s16) {

@@ -8,11 +8,10 @@
 #include "../core/window.h"
 #include "../isa/mve/mve_s8.h"
 
-/* in: x, constants int8 [blocks][TW_BLOCK_TAPS + 16 * k_h * k_w] (mve_s8.h) with the input
- * zero point folded into the bias; blocks: in_c / 16 rounded up. No two weights of a lane are -128; no sum and no result
- * before it is clamped is beyond int32; shift -31..0. twice: in_c is 8, stride_w 1; a pixel has its neighbour beside it,
- * and the constants are there twice. row: bytes of a row in scratch, 16 a pixel. out: y.
- * scratch: int8 [k_h][row]. */
+/* in: x, constants int8 [blocks][TW_BLOCK_TAPS + 16 * k_h * k_w] (mve_s8.h) with the input zero point folded into the
+ * bias; blocks: in_c / 16 rounded up. No two weights of a lane are -128; no sum and no result before it is clamped is
+ * beyond int32; shift -31..0. twice: in_c is 8, stride_w 1; a pixel has its neighbour beside it, and the constants are
+ * there twice. row: bytes of a row in scratch, 16 a pixel. out: y. scratch: int8 [k_h][row]. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;

@@ -14,9 +14,9 @@ typedef struct {
     tw_limits limits;
 } tw_depthwise_conv2d_mve_s16_params;
 
-/* Rows of eight channels of the image go to scratch with their padding, so that no window has a border. There are k_h of
- * them, of row elements each; they come again and again: the image's next one takes the place of the oldest. taps: the
- * channels' weights, before which the ends lie. count: of channels, 8 or more if all lanes hold something. */
+/* Rows of eight channels of the image go to scratch with their padding, so that no window has a border. There are k_h
+ * of them, of row elements each; they come again and again: the image's next one takes the place of the oldest. taps:
+ * the channels' weights, before which the ends lie. count: of channels, 8 or more if all lanes hold something. */
 typedef struct {
     int16_t *rows, *oldest;
     const int8_t *taps;
@@ -92,8 +92,8 @@ TW_INLINE void tw_depthwise_keep_s16(tw_depthwise_eight_s16 *k, const int16_t *x
     k->oldest = tw_depthwise_after_s16(k->oldest, k, p);
 }
 
-/* A row of outputs by windows of 3 x 3: x, y and z are where the first one's rows lie, the next one's step bytes behind.
- * The first lanes of each result go to out, jump bytes apart. */
+/* A row of outputs by windows of 3 x 3: x, y and z are where the first one's rows lie, the next one's step bytes
+ * behind. The first lanes of each result go to out, jump bytes apart. */
 typedef struct {
     const int16_t *x, *y, *z;
     const int8_t *taps;

@@ -6,7 +6,8 @@
 #include "../core/sums_s16.h"
 #include "../core/window.h"
 
-/* The window is that of the convolution from output to input, without dilation: input pixel (iy, ix) reaches output (iy * stride_h - pad_h + ky, ix * stride_w - pad_w + kx) through tap (ky, kx). */
+/* The window is that of the convolution from output to input, without dilation: input pixel (iy, ix) reaches output
+ * (iy * stride_h - pad_h + ky, ix * stride_w - pad_w + kx) through tap (ky, kx). */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;

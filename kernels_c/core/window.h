@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that slide over NHWC images: their geometry, the next one, the part of one that lies inside the image, and one
- * gathered into a buffer. */
+/* Windows that slide over NHWC images: their geometry, the next one, the part of one that lies inside the image, and
+ * one gathered into a buffer. */
 #ifndef TW_WINDOW_H
 #define TW_WINDOW_H
 
 #include "tw.h"
 
-/* Images [batches, in_h, in_w, in_c] under windows of k_h x k_w taps, one an output pixel: [batches, out_h, out_w, out_c].
- * Neighbouring taps are dilation pixels apart, neighbouring windows stride. pad_h, pad_w: rows and columns of padding
- * before the image's first. */
+/* Images [batches, in_h, in_w, in_c] under windows of k_h x k_w taps, one an output pixel: [batches, out_h, out_w,
+ * out_c]. Neighbouring taps are dilation pixels apart, neighbouring windows stride. pad_h, pad_w: rows and columns of
+ * padding before the image's first. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
     int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
@@ -32,8 +32,8 @@ TW_INLINE int32_t tw_window_tap(int32_t ky, int32_t kx, const tw_window *w) {
     return (ky * w->dilation_h * w->in_w + kx * w->dilation_w) * w->in_c;
 }
 
-/* Where a window lies: its image, of elements of so many bytes, and the row and the column of its first tap, which may be
- * outside of the image. size is a constant at every call. */
+/* Where a window lies: its image, of elements of so many bytes, and the row and the column of its first tap, which may
+ * be outside of the image. size is a constant at every call. */
 typedef struct {
     const int8_t *image;
     int32_t y, x, size;
@@ -56,8 +56,8 @@ TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
     at->image += tw_window_image(w) * at->size;
 }
 
-/* The same as loops around what follows, where that takes one pixel at a time: compilers know more of loops. at: the first
- * one. */
+/* The same as loops around what follows, where that takes one pixel at a time: compilers know more of loops. at: the
+ * first one. */
 #define TW_EACH_PIXEL(at, w)                                                                                           \
     for (int32_t images = (w)->batches; images > 0; --images, (at).image += tw_window_image(w) * (at).size)            \
         for ((at).y = -(w)->pad_h; (at).y < (w)->out_h * (w)->stride_h - (w)->pad_h; (at).y += (w)->stride_h)          \
@@ -133,8 +133,8 @@ TW_INLINE int32_t tw_inside_run(const tw_inside *inside, int32_t depth, const tw
     return w->dilation_w == 1 && depth == w->in_c ? inside->end - inside->first : 1;
 }
 
-/* How windows are gathered: of each pixel so many bytes, and fill where they leave the image. A window's in_c counts bytes,
- * too. flip: 0x80 where int8 becomes uint8 (x + 128), else 0; a constant at every call. */
+/* How windows are gathered: of each pixel so many bytes, and fill where they leave the image. A window's in_c counts
+ * bytes, too. flip: 0x80 where int8 becomes uint8 (x + 128), else 0; a constant at every call. */
 typedef struct {
     const tw_window *window;
     int32_t bytes, fill, flip;

@@ -6,11 +6,11 @@
 #include "../core/hybrid.h"
 #include "../core/sums.h"
 #include "../core/sums_f32.h"
-#include "../isa/wide/wide.h"
+#include "../isa/wide/wide_f32.h"
 
 /* int8, plain C, constant weights. in: x [batches, depth], w [out, depth], bias int32 [out] with the input zero point
- * folded in (less in_zero times the row's sum of weights), mult int32 [mults], shift int8 [mults]. mults: 1 (per tensor)
- * or out (per channel). out: y [batches, out]. fast: tw_scaled is exact for all channels. */
+ * folded in (less in_zero times the row's sum of weights), mult int32 [mults], shift int8 [mults]. mults: 1 (per
+ * tensor) or out (per channel). out: y [batches, out]. fast: tw_scaled is exact for all channels. */
 typedef struct {
     tw_epilogue_s8 end;
     int32_t batches, depth, out, mults, fast;
@@ -123,12 +123,12 @@ TW_KERNEL(tw_fully_connected_wide_f32) {
     float *y = (float *)out[0];
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b)
-        tw_row_f32(x + b * p.depth, p.depth, w, bias, y + b * p.out, p.out, p.limits.low, p.limits.high);
+        tw_row_f32(x + b * p.depth, p.depth, w, bias, y + b * p.out, p.out, &p.limits);
 }
 
 /* float32 activations, int8 weights, quantised as they come, one scale a row. in: x float [batches, depth], w packed
- * (wide.h), w_sum int32 [out], w_scale float [out], bias float [out]. out: y float [batches, out]. scratch: int8 [depth]
- * rounded up to 16, uint8 [depth4] rounded up to 16, int32 [out padded to 16]. Source: LiteRT's EvalHybrid. */
+ * (wide.h), w_sum int32 [out], w_scale float [out], bias float [out]. out: y float [batches, out]. scratch: int8
+ * [depth] rounded up to 16, uint8 [depth4] rounded up to 16, int32 [out padded to 16]. Source: LiteRT's EvalHybrid. */
 typedef struct {
     tw_limits_f32 limits;
     int32_t batches, depth, depth4, out, symmetric;

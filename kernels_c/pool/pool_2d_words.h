@@ -14,8 +14,8 @@ typedef tw_pool_2d_params tw_max_pool_2d_words_s8_params;
 TW_INLINE void tw_store4(int8_t *p, uint32_t word) { memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word); }
 
 /* What turns sums of count unsigned bytes into averages rounded half away from zero: (sum * mult + offset) >> 23. mult
- * is a little above 2^23 / count, which takes the ties of both signs away from zero and nothing else over a bound, up to
- * 181 values: 128 count / 2^23 < 1 / (2 count). */
+ * is a little above 2^23 / count, which takes the ties of both signs away from zero and nothing else over a bound, up
+ * to 181 values: 128 count / 2^23 < 1 / (2 count). */
 typedef struct {
     uint32_t mult, offset;
 } tw_averaging;

@@ -138,12 +138,8 @@ def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     k4 = -(-w.shape[1] // 4) * 4
     panel = min(-(-g.pixels // 8) * 8, max(8, 16384 // k4 // 8 * 8), 64)
     if x.type == "FLOAT32":
-        floats: dict[str, Param] = {
-            "window": g.params,
-            "limits": output_range(node),
-            "panel": panel,
-            "direct": int(g.pointwise),
-        }
+        tiles = {"panel": panel, "direct": int(g.pointwise)}
+        floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tiles}
         inputs = (x, pack_f32(w), padded(bias))
         return Call("tw_conv2d_wide_f32", floats, inputs, (y,), 4 * panel * w.shape[1], macs=macs)
     tile = {"k4": k4, "panel": panel, "direct": int(g.pointwise and k4 == w.shape[1]), "in_zero": x.zero}
@@ -164,28 +160,8 @@ def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, layer: Layer
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
-    for kind in ("INT8", "FLOAT32"):
-        layer = Layer(kind, bound=9000)
-        for padding in ("SAME", "VALID"):
-            for x_shape, w_shape, (h, w) in (
-                ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)),
-                ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
-                ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)),
-                ((1, 8, 8, 5), (16, 1, 1, 5), (2, 2)),
-                ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)),
-                ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
-            ):
-                yield _case(rng, x_shape, w_shape, layer, padding=padding, stride_h=h, stride_w=w)
-        yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), layer, dilation_h_factor=2, dilation_w_factor=3)
-        yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), layer, padding="VALID", dilation_w_factor=2)
-        yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
-        yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
-        yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
-        for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
-            yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
-        yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
-        for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
-            yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
+    yield from _window_cases(rng, "INT8")
+    yield from _window_cases(rng, "FLOAT32")
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), Layer("HYBRID"), padding=padding)
         yield _case(rng, (1, 9, 5, 4), (17, 1, 2, 4), Layer("HYBRID"), padding=padding, stride_h=2)
@@ -204,6 +180,31 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
     yield from _wide_cases(rng)
+
+
+def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
+    """All strides, paddings and dilations, groups, activations."""
+    layer = Layer(kind, bound=9000)
+    for padding in ("SAME", "VALID"):
+        for x_shape, w_shape, (h, w) in (
+            ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)),
+            ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
+            ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)),
+            ((1, 8, 8, 5), (16, 1, 1, 5), (2, 2)),
+            ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)),
+            ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
+        ):
+            yield _case(rng, x_shape, w_shape, layer, padding=padding, stride_h=h, stride_w=w)
+    yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), layer, dilation_h_factor=2, dilation_w_factor=3)
+    yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), layer, padding="VALID", dilation_w_factor=2)
+    yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
+    yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
+    yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
+    for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
+        yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
+    yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
+    for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -8,25 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops.conv import _conv, conv2d
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, lane_channels, plain_channels
+from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, plain_channels
 from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
-from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, shifted, window_of
 from twinfer.runtime.ops.isa import dsp_depthwise as _dsp_depthwise
 from twinfer.runtime.ops.isa import mve_depthwise as _mve_depthwise
 from twinfer.runtime.ops.isa import mve_depthwise_s16 as _mve_depthwise_s16
+from twinfer.runtime.ops.isa import wide_depthwise as _wide_depthwise
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Rows or columns of output that are worth a table; more only a file means that is short and says much.
-LONGEST = 1 << 16
 
 #: Channels that kernels_c/conv/depthwise_conv2d.h gathers at a time.
 CHANNELS = 32
@@ -76,8 +72,8 @@ def lower(node: Node, target: Target) -> Call:
     if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
             return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
-        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
-            return _lower_wide(node, g, w.data, bias, macs)
+        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= _wide_depthwise.LONGEST:
+            return _wide_depthwise.lower(node, g, w.data, bias, macs)
     if x.type == "INT8" and w.data is not None and bias is not None:
         fast = _lower_fast(node, target, g, w.data, bias, macs)
         if fast is not None:
@@ -133,35 +129,6 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
-def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent: int) -> list[tuple[int, int]]:
-    """For every output along one axis: the first tap inside the image and the end of those inside."""
-    found = []
-    for o in range(out):
-        taps = [k for k in range(kernel) if 0 <= o * stride - pad + k * dilation < extent]
-        found.append((taps[0], taps[-1] + 1) if taps else (0, 0))
-    return found
-
-
-def _classes(inside: list[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]]]:
-    """The taps inside with their border class [out][3], and the distinct classes."""
-    distinct = list(dict.fromkeys(inside))
-    return np.array([(*pair, distinct.index(pair)) for pair in inside], np.int32), distinct
-
-
-def _lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
-    x, y = node.input(0), node.output
-    rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
-    columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))
-    taps = w[0].astype(np.int64)
-    sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in column_classes] for r0, r1 in row_classes])
-    folded = wrap32(bias.astype(np.int64) - x.zero * sums.reshape(-1, g.out_c)).astype(np.int32)
-    lanes = padded(w[0].astype(np.int32) & 0xFFFF, axis=2)
-    tile = {"padded": lanes.shape[2], "column_classes": len(column_classes)}
-    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
-    inputs = (x, lanes, *lane_channels(node, folded), rows, columns)
-    return Call("tw_depthwise_conv2d_wide_s8", params, inputs, (y,), macs=macs, weights=Weights())
-
-
 def _case(
     rng: np.random.Generator,
     x_shape: Shape,
@@ -176,25 +143,8 @@ def _case(
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
-    for kind in ("INT8", "FLOAT32"):
-        layer = Layer(kind)
-        for padding in ("SAME", "VALID"):
-            for x_shape, k, m, (h, w) in (
-                ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
-                ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
-                ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
-                ((1, 12, 9, 1), (10, 8), 8, (2, 2)),
-                ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
-                ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
-            ):
-                yield _case(rng, x_shape, k, m, layer, padding=padding, stride_h=h, stride_w=w)
-        yield _case(rng, (1, 11, 12, 6), (3, 3), 1, layer, dilation_h_factor=3, dilation_w_factor=2)
-        yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
-        yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
-        yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
-        yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
-        for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
-            yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
+    yield from _window_cases(rng, "INT8")
+    yield from _window_cases(rng, "FLOAT32")
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 17), (3, 3), 1, Layer("HYBRID"), padding=padding)
         yield _case(rng, (1, 5, 7, 3), (3, 2), 2, Layer("HYBRID"), padding=padding, stride_h=2, stride_w=2)
@@ -207,6 +157,31 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield from _cases_3x3(rng)
     yield from _wide_cases(rng)
     yield from _end_cases(rng)
+    for kind in ("INT8", "INT16", "FLOAT32"):  # windows that see nothing but padding
+        yield _case(rng, (1, 1, 2, 8), (2, 1), 1, Layer(kind), dilation_h_factor=4)
+        yield _case(rng, (1, 5, 2, 9), (3, 2), 1, Layer(kind), dilation_w_factor=5)
+
+
+def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
+    """All strides, paddings and dilations, several multipliers, activations."""
+    layer = Layer(kind)
+    for padding in ("SAME", "VALID"):
+        for x_shape, k, m, (h, w) in (
+            ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
+            ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
+            ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
+            ((1, 12, 9, 1), (10, 8), 8, (2, 2)),
+            ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
+            ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
+        ):
+            yield _case(rng, x_shape, k, m, layer, padding=padding, stride_h=h, stride_w=w)
+    yield _case(rng, (1, 11, 12, 6), (3, 3), 1, layer, dilation_h_factor=3, dilation_w_factor=2)
+    yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
+    yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
+    yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
+    yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
+    for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -35,13 +35,8 @@ def lower(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | Non
     folded = fold_zero(w.reshape(-1, g.out_c).T, bias, x.zero)
     blocks = _blocks(w.reshape(-1, g.out_c), folded, mult, shift, pixels)
     kernel = "tw_depthwise_conv2d_nine_mve_s8" if nine else "tw_depthwise_conv2d_mve_s8"
-    params: dict[str, Param] = {
-        "window": g.params,
-        "end": epilogue(node),
-        "twice": pixels - 1,
-        "row": row,
-        "in_zero": x.zero,
-    }
+    numbers = {"twice": pixels - 1, "row": row, "in_zero": x.zero}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
     return Call(kernel, params, (x, blocks), (y,), g.k_h * row, macs=macs, weights=stored)
 
