@@ -3,28 +3,24 @@
 #ifndef TW_CONV2D_DSP_H
 #define TW_CONV2D_DSP_H
 
+#include "../core/window.h"
 #include "../isa/dsp/dsp_tile.h"
 
-/* int8. in: x [batches, in_h, in_w, in_c], then weights and ends (dsp_tile.h) for k = k_h * k_w * in_c; the input
- * zero point is folded into the biases, in_zero is what padding holds. out: y [batches, out_h, out_w, out_c]. scratch:
- * the panel, 6 * k4 bytes, then int8 [k4]. */
+/* int8. in: x, then weights and ends (dsp_tile.h) for k = k_h * k_w * in_c; the input zero point is folded into the
+ * biases, in_zero is what padding holds. out: y. scratch: the panel, 6 * k4 bytes, then int8 [k4]. */
 typedef struct {
-    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
-    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, k4;
-    int32_t in_zero, out_zero, act_min, act_max;
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t k4, in_zero;
 } tw_conv2d_dsp_s8_params;
 
-/* One row of taps, whole or in part outside of the image row x; x0: the first tap's column. */
-TW_INLINE void tw_conv2d_dsp_border(int8_t *TW_RESTRICT to, const int8_t *TW_RESTRICT x, int32_t x0, int32_t inside,
-                                    const tw_conv2d_dsp_s8_params *p) {
-    for (int32_t kx = 0; kx < p->k_w; ++kx, to += p->in_c) {
-        const int32_t ix = x0 + kx * p->dilation_w;
-        if (inside && ix >= 0 && ix < p->in_w)
-            memcpy(to, x + ix * p->in_c, (size_t)p->in_c);
-        else
-            memset(to, p->in_zero, (size_t)p->in_c);
-    }
-}
+/* How windows become pixels of a panel: gathered as bytes, of int8 or, wide, of int16. column: room for one window.
+ * k4: its bytes, rounded up to 4. */
+typedef struct {
+    tw_gather rows;
+    int8_t *column;
+    int32_t k4, wide;
+} tw_conv2d_dsp_gather;
 
 /* count bytes of int16, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
 static TW_NOINLINE uint32_t *tw_dsp_gather(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
@@ -34,57 +30,43 @@ static TW_NOINLINE uint32_t *tw_dsp_gather(uint32_t *TW_RESTRICT to, const int8_
 }
 
 /* The same for int8 or, wide, int16. */
-TW_INLINE uint32_t *tw_conv2d_dsp_fill(uint32_t *to, const int8_t *from, int32_t count, int wide) {
+TW_INLINE uint32_t *tw_conv2d_dsp_fill(uint32_t *to, const int8_t *from, int32_t count, int32_t wide) {
     return wide ? tw_dsp_gather(to, from, count) : tw_dsp_widen(to, from, count);
 }
 
-/* The window at (y0, x0) as one pixel of a panel. Rows of taps go there from where they lie, if that is in whole words
- * and inside the image, else by way of column. */
-TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, int8_t *column, const int8_t *x, int32_t y0, int32_t x0, int wide,
-                                    const tw_conv2d_dsp_s8_params *p) {
-    const int32_t taps = p->k_w * p->in_c, words = taps % 4 == 0;
-    const int32_t inside = p->dilation_w == 1 && x0 >= 0 && x0 + p->k_w <= p->in_w;
-    int8_t *to = column;
-    for (int32_t ky = 0; ky < p->k_h; ++ky) {
-        const int32_t iy = y0 + ky * p->dilation_h, row = iy >= 0 && iy < p->in_h;
-        const int8_t *from = x + iy * p->in_w * p->in_c;
-        if (!row || !inside)
-            tw_conv2d_dsp_border(to, from, x0, row, p);
-        else if (!words)
-            memcpy(to, from + x0 * p->in_c, (size_t)taps);
+/* The window at a pixel as one pixel of a panel. Rows of taps go there from where they lie, if that is in
+ * whole words and inside the image, else by way of the column. */
+TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, const tw_pixel *at, const tw_conv2d_dsp_gather *g) {
+    const tw_window *w = g->rows.window;
+    const int32_t taps = w->k_w * w->in_c, words = taps % 4 == 0, runs = tw_gather_runs(at->x, &g->rows);
+    int8_t *to = g->column;
+    int32_t y = at->y;
+    for (int32_t ky = 0; ky < w->k_h; ++ky, y += w->dilation_h) {
+        const int32_t direct = words && runs && tw_row_inside(y, w);
+        if (!direct) tw_gather_row(to, at->image, y, at->x, &g->rows);
         if (words)
-            panel = tw_conv2d_dsp_fill(panel, row && inside ? from + x0 * p->in_c : to, taps, wide);
+            panel = tw_conv2d_dsp_fill(panel, direct ? at->image + (y * w->in_w + at->x) * w->in_c : to, taps, g->wide);
         else
             to += taps;
     }
-    if (!words) tw_conv2d_dsp_fill(panel, column, p->k4, wide);
-}
-
-/* The same for the window at x, oy, ox, the image and the output's pixel, which move on to the next one. */
-TW_INLINE void tw_conv2d_dsp_next(uint32_t *panel, int8_t *column, const int8_t **x, int32_t *oy, int32_t *ox, int wide,
-                                  const tw_conv2d_dsp_s8_params *p) {
-    tw_conv2d_dsp_window(panel, column, *x, *oy * p->stride_h - p->pad_h, *ox * p->stride_w - p->pad_w, wide, p);
-    if (++*ox < p->out_w) return;
-    *ox = 0;
-    if (++*oy < p->out_h) return;
-    *oy = 0;
-    *x += p->in_h * p->in_w * p->in_c;
+    if (!words) tw_conv2d_dsp_fill(panel, g->column, g->k4, g->wide);
 }
 
 TW_KERNEL(tw_conv2d_dsp_s8) {
     const tw_conv2d_dsp_s8_params p = *params;
-    const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], p.k4 / 2, p.out_c, p.out_zero};
-    const int8_t *x = (const int8_t *)in[0];
-    int32_t oy = 0, ox = 0;
-    int8_t *y = (int8_t *)out[0];
+    const int32_t out_c = p.window.out_c;
+    const tw_dsp_matrix m = {(const uint32_t *)in[1], (const int32_t *)in[2], p.k4 / 2, out_c, p.end.zero};
     uint32_t *panel = (uint32_t *)scratch;
-    int8_t *column = (int8_t *)scratch + 2 * TW_DSP_PIXELS * p.k4;
-    for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= TW_DSP_PIXELS) {
+    const tw_conv2d_dsp_gather g = {
+        {&p.window, p.window.in_c, p.in_zero, 0}, (int8_t *)scratch + 2 * TW_DSP_PIXELS * p.k4, p.k4, 0};
+    int8_t *y = (int8_t *)out[0];
+    tw_pixel at = tw_pixel_first(in[0], 1, &p.window);
+    for (int32_t left = tw_window_count(&p.window); left > 0; left -= TW_DSP_PIXELS) {
         const int32_t rows = tw_min(left, TW_DSP_PIXELS);
-        for (int32_t r = 0; r < rows; ++r) tw_conv2d_dsp_next(panel + r, column, &x, &oy, &ox, 0, &p);
+        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window)) tw_conv2d_dsp_window(panel + r, &at, &g);
         tw_dsp_panel(panel, y, rows, &m);
-        tw_dsp_activation(y, rows * p.out_c, p.act_min, p.act_max);
-        y += rows * p.out_c;
+        tw_dsp_activation(y, rows * out_c, p.end.low, p.end.high);
+        y += rows * out_c;
     }
 }
 

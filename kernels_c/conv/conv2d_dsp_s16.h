@@ -6,32 +6,29 @@
 #include "conv2d_dsp.h"
 #include "../isa/dsp/dsp_tile_s16.h"
 
-/* in: x [batches, in_h, in_w, in_c], then weights and ends (dsp_tile_s16.h) for k = k_h * k_w * in_c. out: y [batches,
- * out_h, out_w, out_c]. words: k / 2, rounded up to an even number; chunk: after how many sums are taken over. scratch:
- * the panel, 12 * words bytes, then a window, 4 * words bytes. */
+/* in: x, then weights and ends (dsp_tile_s16.h) for k = k_h * k_w * in_c. out: y. words: k / 2, rounded up to an even
+ * number; chunk: after how many sums are taken over. scratch: the panel, 12 * words bytes, then a window, 4 * words. */
 typedef struct {
-    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
-    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, words;
-    int32_t chunk, act_min, act_max;
+    tw_window window;
+    tw_limits limits;
+    int32_t words, chunk;
 } tw_conv2d_dsp_s16_params;
 
 TW_KERNEL(tw_conv2d_dsp_s16) {
     const tw_conv2d_dsp_s16_params p = *params;
-    const tw_conv2d_dsp_s8_params bytes = {
-        p.batches,  p.in_h,       p.in_w,       2 * p.in_c, p.out_h, p.out_w,     p.out_c, p.k_h, p.k_w, p.stride_h,
-        p.stride_w, p.dilation_h, p.dilation_w, p.pad_h,    p.pad_w, 4 * p.words, 0,       0,     0,     0};
+    const tw_window bytes = tw_window_bytes(&p.window, sizeof(int16_t));
     const tw_dsp_matrix_s16 m = {
-        (const uint32_t *)in[1], (const int32_t *)in[2], p.words, p.chunk, p.out_c, p.act_min, p.act_max};
-    const int8_t *x = (const int8_t *)in[0];
-    int32_t oy = 0, ox = 0;
-    int16_t *y = (int16_t *)out[0];
+        (const uint32_t *)in[1], (const int32_t *)in[2], p.words, p.chunk, bytes.out_c, p.limits};
     uint32_t *panel = (uint32_t *)scratch;
-    int8_t *column = (int8_t *)(panel + TW_DSP_PIXELS_S16 * p.words);
-    for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= TW_DSP_PIXELS_S16) {
+    const tw_conv2d_dsp_gather g = {
+        {&bytes, bytes.in_c, 0, 0}, (int8_t *)(panel + TW_DSP_PIXELS_S16 * p.words), 4 * p.words, 1};
+    int16_t *y = (int16_t *)out[0];
+    tw_pixel at = tw_pixel_first(in[0], 1, &bytes);
+    for (int32_t left = tw_window_count(&bytes); left > 0; left -= TW_DSP_PIXELS_S16) {
         const int32_t rows = tw_min(left, TW_DSP_PIXELS_S16);
-        for (int32_t r = 0; r < rows; ++r) tw_conv2d_dsp_next(panel + r, column, &x, &oy, &ox, 1, &bytes);
+        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &bytes)) tw_conv2d_dsp_window(panel + r, &at, &g);
         tw_dsp_panel_s16(panel, y, rows, &m);
-        y += rows * p.out_c;
+        y += rows * bytes.out_c;
     }
 }
 

@@ -3,84 +3,85 @@
 #ifndef TW_CONV2D_MVE_H
 #define TW_CONV2D_MVE_H
 
+#include "../core/window.h"
 #include "../isa/mve/mve_tile.h"
 
-/* int8. in: x [batches, in_h, in_w, in_c], then fours (mve_tile.h) of k = k_h * k_w * in_c in blocks; the input zero
- * point is folded into the biases, in_zero is what padding holds. out: y [batches, out_h, out_w, out_c]. scratch: int8
- * [2, 16 * blocks]. No dilation along rows. direct: the windows are the input's pixels, one after another (1x1, stride
- * 1, no padding), and in_c >= 8, so that 16 * blocks <= 2 * in_c: what lies behind all pixels but the last two. */
+/* int8. in: x, then fours (mve_tile.h) of k = k_h * k_w * in_c in blocks; the input zero point is folded into the
+ * biases, in_zero is what padding holds. out: y. scratch: int8 [2, 16 * blocks]. No dilation along rows. direct: the
+ * windows are the input's pixels, one after another (1x1, stride 1, no padding), and in_c >= 8, so that 16 * blocks <=
+ * 2 * in_c: what lies behind all pixels but the last two. */
 typedef struct {
-    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
-    int32_t stride_h, stride_w, dilation_h, pad_h, pad_w, blocks, direct;
-    int32_t in_zero, out_zero, act_min, act_max;
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t blocks, direct, in_zero;
 } tw_conv2d_mve_s8_params;
 
-/* The window of image x at (y0, x0) as a column: in_zero where it leaves the image, then what lies inside. */
-TW_INLINE void tw_conv2d_mve_window(int8_t *to, const int8_t *x, int32_t y0, int32_t x0,
-                                    const tw_conv2d_mve_s8_params *p) {
-    const int32_t dilation = p->dilation_h, low = p->in_h - (p->k_h - 1) * dilation;
-    int32_t top = 0, rows = p->k_h, left = 0, taps = p->k_w;
-    if (y0 < 0 || x0 < 0 || y0 >= low || x0 + p->k_w > p->in_w) {
-        tw_mve_fill(to, p->in_zero, p->k_h * p->k_w * p->in_c);
-        top = (tw_max(-y0, 0) + dilation - 1) / dilation;
-        rows = tw_min((p->in_h - y0 + dilation - 1) / dilation, p->k_h) - top;
-        left = tw_max(-x0, 0);
-        taps = tw_min(p->in_w - x0, p->k_w) - left;
-        if (rows <= 0 || taps <= 0) return;
-    }
-    tw_mve_rows(to + (top * p->k_w + left) * p->in_c, p->k_w * p->in_c,
-                x + ((y0 + top * dilation) * p->in_w + x0 + left) * p->in_c, dilation * p->in_w * p->in_c, rows,
-                taps * p->in_c);
-}
-
-/* Where the next windows lie: the image, from what pixel on not in place, and the output's pixel. */
+/* Where the next windows come from: a window of bytes, as gathered; from what pixel on not in place. */
 typedef struct {
+    tw_gather gather;
     const int8_t *x, *in_place;
-    int32_t oy, ox;
+    int8_t *columns;
+    tw_pixel at;
+    int32_t size, direct;
 } tw_conv2d_mve_next;
 
-TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, const tw_conv2d_mve_s8_params *p) {
-    const int32_t pixels = p->batches * p->out_h * p->out_w;
+/* columns: int8 [2, size]. */
+TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, void *columns, int32_t size, int32_t direct,
+                                                 const tw_gather *g) {
+    const tw_window *w = g->window;
     const int8_t *const first = (const int8_t *)x;
-    const tw_conv2d_mve_next next = {first, p->direct ? first + tw_max(pixels - 2, 0) * p->in_c : first, 0, 0};
+    const int32_t apart = direct ? tw_max(tw_window_count(w) - 2, 0) * w->in_c : 0;
+    const tw_conv2d_mve_next next = {*g,   first, first + apart, (int8_t *)columns, tw_pixel_first(x, 1, w),
+                                     size, direct};
     return next;
 }
 
+/* The window at a pixel as a column: what padding holds where it leaves the image, then what lies inside. */
+TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) {
+    const tw_window *w = next->gather.window;
+    const tw_inside inside = tw_inside_of(&next->at, w);
+    const int32_t rows = inside.bottom - inside.top, taps = inside.end - inside.first;
+    if (rows < w->k_h || taps < w->k_w) {
+        tw_mve_fill(to, next->gather.fill, w->k_h * w->k_w * w->in_c);
+        if (rows <= 0 || taps <= 0) return;
+    }
+    tw_mve_rows(to + (inside.top * w->k_w + inside.first) * w->in_c, w->k_w * w->in_c,
+                (const int8_t *)tw_pixel_corner(&next->at, w) + tw_window_tap(inside.top, inside.first, w),
+                w->dilation_h * w->in_w * w->in_c, rows, taps * w->in_c);
+}
+
 /* The next two windows, or one twice: in the image itself, or in columns. */
-TW_INLINE void tw_conv2d_mve_windows(const int8_t **first, const int8_t **second, int8_t *columns, int32_t both,
-                                     tw_conv2d_mve_next *next, const tw_conv2d_mve_s8_params *p) {
-    const int32_t size = TW_MVE_BLOCK * p->blocks;
-    *first = columns, *second = columns + both * size;
-    if (p->direct && next->x < next->in_place) {
-        *first = next->x, *second = next->x + p->in_c;
-        next->x += 2 * p->in_c;
-    } else if (p->direct) {
-        tw_mve_rows(columns, size, next->x, p->in_c, both + 1, p->in_c);
+TW_INLINE void tw_conv2d_mve_windows(const int8_t **first, const int8_t **second, int32_t both,
+                                     tw_conv2d_mve_next *next) {
+    const tw_window *w = next->gather.window;
+    *first = next->columns, *second = next->columns + both * next->size;
+    if (next->direct && next->x < next->in_place) {
+        *first = next->x, *second = next->x + w->in_c;
+        next->x += 2 * w->in_c;
+    } else if (next->direct) {
+        tw_mve_rows(next->columns, next->size, next->x, w->in_c, both + 1, w->in_c);
     } else {
 #pragma GCC unroll 1
-        for (int8_t *to = columns; to <= *second; to += size) {
-            const int32_t y0 = next->oy * p->stride_h - p->pad_h, x0 = next->ox * p->stride_w - p->pad_w;
-            tw_conv2d_mve_window(to, next->x, y0, x0, p);
-            if (++next->ox < p->out_w) continue;
-            next->ox = 0;
-            if (++next->oy < p->out_h) continue;
-            next->oy = 0;
-            next->x += p->in_h * p->in_w * p->in_c;
+        for (int8_t *to = next->columns; to <= *second; to += next->size) {
+            tw_conv2d_mve_window(to, next);
+            tw_pixel_next(&next->at, w);
         }
     }
 }
 
 TW_KERNEL(tw_conv2d_mve_s8) {
     const tw_conv2d_mve_s8_params p = *params;
-    int8_t *y = (int8_t *)out[0], *columns = (int8_t *)scratch;
-    tw_conv2d_mve_next next = tw_conv2d_mve_first(in[0], &p);
-    tw_mve_pair pair = {columns, columns, y, y, p.blocks, p.out_zero, 0};
-    for (int32_t left = p.batches * p.out_h * p.out_w; left > 0; left -= 2, y += 2 * p.out_c) {
+    const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0};
+    const int32_t out_c = p.window.out_c;
+    int8_t *y = (int8_t *)out[0];
+    tw_conv2d_mve_next next = tw_conv2d_mve_first(in[0], scratch, TW_MVE_BLOCK * p.blocks, p.direct, &g);
+    tw_mve_pair pair = {next.columns, next.columns, y, y, p.blocks, p.end.zero, 0};
+    for (int32_t left = tw_window_count(&p.window); left > 0; left -= 2, y += 2 * out_c) {
         const int32_t both = left > 1;
-        tw_conv2d_mve_windows(&pair.x0, &pair.x1, columns, both, &next, &p);
-        pair.y0 = y, pair.y1 = y + both * p.out_c;
-        pair.out = p.out_c;
-        tw_mve_run_pair(&pair, (const int32_t *)in[1], p.act_min, p.act_max);
+        tw_conv2d_mve_windows(&pair.x0, &pair.x1, both, &next);
+        pair.y0 = y, pair.y1 = y + both * out_c;
+        pair.out = out_c;
+        tw_mve_run_pair(&pair, (const int32_t *)in[1], p.end.low, p.end.high);
     }
 }
 

@@ -5,8 +5,8 @@
 
 #include "depthwise_conv2d_dsp.h"
 
-/* As with int8, sizes in bytes: but the biases as they are, no shifts, and mult as tw_top takes it. in_zero and out_zero
- * are 0; all sums fit 32 bits. */
+/* As with int8, sizes in bytes: but the biases as they are, no shifts, and mult as tw_top takes it. in_zero and
+ * end.zero are 0; all sums fit 32 bits. */
 typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_dsp_s16_params;
 
 TW_KERNEL(tw_depthwise_conv2d_dsp_s16) {
@@ -14,8 +14,8 @@ TW_KERNEL(tw_depthwise_conv2d_dsp_s16) {
     int16_t *y = (int16_t *)out[0];
     (void)scratch;
     tw_depthwise_dsp_images(&p, in, out, 1);
-    if ((p.act_min > INT16_MIN && p.act_min != 0) || p.act_max < INT16_MAX)
-        for (int32_t i = p.batches * p.y_size / 2; i > 0; --i, ++y) *y = (int16_t)tw_clamp(*y, p.act_min, p.act_max);
+    if ((p.end.low > INT16_MIN && p.end.low != 0) || p.end.high < INT16_MAX)
+        for (int32_t i = p.batches * p.y_size / 2; i > 0; --i, ++y) *y = (int16_t)tw_clamp(*y, p.end.low, p.end.high);
 }
 
 #endif

@@ -4,16 +4,18 @@
 #ifndef TW_DEPTHWISE_CONV2D_MVE_H
 #define TW_DEPTHWISE_CONV2D_MVE_H
 
+#include "../core/epilogue.h"
+#include "../core/window.h"
 #include "../isa/mve/mve_s8.h"
 
-/* in: x [batches, in_h, in_w, in_c], constants int8 [blocks][TW_BLOCK_TAPS + 16 * k_h * k_w] (mve_s8.h) with the input
- * zero point folded into the bias; blocks: in_c / 16 rounded up. No two weights of a lane are -128; no sum and no result
- * before it is clamped is beyond int32; shift -31..0. twice: in_c is 8, stride_w 1; a pixel has its neighbour beside it,
- * and the constants are there twice. row: bytes of a row in scratch, 16 a pixel. out: y [batches, out_h, out_w, in_c].
- * scratch: int8 [k_h][row]. */
+/* in: x, constants int8 [blocks][TW_BLOCK_TAPS + 16 * k_h * k_w] (mve_s8.h) with the input zero point folded into the
+ * bias; blocks: in_c / 16 rounded up. No two weights of a lane are -128; no sum and no result before it is clamped is
+ * beyond int32; shift -31..0. twice: in_c is 8, stride_w 1; a pixel has its neighbour beside it, and the constants are
+ * there twice. row: bytes of a row in scratch, 16 a pixel. out: y. scratch: int8 [k_h][row]. */
 typedef struct {
-    int32_t batches, in_h, in_w, in_c, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_h, pad_w;
-    int32_t twice, row, in_zero, out_zero, act_min, act_max;
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t twice, row, in_zero;
 } tw_depthwise_conv2d_mve_s8_params;
 
 /* The same for windows of 3 x 3, shifts of -31..-1, and clamped to -128..127. */
@@ -22,14 +24,14 @@ typedef tw_depthwise_conv2d_mve_s8_params tw_depthwise_conv2d_nine_mve_s8_params
 /* Row i of the image to its place in scratch, between its padding; x: the image at the first of channels. */
 TW_INLINE void tw_depthwise_keep(int8_t *to, const int8_t *x, int32_t i, int32_t channels,
                                  const tw_depthwise_conv2d_mve_s8_params *p) {
-    if ((uint32_t)i >= (uint32_t)p->in_h) {
+    if (!tw_row_inside(i, &p->window)) {
         tw_b16_fill(to, p->in_zero, p->row);
         return;
     }
-    x += i * p->in_w * p->in_c;
-    to += p->pad_w * 16;
-    if (p->twice && p->pad_w > 0) tw_b16_store(to - 8, tw_b16_load(x, 8), 8);
-    for (int32_t j = p->in_w; j > 0; --j, x += p->in_c, to += 16) {
+    x += i * p->window.in_w * p->window.in_c;
+    to += p->window.pad_w * 16;
+    if (p->twice && p->window.pad_w > 0) tw_b16_store(to - 8, tw_b16_load(x, 8), 8);
+    for (int32_t j = p->window.in_w; j > 0; --j, x += p->window.in_c, to += 16) {
         const int32_t count = p->twice ? 8 * j : channels;
         tw_b16_store(to, tw_b16_load(x, count), p->twice ? count : 16);
     }
@@ -38,13 +40,13 @@ TW_INLINE void tw_depthwise_keep(int8_t *to, const int8_t *x, int32_t i, int32_t
 /* Sums of a window; x: its first row in scratch, k: the constants. */
 TW_INLINE tw_sum16 tw_depthwise_window(const int8_t *rows, const int8_t *x, const int8_t *k,
                                        const tw_depthwise_conv2d_mve_s8_params *p) {
-    const int8_t *w = k + TW_BLOCK_TAPS, *end = rows + p->k_h * p->row;
+    const int8_t *w = k + TW_BLOCK_TAPS, *end = rows + p->window.k_h * p->row;
     tw_sum16 s = tw_sum16_bias(k);
-    for (int32_t ky = 0; ky < p->k_h; ++ky, x += p->row) {
-        if (x >= end) x -= p->k_h * p->row;
+    for (int32_t ky = 0; ky < p->window.k_h; ++ky, x += p->row) {
+        if (x >= end) x -= p->window.k_h * p->row;
         const int8_t *tap = x;
-        for (int32_t left = p->k_w; left > 1; left -= 2, tap += 32, w += 32) tw_sum16_pair(&s, tap, tap + 16, w);
-        if (p->k_w % 2) {
+        for (int32_t left = p->window.k_w; left > 1; left -= 2, tap += 32, w += 32) tw_sum16_pair(&s, tap, tap + 16, w);
+        if (p->window.k_w % 2) {
             tw_sum16_tap(&s, tap, w);
             w += 16;
         }
@@ -57,7 +59,7 @@ TW_INLINE void tw_depthwise_across(const int8_t *rows, tw_nine_row row, int32_t 
                                    const tw_depthwise_conv2d_mve_s8_params *p) {
     for (; row.count > 0; --row.count, row.x += row.step, row.out += row.jump) {
         const tw_b16 v = tw_sum16_requantize(tw_depthwise_window(rows, row.x, row.k, p), row.k, row.zero);
-        tw_b16_store(row.out, tw_b16_clamp(v, p->act_min, p->act_max), row.count > 1 ? row.lanes : last);
+        tw_b16_store(row.out, tw_b16_clamp(v, p->end.low, p->end.high), row.count > 1 ? row.lanes : last);
     }
 }
 
@@ -84,19 +86,27 @@ TW_INLINE void tw_depthwise_across_nine(const int8_t *rows, tw_nine_row row, int
 /* All outputs of one block of channels with the constants k; x and y at the first of them. */
 TW_INLINE void tw_depthwise_block(const int8_t *x, const int8_t *k, int8_t *y, int8_t *rows, int32_t channels,
                                   int32_t nine, const tw_depthwise_conv2d_mve_s8_params *p) {
-    const int32_t pixels = p->twice ? 2 : 1, steps = (p->out_w + pixels - 1) / pixels;
-    const int32_t last = p->twice && p->out_w % 2 ? channels : pixels * channels;
-    int32_t kept = -p->pad_h; /* the first row of the image that is not in scratch */
-    int8_t *oldest = rows;    /* its place to be */
-    for (int32_t oy = 0, top = -p->pad_h; oy < p->out_h; ++oy, top += p->stride_h, y += p->out_w * p->in_c) {
-        for (kept = tw_max(kept, top); kept < top + p->k_h; ++kept) {
+    const int32_t pixels = p->twice ? 2 : 1, steps = (p->window.out_w + pixels - 1) / pixels;
+    const int32_t last = p->twice && p->window.out_w % 2 ? channels : pixels * channels;
+    int32_t kept = -p->window.pad_h; /* the first row of the image that is not in scratch */
+    int8_t *oldest = rows;           /* its place to be */
+    for (int32_t oy = 0, top = -p->window.pad_h; oy < p->window.out_h;
+         ++oy, top += p->window.stride_h, y += p->window.out_w * p->window.in_c) {
+        for (kept = tw_max(kept, top); kept < top + p->window.k_h; ++kept) {
             tw_depthwise_keep(oldest, x, kept, channels, p);
             oldest += p->row;
-            if (oldest == rows + p->k_h * p->row) oldest = rows;
+            if (oldest == rows + p->window.k_h * p->row) oldest = rows;
         }
-        const tw_nine_row row = {
-            oldest,     oldest, oldest, k, y, 16 * pixels * p->stride_w, pixels * p->in_c, steps, pixels * channels,
-            p->out_zero};
+        const tw_nine_row row = {oldest,
+                                 oldest,
+                                 oldest,
+                                 k,
+                                 y,
+                                 16 * pixels * p->window.stride_w,
+                                 pixels * p->window.in_c,
+                                 steps,
+                                 pixels * channels,
+                                 p->end.zero};
         if (nine)
             tw_depthwise_across_nine(rows, row, last, p);
         else
@@ -108,11 +118,12 @@ TW_INLINE void tw_depthwise_mve(const tw_depthwise_conv2d_mve_s8_params *p, cons
                                 void *scratch, int32_t nine) {
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0], *rows = (int8_t *)scratch;
-    tw_b16_fill(rows, p->in_zero, p->k_h * p->row);
-    for (int32_t b = 0; b < p->batches; ++b, x += p->in_h * p->in_w * p->in_c, y += p->out_h * p->out_w * p->in_c) {
+    tw_b16_fill(rows, p->in_zero, p->window.k_h * p->row);
+    for (int32_t b = 0; b < p->window.batches;
+         ++b, x += tw_window_image(&p->window), y += p->window.out_h * p->window.out_w * p->window.in_c) {
         const int8_t *k = (const int8_t *)in[1];
-        for (int32_t c = 0; c < p->in_c; c += 16, k += TW_BLOCK_TAPS + 16 * p->k_h * p->k_w)
-            tw_depthwise_block(x + c, k, y + c, rows, tw_min(p->in_c - c, 16), nine, p);
+        for (int32_t c = 0; c < p->window.in_c; c += 16, k += TW_BLOCK_TAPS + 16 * p->window.k_h * p->window.k_w)
+            tw_depthwise_block(x + c, k, y + c, rows, tw_min(p->window.in_c - c, 16), nine, p);
     }
 }
 

@@ -3,17 +3,20 @@
 #ifndef TW_DEPTHWISE_CONV2D_MVE_S16_H
 #define TW_DEPTHWISE_CONV2D_MVE_S16_H
 
-#include "conv2d_s16.h"
+#include "../core/window.h"
 #include "../isa/mve/mve_tile_s16.h"
 
-/* in: x [batches, in_h, in_w, in_c], then of every eight channels bias int32 [2][4] of the even and of the odd ones,
- * mult int32 [2][4] as tw_v4_top takes it, weights int8 [k_h * k_w][8]. out: y [batches, out_h, out_w, in_c]. All sums
- * fit 32 bits; no dilation; depth: 1; narrow: 0. scratch: int16 [k_h][columns that windows see][8]. */
-typedef tw_conv2d_s16_params tw_depthwise_conv2d_mve_s16_params;
+/* in: x, then of every eight channels bias int32 [2][4] of the even and of the odd ones,
+ * mult int32 [2][4] as tw_v4_top takes it, weights int8 [k_h * k_w][8]. out: y. All sums
+ * fit 32 bits; no dilation. scratch: int16 [k_h][columns that windows see][8]. */
+typedef struct {
+    tw_window window;
+    tw_limits limits;
+} tw_depthwise_conv2d_mve_s16_params;
 
-/* Rows of eight channels of the image go to scratch with their padding, so that no window has a border. There are k_h of
- * them, of row elements each; they come again and again: the image's next one takes the place of the oldest. taps: the
- * channels' weights, before which the ends lie. count: of channels, 8 or more if all lanes hold something. */
+/* Rows of eight channels of the image go to scratch with their padding, so that no window has a border. There are k_h
+ * of them, of row elements each; they come again and again: the image's next one takes the place of the oldest. taps:
+ * the channels' weights, before which the ends lie. count: of channels, 8 or more if all lanes hold something. */
 typedef struct {
     int16_t *rows, *oldest;
     const int8_t *taps;
@@ -67,19 +70,19 @@ TW_INLINE void tw_sum8_end(int16_t *y, tw_sum8 s, const int8_t *taps, int32_t lo
 
 /* The row after one. */
 TW_INLINE int16_t *tw_depthwise_after_s16(int16_t *row, const tw_depthwise_eight_s16 *k,
-                                          const tw_conv2d_s16_params *p) {
-    return row + k->row < k->rows + p->k_h * k->row ? row + k->row : k->rows;
+                                          const tw_depthwise_conv2d_mve_s16_params *p) {
+    return row + k->row < k->rows + p->window.k_h * k->row ? row + k->row : k->rows;
 }
 
 /* Row i of the image x to scratch; zeros in the lanes that hold nothing. */
 TW_INLINE void tw_depthwise_keep_s16(tw_depthwise_eight_s16 *k, const int16_t *x, int32_t i,
-                                     const tw_conv2d_s16_params *p) {
-    int16_t *to = k->oldest + 8 * p->pad_w;
-    x += i * p->in_w * p->in_c;
-    if (i < 0 || i >= p->in_h)
+                                     const tw_depthwise_conv2d_mve_s16_params *p) {
+    int16_t *to = k->oldest + 8 * p->window.pad_w;
+    x += i * p->window.in_w * p->window.in_c;
+    if (!tw_row_inside(i, &p->window))
         memset(k->oldest, 0, 2 * (size_t)k->row);
     else
-        for (int32_t left = p->in_w; left > 0; --left, x += p->in_c, to += 8) {
+        for (int32_t left = p->window.in_w; left > 0; --left, x += p->window.in_c, to += 8) {
 #if defined(TW_MVE)
             vstrhq_s16(to, vldrhq_z_s16(x, vctp16q((uint32_t)k->count)));
 #else
@@ -89,8 +92,8 @@ TW_INLINE void tw_depthwise_keep_s16(tw_depthwise_eight_s16 *k, const int16_t *x
     k->oldest = tw_depthwise_after_s16(k->oldest, k, p);
 }
 
-/* A row of outputs by windows of 3 x 3: x, y and z are where the first one's rows lie, the next one's step bytes behind.
- * The first lanes of each result go to out, jump bytes apart. */
+/* A row of outputs by windows of 3 x 3: x, y and z are where the first one's rows lie, the next one's step bytes
+ * behind. The first lanes of each result go to out, jump bytes apart. */
 typedef struct {
     const int16_t *x, *y, *z;
     const int8_t *taps;
@@ -138,35 +141,43 @@ static TW_NOINLINE void tw_sum8_nine(const tw_nine_row_s16 *row, int32_t low, in
 }
 
 /* A row of outputs. */
-TW_INLINE void tw_depthwise_line_s16(const tw_depthwise_eight_s16 *k, int16_t *y, const tw_conv2d_s16_params *p) {
-    if (p->k_h == 3 && p->k_w == 3) {
+TW_INLINE void tw_depthwise_line_s16(const tw_depthwise_eight_s16 *k, int16_t *y,
+                                     const tw_depthwise_conv2d_mve_s16_params *p) {
+    if (p->window.k_h == 3 && p->window.k_w == 3) {
         int16_t *second = tw_depthwise_after_s16(k->oldest, k, p), *third = tw_depthwise_after_s16(second, k, p);
-        const tw_nine_row_s16 row = {
-            k->oldest, second, third, k->taps, y, 16 * p->stride_w, 2 * p->out_c, p->out_w, tw_min(k->count, 8)};
-        tw_sum8_nine(&row, p->act_min, p->act_max);
+        const tw_nine_row_s16 row = {k->oldest,
+                                     second,
+                                     third,
+                                     k->taps,
+                                     y,
+                                     16 * p->window.stride_w,
+                                     2 * p->window.out_c,
+                                     p->window.out_w,
+                                     tw_min(k->count, 8)};
+        tw_sum8_nine(&row, p->limits.low, p->limits.high);
         return;
     }
-    for (int32_t ox = 0; ox < p->out_w; ++ox, y += p->out_c) {
+    for (int32_t ox = 0; ox < p->window.out_w; ++ox, y += p->window.out_c) {
         tw_sum8 s = tw_sum8_bias(k->taps);
         const int8_t *w = k->taps;
         int16_t *row = k->oldest;
-        for (int32_t ky = 0; ky < p->k_h; ++ky, row = tw_depthwise_after_s16(row, k, p)) {
-            const int16_t *x = row + 8 * ox * p->stride_w;
-            for (int32_t left = p->k_w; left > 0; --left, x += 8, w += 8) s = tw_sum8_tap(s, x, w);
+        for (int32_t ky = 0; ky < p->window.k_h; ++ky, row = tw_depthwise_after_s16(row, k, p)) {
+            const int16_t *x = row + 8 * ox * p->window.stride_w;
+            for (int32_t left = p->window.k_w; left > 0; --left, x += 8, w += 8) s = tw_sum8_tap(s, x, w);
         }
-        tw_sum8_end(y, s, k->taps, p->act_min, p->act_max, k->count);
+        tw_sum8_end(y, s, k->taps, p->limits.low, p->limits.high, k->count);
     }
 }
 
 /* All outputs of eight channels, x and y at the first of them. */
 TW_INLINE void tw_depthwise_images_s16(tw_depthwise_eight_s16 *k, const int16_t *x, int16_t *y,
-                                       const tw_conv2d_s16_params *p) {
-    memset(k->rows, 0, 2 * (size_t)(p->k_h * k->row));
-    for (int32_t b = 0; b < p->batches; ++b, x += p->in_h * p->in_w * p->in_c) {
-        int32_t kept = -p->pad_h; /* the first row that is not in scratch */
-        for (int32_t oy = 0; oy < p->out_h; ++oy, y += p->out_w * p->out_c) {
-            const int32_t top = oy * p->stride_h - p->pad_h;
-            for (kept = tw_max(kept, top); kept < top + p->k_h; ++kept) tw_depthwise_keep_s16(k, x, kept, p);
+                                       const tw_depthwise_conv2d_mve_s16_params *p) {
+    memset(k->rows, 0, 2 * (size_t)(p->window.k_h * k->row));
+    for (int32_t b = 0; b < p->window.batches; ++b, x += tw_window_image(&p->window)) {
+        int32_t kept = -p->window.pad_h; /* the first row that is not in scratch */
+        for (int32_t oy = 0; oy < p->window.out_h; ++oy, y += p->window.out_w * p->window.out_c) {
+            const int32_t top = oy * p->window.stride_h - p->window.pad_h;
+            for (kept = tw_max(kept, top); kept < top + p->window.k_h; ++kept) tw_depthwise_keep_s16(k, x, kept, p);
             tw_depthwise_line_s16(k, y, p);
         }
     }
@@ -176,9 +187,10 @@ TW_KERNEL(tw_depthwise_conv2d_mve_s16) {
     const tw_depthwise_conv2d_mve_s16_params p = *params;
     const int8_t *taps = (const int8_t *)in[1] + 64;
     int16_t *rows = (int16_t *)scratch;
-    const int32_t row = 8 * tw_max(p.pad_w + p.in_w, (p.out_w - 1) * p.stride_w + p.k_w);
-    for (int32_t c = 0; c < p.in_c; c += 8, taps += 64 + 8 * p.k_h * p.k_w) {
-        tw_depthwise_eight_s16 k = {rows, rows, taps, row, p.in_c - c};
+    const int32_t row =
+        8 * tw_max(p.window.pad_w + p.window.in_w, (p.window.out_w - 1) * p.window.stride_w + p.window.k_w);
+    for (int32_t c = 0; c < p.window.in_c; c += 8, taps += 64 + 8 * p.window.k_h * p.window.k_w) {
+        tw_depthwise_eight_s16 k = {rows, rows, taps, row, p.window.in_c - c};
         tw_depthwise_images_s16(&k, (const int16_t *)in[0] + c, (int16_t *)out[0] + c, &p);
     }
 }

@@ -4,43 +4,49 @@
 #define TW_TRANSPOSE_CONV_H
 
 #include "../core/sums_s16.h"
+#include "../core/window.h"
 
-/* Input pixel (iy, ix) reaches output (iy * stride_h - pad_h + ky, ix * stride_w - pad_w + kx) through tap (ky, kx). */
+/* The window is that of the convolution from output to input, without dilation: input pixel (iy, ix) reaches output
+ * (iy * stride_h - pad_h + ky, ix * stride_w - pad_w + kx) through tap (ky, kx). */
 typedef struct {
-    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_h, pad_w;
-    float low, high;
+    tw_window window;
+    tw_limits_f32 limits;
 } tw_transpose_conv_f32_params; /* in: x, w, bias [out_c]. out: y. */
 
 /* in: x, w, bias int32 [out_c] with the zero point of x still to come off, mult int32 and shift int8 [out_c]. out: y. */
 typedef struct {
-    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_h, pad_w;
-    int32_t in_zero, out_zero, low, high;
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t in_zero;
 } tw_transpose_conv_s8_params;
 
-/* As int8, of 16 bits with int8 weights. in: x, w, bias int64 [out_c], mult int32 and shift int8 [out_c], for tw_ends_s16.
- * out: y. */
+/* As int8, of 16 bits with int8 weights. in: x, w, bias int64 [out_c], mult int32 and shift int8 [out_c], for
+ * tw_channels_s16. out: y. */
 typedef struct {
-    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_h, pad_w;
-    int32_t narrow, act_min, act_max;
+    tw_window window;
+    tw_limits limits;
+    int32_t narrow;
 } tw_transpose_conv_s16_params;
 
 /* The body of all: for each output in order, sum over the taps that reach it. Taps run backwards, so that the inputs
  * come in rising order, as the reference adds them. step: what a product adds to sum; done: the output of sum. */
 #define TW_TRANSPOSE_CONV(type, w_type, acc_type, step, done)                                                          \
-    for (int32_t at = 0; at < p.batches * p.out_h * p.out_w; ++at) {                                                   \
-        const int32_t oy = at / p.out_w % p.out_h + p.pad_h, ox = at % p.out_w + p.pad_w;                              \
-        const type *image = x + (ptrdiff_t)(at / (p.out_h * p.out_w)) * p.in_h * p.in_w * p.in_c;                      \
-        for (int32_t c = 0; c < p.out_c; ++c) {                                                                        \
+    for (int32_t at = 0; at < p.window.batches * p.window.out_h * p.window.out_w; ++at) {                              \
+        const int32_t oy = at / p.window.out_w % p.window.out_h + p.window.pad_h,                                      \
+                      ox = at % p.window.out_w + p.window.pad_w;                                                       \
+        const type *image =                                                                                            \
+            x + (ptrdiff_t)(at / (p.window.out_h * p.window.out_w)) * p.window.in_h * p.window.in_w * p.window.in_c;   \
+        for (int32_t c = 0; c < p.window.out_c; ++c) {                                                                 \
             acc_type sum = 0;                                                                                          \
-            for (int32_t ky = p.k_h - 1; ky >= 0; --ky) {                                                              \
-                const int32_t iy = (oy - ky) / p.stride_h;                                                             \
-                if (oy < ky || (oy - ky) % p.stride_h != 0 || iy >= p.in_h) continue;                                  \
-                for (int32_t kx = p.k_w - 1; kx >= 0; --kx) {                                                          \
-                    const int32_t ix = (ox - kx) / p.stride_w;                                                         \
-                    if (ox < kx || (ox - kx) % p.stride_w != 0 || ix >= p.in_w) continue;                              \
-                    const type *m = image + (ptrdiff_t)(iy * p.in_w + ix) * p.in_c;                                    \
-                    const w_type *n = w + (ptrdiff_t)((c * p.k_h + ky) * p.k_w + kx) * p.in_c;                         \
-                    for (int32_t i = 0; i < p.in_c; ++i) step;                                                         \
+            for (int32_t ky = p.window.k_h - 1; ky >= 0; --ky) {                                                       \
+                const int32_t iy = (oy - ky) / p.window.stride_h;                                                      \
+                if (oy < ky || (oy - ky) % p.window.stride_h != 0 || iy >= p.window.in_h) continue;                    \
+                for (int32_t kx = p.window.k_w - 1; kx >= 0; --kx) {                                                   \
+                    const int32_t ix = (ox - kx) / p.window.stride_w;                                                  \
+                    if (ox < kx || (ox - kx) % p.window.stride_w != 0 || ix >= p.window.in_w) continue;                \
+                    const type *m = image + (ptrdiff_t)(iy * p.window.in_w + ix) * p.window.in_c;                      \
+                    const w_type *n = w + (ptrdiff_t)((c * p.window.k_h + ky) * p.window.k_w + kx) * p.window.in_c;    \
+                    for (int32_t i = 0; i < p.window.in_c; ++i) step;                                                  \
                 }                                                                                                      \
             }                                                                                                          \
             *y++ = done;                                                                                               \
@@ -52,18 +58,17 @@ TW_KERNEL(tw_transpose_conv_f32) {
     const float *x = (const float *)in[0], *w = (const float *)in[1], *bias = (const float *)in[2];
     float *y = (float *)out[0];
     (void)scratch;
-    TW_TRANSPOSE_CONV(float, float, float, sum += m[i] * n[i], tw_clampf(sum + bias[c], p.low, p.high))
+    TW_TRANSPOSE_CONV(float, float, float, sum += m[i] * n[i], tw_clampf(sum + bias[c], p.limits.low, p.limits.high))
 }
 
 TW_KERNEL(tw_transpose_conv_s8) {
     const tw_transpose_conv_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1], *shift = (const int8_t *)in[4];
-    const int32_t *bias = (const int32_t *)in[2], *mult = (const int32_t *)in[3];
+    const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
+    const tw_channels_s8 e = tw_channels_s8_of(in, 0, 0, &p.end);
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    TW_TRANSPOSE_CONV(
-        int8_t, int8_t, int32_t, sum = tw_add(sum, (m[i] - p.in_zero) * n[i]),
-        (int8_t)tw_clamp(tw_add(tw_requantize(tw_add(sum, bias[c]), mult[c], shift[c]), p.out_zero), p.low, p.high))
+    TW_TRANSPOSE_CONV(int8_t, int8_t, int32_t, sum = tw_add(sum, (m[i] - p.in_zero) * n[i]),
+                      tw_epilogue_s8_of(tw_requantize(tw_add(sum, e.bias[c]), e.mult[c], e.shift[c]), &e.end))
 }
 
 TW_KERNEL(tw_transpose_conv_s16) {
@@ -71,7 +76,7 @@ TW_KERNEL(tw_transpose_conv_s16) {
     const int16_t *x = (const int16_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
     int16_t *y = (int16_t *)out[0];
-    const tw_ends_s16 e = tw_ends_s16_of(in, p.narrow, p.act_min, p.act_max);
+    const tw_channels_s16 e = tw_channels_s16_of(in, p.narrow, &p.limits);
     (void)scratch;
     TW_TRANSPOSE_CONV(int16_t, int8_t, int64_t, sum = tw_add64(sum, m[i] * n[i]),
                       tw_end_s16(tw_add64(sum, e.bias[c]), e.mult[c], e.shift[c], &e))

@@ -6,6 +6,7 @@
 #define TW_SUMS_H
 
 #include "../isa/dsp/dsp.h"
+#include "epilogue.h"
 #include "rows.h"
 
 /* Armv6-M and Armv8-M Baseline, and the rest of the M profile. The tiles need every register. */
@@ -113,32 +114,26 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
 }
 #endif
 
-/* How the sums of a layer's channels end: bias int32, mult int32 and shift int8 of each, the clamp. mults: 1 where all
- * channels have the same, else 0. fast: tw_scaled is exact for all channels. */
-typedef struct {
-    const int32_t *bias, *mult;
-    const int8_t *shift;
-    int32_t fast, zero, low, high;
-} tw_ends;
-
 /* The output of a sum, its channel's mult and shift. */
-TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_ends *e) {
+TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_channels_s8 *channels) {
     int32_t q;
-    if (e->fast)
-        q = tw_scaled(2 * sum, mult, tw_rounding(e->zero, -shift), -shift);
+    if (channels->fast)
+        q = tw_scaled(2 * sum, mult, tw_rounding(channels->end.zero, -shift), -shift);
     else
-        q = tw_add(tw_requantize(sum, mult, shift), e->zero);
-    return (int8_t)(e->low > -128 || e->high < 127 ? tw_clamp(q, e->low, e->high) : tw_clamp8(q));
+        q = tw_add(tw_requantize(sum, mult, shift), channels->end.zero);
+    return (int8_t)(channels->end.low > -128 || channels->end.high < 127
+                        ? tw_clamp(q, channels->end.low, channels->end.high)
+                        : tw_clamp8(q));
 }
 
 /* All channels of TW_TILE_PIXELS outputs of a convolution: y[i][c] = x[i] . w[c], rows of n. */
 TW_INLINE void tw_outputs_s8(int8_t *const *y, const int8_t *const *x, const int8_t *w, int32_t n, int32_t out,
-                             const tw_ends *e) {
+                             const tw_channels_s8 *channels) {
     const tw_rows rows = tw_rows_of(out, TW_TILE_CHANNELS);
     for (int32_t next = 0; next < out; next += rows.step) {
         const int32_t first = tw_min(next, out - rows.step);
         int32_t acc[TW_TILE];
-        for (int k = 0; k < TW_TILE; ++k) acc[k] = e->bias[first + k / TW_TILE_PIXELS * rows.apart];
+        for (int k = 0; k < TW_TILE; ++k) acc[k] = channels->bias[first + k / TW_TILE_PIXELS * rows.apart];
 #if TW_THUMB == 1
         tw_rows_s8(acc, x[0], w + first * n, n, rows.apart * n);
 #else
@@ -146,7 +141,7 @@ TW_INLINE void tw_outputs_s8(int8_t *const *y, const int8_t *const *x, const int
 #endif
         for (int k = 0; k < TW_TILE; ++k) {
             const int32_t c = first + k / TW_TILE_PIXELS * rows.apart;
-            y[k % TW_TILE_PIXELS][c] = tw_end_s8(acc[k], e->mult[c], e->shift[c], e);
+            y[k % TW_TILE_PIXELS][c] = tw_end_s8(acc[k], channels->mult[c], channels->shift[c], channels);
         }
     }
 }

@@ -4,7 +4,7 @@
 #ifndef TW_SUMS_F32_H
 #define TW_SUMS_F32_H
 
-#include "inside.h"
+#include "epilogue.h"
 #include "rows.h"
 
 /* The M profile's FPU; the tiles need every register. */
@@ -72,17 +72,15 @@ TW_INLINE void tw_rows_f32(float *TW_RESTRICT acc, const float *x, const float *
 }
 #endif
 
-#if defined(TW_VFP)
 /* A depthwise window: its taps inside the image, floats from tap to tap in a row and from a row's end to the next row, and
  * the clamp. rows, columns >= 1. */
 typedef struct {
     int32_t rows, columns, x_column, x_row, w_column, w_row;
-    float low, high;
+    tw_limits_f32 limits;
 } tw_taps;
 
 /* Channels of a depthwise window that are summed at once. */
 #define TW_EIGHT 8
-#endif
 
 #if defined(TW_HELIUM_F32)
 TW_INLINE float32x4_t tw_clamp4_f32(float32x4_t x, float low, float high) {
@@ -98,8 +96,8 @@ TW_INLINE void tw_eight_f32(float *y, const float *x, const float *w, const floa
             sums = vaddq_f32(sums, vmulq_f32(tw_load4_f32(x), tw_load4_f32(w)));
             more = vaddq_f32(more, vmulq_f32(tw_load4_f32(x + 4), tw_load4_f32(w + 4)));
         }
-    tw_store4_f32(y, tw_clamp4_f32(vaddq_f32(sums, tw_load4_f32(bias)), t->low, t->high));
-    tw_store4_f32(y + 4, tw_clamp4_f32(vaddq_f32(more, tw_load4_f32(bias + 4)), t->low, t->high));
+    tw_store4_f32(y, tw_clamp4_f32(vaddq_f32(sums, tw_load4_f32(bias)), t->limits.low, t->limits.high));
+    tw_store4_f32(y + 4, tw_clamp4_f32(vaddq_f32(more, tw_load4_f32(bias + 4)), t->limits.low, t->limits.high));
 }
 #elif defined(TW_VFP)
 /* y[j] = clamp(bias[j] + the sum of x[j] * w[j] over all taps), eight channels. */
@@ -127,7 +125,30 @@ tw_eight_f32(float *y, const float *x, const float *w, const float *bias, const 
           "s15", "s16", "s17", "s18", "s19", "s20", "s21", "s22", "s23");
 #undef TW_MUL
 #undef TW_ADD
-    for (i = 0; i < TW_EIGHT; ++i) y[i] = tw_clampf(y[i] + bias[i], t->low, t->high);
+    for (i = 0; i < TW_EIGHT; ++i) y[i] = tw_clampf(y[i] + bias[i], t->limits.low, t->limits.high);
+}
+#else
+typedef float tw_f32x8 __attribute__((vector_size(32)));
+typedef float tw_f32x8_any __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t tw_i32x8 __attribute__((vector_size(32)));
+
+/* tw_clampf in every lane, as tw_clamp_f32x16 does. */
+TW_INLINE void tw_clamp_f32x8(tw_f32x8 *x, float low, float high) {
+    const tw_f32x8 zero = {0}, lows = zero + low, highs = zero + high;
+    const tw_i32x8 below = *x < lows;
+    const tw_i32x8 raised = (below & (tw_i32x8)lows) | (~below & (tw_i32x8)*x);
+    const tw_i32x8 above = highs < (tw_f32x8)raised;
+    *x = (tw_f32x8)((above & (tw_i32x8)highs) | (~above & raised));
+}
+
+TW_INLINE void tw_eight_f32(float *y, const float *x, const float *w, const float *bias, const tw_taps *t) {
+    tw_f32x8 sums = {0};
+    for (int32_t row = t->rows; row > 0; --row, x += t->x_row, w += t->w_row)
+        for (int32_t i = t->columns; i > 0; --i, x += t->x_column, w += t->w_column)
+            sums += *(const tw_f32x8_any *)(const void *)x * *(const tw_f32x8_any *)(const void *)w;
+    sums += *(const tw_f32x8_any *)(const void *)bias;
+    tw_clamp_f32x8(&sums, t->limits.low, t->limits.high);
+    memcpy(y, &sums, sizeof sums);
 }
 #endif
 

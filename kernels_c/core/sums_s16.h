@@ -3,23 +3,7 @@
 #ifndef TW_SUMS_S16_H
 #define TW_SUMS_S16_H
 
-#include "tw.h"
-
-/* How the sums of a layer's channels end: bias int64, mult int32 and shift int8 of each, the clamp. narrow: sums are of
- * 32 bits and end as those of int8 do (tw_requantize); else mult is of 16 bits, 0..32767, and shift one to the right,
- * 8..46. */
-typedef struct {
-    const int64_t *bias;
-    const int32_t *mult;
-    const int8_t *shift;
-    int32_t narrow, low, high;
-} tw_ends_s16;
-
-/* Those of a kernel whose inputs 2 to 4 they are. */
-TW_INLINE tw_ends_s16 tw_ends_s16_of(const void *const *in, int32_t narrow, int32_t low, int32_t high) {
-    const tw_ends_s16 e = {(const int64_t *)in[2], (const int32_t *)in[3], (const int8_t *)in[4], narrow, low, high};
-    return e;
-}
+#include "epilogue.h"
 
 /* a + b without signed overflow: wraps as two's complement does. */
 TW_INLINE int64_t tw_add64(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
@@ -34,9 +18,9 @@ TW_INLINE int32_t tw_scaled64(int64_t x, int32_t mult, int32_t right) {
 }
 
 /* The output of a sum, bias included. */
-TW_INLINE int16_t tw_end_s16(int64_t sum, int32_t mult, int32_t shift, const tw_ends_s16 *e) {
-    const int32_t q = e->narrow ? tw_requantize((int32_t)sum, mult, shift) : tw_scaled64(sum, mult, shift);
-    return (int16_t)tw_clamp(q, e->low, e->high);
+TW_INLINE int16_t tw_end_s16(int64_t sum, int32_t mult, int32_t shift, const tw_channels_s16 *channels) {
+    const int32_t q = channels->narrow ? tw_requantize((int32_t)sum, mult, shift) : tw_scaled64(sum, mult, shift);
+    return (int16_t)tw_clamp(q, channels->limits.low, channels->limits.high);
 }
 
 /* sum + x . w: 256 products of 2^22 fit 32 bits. */

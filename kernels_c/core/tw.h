@@ -64,6 +64,11 @@ typedef struct {
     void *scratch;
 } tw_call;
 
+/* count bytes of x as uint8: x + 128. */
+TW_INLINE void tw_bias128(uint8_t *to, const int8_t *from, int32_t count) {
+    for (int32_t i = 0; i < count; ++i) to[i] = (uint8_t)((uint8_t)from[i] ^ 0x80U);
+}
+
 TW_INLINE int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
 TW_INLINE int32_t tw_max(int32_t a, int32_t b) { return a > b ? a : b; }
 TW_INLINE int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw_min(tw_max(x, low), high); }

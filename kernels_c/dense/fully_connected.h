@@ -6,28 +6,29 @@
 #include "../core/hybrid.h"
 #include "../core/sums.h"
 #include "../core/sums_f32.h"
+#include "../isa/wide/wide_f32.h"
 
 /* int8, plain C, constant weights. in: x [batches, depth], w [out, depth], bias int32 [out] with the input zero point
- * folded in (less in_zero times the row's sum of weights), mult int32 [mults], shift int8 [mults]. mults: 1 (per tensor)
- * or out (per channel). out: y [batches, out]. fast: tw_scaled is exact for all channels. */
+ * folded in (less in_zero times the row's sum of weights), mult int32 [mults], shift int8 [mults]. mults: 1 (per
+ * tensor) or out (per channel). out: y [batches, out]. fast: tw_scaled is exact for all channels. */
 typedef struct {
-    int32_t batches, depth, out, mults;
-    int32_t out_zero, act_min, act_max, fast;
+    tw_epilogue_s8 end;
+    int32_t batches, depth, out, mults, fast;
 } tw_fully_connected_s8_params;
 
 /* One row of outputs. */
-TW_INLINE void tw_fully_connected_row_s8(const int8_t *x, const int8_t *w, int8_t *y, const tw_ends *e,
+TW_INLINE void tw_fully_connected_row_s8(const int8_t *x, const int8_t *w, int8_t *y, const tw_channels_s8 *channels,
                                          const tw_fully_connected_s8_params *p) {
-    const int32_t own = p->mults > 1, mult = e->mult[0], shift = e->shift[0];
+    const int32_t own = p->mults > 1, mult = channels->mult[0], shift = channels->shift[0];
     const tw_rows rows = tw_rows_of(p->out, TW_TILE);
     for (int32_t next = 0; next < p->out; next += rows.step) {
         const int32_t first = tw_min(next, p->out - rows.step);
         int32_t acc[TW_TILE];
-        for (int j = 0; j < TW_TILE; ++j) acc[j] = e->bias[first + j * rows.apart];
+        for (int j = 0; j < TW_TILE; ++j) acc[j] = channels->bias[first + j * rows.apart];
         tw_rows_s8(acc, x, w + first * p->depth, p->depth, rows.apart * p->depth);
         for (int j = 0; j < TW_TILE; ++j) {
             const int32_t c = first + j * rows.apart;
-            y[c] = tw_end_s8(acc[j], own ? e->mult[c] : mult, own ? e->shift[c] : shift, e);
+            y[c] = tw_end_s8(acc[j], own ? channels->mult[c] : mult, own ? channels->shift[c] : shift, channels);
         }
     }
 }
@@ -36,22 +37,16 @@ TW_KERNEL(tw_fully_connected_s8) {
     const tw_fully_connected_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
-    const tw_ends e = {(const int32_t *)in[2],
-                       (const int32_t *)in[3],
-                       (const int8_t *)in[4],
-                       p.fast,
-                       p.out_zero,
-                       p.act_min,
-                       p.act_max};
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, p.fast, &p.end);
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b, x += p.depth, y += p.out)
-        tw_fully_connected_row_s8(x, (const int8_t *)in[1], y, &e, &p);
+        tw_fully_connected_row_s8(x, (const int8_t *)in[1], y, &channels, &p);
 }
 
 /* int8 with weights or bias computed at run time, or weights with a zero point. in and out as above, bias as it is. */
 typedef struct {
-    int32_t batches, depth, out, mults;
-    int32_t in_zero, w_zero, out_zero, act_min, act_max;
+    tw_epilogue_s8 end;
+    int32_t batches, depth, out, mults, in_zero, w_zero;
 } tw_fully_connected_runtime_s8_params;
 
 TW_KERNEL(tw_fully_connected_runtime_s8) {
@@ -68,42 +63,36 @@ TW_KERNEL(tw_fully_connected_runtime_s8) {
             int32_t acc = bias[c];
             for (int32_t i = 0; i < p.depth; ++i) acc = tw_add(acc, (x[i] - p.in_zero) * (w[i] - p.w_zero));
             const int32_t m = p.mults > 1 ? c : 0;
-            *y++ = (int8_t)tw_clamp(tw_add(tw_requantize(acc, mult[m], shift[m]), p.out_zero), p.act_min, p.act_max);
+            *y++ = tw_epilogue_s8_of(tw_requantize(acc, mult[m], shift[m]), &p.end);
         }
     }
 }
 
-/* int8 over 16 lanes. in: x [batches, depth], w packed (wide.h), bias, mult, left, right int32 [out padded to 16].
+/* int8 over 16 lanes. in: x [batches, depth], w packed (wide.h), bias and mult int32 and shift int8 [out padded to 16].
  * depth4: depth rounded up to 4. out: y [batches, out]. scratch: uint8 [batches padded to 8, depth4] (one row for one
  * batch). */
 typedef struct {
+    tw_epilogue_s8 end;
     int32_t batches, depth, depth4, out;
-    int32_t out_zero, act_min, act_max;
 } tw_fully_connected_wide_s8_params;
 
 TW_KERNEL(tw_fully_connected_wide_s8) {
     const tw_fully_connected_wide_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     const int8_t *w = (const int8_t *)in[1];
-    const tw_epilogue e = {(const int32_t *)in[2],
-                           (const int32_t *)in[3],
-                           (const int32_t *)in[4],
-                           (const int32_t *)in[5],
-                           p.out_zero,
-                           p.act_min,
-                           p.act_max};
+    const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
     uint8_t *panel = (uint8_t *)scratch;
     for (int32_t b = 0; b < p.batches; ++b) tw_bias128(panel + b * p.depth4, x + b * p.depth, p.depth);
     if (p.batches == 1)
-        tw_row_s8(panel, p.depth4, w, (int8_t *)out[0], p.out, &e);
+        tw_row_s8(panel, p.depth4, w, (int8_t *)out[0], p.out, &channels);
     else
-        tw_panel_s8(panel, p.batches, p.depth4, w, (int8_t *)out[0], p.out, &e);
+        tw_panel_s8(panel, p.batches, p.depth4, w, (int8_t *)out[0], p.out, &channels);
 }
 
 /* float32, plain C. in: x [batches, depth], w [out, depth], bias [out] or null. out: y [batches, out]. */
 typedef struct {
+    tw_limits_f32 limits;
     int32_t batches, depth, out;
-    float act_min, act_max;
 } tw_fully_connected_f32_params;
 
 TW_KERNEL(tw_fully_connected_f32) {
@@ -118,7 +107,7 @@ TW_KERNEL(tw_fully_connected_f32) {
             float acc[4] = {0.0F, 0.0F, 0.0F, 0.0F};
             tw_rows_f32(acc, x, w + first * p.depth, p.depth, rows.apart * p.depth);
             for (int32_t c = first; c < first + rows.step; ++c)
-                y[c] = tw_clampf(acc[c - first] + bias[c], p.act_min, p.act_max);
+                y[c] = tw_clampf(acc[c - first] + bias[c], p.limits.low, p.limits.high);
         }
 }
 
@@ -134,15 +123,15 @@ TW_KERNEL(tw_fully_connected_wide_f32) {
     float *y = (float *)out[0];
     (void)scratch;
     for (int32_t b = 0; b < p.batches; ++b)
-        tw_row_f32(x + b * p.depth, p.depth, w, bias, y + b * p.out, p.out, p.act_min, p.act_max);
+        tw_row_f32(x + b * p.depth, p.depth, w, bias, y + b * p.out, p.out, &p.limits);
 }
 
 /* float32 activations, int8 weights, quantised as they come, one scale a row. in: x float [batches, depth], w packed
- * (wide.h), w_sum int32 [out], w_scale float [out], bias float [out]. out: y float [batches, out]. scratch: int8 [depth]
- * rounded up to 16, uint8 [depth4] rounded up to 16, int32 [out padded to 16]. Source: LiteRT's EvalHybrid. */
+ * (wide.h), w_sum int32 [out], w_scale float [out], bias float [out]. out: y float [batches, out]. scratch: int8
+ * [depth] rounded up to 16, uint8 [depth4] rounded up to 16, int32 [out padded to 16]. Source: LiteRT's EvalHybrid. */
 typedef struct {
+    tw_limits_f32 limits;
     int32_t batches, depth, depth4, out, symmetric;
-    float act_min, act_max;
 } tw_fully_connected_hybrid_params;
 
 TW_KERNEL(tw_fully_connected_hybrid) {
@@ -161,7 +150,7 @@ TW_KERNEL(tw_fully_connected_hybrid) {
         tw_hybrid_sums(panel, 1, p.depth4, (const int8_t *)in[1], sums, p.out);
         for (int32_t c = 0; c < p.out; ++c) {
             const int32_t sum = sums[c] - (128 + q.zero) * w_sum[c];
-            y[c] = tw_clampf(bias[c] + (float)sum * (q.scale * w_scale[c]), p.act_min, p.act_max);
+            y[c] = tw_clampf(bias[c] + (float)sum * (q.scale * w_scale[c]), p.limits.low, p.limits.high);
         }
     }
 }

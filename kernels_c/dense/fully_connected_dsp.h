@@ -11,14 +11,14 @@
  * int8 [k4], k4: depth rounded up to 4; none where depth is that. chunk: words of a
  * pair after which the sum of its second channel is taken over; even. */
 typedef struct {
+    tw_epilogue_s8 end;
     int32_t batches, depth, k4, chunk, out, mults;
-    int32_t out_zero, act_min, act_max;
 } tw_fully_connected_dsp_s8_params;
 
 TW_INLINE tw_dsp_channel tw_fully_connected_dsp_end(const void *const *in, int32_t c,
                                                     const tw_fully_connected_dsp_s8_params *p) {
     const int32_t shift = ((const int8_t *)in[4])[c];
-    const tw_dsp_channel channel = {((const int32_t *)in[3])[c], tw_rounding(p->out_zero, shift), shift};
+    const tw_dsp_channel channel = {((const int32_t *)in[3])[c], tw_rounding(p->end.zero, shift), shift};
     return channel;
 }
 
@@ -57,7 +57,7 @@ TW_KERNEL(tw_fully_connected_dsp_s8) {
         if (p.depth != p.k4) memcpy(scratch, x, (size_t)p.depth);
         for (int32_t c = 0; c < p.out; c += 4)
             w = tw_fully_connected_dsp_four(p.depth != p.k4 ? (const int8_t *)scratch : x, w, in, y, c, &all, &p);
-        tw_dsp_activation(y, p.out, p.act_min, p.act_max);
+        tw_dsp_activation(y, p.out, p.end.low, p.end.high);
     }
 }
 

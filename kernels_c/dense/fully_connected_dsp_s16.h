@@ -10,8 +10,8 @@
  * takes it; mults: 1, or out padded to four. out: y [batches, out]. k4: depth rounded up to 4. chunk: words of a pair
  * after which sums are taken over; even. scratch: int16 [k4]; none where depth is that. */
 typedef struct {
+    tw_limits limits;
     int32_t batches, depth, k4, chunk, out, mults;
-    int32_t act_min, act_max;
 } tw_fully_connected_dsp_s16_params;
 
 /* The sums of two pairs over words of a pair, an even number: of each 256 * B + A, in 64 bits, and A: products of what
@@ -66,7 +66,7 @@ TW_INLINE const uint32_t *tw_fully_connected_dsp_four_s16(const int16_t *x, cons
     }
     for (int j = 3; j >= 0; --j) {
         const int32_t sum = p->chunk >= p->k4 / 2 ? (int32_t)sums[j] : tw_saturate(sums[j]);
-        y[c + (j < count ? j : 0)] = tw_dsp_output_s16(sum, mult[p->mults > 1 ? c + j : 0], p->act_min, p->act_max);
+        y[c + (j < count ? j : 0)] = tw_dsp_output_s16(sum, mult[p->mults > 1 ? c + j : 0], &p->limits);
     }
     return w;
 }

@@ -9,8 +9,8 @@
  * the input zero point folded in, multipliers, and shifts int8 [4], -31..-1. The last four are out - 4 and on, or all
  * if there are fewer. out: y [batches, out]. */
 typedef struct {
+    tw_epilogue_s8 end;
     int32_t batches, depth, out;
-    int32_t out_zero, act_min, act_max;
 } tw_fully_connected_mve_s8_params;
 
 TW_KERNEL(tw_fully_connected_mve_s8) {
@@ -29,7 +29,7 @@ TW_KERNEL(tw_fully_connected_mve_s8) {
             const int32_t at = tw_min(c, last);
             const tw_v4 sums = tw_mve_tile1(x, (const int8_t *)in[1] + at * p.depth, rows, ends);
             const tw_v4 mult = tw_v4_load(ends + 4, 4), shift = tw_v4_load_s8((const int8_t *)(ends + 8), 4);
-            tw_v4_store_s8(to + at, tw_v4_scaled(sums, mult, shift), p.out_zero, p.act_min, p.act_max, 4);
+            tw_v4_store_s8(to + at, tw_v4_scaled(sums, mult, shift), p.end.zero, p.end.low, p.end.high, 4);
         }
         if (most < 3) memcpy(y, few, (size_t)p.out);
     }

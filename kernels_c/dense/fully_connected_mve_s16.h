@@ -8,13 +8,13 @@
 /* in: x [batches, depth], then fours of channels (mve_tile_s16.h). blocks: depth / 8, rounded up. chunk: activations
  * after which sums are taken over. out: y [batches, out]. */
 typedef struct {
+    tw_limits limits;
     int32_t batches, depth, blocks, chunk, out;
-    int32_t act_min, act_max;
 } tw_fully_connected_mve_s16_params;
 
 TW_KERNEL(tw_fully_connected_mve_s16) {
     const tw_fully_connected_mve_s16_params p = *params;
-    const tw_mve_matrix_s16 m = {p.depth, p.blocks, p.chunk, p.out, p.act_min, p.act_max};
+    const tw_mve_matrix_s16 m = {p.depth, p.blocks, p.chunk, p.out, p.limits};
     const int16_t *x = (const int16_t *)in[0];
     int16_t *y = (int16_t *)out[0];
     (void)scratch;

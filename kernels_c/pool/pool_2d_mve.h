@@ -22,13 +22,12 @@ TW_INLINE tw_v4 tw_v4_average(tw_v4 sum, int32_t count, uint32_t reciprocal) {
 #endif
 }
 
-/* The sums of rows x cols values, channels apart from each other, the rows pitch apart. */
-TW_INLINE tw_v4 tw_v4_window_sum(const int8_t *x, int32_t rows, int32_t cols, int32_t channels, int32_t pitch,
-                                 int32_t lanes) {
+/* The sums of a window's values at x. */
+TW_INLINE tw_v4 tw_v4_window_sum(const int8_t *x, const tw_pool_window *w, int32_t lanes) {
     tw_v4 sum = tw_v4_all(0);
-    for (int32_t r = 0; r < rows; ++r, x += pitch) {
+    for (int32_t r = 0; r < w->rows; ++r, x += w->row) {
         const int8_t *tap = x;
-        for (int32_t k = 0; k < cols; ++k, tap += channels) sum = tw_v4_add(sum, tw_v4_load_s8(tap, lanes));
+        for (int32_t k = 0; k < w->cols; ++k, tap += w->col) sum = tw_v4_add(sum, tw_v4_load_s8(tap, lanes));
     }
     return sum;
 }
@@ -37,19 +36,22 @@ TW_KERNEL(tw_average_pool_2d_mve_s8) {
     const tw_pool_2d_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
-    const int32_t pitch = p.in_w * p.channels;
+    const tw_window *window = &p.window;
+    const int32_t channels = window->in_c;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
     (void)scratch;
-    for (int32_t i = 0; i < p.batches * p.out_h; ++i)
-        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
-            const tw_pool_window w = tw_pool_cut(&p, i, j);
-            const int32_t count = w.rows * w.cols;
-            const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
-            for (int32_t c = 0; c < p.channels; c += 4) {
-                const int32_t lanes = tw_min(p.channels - c, 4);
-                const tw_v4 sum = tw_v4_window_sum(x + w.at + c, w.rows, w.cols, p.channels, pitch, lanes);
-                tw_v4_store_s8(y + c, tw_v4_average(sum, count, reciprocal), 0, p.act_min, p.act_max, lanes);
-            }
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
+        const int32_t count = w.rows * w.cols;
+        const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
+        for (int32_t c = 0; c < channels; c += 4) {
+            const int32_t lanes = tw_min(channels - c, 4);
+            const tw_v4 average =
+                tw_v4_average(tw_v4_window_sum((const int8_t *)w.x + c, &w, lanes), count, reciprocal);
+            tw_v4_store_s8(y + c, average, 0, p.limits.low, p.limits.high, lanes);
         }
+        y += channels;
+    }
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AVERAGE_POOL_2D and MAX_POOL_2D by words of four channels, on any 32-bit core: channels is a multiple of 4. Bytes are
+/* AVERAGE_POOL_2D and MAX_POOL_2D by words of four channels, on any 32-bit core: in_c is a multiple of 4. Bytes are
  * made unsigned (x + 128) first, for their sums and differences not to borrow from a neighbour. */
 #ifndef TW_POOL_2D_WORDS_H
 #define TW_POOL_2D_WORDS_H
@@ -14,8 +14,8 @@ typedef tw_pool_2d_params tw_max_pool_2d_words_s8_params;
 TW_INLINE void tw_store4(int8_t *p, uint32_t word) { memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word); }
 
 /* What turns sums of count unsigned bytes into averages rounded half away from zero: (sum * mult + offset) >> 23. mult
- * is a little above 2^23 / count, which takes the ties of both signs away from zero and nothing else over a bound, up to
- * 181 values: 128 count / 2^23 < 1 / (2 count). */
+ * is a little above 2^23 / count, which takes the ties of both signs away from zero and nothing else over a bound, up
+ * to 181 values: 128 count / 2^23 < 1 / (2 count). */
 typedef struct {
     uint32_t mult, offset;
 } tw_averaging;
@@ -27,79 +27,79 @@ TW_INLINE tw_averaging tw_averaging_of(uint32_t count) {
     return by;
 }
 
-/* The average of a sum as an unsigned byte, clamped to act_min .. act_max. */
-TW_INLINE uint32_t tw_average_byte(const tw_pool_2d_params *p, uint32_t sum, tw_averaging by) {
+/* The average of a sum as an unsigned byte, clamped. */
+TW_INLINE uint32_t tw_average_byte(uint32_t sum, tw_averaging by, const tw_limits *limits) {
     int32_t q = (int32_t)((sum * by.mult + by.offset) >> 23);
-    if (p->act_min > INT8_MIN) q = tw_max(q, p->act_min + 128);
-    if (p->act_max < INT8_MAX) q = tw_min(q, p->act_max + 128);
+    if (limits->low > INT8_MIN) q = tw_max(q, limits->low + 128);
+    if (limits->high < INT8_MAX) q = tw_min(q, limits->high + 128);
     return (uint32_t)q;
 }
 
 /* Four averages from the sums of their bytes, as a word of int8. */
-TW_INLINE uint32_t tw_average4(const tw_pool_2d_params *p, uint32_t even, uint32_t odd, tw_averaging by) {
-    const uint32_t low = tw_average_byte(p, even & 0xFFFFU, by) | tw_average_byte(p, odd & 0xFFFFU, by) << 8;
-    const uint32_t high = tw_average_byte(p, even >> 16, by) | tw_average_byte(p, odd >> 16, by) << 8;
+TW_INLINE uint32_t tw_average4(uint32_t even, uint32_t odd, tw_averaging by, const tw_limits *limits) {
+    const uint32_t low = tw_average_byte(even & 0xFFFFU, by, limits) | tw_average_byte(odd & 0xFFFFU, by, limits) << 8;
+    const uint32_t high = tw_average_byte(even >> 16, by, limits) | tw_average_byte(odd >> 16, by, limits) << 8;
     return (low | high << 16) ^ 0x80808080U;
 }
 
 /* y [channels] = the average of the window at x. */
-TW_INLINE void tw_average_words_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
-                                   int8_t *TW_RESTRICT y) {
-    const tw_averaging by = tw_averaging_of((uint32_t)(w.rows * w.cols));
+TW_INLINE void tw_average_words_s8(const tw_pool_window *w, const int8_t *TW_RESTRICT x, int8_t *TW_RESTRICT y,
+                                   const tw_limits *limits) {
+    const tw_averaging by = tw_averaging_of((uint32_t)(w->rows * w->cols));
     TW_ROLLED
-    for (int32_t c = 0; c < p->channels; c += 4) {
+    for (int32_t c = 0; c < w->col; c += 4) {
         const int8_t *tap = x + c;
         uint32_t even = 0, odd = 0;
-        for (int32_t r = 0; r < w.rows; ++r, tap += (p->in_w - w.cols) * p->channels) {
-            for (int32_t k = 0; k < w.cols; ++k, tap += p->channels) {
+        for (int32_t r = 0; r < w->rows; ++r, tap += w->row - w->cols * w->col)
+            for (int32_t k = 0; k < w->cols; ++k, tap += w->col) {
                 const uint32_t word = tw_unsigned4(tap);
                 even = tw_add_even(even, word);
                 odd = tw_add_odd(odd, word);
             }
-        }
-        tw_store4(y + c, tw_average4(p, even, odd, by));
+        tw_store4(y + c, tw_average4(even, odd, by, limits));
     }
 }
 
 /* y [channels] = the largest of the window at x. */
-TW_INLINE void tw_max_words_s8(const tw_pool_2d_params *p, tw_pool_window w, const int8_t *TW_RESTRICT x,
-                               int8_t *TW_RESTRICT y) {
-    const uint32_t least = (uint32_t)(p->act_min + 128) * 0x01010101U;
-    const uint32_t limit = (uint32_t)(127 - p->act_max) * 0x01010101U;
+TW_INLINE void tw_max_words_s8(const tw_pool_window *w, const int8_t *TW_RESTRICT x, int8_t *TW_RESTRICT y,
+                               const tw_limits *limits) {
+    const uint32_t least = (uint32_t)(limits->low + 128) * 0x01010101U;
+    const uint32_t limit = (uint32_t)(127 - limits->high) * 0x01010101U;
     TW_ROLLED
-    for (int32_t c = 0; c < p->channels; c += 4) {
+    for (int32_t c = 0; c < w->col; c += 4) {
         const int8_t *tap = x + c;
         uint32_t most = least;
-        for (int32_t r = 0; r < w.rows; ++r, tap += (p->in_w - w.cols) * p->channels) {
-            for (int32_t k = 0; k < w.cols; ++k, tap += p->channels) most = tw_greater4(most, tw_unsigned4(tap));
-        }
+        for (int32_t r = 0; r < w->rows; ++r, tap += w->row - w->cols * w->col)
+            for (int32_t k = 0; k < w->cols; ++k, tap += w->col) most = tw_greater4(most, tw_unsigned4(tap));
         most = ~tw_greater4(~most, limit) ^ 0x80808080U; /* the lesser by complements */
         tw_store4(y + c, most);
     }
 }
 
+/* All windows: their averages, or their largest values. */
+TW_INLINE void tw_pool_2d_words_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int average) {
+    const tw_window *window = &p->window;
+    tw_pixel at = tw_pixel_first(x, sizeof *x, window);
+    TW_EACH_PIXEL(at, window) {
+        const tw_pool_window w = tw_pool_cut(&at, window);
+        if (average)
+            tw_average_words_s8(&w, (const int8_t *)w.x, y, &p->limits);
+        else
+            tw_max_words_s8(&w, (const int8_t *)w.x, y, &p->limits);
+        y += w.col;
+    }
+}
+
 TW_KERNEL(tw_average_pool_2d_words_s8) {
     const tw_pool_2d_params p = *params;
-    int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
-        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
-            const tw_pool_window w = tw_pool_cut(&p, i, j);
-            tw_average_words_s8(&p, w, (const int8_t *)in[0] + w.at, y);
-        }
-    }
+    tw_pool_2d_words_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 1);
 }
 
 TW_KERNEL(tw_max_pool_2d_words_s8) {
     const tw_pool_2d_params p = *params;
-    int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    for (int32_t i = 0; i < p.batches * p.out_h; ++i) {
-        for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
-            const tw_pool_window w = tw_pool_cut(&p, i, j);
-            tw_max_words_s8(&p, w, (const int8_t *)in[0] + w.at, y);
-        }
-    }
+    tw_pool_2d_words_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 0);
 }
 
 #endif

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twinfer.runtime.fixed_point import requantize, requantize_wide, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import tensor
-from twinfer.runtime.ops.conv import _conv
+from twinfer.runtime.ops.core.channels import multipliers
 from twinfer.runtime.ops.core.requantize import BOUND, SHIFTS, Channels, fast_channels
 from twinfer.runtime.ops.core.requantize_s16 import short_channels
 
@@ -114,7 +114,7 @@ def test_short_channels(w: list[int], times: int, bias: int, mult: float, shift:
     x = np.random.default_rng(k).integers(-(2**15), 2**15, (60, k))
     extremes = np.where(node.constant(1) > 0, 2**15 - 1, -(2**15))
     x = np.concatenate([x, x // 512, extremes, -1 - extremes, np.full((1, k), -(2**15))]).astype(np.int64)
-    want = requantize_wide(x @ node.constant(1)[0].astype(np.int64) + bias, *_conv.multipliers(node, 1))
+    want = requantize_wide(x @ node.constant(1)[0].astype(np.int64) + bias, *multipliers(node, 1))
     sums = (x @ fast.weights[0].astype(np.int64) + int(fast.bias[0])).clip(-(2**31), 2**31 - 1)
     made = (sums * int(fast.mult[0]) + 2**31) >> 32
     assert np.array_equal(made.clip(fast.low, fast.high), want.clip(fast.low, fast.high))

@@ -12,6 +12,7 @@
 #define TW_DSP_TILE_H
 
 #include "dsp.h"
+#include "../../core/epilogue.h"
 
 /* Pixels of a panel: words [k4 / 2][3], two int16 each, in the order of the packed weights. */
 #define TW_DSP_PIXELS 3

@@ -21,7 +21,8 @@
 typedef struct {
     const uint32_t *weights;
     const int32_t *ends;
-    int32_t words, chunk, out, low, high;
+    int32_t words, chunk, out;
+    tw_limits limits;
 } tw_dsp_matrix_s16;
 
 /* Adds to sums [2][3], of two channels over the pixels of a panel. words of weights, an even number. A function of its
@@ -55,8 +56,8 @@ static TW_NOINLINE void tw_dsp_sums3_s16(const uint32_t *x, const uint32_t *w, i
 }
 
 /* The output of a sum, bias included. */
-TW_INLINE int16_t tw_dsp_output_s16(int32_t sum, int32_t mult, int32_t low, int32_t high) {
-    return tw_clamp_s16(tw_top(sum, mult), low, high);
+TW_INLINE int16_t tw_dsp_output_s16(int32_t sum, int32_t mult, const tw_limits *limits) {
+    return tw_clamp_s16(tw_top(sum, mult), limits->low, limits->high);
 }
 
 /* The same taken over in chunks: sums hold the biases, and then what 32 bits can of the whole. */
@@ -89,8 +90,8 @@ TW_INLINE void tw_dsp_panel_s16(const uint32_t *panel, int16_t *y, int32_t rows,
 #pragma GCC unroll 3
         for (int r = 0; r < TW_DSP_PIXELS_S16; ++r, to += m->out) {
             if (r >= rows) break;
-            to[second] = tw_dsp_output_s16(sums[3 + r], ends[3], m->low, m->high);
-            to[0] = tw_dsp_output_s16(sums[r], ends[2], m->low, m->high);
+            to[second] = tw_dsp_output_s16(sums[3 + r], ends[3], &m->limits);
+            to[0] = tw_dsp_output_s16(sums[r], ends[2], &m->limits);
         }
     }
 }

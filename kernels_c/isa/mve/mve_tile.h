@@ -7,6 +7,7 @@
 #define TW_MVE_TILE_H
 
 #include "mve.h"
+#include "../../core/epilogue.h"
 
 /* Bytes that one VMLADAVA takes of each operand. */
 #define TW_MVE_BLOCK 16

@@ -79,7 +79,8 @@ static TW_NOINLINE TW_COLD tw_v4 tw_mve_long_s16(const int16_t *x, const int32_t
 /* How a layer's rows of n activations become out outputs each. blocks: n / 8, rounded up. chunk: activations after which
  * sums are taken over, a multiple of 8; n or more, if they fit 32 bits. */
 typedef struct {
-    int32_t n, blocks, chunk, out, low, high;
+    int32_t n, blocks, chunk, out;
+    tw_limits limits;
 } tw_mve_matrix_s16;
 
 /* y [out] of one row. */
@@ -90,7 +91,7 @@ TW_INLINE void tw_mve_row_s16(const int16_t *x, const int32_t *four, int16_t *y,
         const tw_v4 sums = m->chunk >= m->n ? tw_mve_sums4_s16(tw_v4_load(four, 4), x, w, m->n)
                                             : tw_mve_long_s16(x, four, m->n, m->chunk);
         four += 4 + TW_MVE_BLOCK_S16 * m->blocks;
-        tw_v4_store_s16(y, tw_v4_top(sums, tw_v4_load(four, 4)), m->low, m->high, left);
+        tw_v4_store_s16(y, tw_v4_top(sums, tw_v4_load(four, 4)), m->limits.low, m->limits.high, left);
         four += 4;
     }
 }
@@ -145,7 +146,7 @@ static TW_NOINLINE void tw_mve_run_pair_s16(tw_mve_pair_s16 *s, const int32_t *f
 #else
 TW_INLINE void tw_mve_run_pair_s16(tw_mve_pair_s16 *s, const int32_t *f, int32_t low, int32_t high) {
     const int32_t n = TW_MVE_BLOCK_S16 * s->blocks;
-    const tw_mve_matrix_s16 m = {n, s->blocks, n, s->out, low, high};
+    const tw_mve_matrix_s16 m = {n, s->blocks, n, s->out, {low, high}};
     tw_mve_row_s16(s->x0, f, s->y0, &m);
     tw_mve_row_s16(s->x1, f, s->y1, &m);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sixteen int32 or float lanes, one output channel each: what the host's convolution kernels are written in.
+/* Sixteen int32 lanes, one output channel each: what the host's int8 convolution kernels are written in.
  *
  * An int8 matrix product runs over panels: rows of x as uint8 (x + 128), k padded to a multiple of 4 with anything, and
  * weights packed [out / 16][k / 4][16][4] with zeros in the padding. The +128 and the input zero point are folded into
- * the bias when the weights are packed (runtime/ops/conv/_conv.py). All sums wrap (two's complement), so the order of
+ * the bias when the weights are packed (runtime/ops/core/packing.py). All sums wrap as two's complement does, so the order of
  * additions does not matter and every instruction-set level gives the same bits. */
 #ifndef TW_WIDE_H
 #define TW_WIDE_H
 
-#include "../../core/tw.h"
+#include "../../core/epilogue.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define TW_WIDE_VNNI 1
@@ -44,10 +44,23 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
     return _mm512_dpwssd_epi32(acc, wide, _mm512_loadu_si512(w));
 }
 
+/* mult and shift of 16 channels; a shift is to the left or to the right, the other 0. */
+typedef struct {
+    tw_acc mult, left, right;
+} tw_scale;
+
+TW_INLINE tw_scale tw_scale_load(const int32_t *mult, const int8_t *shift) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i left = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)shift));
+    const tw_scale scale = {_mm512_loadu_si512(mult), _mm512_max_epi32(left, zero),
+                            _mm512_max_epi32(_mm512_sub_epi32(zero, left), zero)};
+    return scale;
+}
+
 /* tw_requantize in every lane. */
-TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_t *left, const int32_t *right) {
-    const __m512i m = _mm512_loadu_si512(mult), e = _mm512_loadu_si512(right);
-    const __m512i x = _mm512_sllv_epi32(acc, _mm512_loadu_si512(left)), half = _mm512_set1_epi64(1 << 30);
+TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const tw_scale *scale) {
+    const __m512i m = scale->mult, e = scale->right;
+    const __m512i x = _mm512_sllv_epi32(acc, scale->left), half = _mm512_set1_epi64(1 << 30);
     const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, m), half);
     const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(m, 32)), half);
     const __m512i high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 31), _mm512_slli_epi64(odd, 1));
@@ -59,9 +72,10 @@ TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_
 }
 
 /* The first count lanes, plus zero, clamped, as int8. */
-TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, int32_t zero, int32_t low, int32_t high, int32_t count) {
-    const __m512i moved = _mm512_add_epi32(acc, _mm512_set1_epi32(zero));
-    const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(moved, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, const tw_epilogue_s8 *end, int32_t count) {
+    const __m512i moved = _mm512_add_epi32(acc, _mm512_set1_epi32(end->zero));
+    const __m512i low = _mm512_set1_epi32(end->low), high = _mm512_set1_epi32(end->high);
+    const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(moved, low), high);
     _mm_mask_storeu_epi8(y, tw_lanes(count), _mm512_cvtepi32_epi8(clamped));
 }
 #else
@@ -111,28 +125,36 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
     return acc;
 }
 
-TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const int32_t *mult, const int32_t *left, const int32_t *right) {
+typedef struct {
+    tw_acc mult, left, right;
+} tw_scale;
+
+TW_INLINE tw_scale tw_scale_load(const int32_t *mult, const int8_t *shift) {
+    tw_scale scale;
+    scale.mult = tw_acc_load(mult);
     for (int lane = 0; lane < TW_LANES; ++lane) {
-        const int32_t high = tw_mul_high(tw_shift_left(acc.v[lane], left[lane]), mult[lane]);
-        acc.v[lane] = tw_round_shift(high, right[lane]);
+        scale.left.v[lane] = tw_max(shift[lane], 0);
+        scale.right.v[lane] = tw_max(-shift[lane], 0);
+    }
+    return scale;
+}
+
+TW_INLINE tw_acc tw_acc_requantize(tw_acc acc, const tw_scale *scale) {
+    for (int lane = 0; lane < TW_LANES; ++lane) {
+        const int32_t high = tw_mul_high(tw_shift_left(acc.v[lane], scale->left.v[lane]), scale->mult.v[lane]);
+        acc.v[lane] = tw_round_shift(high, scale->right.v[lane]);
     }
     return acc;
 }
 
-TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, int32_t zero, int32_t low, int32_t high, int32_t count) {
+TW_INLINE void tw_acc_store(int8_t *y, tw_acc acc, const tw_epilogue_s8 *end, int32_t count) {
     if (count >= TW_LANES) {
-        for (int lane = 0; lane < TW_LANES; ++lane) y[lane] = (int8_t)tw_clamp(tw_add(acc.v[lane], zero), low, high);
+        for (int lane = 0; lane < TW_LANES; ++lane) y[lane] = tw_epilogue_s8_of(acc.v[lane], end);
         return;
     }
-    for (int lane = 0; lane < count; ++lane) y[lane] = (int8_t)tw_clamp(tw_add(acc.v[lane], zero), low, high);
+    for (int lane = 0; lane < count; ++lane) y[lane] = tw_epilogue_s8_of(acc.v[lane], end);
 }
 #endif
-
-/* How sums become int8 outputs: per channel, padded to whole blocks of 16 lanes. */
-typedef struct {
-    const int32_t *bias, *mult, *left, *right; /* [out padded to 16] */
-    int32_t zero, low, high;
-} tw_epilogue;
 
 /* acc[r][b] += row r of x [rows, k] . block b of the packed weights. rows and blocks are constants at every call. */
 TW_INLINE void tw_tile_sums(tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS], const uint8_t *x, int32_t k, const int8_t *w,
@@ -145,105 +167,44 @@ TW_INLINE void tw_tile_sums(tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS], const uint8_
 
 /* rows x (16 * blocks) outputs at channel c: y[row * out + c ...], the first valid_rows of them. */
 TW_INLINE void tw_tile_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out, int32_t c, int rows,
-                          int blocks, int32_t valid_rows, const tw_epilogue *e) {
+                          int blocks, int32_t valid_rows, const tw_channels_s8 *channels) {
     tw_acc acc[TW_TILE_ROWS][TW_TILE_ROWS];
     for (int b = 0; b < blocks; ++b)
-        for (int r = 0; r < rows; ++r) acc[r][b] = tw_acc_load(e->bias + c + TW_LANES * b);
+        for (int r = 0; r < rows; ++r) acc[r][b] = tw_acc_load(channels->bias + c + TW_LANES * b);
     tw_tile_sums(acc, x, k, w, rows, blocks);
-    for (int r = 0; r < rows; ++r) {
-        if (r >= valid_rows) break;
-        for (int b = 0; b < blocks; ++b) {
-            const int32_t at = c + TW_LANES * b;
-            const tw_acc q = tw_acc_requantize(acc[r][b], e->mult + at, e->left + at, e->right + at);
-            tw_acc_store(y + r * out + at, q, e->zero, e->low, e->high, out - at);
+    for (int b = 0; b < blocks; ++b) {
+        const int32_t at = c + TW_LANES * b;
+        const tw_scale scale = tw_scale_load(channels->mult + at, channels->shift + at);
+        for (int r = 0; r < rows; ++r) {
+            if (r >= valid_rows) break;
+            tw_acc_store(y + r * out + at, tw_acc_requantize(acc[r][b], &scale), &channels->end, out - at);
         }
     }
 }
 
 /* y [rows, out] = requantized panel [rows padded to 8, k] x packed weights; k a multiple of 4. */
 TW_INLINE void tw_panel_s8(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t out,
-                           const tw_epilogue *e) {
+                           const tw_channels_s8 *channels) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
     int32_t b = 0;
     for (; b + 2 <= blocks; b += 2)
         for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
             tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 2, rows - r,
-                       e);
+                       channels);
     for (; b < blocks; ++b)
         for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
             tw_tile_s8(x + r * k, k, w + TW_LANES * b * k, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 1, rows - r,
-                       e);
+                       channels);
 }
 
 /* The same for one row, where loading weights is all the work. */
-TW_INLINE void tw_row_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out, const tw_epilogue *e) {
+TW_INLINE void tw_row_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out,
+                         const tw_channels_s8 *channels) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
     int32_t b = 0;
-    for (; b + 8 <= blocks; b += 8) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 8, 1, e);
-    for (; b + 2 <= blocks; b += 2) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 2, 1, e);
-    for (; b < blocks; ++b) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 1, 1, e);
-}
-
-/* count bytes of x as uint8: x + 128. */
-TW_INLINE void tw_bias128(uint8_t *to, const int8_t *from, int32_t count) {
-    for (int32_t i = 0; i < count; ++i) to[i] = (uint8_t)((uint8_t)from[i] ^ 0x80U);
-}
-
-/* Sixteen float lanes. Sums run over k in order, multiply and add rounded apart: the reference's bits. */
-typedef float tw_f32x16 __attribute__((vector_size(64)));
-typedef float tw_f32x16_any __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t tw_i32x16 __attribute__((vector_size(64)));
-
-/* tw_clampf in every lane, by masks: from the scalar form compilers make branches, which a ReLU's data mispredict. */
-TW_INLINE void tw_clamp_f32x16(tw_f32x16 *x, float low, float high) {
-    const tw_f32x16 zero = {0}, lows = zero + low, highs = zero + high;
-    const tw_i32x16 below = *x < lows;
-    const tw_i32x16 raised = (below & (tw_i32x16)lows) | (~below & (tw_i32x16)*x);
-    const tw_i32x16 above = highs < (tw_f32x16)raised;
-    *x = (tw_f32x16)((above & (tw_i32x16)highs) | (~above & raised));
-}
-
-TW_INLINE void tw_tile_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out,
-                           int32_t c, int rows, int blocks, int32_t valid_rows, float low, float high) {
-    tw_f32x16 acc[TW_TILE_ROWS][TW_TILE_ROWS], zero;
-    memset(&zero, 0, sizeof zero);
-    for (int b = 0; b < blocks; ++b)
-        for (int r = 0; r < rows; ++r) acc[r][b] = zero;
-    for (int32_t i = 0; i < k; ++i)
-        for (int b = 0; b < blocks; ++b)
-            for (int r = 0; r < rows; ++r)
-                acc[r][b] += x[r * k + i] * *(const tw_f32x16_any *)(const void *)(w + TW_LANES * (b * k + i));
-    for (int r = 0; r < rows; ++r) {
-        if (r >= valid_rows) break;
-        for (int b = 0; b < blocks; ++b) {
-            const int32_t at = c + TW_LANES * b, count = out - at;
-            tw_f32x16 sums = acc[r][b] + *(const tw_f32x16_any *)(const void *)(bias + at);
-            tw_clamp_f32x16(&sums, low, high);
-            if (count >= TW_LANES)
-                memcpy(y + r * out + at, &sums, sizeof sums);
-            else
-                memcpy(y + r * out + at, &sums, (size_t)count * sizeof *y);
-        }
-    }
-}
-
-/* y [rows, out] = clamp(panel [rows padded to 8, k] x weights packed [out / 16][k][16] + bias). */
-TW_INLINE void tw_panel_f32(const float *x, int32_t rows, int32_t k, const float *w, const float *bias, float *y,
-                            int32_t out, float low, float high) {
-    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
-    for (int32_t b = 0; b < blocks; ++b)
-        for (int32_t r = 0; r < rows; r += TW_TILE_ROWS)
-            tw_tile_f32(x + r * k, k, w + TW_LANES * b * k, bias, y + r * out, out, TW_LANES * b, TW_TILE_ROWS, 1,
-                        rows - r, low, high);
-}
-
-TW_INLINE void tw_row_f32(const float *x, int32_t k, const float *w, const float *bias, float *y, int32_t out,
-                          float low, float high) {
-    const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;
-    int32_t b = 0;
-    for (; b + 8 <= blocks; b += 8)
-        tw_tile_f32(x, k, w + TW_LANES * b * k, bias, y, out, TW_LANES * b, 1, 8, 1, low, high);
-    for (; b < blocks; ++b) tw_tile_f32(x, k, w + TW_LANES * b * k, bias, y, out, TW_LANES * b, 1, 1, 1, low, high);
+    for (; b + 8 <= blocks; b += 8) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 8, 1, channels);
+    for (; b + 2 <= blocks; b += 2) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 2, 1, channels);
+    for (; b < blocks; ++b) tw_tile_s8(x, k, w + TW_LANES * b * k, y, out, TW_LANES * b, 1, 1, 1, channels);
 }
 
 #endif

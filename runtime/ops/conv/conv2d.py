@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
-from twinfer.runtime.ops.conv import _conv, _conv_s16
-from twinfer.runtime.ops.conv._conv import Window, window_of
-from twinfer.runtime.ops.conv._conv_cases import Layer, with_equal_scales
-from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.conv import _conv
+from twinfer.runtime.ops.core import plain_s16
+from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, fold_zero, lane_channels, plain_channels
+from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid, symmetric_hybrid
+from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
+from twinfer.runtime.ops.core.packing import LANES, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
+from twinfer.runtime.ops.core.window import Window, shifted, window_of
 from twinfer.runtime.ops.isa import dsp as _dsp
 from twinfer.runtime.ops.isa import dsp_s16 as _dsp_s16
 from twinfer.runtime.ops.isa import mve as _mve
 from twinfer.runtime.ops.isa import mve_s16 as _mve_s16
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 
@@ -27,21 +33,21 @@ def geometry(node: Node) -> Window:
 
 
 def infer(node: Node) -> list[Shape]:
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 4 and w.size > 0, node, f"{w} must have 4 dimensions [out_c, k_h, k_w, in_c / groups]")
     g = geometry(node)
     need(g.in_c % w.shape[3] == 0, node, f"{x} has {g.in_c} channels, no multiple of the {w.shape[3]} of {w}")
     groups = g.in_c // w.shape[3]
     need(g.out_c % groups == 0, node, f"{g.out_c} output channels do not divide into {groups} groups")
-    _conv.check_types(node, g.out_c)
-    _conv.check_symmetric(node)
+    check_types(node, g.out_c)
+    check_symmetric(node)
     return [g.shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference ConvPerChannel and Conv (float sums in order of row, column, channel)."""
-    g, node = geometry(node), _conv.unpacked(node)
+    g, node = geometry(node), unpacked(node)
     w = inputs[1] if node.input(1).data is None else node.constant(1)
     return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
 
@@ -52,7 +58,7 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
     group = g.out_c // (g.in_c // depth)
     acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
     for ky, kx in g.taps():
-        seen = _conv.shifted(x, g, ky, kx, 0)
+        seen = shifted(x, g, ky, kx, 0)
         for first in range(0, g.out_c, group):
             part = seen[..., first // group * depth :][..., :depth]
             tap = w[first : first + group, ky, kx].astype(x.dtype)
@@ -65,27 +71,25 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     g, w = geometry(node), node.input(1)
     macs = g.pixels * w.size
-    if _conv.is_hybrid(node):
+    if is_hybrid(node):
         if w.shape[3] != g.in_c:
             raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
         return lower_hybrid(node, g, node.constant(1).reshape(g.out_c, -1), macs)
     if node.input(0).type == "INT16":
         return lower_s16(node, target, g, node.constant(1), macs)
-    bias = _conv.constant_bias(node, g.out_c)
+    bias = constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None and w.shape[3] == g.in_c:
         return lower_wide(node, g, w.data.reshape(g.out_c, -1), bias, macs)
     if w.data is not None and bias is not None and w.shape[3] == g.in_c:
         fast = lower_fast(node, target, g, w.data.reshape(g.out_c, -1), bias, macs)
         if fast is not None:
             return fast
-    params = {**asdict(g), "depth": w.shape[3]}
     if node.input(0).type == "FLOAT32":
-        low, high = float_range(node)
-        floats = {**params, "act_min": low, "act_max": high}
-        inputs = (node.input(0), w, _conv.bias_of(node, g.out_c))
+        floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), "depth": w.shape[3]}
+        inputs = (node.input(0), w, bias_of(node, g.out_c))
         return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs)
     return lower_plain(node, g, node.constant(1).reshape(g.out_c, -1), node.constant(2) if bias is None else bias, macs)
 
@@ -95,15 +99,15 @@ def lower_s16(node: Node, target: Target, g: Window, w: Array, macs: int) -> Cal
     convolution = _mve_s16.convolution if target.mve else _dsp_s16.convolution
     whole = w.shape[3] == g.in_c and (target.mve or target.dsp)
     fast = convolution(node, g, w.reshape(g.out_c, -1), macs) if whole else None
-    return fast or _conv_s16.call("tw_conv2d_s16", node, w, {**asdict(g), "depth": w.shape[3]}, macs)
+    return fast or plain_s16.call("tw_conv2d_s16", node, w, {"window": g.params, "depth": w.shape[3]}, macs)
 
 
 def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     """The call in plain C, weights int8 [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
-    low, high = quantized_range(node, node.output)
-    ends = {"in_zero": node.input(0).zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
-    c, fast = _conv.plain_channels(node, w, bias)
-    params = {**asdict(g), "depth": w.shape[1] // (g.k_h * g.k_w), **ends, "fast": int(fast)}
+    c, fast = plain_channels(node, w, bias)
+    depth = w.shape[1] // (g.k_h * g.k_w)
+    ends = {"end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(fast)}
+    params = {"window": g.params, "depth": depth, **ends}
     scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
     inputs = (node.input(0), np.ascontiguousarray(c.weights), c.bias, c.mult, c.shift)
     return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
@@ -111,13 +115,11 @@ def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
 
 def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
-    low, high = float_range(node)
     k4, rows = -(-w.shape[1] // 4) * 4, 8
-    symmetric = int(_conv.symmetric_hybrid(node))
-    params = {**asdict(g), "k4": k4, "symmetric": symmetric, "act_min": low, "act_max": high}
-    inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, g.out_c))
-    image = -(-g.in_h * g.in_w * g.in_c // 16) * 16
-    scratch = image + rows * k4 + rows * 4 * -(-g.out_c // _conv.LANES) * _conv.LANES
+    params = {"window": g.params, "limits": output_range(node), "k4": k4, "symmetric": int(symmetric_hybrid(node))}
+    inputs = (node.input(0), pack_s8(w), w.sum(1, dtype=np.int32), *hybrid_ends(node, g.out_c))
+    image = -(-g.image // 16) * 16
+    scratch = image + rows * k4 + rows * 4 * -(-g.out_c // LANES) * LANES
     return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
@@ -135,18 +137,15 @@ def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     x, y = node.input(0), node.output
     k4 = -(-w.shape[1] // 4) * 4
     panel = min(-(-g.pixels // 8) * 8, max(8, 16384 // k4 // 8 * 8), 64)
-    plain = (g.k_h, g.k_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w) == (1, 1, 1, 1, 0, 0)
     if x.type == "FLOAT32":
-        low, high = float_range(node)
-        floats = {**asdict(g), "panel": panel, "direct": int(plain), "act_min": low, "act_max": high}
-        inputs = (x, _conv.pack_f32(w), _conv.padded(bias))
+        tiles = {"panel": panel, "direct": int(g.pointwise)}
+        floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tiles}
+        inputs = (x, pack_f32(w), padded(bias))
         return Call("tw_conv2d_wide_f32", floats, inputs, (y,), 4 * panel * w.shape[1], macs=macs)
-    low, high = quantized_range(node, y)
-    params = {**asdict(g), "k4": k4, "panel": panel, "direct": int(plain and k4 == w.shape[1])}
-    ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
-    folded = _conv.padded(_conv.fold_zero(w, bias, 128 + x.zero))
-    packed = (x, _conv.pack_s8(w), folded, *_conv.lane_epilogue(node, g.out_c))
-    return Call("tw_conv2d_wide_s8", {**params, **ends}, packed, (y,), panel * k4, macs=macs, weights=Weights())
+    tile = {"k4": k4, "panel": panel, "direct": int(g.pointwise and k4 == w.shape[1]), "in_zero": x.zero}
+    params = {"window": g.params, "end": epilogue(node), **tile}
+    packed = (x, pack_s8(w), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
+    return Call("tw_conv2d_wide_s8", params, packed, (y,), panel * k4, macs=macs, weights=Weights())
 
 
 DEFAULTS = {
@@ -161,28 +160,8 @@ def _case(rng: np.random.Generator, x_shape: Shape, w_shape: Shape, layer: Layer
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
-    for kind in ("INT8", "FLOAT32"):
-        layer = Layer(kind, bound=9000)
-        for padding in ("SAME", "VALID"):
-            for x_shape, w_shape, (h, w) in (
-                ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)),
-                ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
-                ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)),
-                ((1, 8, 8, 5), (16, 1, 1, 5), (2, 2)),
-                ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)),
-                ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
-            ):
-                yield _case(rng, x_shape, w_shape, layer, padding=padding, stride_h=h, stride_w=w)
-        yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), layer, dilation_h_factor=2, dilation_w_factor=3)
-        yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), layer, padding="VALID", dilation_w_factor=2)
-        yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
-        yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
-        yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
-        for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
-            yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
-        yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
-        for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
-            yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
+    yield from _window_cases(rng, "INT8")
+    yield from _window_cases(rng, "FLOAT32")
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), Layer("HYBRID"), padding=padding)
         yield _case(rng, (1, 9, 5, 4), (17, 1, 2, 4), Layer("HYBRID"), padding=padding, stride_h=2)
@@ -201,6 +180,31 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, x_shape, w_shape, Layer(bound=1 << 20))
     yield _case(rng, (1, 9, 4, 3), (5, 3, 2, 3), dilation_h_factor=4)
     yield from _wide_cases(rng)
+
+
+def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
+    """All strides, paddings and dilations, groups, activations."""
+    layer = Layer(kind, bound=9000)
+    for padding in ("SAME", "VALID"):
+        for x_shape, w_shape, (h, w) in (
+            ((1, 5, 6, 3), (8, 3, 3, 3), (1, 1)),
+            ((1, 9, 7, 4), (17, 3, 2, 4), (2, 1)),
+            ((2, 6, 5, 16), (33, 1, 1, 16), (1, 1)),
+            ((1, 8, 8, 5), (16, 1, 1, 5), (2, 2)),
+            ((1, 12, 10, 1), (20, 10, 4, 1), (2, 2)),
+            ((2, 4, 3, 2), (1, 4, 3, 2), (1, 3)),
+        ):
+            yield _case(rng, x_shape, w_shape, layer, padding=padding, stride_h=h, stride_w=w)
+    yield _case(rng, (1, 9, 9, 2), (5, 3, 3, 2), layer, dilation_h_factor=2, dilation_w_factor=3)
+    yield _case(rng, (1, 9, 9, 2), (5, 3, 2, 2), layer, padding="VALID", dilation_w_factor=2)
+    yield _case(rng, (1, 6, 6, 4), (6, 3, 3, 2), layer)  # two groups
+    yield _case(rng, (1, 3, 3, 2), (4, 5, 5, 2), layer)  # a window larger than the image
+    yield _case(rng, (1, 1, 1, 1), (1, 1, 1, 1), layer)
+    for out_c in (2, 3, 6):  # around the plain kernels' tiles, an odd number of pixels
+        yield _case(rng, (1, 3, 3, 9), (out_c, 1, 1, 9), layer)
+    yield _case(rng, (1, 4, 4, 3), (7, 2, 2, 3), Layer(kind, bias=False))
+    for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        yield _case(rng, (1, 4, 4, 3), (7, 3, 3, 3), layer, fused_activation_function=act)
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops.conv import _conv, conv2d
-from twinfer.runtime.ops.conv._conv import Window, window_of
-from twinfer.runtime.ops.conv._conv_cases import Layer, with_equal_scales
-from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, plain_channels
+from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid
+from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
+from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
+from twinfer.runtime.ops.core.window import Window, shifted, window_of
 from twinfer.runtime.ops.isa import dsp_depthwise as _dsp_depthwise
 from twinfer.runtime.ops.isa import mve_depthwise as _mve_depthwise
 from twinfer.runtime.ops.isa import mve_depthwise_s16 as _mve_depthwise_s16
+from twinfer.runtime.ops.isa import wide_depthwise as _wide_depthwise
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Rows or columns of output that are worth a table; more only a file means that is short and says much.
-LONGEST = 1 << 16
 
 #: Channels that kernels_c/conv/depthwise_conv2d.h gathers at a time.
 CHANNELS = 32
@@ -33,21 +34,21 @@ def geometry(node: Node) -> Window:
 
 
 def infer(node: Node) -> list[Shape]:
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 4 and w.shape[0] == 1 and w.size > 0, node, f"{w} must have the shape [1, k_h, k_w, out_c]")
     g = geometry(node)
     need(g.out_c % g.in_c == 0, node, f"{w} has {g.out_c} channels, no multiple of the {g.in_c} of {x}")
     said = int(node.options.get("depth_multiplier", 0))
     need(said in (0, g.out_c // g.in_c), node, f"depth multiplier {said} with {g.in_c} channels in and {g.out_c} out")
-    _conv.check_types(node, g.out_c)
-    _conv.check_symmetric(node)
+    check_types(node, g.out_c)
+    check_symmetric(node)
     return [g.shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    g, node = geometry(node), _conv.unpacked(node)
+    g, node = geometry(node), unpacked(node)
     w = inputs[1] if node.input(1).data is None else node.constant(1)
     return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
 
@@ -55,24 +56,24 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def _sums(x: Array, w: Array, g: Window) -> Array:
     acc = np.zeros((len(x), *g.shape[1:]), x.dtype)
     for ky, kx in g.taps():
-        acc += np.repeat(_conv.shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
+        acc += np.repeat(shifted(x, g, ky, kx, 0), g.out_c // g.in_c, axis=3) * w[0, ky, kx].astype(x.dtype)
     return acc
 
 
 def lower(node: Node, target: Target) -> Call:
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     g, x, w = geometry(node), node.input(0), node.input(1)
     macs = g.pixels * w.size
-    if _conv.is_hybrid(node):
+    if is_hybrid(node):
         return _lower_hybrid(node, g, macs)
     if x.type == "INT16":
         return _lower_s16(node, target, g, macs)
-    bias = _conv.constant_bias(node, g.out_c)
+    bias = constant_bias(node, g.out_c)
     if target.wide and w.data is not None and bias is not None:
         if g.in_c == 1:  # one input channel: the same as CONV_2D
             return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
-        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= LONGEST:
-            return _lower_wide(node, g, w.data, bias, macs)
+        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= _wide_depthwise.LONGEST:
+            return _wide_depthwise.lower(node, g, w.data, bias, macs)
     if x.type == "INT8" and w.data is not None and bias is not None:
         fast = _lower_fast(node, target, g, w.data, bias, macs)
         if fast is not None:
@@ -85,19 +86,16 @@ def lower(node: Node, target: Target) -> Call:
 def _lower_plain(node: Node, g: Window, bias: Array | None, macs: int) -> Call:
     """The call in plain C, float32 or int8; ``bias`` is None where it is computed at run time."""
     x, w = node.input(0), node.input(1)
-    params = {**asdict(g), "multiplier": g.out_c // g.in_c}
+    params: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
     if x.type == "FLOAT32":
-        low, high = float_range(node)
-        floats = {**params, "act_min": low, "act_max": high}
-        return Call("tw_depthwise_conv2d_f32", floats, (x, w, _conv.bias_of(node, g.out_c)), (node.output,), macs=macs)
-    low, high = quantized_range(node, node.output)
-    ends = {"in_zero": x.zero, "out_zero": node.output.zero, "act_min": low, "act_max": high}
+        floats = {**params, "limits": output_range(node)}
+        return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs)
     start = node.constant(2) if bias is None else bias
-    c, short = _conv.plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
+    c, short = plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
     inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
-    params |= {**ends, "fast": int(short)}
+    params |= {"end": epilogue(node), "in_zero": x.zero, "fast": int(short)}
     return Call("tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
@@ -125,42 +123,10 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     quant = node.input(1).quant
     if g.out_c > 1 and not (quant and quant.per_channel):
         raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
-    low, high = float_range(node)
-    params = {**asdict(g), "multiplier": g.out_c // g.in_c, "act_min": low, "act_max": high}
-    inputs = (node.input(0), node.input(1), *_conv.hybrid_ends(node, g.out_c))
-    scratch = -(-g.in_h * g.in_w * g.in_c // 16) * 16 + 4 * g.out_c
+    params: dict[str, Param] = {"window": g.params, "limits": output_range(node), "multiplier": g.out_c // g.in_c}
+    inputs = (node.input(0), node.input(1), *hybrid_ends(node, g.out_c))
+    scratch = -(-g.image // 16) * 16 + 4 * g.out_c
     return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
-
-
-def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent: int) -> list[tuple[int, int]]:
-    """For every output along one axis: the first tap inside the image and the end of those inside."""
-    found = []
-    for o in range(out):
-        taps = [k for k in range(kernel) if 0 <= o * stride - pad + k * dilation < extent]
-        found.append((taps[0], taps[-1] + 1) if taps else (0, 0))
-    return found
-
-
-def _classes(inside: list[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]]]:
-    """The taps inside with their border class [out][3], and the distinct classes."""
-    distinct = list(dict.fromkeys(inside))
-    return np.array([(*pair, distinct.index(pair)) for pair in inside], np.int32), distinct
-
-
-def _lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
-    x, y = node.input(0), node.output
-    rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
-    columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))
-    taps = w[0].astype(np.int64)
-    sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in column_classes] for r0, r1 in row_classes])
-    folded = wrap32(bias.astype(np.int64) - x.zero * sums.reshape(-1, g.out_c)).astype(np.int32)
-    lanes = _conv.padded(w[0].astype(np.int32) & 0xFFFF, axis=2)
-    low, high = quantized_range(node, y)
-    shape = {k: v for k, v in asdict(g).items() if k != "out_c"}
-    params = {**shape, "padded": lanes.shape[2], "column_classes": len(column_classes)}
-    ends = {"out_zero": y.zero, "act_min": low, "act_max": high}
-    inputs = (x, lanes, _conv.padded(folded, axis=1), *_conv.lane_epilogue(node, g.out_c), rows, columns)
-    return Call("tw_depthwise_conv2d_wide_s8", {**params, **ends}, inputs, (y,), macs=macs, weights=Weights())
 
 
 def _case(
@@ -177,25 +143,8 @@ def _case(
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
-    for kind in ("INT8", "FLOAT32"):
-        layer = Layer(kind)
-        for padding in ("SAME", "VALID"):
-            for x_shape, k, m, (h, w) in (
-                ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
-                ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
-                ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
-                ((1, 12, 9, 1), (10, 8), 8, (2, 2)),
-                ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
-                ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
-            ):
-                yield _case(rng, x_shape, k, m, layer, padding=padding, stride_h=h, stride_w=w)
-        yield _case(rng, (1, 11, 12, 6), (3, 3), 1, layer, dilation_h_factor=3, dilation_w_factor=2)
-        yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
-        yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
-        yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
-        yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
-        for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
-            yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
+    yield from _window_cases(rng, "INT8")
+    yield from _window_cases(rng, "FLOAT32")
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 17), (3, 3), 1, Layer("HYBRID"), padding=padding)
         yield _case(rng, (1, 5, 7, 3), (3, 2), 2, Layer("HYBRID"), padding=padding, stride_h=2, stride_w=2)
@@ -208,6 +157,31 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield from _cases_3x3(rng)
     yield from _wide_cases(rng)
     yield from _end_cases(rng)
+    for kind in ("INT8", "INT16", "FLOAT32"):  # windows that see nothing but padding
+        yield _case(rng, (1, 1, 2, 8), (2, 1), 1, Layer(kind), dilation_h_factor=4)
+        yield _case(rng, (1, 5, 2, 9), (3, 2), 1, Layer(kind), dilation_w_factor=5)
+
+
+def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
+    """All strides, paddings and dilations, several multipliers, activations."""
+    layer = Layer(kind)
+    for padding in ("SAME", "VALID"):
+        for x_shape, k, m, (h, w) in (
+            ((1, 5, 9, 16), (3, 3), 1, (1, 1)),
+            ((2, 6, 7, 8), (3, 3), 1, (2, 2)),
+            ((1, 7, 11, 33), (3, 2), 1, (1, 1)),
+            ((1, 12, 9, 1), (10, 8), 8, (2, 2)),
+            ((1, 5, 4, 3), (3, 3), 4, (1, 2)),
+            ((1, 9, 3, 5), (7, 1), 1, (1, 1)),
+        ):
+            yield _case(rng, x_shape, k, m, layer, padding=padding, stride_h=h, stride_w=w)
+    yield _case(rng, (1, 11, 12, 6), (3, 3), 1, layer, dilation_h_factor=3, dilation_w_factor=2)
+    yield _case(rng, (1, 2, 2, 20), (5, 5), 1, layer)  # a window larger than the image
+    yield _case(rng, (1, 1, 1, 1), (1, 1), 1, layer)
+    yield _case(rng, (1, 4, 4, 3), (2, 2), 1, Layer(kind, bias=False))
+    yield _case(rng, (1, 4, 5, 41), (3, 2), 1, layer, dilation_w_factor=2)  # gathered in two parts
+    for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        yield _case(rng, (1, 4, 6, 17), (3, 3), 1, layer, fused_activation_function=act)
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:

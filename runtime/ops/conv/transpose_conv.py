@@ -10,9 +10,14 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, need_type, unsupported
-from twinfer.runtime.ops.conv import _conv, _conv_s16
-from twinfer.runtime.ops.conv._conv_cases import Layer
-from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.conv import _conv
+from twinfer.runtime.ops.core import plain_s16
+from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.channels import bias_of, epilogue, multipliers
+from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.layer_cases import Layer
+from twinfer.runtime.ops.core.weights import check_types
+from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.move._move import index, indices
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
@@ -42,16 +47,13 @@ def _pad(node: Node, out: int, kernel: int, stride: int) -> int:
     return max(0, (-(-out // stride) - 1) * stride + kernel - out) // 2 if padding == "SAME" else 0
 
 
-def _geometry(node: Node) -> dict[str, int]:
-    """The params of the kernels, by name."""
+def _geometry(node: Node) -> Window:
+    """The window of the convolution from output to input."""
     (b, in_h, in_w, in_c), (out_c, k_h, k_w, _) = node.input(2).shape, node.input(1).shape
     _, out_h, out_w, _ = _shape(node)
     stride_h, stride_w = int(node.options["stride_h"]), int(node.options["stride_w"])
     pads = _pad(node, out_h, k_h, stride_h), _pad(node, out_w, k_w, stride_w)
-    return {
-        "batches": b, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_h": out_h, "out_w": out_w, "out_c": out_c,
-        "k_h": k_h, "k_w": k_w, "stride_h": stride_h, "stride_w": stride_w, "pad_h": pads[0], "pad_w": pads[1],
-    }  # fmt: skip
+    return Window(b, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, 1, 1, *pads)
 
 
 def infer(node: Node) -> list[Shape]:
@@ -62,9 +64,9 @@ def infer(node: Node) -> list[Shape]:
     need(len(shape) == 4 and min(shape) >= 1, node, f"{list(shape)} is no shape of an output")
     fits = w.shape[3] == x.shape[3] and shape[::3] == (x.shape[0], w.shape[0])
     need(fits, node, f"{x}, {w} and the output's shape {list(shape)} do not match")
-    if _conv.is_hybrid(_as_conv(node)):
+    if is_hybrid(_as_conv(node)):
         raise unsupported(node, "float activations with int8 weights have no kernel: dequantise the weights")
-    _conv.check_types(_as_conv(node), w.shape[0])
+    check_types(_as_conv(node), w.shape[0])
     if w.type == "INT8" and w.quant is not None and w.quant.zero_point.any():
         raise unsupported(node, f"{w} must have zero points of 0: TFLM and LiteRT take them so, whatever they are")
     _geometry(node)
@@ -77,33 +79,31 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return _conv.convolve(_as_conv(node), [x, w, *bias], lambda images: _sums(images, w, _geometry(node)))
 
 
-def _sums(x: Array, w: Array, g: dict[str, int]) -> Array:
-    h, v = g["in_h"] * g["stride_h"] + g["k_h"], g["in_w"] * g["stride_w"] + g["k_w"]
-    room = max(h, g["out_h"] + g["pad_h"]), max(v, g["out_w"] + g["pad_w"])
-    acc = np.zeros((len(x), *room, g["out_c"]), x.dtype)
-    for iy in range(g["in_h"]):
-        for ix in range(g["in_w"]):
-            y, z = iy * g["stride_h"], ix * g["stride_w"]
-            for c in range(g["in_c"]):
+def _sums(x: Array, w: Array, g: Window) -> Array:
+    h, v = g.in_h * g.stride_h + g.k_h, g.in_w * g.stride_w + g.k_w
+    room = max(h, g.out_h + g.pad_h), max(v, g.out_w + g.pad_w)
+    acc = np.zeros((len(x), *room, g.out_c), x.dtype)
+    for iy in range(g.in_h):
+        for ix in range(g.in_w):
+            y, z = iy * g.stride_h, ix * g.stride_w
+            for c in range(g.in_c):
                 tap = w[..., c].transpose(1, 2, 0).astype(x.dtype)
-                acc[:, y : y + g["k_h"], z : z + g["k_w"]] += x[:, iy, ix, c, None, None, None] * tap
-    return acc[:, g["pad_h"] :, g["pad_w"] :][:, : g["out_h"], : g["out_w"]]
+                acc[:, y : y + g.k_h, z : z + g.k_w] += x[:, iy, ix, c, None, None, None] * tap
+    return acc[:, g.pad_h :, g.pad_w :][:, : g.out_h, : g.out_w]
 
 
 def lower(node: Node, target: Target) -> Call:
     conv, g = _as_conv(node), _geometry(node)
     x, w, y = node.input(2), node.input(1), node.output
-    bias = _conv.bias_of(conv, g["out_c"])
-    macs = g["batches"] * g["in_h"] * g["in_w"] * w.size
+    bias = bias_of(conv, g.out_c)
+    macs = g.batches * g.in_h * g.in_w * w.size
     if x.type == "INT16":
-        return _conv_s16.call("tw_transpose_conv_s16", conv, node.constant(1), g, macs)
-    params: dict[str, Param] = {**g}
+        return plain_s16.call("tw_transpose_conv_s16", conv, node.constant(1), {"window": g.params}, macs)
     if x.type == "FLOAT32":
-        low, high = float_range(node)
-        return Call("tw_transpose_conv_f32", params | {"low": low, "high": high}, (x, w, bias), (y,), macs=macs)
-    least, most = quantized_range(node, y)
-    params |= {"in_zero": x.zero, "out_zero": y.zero, "low": least, "high": most}
-    inputs = (x, w, bias, *_conv.multipliers(conv, g["out_c"]))
+        floats = {"window": g.params, "limits": output_range(node)}
+        return Call("tw_transpose_conv_f32", floats, (x, w, bias), (y,), macs=macs)
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), "in_zero": x.zero}
+    inputs = (x, w, bias, *multipliers(conv, g.out_c))
     return Call("tw_transpose_conv_s8", params, inputs, (y,), macs=macs, weights=Weights())
 
 

@@ -35,9 +35,9 @@ class Channels:
         return bias - 128 * up + 127 * down, bias + 127 * up - 128 * down
 
     @property
-    def params(self) -> dict[str, int]:
-        """How outputs end, with the field names of the kernels' params."""
-        return {"out_zero": self.out_zero, "act_min": self.low, "act_max": self.high}
+    def end(self) -> dict[str, int]:
+        """How outputs end: the params ``tw_epilogue_s8``."""
+        return {"zero": self.out_zero, "low": self.low, "high": self.high}
 
     def outputs(self, sums: Array) -> NDArray[np.int64]:
         """The int8 results of sums [..., out]."""

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from twinfer.runtime.fixed_point import reduced_multiplier, requantize_wide
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array
-from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.core.activation import quantized_range
+from twinfer.runtime.ops.core.channels import constant_bias, multipliers, narrow_sums
+from twinfer.runtime.ops.core.packing import padded
 
 #: Shifts that a multiplier of 31 bits can stand for, as TFLite signs them, and the least where sums are saturated.
 SHIFTS, SATURATED = (-17, -1), -14
@@ -32,9 +33,9 @@ class Channels:
     high: int
 
     @property
-    def params(self) -> dict[str, int]:
-        """How outputs end, with the field names of the kernels' params."""
-        return {"act_min": self.low, "act_max": self.high}
+    def limits(self) -> dict[str, int]:
+        """What outputs are clamped to: the params ``tw_limits``."""
+        return {"low": self.low, "high": self.high}
 
     @property
     def fit(self) -> bool:
@@ -43,7 +44,7 @@ class Channels:
 
     def chunk(self, size: int) -> int:
         """Groups of ``size`` weights after which sums of 32 bits have to be taken over; all, if they need not."""
-        w = _conv.padded(np.abs(self.weights.astype(np.int64)), size, 1)
+        w = padded(np.abs(self.weights.astype(np.int64)), size, 1)
         groups = MOST * w.reshape(len(w), -1, size).sum(2)
         count = int(groups.shape[1])
         while not self.fit and np.add.reduceat(groups, np.arange(0, groups.shape[1], count), axis=1).max() >= BOUND:
@@ -67,9 +68,9 @@ def short_channels(node: Node, w: Array) -> Channels | None:
     bits where it is beyond int16 even so. A channel whose output does not depend on the input gets weights of 0 and a
     bias that says the output.
     """
-    bias = _conv.constant_bias(node, len(w))
-    (mult, shift), (low, high) = _conv.multipliers(node, len(w)), quantized_range(node, node.output)
-    if bias is None or _conv.narrow_sums(node) or not _within(bias, 46) or shift.max() > 7:
+    bias = constant_bias(node, len(w))
+    (mult, shift), (low, high) = multipliers(node, len(w)), quantized_range(node, node.output)
+    if bias is None or narrow_sums(node) or not _within(bias, 46) or shift.max() > 7:
         return None
     reduced, right = reduced_multiplier(mult), 15 - shift.astype(np.int64)
     most = np.minimum(reach(w, bias), 1 << 47)

@@ -1,11 +1,86 @@
-"""Where a sliding window (pooling, convolution) starts and how often it fits."""
+"""Sliding windows (convolution, pooling): where they start, how often they fit, and what they see."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import need
+from twinfer.runtime.op import Array, need
 
 _TOO_LARGE = 1 << 30  # sums of two must fit int32
+
+
+@dataclass(frozen=True)
+class Window:
+    """Geometry of a node whose windows slide over height and width: ``tw_window`` (kernels_c/core/window.h)."""
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    k_h: int
+    k_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_h: int
+    pad_w: int
+
+    @property
+    def params(self) -> dict[str, int]:
+        """The members of ``tw_window``."""
+        return asdict(self)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The output's shape."""
+        return (self.batches, self.out_h, self.out_w, self.out_c)
+
+    @property
+    def pixels(self) -> int:
+        """Windows over all images."""
+        return self.batches * self.out_h * self.out_w
+
+    @property
+    def image(self) -> int:
+        """Elements of one input image."""
+        return self.in_h * self.in_w * self.in_c
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the windows are the input's pixels, one after another."""
+        return (self.k_h, self.k_w, self.stride_h, self.stride_w, self.pad_h, self.pad_w) == (1, 1, 1, 1, 0, 0)
+
+    @property
+    def dilated(self) -> bool:
+        return (self.dilation_h, self.dilation_w) != (1, 1)
+
+    def taps(self) -> Iterator[tuple[int, int]]:
+        """Row and column of every tap."""
+        return ((ky, kx) for ky in range(self.k_h) for kx in range(self.k_w))
+
+
+def window_of(node: Node, k_h: int, k_w: int, out_c: int) -> Window:
+    """Window of a node with TFLite's stride, dilation and padding options; ModelError where nothing fits."""
+    x = node.input(0)
+    need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
+    need(x.shape[0] > 0 and x.shape[3] > 0, node, f"{x} is empty")
+    o = node.options
+    stride_h, stride_w = int(o["stride_h"]), int(o["stride_w"])
+    dilation_h, dilation_w = int(o.get("dilation_h_factor", 1)), int(o.get("dilation_w_factor", 1))
+    out_h, pad_h = window(node, x.shape[1], k_h, stride_h, dilation_h, o["padding"])
+    out_w, pad_w = window(node, x.shape[2], k_w, stride_w, dilation_w, o["padding"])
+    b, h, w, c = x.shape
+    return Window(
+        b, h, w, c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w
+    )  # fmt: skip
 
 
 def window(node: Node, extent_in: int, kernel: int, stride: int, dilation: int, padding: str) -> tuple[int, int]:
@@ -25,3 +100,12 @@ def window(node: Node, extent_in: int, kernel: int, stride: int, dilation: int, 
         return out, max(0, (out - 1) * stride + reach - extent_in) // 2
     need(reach <= extent_in, node, f"a window of {reach} does not fit an input of {extent_in} without padding")
     return (extent_in - reach) // stride + 1, 0
+
+
+def shifted(x: Array, g: Window, ky: int, kx: int, fill: int | float) -> Array:
+    """x as tap (ky, kx) of every window sees it: [batches, out_h, out_w, in_c], ``fill`` in the padding."""
+    y = np.arange(g.out_h) * g.stride_h - g.pad_h + ky * g.dilation_h
+    z = np.arange(g.out_w) * g.stride_w - g.pad_w + kx * g.dilation_w
+    inside = ((y >= 0) & (y < g.in_h))[:, None] & ((z >= 0) & (z < g.in_w))[None, :]
+    seen = x[:, y.clip(0, g.in_h - 1)][:, :, z.clip(0, g.in_w - 1)]
+    return np.where(inside[None, :, :, None], seen, np.asarray(fill, x.dtype))

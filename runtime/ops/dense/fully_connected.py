@@ -10,46 +10,61 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, tensor, unsupported
-from twinfer.runtime.ops.conv import _conv, _conv_s16
-from twinfer.runtime.ops.conv._conv_cases import X_SCALE, Layer
-from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.core import plain_s16
+from twinfer.runtime.ops.core.activation import float_range, output_range
+from twinfer.runtime.ops.core.channels import (
+    bias_of,
+    constant_bias,
+    epilogue,
+    finish,
+    fold_zero,
+    lane_channels,
+    multipliers,
+    plain_channels,
+)
+from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid, quantize_dynamic
+from twinfer.runtime.ops.core.layer_cases import X_SCALE, Layer
+from twinfer.runtime.ops.core.packing import LANES, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.weights import check_types, unpacked
 from twinfer.runtime.ops.isa import dsp as _dsp
 from twinfer.runtime.ops.isa import dsp_s16 as _dsp_s16
 from twinfer.runtime.ops.isa import mve as _mve
 from twinfer.runtime.ops.isa import mve_s16 as _mve_s16
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 
 def infer(node: Node) -> list[Shape]:
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 2, node, f"{w} must have 2 dimensions [out, depth]")
     out, depth = w.shape
     need(out > 0 and depth > 0 and x.size % depth == 0, node, f"{x} does not divide into rows of {depth} for {w}")
     if node.options.get("weights_format", "DEFAULT") != "DEFAULT":
         raise unsupported(node, f"weights format {node.options['weights_format']} has no kernel; store them as DEFAULT")
-    _conv.check_types(node, out)
+    check_types(node, out)
     if node.options.get("keep_num_dims"):
         need(bool(x.shape) and x.shape[-1] == depth, node, f"{x} must end in {depth} to keep its dimensions")
-    return [_shape(node)]
+    return [_output(node)]
 
 
-def _shape(node: Node) -> Shape:
+def _output(node: Node) -> Shape:
+    """The output's shape."""
     x, (out, depth) = node.input(0), node.input(1).shape
     return (*x.shape[:-1], out) if node.options.get("keep_num_dims") else (x.size // depth, out)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM fully_connected reference kernels (float sums in order of depth)."""
-    node = _conv.unpacked(node)
+    node = unpacked(node)
     x, w = inputs[0], inputs[1] if node.input(1).data is None else node.constant(1)
     rows = x.reshape(-1, w.shape[1])
     bias = inputs[2].reshape(-1) if len(inputs) > 2 and inputs[2] is not None else np.zeros(w.shape[0], w.dtype)
     if x.dtype.kind == "i":
         w_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
         sums = (rows.astype(np.float64) - node.input(0).zero) @ (w.astype(np.float64) - w_zero).T
-        return _conv.finish(node, sums.astype(np.int64) + bias.astype(np.int64))
-    if _conv.is_hybrid(node):
+        return finish(node, sums.astype(np.int64) + bias.astype(np.int64))
+    if is_hybrid(node):
         return [_hybrid_reference(node, rows, w).reshape(node.output.shape)]
     acc = np.zeros((len(rows), len(w)), np.float32)
     for k in range(w.shape[1]):
@@ -63,105 +78,120 @@ def _symmetric(node: Node) -> bool:
 
 
 def _hybrid_reference(node: Node, rows: Array, w: Array) -> Array:
-    scales, bias = _conv.hybrid_ends(node, w.shape[0])
+    scales, bias = hybrid_ends(node, w.shape[0])
     low, high = float_range(node)
     made = []
     for row in rows:
-        q, scale, zero = _conv.quantize_dynamic(row, _symmetric(node))
+        q, scale, zero = quantize_dynamic(row, _symmetric(node))
         sums = w.astype(np.int64) @ (q.astype(np.int64) - zero)
         made.append((bias + sums.astype(np.float32) * (scale * scales)).clip(np.float32(low), np.float32(high)))
     return np.array(made, np.float32)
 
 
-def _lower_hybrid(node: Node, shape: dict[str, int], macs: int) -> Call:
-    w = node.constant(1)
-    out, depth = w.shape
-    low, high = float_range(node)
-    depth4 = -(-depth // 4) * 4
-    params = {**shape, "depth4": depth4, "symmetric": int(_symmetric(node)), "act_min": low, "act_max": high}
-    inputs = (node.input(0), _conv.pack_s8(w), w.sum(1, dtype=np.int32), *_conv.hybrid_ends(node, out))
-    scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // _conv.LANES) * _conv.LANES
-    return Call("tw_fully_connected_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
-
-
 def lower(node: Node, target: Target) -> Call:
-    node = _conv.unpacked(node)
-    x, w, y = node.input(0), node.input(1), node.output
-    out, depth = w.shape
-    shape = {"batches": x.size // depth, "depth": depth, "out": out}
-    macs = x.size * out
-    if _conv.is_hybrid(node):
-        return _lower_hybrid(node, shape, macs)
-    if x.type == "INT16":
-        return _lower_s16(node, target, shape, macs)
-    if x.type == "FLOAT32":
-        low, high = float_range(node)
-        params = {**shape, "act_min": low, "act_max": high}
-        bias = _conv.constant_bias(node, out)
-        if target.wide and w.data is not None and bias is not None:
-            packed = (x, _conv.pack_f32(w.data), _conv.padded(bias))
-            return Call("tw_fully_connected_wide_f32", params, packed, (y,), macs=macs)
-        return Call("tw_fully_connected_f32", params, (x, w, _conv.bias_of(node, out)), (y,), macs=macs)
-    return _lower_s8(node, target, shape, macs)
+    node = unpacked(node)
+    if is_hybrid(node):
+        return _lower_hybrid(node)
+    if node.input(0).type == "INT16":
+        return _lower_s16(node, target)
+    if node.input(0).type == "FLOAT32":
+        return _lower_f32(node, target)
+    return _lower_s8(node, target)
 
 
-def _lower_s16(node: Node, target: Target, shape: dict[str, int], macs: int) -> Call:
+def _shape(node: Node) -> dict[str, int]:
+    """The params that every kernel has."""
+    out, depth = node.input(1).shape
+    return {"batches": node.input(0).size // depth, "depth": depth, "out": out}
+
+
+def _macs(node: Node) -> int:
+    return node.input(0).size * node.input(1).shape[0]
+
+
+def _lower_hybrid(node: Node) -> Call:
     w = node.constant(1)
+    out, depth = w.shape
+    depth4 = -(-depth // 4) * 4
+    tile = {"depth4": depth4, "symmetric": int(_symmetric(node))}
+    params: dict[str, Param] = {**_shape(node), **tile, "limits": output_range(node)}
+    inputs = (node.input(0), pack_s8(w), w.sum(1, dtype=np.int32), *hybrid_ends(node, out))
+    scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // LANES) * LANES
+    kernel = "tw_fully_connected_hybrid"
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=_macs(node), weights=Weights())
+
+
+def _lower_f32(node: Node, target: Target) -> Call:
+    x, w, bias = node.input(0), node.input(1), constant_bias(node, node.input(1).shape[0])
+    params: dict[str, Param] = {**_shape(node), "limits": output_range(node)}
+    if target.wide and w.data is not None and bias is not None:
+        packed = (x, pack_f32(w.data), padded(bias))
+        return Call("tw_fully_connected_wide_f32", params, packed, (node.output,), macs=_macs(node))
+    inputs = (x, w, bias_of(node, w.shape[0]))
+    return Call("tw_fully_connected_f32", params, inputs, (node.output,), macs=_macs(node))
+
+
+def _lower_s16(node: Node, target: Target) -> Call:
+    w, macs = node.constant(1), _macs(node)
     layer = _mve_s16.fully_connected if target.mve else _dsp_s16.fully_connected
     fast = layer(node, w, macs) if target.mve or target.dsp else None
-    return fast or _conv_s16.call("tw_fully_connected_s16", node, w, {**shape, "mults": len(w)}, macs)
+    return fast or plain_s16.call("tw_fully_connected_s16", node, w, {**_shape(node), "mults": len(w)}, macs)
 
 
-def _lower_fast(node: Node, target: Target, w: Array, bias: Array) -> Call | None:
-    """The int8 call for the target's instruction set; None where the plain kernel serves."""
+def _lower_s8(node: Node, target: Target) -> Call:
+    w, bias = node.input(1), constant_bias(node, node.input(1).shape[0])
+    if w.data is None or bias is None or _weight_zeros(node).any():
+        return _lower_runtime(node)
+    if target.wide:
+        return _lower_wide(node, w.data, bias)
     if target.mve:
-        return _mve.fully_connected(node, w, bias)
-    return _dsp.fully_connected(node, w, bias) if target.dsp else None
+        return _mve.fully_connected(node, w.data, bias) or _lower_plain(node, w.data, bias)
+    fast = _dsp.fully_connected(node, w.data, bias) if target.dsp else None
+    return fast or _lower_plain(node, w.data, bias)
 
 
-def _lower_s8(node: Node, target: Target, shape: dict[str, int], macs: int) -> Call:
-    x, w, y = node.input(0), node.input(1), node.output
-    out, depth = w.shape
-    low, high = quantized_range(node, y)
-    ends = {"out_zero": y.zero, "act_min": low, "act_max": high}
-    bias, w_zeros = _conv.constant_bias(node, out), w.quant.zero_point if w.quant is not None else np.zeros(1)
-    constant = w.data if bias is not None and not w_zeros.any() else None
-    if target.wide and constant is not None and bias is not None:
-        depth4 = -(-depth // 4) * 4
-        folded = _conv.padded(_conv.fold_zero(constant, bias, 128 + x.zero))
-        inputs = (x, _conv.pack_s8(constant), folded, *_conv.lane_epilogue(node, out))
-        rows = 1 if shape["batches"] == 1 else -(-shape["batches"] // 8) * 8
-        params, stored = {**shape, "depth4": depth4, **ends}, Weights(unit=_conv.LANES)
-        return Call("tw_fully_connected_wide_s8", params, inputs, (y,), rows * depth4, macs=macs, weights=stored)
-    if constant is not None and bias is not None:
-        fast = _lower_fast(node, target, constant, bias)
-        if fast is not None:
-            return fast
-    if constant is not None and bias is not None:
-        return _lower_plain(node, constant, bias, {**shape, **ends}, macs)
-    need(bool((w_zeros == w_zeros[0]).all()), node, f"{w} has different zero points, one is needed")
-    mult, shift = _conv.multipliers(node, out)
+def _weight_zeros(node: Node) -> Array:
+    """The zero points of the weights."""
+    quant = node.input(1).quant
+    return np.zeros(1) if quant is None else quant.zero_point
+
+
+def _lower_wide(node: Node, w: Array, bias: Array) -> Call:
+    x, shape, depth4 = node.input(0), _shape(node), -(-w.shape[1] // 4) * 4
+    inputs = (x, pack_s8(w), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
+    rows = 1 if shape["batches"] == 1 else -(-shape["batches"] // 8) * 8
+    params: dict[str, Param] = {**shape, "depth4": depth4, "end": epilogue(node)}
+    kernel, stored = "tw_fully_connected_wide_s8", Weights(unit=LANES)
+    return Call(kernel, params, inputs, (node.output,), rows * depth4, macs=_macs(node), weights=stored)
+
+
+def _lower_plain(node: Node, w: Array, bias: Array) -> Call:
+    c, fast = plain_channels(node, w, bias)
+    mults = 1 if (c.mult == c.mult[0]).all() and (c.shift == c.shift[0]).all() else c.mult.size
+    inputs = (node.input(0), c.weights, c.bias, c.mult[:mults], c.shift[:mults])
+    params: dict[str, Param] = {**_shape(node), "end": epilogue(node), "mults": mults, "fast": int(fast)}
+    return Call("tw_fully_connected_s8", params, inputs, (node.output,), macs=_macs(node), weights=Weights(unit=1))
+
+
+def _lower_runtime(node: Node) -> Call:
+    """The call with weights or a bias computed at run time, or weights with a zero point."""
+    x, w, zeros = node.input(0), node.input(1), _weight_zeros(node)
+    need(bool((zeros == zeros[0]).all()), node, f"{w} has different zero points, one is needed")
+    mult, shift = multipliers(node, w.shape[0])
     if w.quant is not None and not w.quant.per_channel:
         mult, shift = mult[:1], shift[:1]
-    params = {**shape, "mults": mult.size, **ends}
-    zeros = {"in_zero": x.zero, "w_zero": int(w_zeros[0])}
-    values = (x, w if w.data is None else w.data, _conv.bias_of(node, out), mult, shift)
-    return Call("tw_fully_connected_runtime_s8", {**params, **zeros}, values, (y,), macs=macs, weights=Weights())
-
-
-def _lower_plain(node: Node, w: Array, bias: Array, params: dict[str, int], macs: int) -> Call:
-    c, fast = _conv.plain_channels(node, w, bias)
-    mults = 1 if (c.mult == c.mult[0]).all() and (c.shift == c.shift[0]).all() else c.mult.size
-    arrays = (node.input(0), c.weights, c.bias, c.mult[:mults], c.shift[:mults])
-    params |= {"mults": mults, "fast": int(fast)}
-    return Call("tw_fully_connected_s8", params, arrays, (node.output,), macs=macs, weights=Weights(unit=1))
+    numbers = {"mults": mult.size, "in_zero": x.zero, "w_zero": int(zeros[0])}
+    params: dict[str, Param] = {**_shape(node), **numbers, "end": epilogue(node)}
+    inputs = (x, w if w.data is None else w.data, bias_of(node, w.shape[0]), mult, shift)
+    kernel = "tw_fully_connected_runtime_s8"
+    return Call(kernel, params, inputs, (node.output,), macs=_macs(node), weights=Weights())
 
 
 def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | None = None, **o: Any) -> Case:
     depth = o.pop("depth", x_shape[-1])
     options = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False, **o}
     layer = layer or Layer(per_tensor=True, bound=9000)
-    return layer.case(rng, "FULLY_CONNECTED", (x_shape, (out, depth)), _shape, options)
+    return layer.case(rng, "FULLY_CONNECTED", (x_shape, (out, depth)), _output, options)
 
 
 def _runtime_case(rng: np.random.Generator, constant: bool) -> Case:

@@ -8,10 +8,10 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.conv import _conv
-from twinfer.runtime.ops.conv._conv import Window
+from twinfer.runtime.ops.core.channels import channels_of
 from twinfer.runtime.ops.core.requantize import fast_channels
 from twinfer.runtime.ops.core.requantize_s16 import short_channels
+from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
 
 #: Elements of a line whose number the kernel can count in a byte.
@@ -58,11 +58,11 @@ class Walk:
 def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
     """The call for constant weights int8 [1, k_h, k_w, out_c] and bias int32 [out_c]; None if it does not suit."""
     walk = _walk(g, w, 1)
-    c = None if walk is None else fast_channels(_conv.channels_of(node, walk.weights, bias))
+    c = None if walk is None else fast_channels(channels_of(node, walk.weights, bias))
     if walk is None or c is None:
         return None
     arrays = (c.weights, np.stack([2 * c.bias, c.mult], 1), -c.shift)
-    params = {**walk.params, "in_zero": node.input(0).zero, **c.params}
+    params = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}
     inputs = (node.input(0), *arrays)
     return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=macs, weights=Weights())
 
@@ -74,7 +74,7 @@ def depthwise_s16(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     if walk is None or c is None or not c.fit:
         return None
     inputs = (node.input(0), c.weights, np.stack([c.bias, c.mult], 1), None)
-    params = {**walk.params, "in_zero": 0, "out_zero": 0, **c.params}
+    params = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}
     return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=macs, weights=Weights())
 
 

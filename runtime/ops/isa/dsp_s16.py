@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.conv import _conv
-from twinfer.runtime.ops.conv._conv import Window
+from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.requantize_s16 import short_channels
+from twinfer.runtime.ops.core.window import Window
 
 #: Pixels of a panel.
 PIXELS = 3
@@ -21,11 +19,11 @@ def convolution(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     c = short_channels(node, w)
     if c is None:
         return None
-    k = _conv.padded(_conv.padded(c.weights, 4, 1), 2, 0)
+    k = padded(padded(c.weights, 4, 1), 2, 0)
     pairs = k.reshape(len(k) // 2, 2, -1, 2).transpose(0, 2, 3, 1)
     words = k.shape[1] // 2
-    ends = np.stack([_conv.padded(v, 2).reshape(-1, 2) for v in (c.bias, c.mult)], 1)
-    params = {**asdict(g), "words": words, "chunk": 2 * c.chunk(4), **c.params}
+    ends = np.stack([padded(v, 2).reshape(-1, 2) for v in (c.bias, c.mult)], 1)
+    params = {"window": g.params, "words": words, "chunk": 2 * c.chunk(4), "limits": c.limits}
     inputs = (node.input(0), np.ascontiguousarray(pairs).reshape(len(pairs), -1).view("<i4"), ends)
     scratch = 4 * (PIXELS + 1) * words
     return Call("tw_conv2d_dsp_s16", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
@@ -36,17 +34,17 @@ def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
     c = short_channels(node, w)
     if c is None:
         return None
-    k = _conv.padded(_conv.padded(c.weights.astype(np.int32), 4, 1), 4, 0)
+    k = padded(padded(c.weights.astype(np.int32), 4, 1), 4, 0)
     halves = 256 * k[1::2] + k[0::2]
     if halves.min() < -(1 << 15):  # -128 beside a negative one
         return None
     fours = halves.reshape(len(k) // 4, 2, -1, 2).transpose(0, 2, 1, 3)
     words = np.ascontiguousarray(fours, "<i2").reshape(len(fours), -1).view("<i4")
-    mult = c.mult[:1] if (c.mult == c.mult[0]).all() else _conv.padded(c.mult, 4)
+    mult = c.mult[:1] if (c.mult == c.mult[0]).all() else padded(c.mult, 4)
     (out, depth), k4 = w.shape, k.shape[1]
     shape = {"batches": node.input(0).size // depth, "depth": depth, "k4": k4, "chunk": 2 * c.chunk(4), "out": out}
-    inputs = (node.input(0), words, _conv.padded(c.bias, 4), mult)
+    inputs = (node.input(0), words, padded(c.bias, 4), mult)
     scratch = 2 * k4 if k4 != depth else 0
-    params = {**shape, "mults": mult.size, **c.params}
+    params = {**shape, "mults": mult.size, "limits": c.limits}
     stored = Weights(halves=True, unit=4)
     return Call("tw_fully_connected_dsp_s16", params, inputs, (node.output,), scratch, macs=macs, weights=stored)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.conv import _conv
-from twinfer.runtime.ops.conv._conv import LANES, Window
 from twinfer.runtime.ops.core.activation import quantized_range
+from twinfer.runtime.ops.core.channels import epilogue, fold_zero, multipliers
+from twinfer.runtime.ops.core.packing import LANES, padded
+from twinfer.runtime.ops.core.window import Window
+from twinfer.runtime.params import Param
 
 #: The kernel keeps k_h rows of 16 channels in scratch, whose bytes this limits.
 MOST_SCRATCH = 1 << 14
@@ -25,19 +25,18 @@ def lower(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | Non
     pixels = 2 if (g.in_c, g.stride_w) == (8, 1) else 1
     steps = -(-g.out_w // pixels) * pixels
     row = LANES * max(g.pad_w + g.in_w, (steps - 1) * g.stride_w + g.k_w)
-    mult, shift = _conv.multipliers(node, g.out_c)
-    if g.in_c != g.out_c or (g.dilation_h, g.dilation_w) != (1, 1) or g.k_h * row > MOST_SCRATCH:
+    mult, shift = multipliers(node, g.out_c)
+    if g.in_c != g.out_c or g.dilated or g.k_h * row > MOST_SCRATCH:
         return None
     if w.min() == -128 or shift.max() > 0 or shift.min() < -31 or not _fits(w, bias):
         return None
     low, high = quantized_range(node, y)
     nine = (g.k_h, g.k_w, low, high) == (3, 3, -128, 127) and shift.max() < 0
-    folded = _conv.fold_zero(w.reshape(-1, g.out_c).T, bias, x.zero)
+    folded = fold_zero(w.reshape(-1, g.out_c).T, bias, x.zero)
     blocks = _blocks(w.reshape(-1, g.out_c), folded, mult, shift, pixels)
-    shape = {k: v for k, v in asdict(g).items() if k not in ("out_c", "dilation_h", "dilation_w")}
-    ends = {"in_zero": x.zero, "out_zero": y.zero, "act_min": low, "act_max": high}
     kernel = "tw_depthwise_conv2d_nine_mve_s8" if nine else "tw_depthwise_conv2d_mve_s8"
-    params = {**shape, "twice": pixels - 1, "row": row, **ends}
+    numbers = {"twice": pixels - 1, "row": row, "in_zero": x.zero}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
     return Call(kernel, params, (x, blocks), (y,), g.k_h * row, macs=macs, weights=stored)
 
@@ -50,7 +49,7 @@ def _fits(w: Array, bias: Array) -> bool:
 
 def _blocks(w: Array, bias: Array, mult: Array, shift: Array, times: int) -> Array:
     """Constants of every 16 channels, those of 8 twice: shift, bias, mult, weights [taps][16]; int8 [blocks][bytes]."""
-    ends = [_conv.padded(np.tile(v, times)).reshape(-1, LANES)[:, ORDER] for v in (shift, bias, mult)]
-    taps = _conv.padded(np.tile(w, (1, times)), axis=1).reshape(len(w), -1, LANES).transpose(1, 0, 2)
+    ends = [padded(np.tile(v, times)).reshape(-1, LANES)[:, ORDER] for v in (shift, bias, mult)]
+    taps = padded(np.tile(w, (1, times)), axis=1).reshape(len(w), -1, LANES).transpose(1, 0, 2)
     parts = [np.ascontiguousarray(v).reshape(len(taps), -1).view(np.int8) for v in (*ends, taps)]
     return np.concatenate(parts, axis=1)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.conv import _conv
-from twinfer.runtime.ops.conv._conv import Window
+from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels, short_channels
+from twinfer.runtime.ops.core.window import Window
 
 #: Products of one instruction, and channels of a tile.
 BLOCK, FOUR = 8, 4
@@ -22,10 +20,8 @@ def convolution(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     if c is None or (g.k_w > 1 and g.dilation_w > 1):
         return None
     blocks = -(-w.shape[1] // BLOCK)
-    plain = (g.k_h, g.k_w, g.stride_h, g.stride_w, g.pad_h, g.pad_w) == (1, 1, 1, 1, 0, 0)
-    shape = {k: v for k, v in asdict(g).items() if k != "dilation_w"}
-    tile = {"blocks": blocks, "direct": int(plain and g.in_c >= BLOCK // 2), "chunk": BLOCK * c.chunk(BLOCK)}
-    params, fours, scratch = {**shape, **tile, **c.params}, _fours(c), 4 * BLOCK * blocks
+    tile = {"blocks": blocks, "direct": int(g.pointwise and g.in_c >= BLOCK // 2), "chunk": BLOCK * c.chunk(BLOCK)}
+    params, fours, scratch = {"window": g.params, "limits": c.limits, **tile}, _fours(c), 4 * BLOCK * blocks
     inputs = (node.input(0), fours)
     return Call("tw_conv2d_mve_s16", params, inputs, (node.output,), scratch, macs=macs, weights=_stored(fours))
 
@@ -38,7 +34,7 @@ def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
     out, depth = w.shape
     shape = {"batches": node.input(0).size // depth, "depth": depth, "out": out}
     tile = {"blocks": -(-depth // BLOCK), "chunk": BLOCK * c.chunk(BLOCK)}
-    params, fours = {**shape, **tile, **c.params}, _fours(c)
+    params, fours = {**shape, **tile, "limits": c.limits}, _fours(c)
     inputs = (node.input(0), fours)
     return Call("tw_fully_connected_mve_s16", params, inputs, (node.output,), macs=macs, weights=_stored(fours))
 
@@ -50,8 +46,8 @@ def _stored(fours: Array) -> Weights:
 
 def _fours(c: Channels) -> Array:
     """Channels as mve_tile_s16.h describes them, int32 [out / 4, words]."""
-    w = _conv.padded(_conv.padded(c.weights, BLOCK, 1), FOUR, 0)
+    w = padded(padded(c.weights, BLOCK, 1), FOUR, 0)
     blocks = w.reshape(len(w) // FOUR, FOUR, -1, BLOCK).transpose(0, 2, 1, 3)
     words = np.ascontiguousarray(blocks).reshape(len(blocks), -1).view("<i4")
-    bias, mult = (_conv.padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
+    bias, mult = (padded(v, FOUR).reshape(-1, FOUR) for v in (c.bias, c.mult))
     return np.concatenate([bias, words, mult], 1).astype(np.int32)

@@ -10,9 +10,9 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, quantized_range
+from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, output_range, quantized_range
 from twinfer.runtime.ops.core.quantized import need_quant
-from twinfer.runtime.ops.core.window import window
+from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.target import Target
 
 _MOST = {"INT8": 1 << 23, "INT16": (1 << 16) - 1}  # values whose sum is sure to fit int32
@@ -27,13 +27,9 @@ _KERNELS = {
 }
 
 
-def _axis(node: Node, axis: str) -> tuple[int, int, int, int]:
-    """Filter, stride, output extent and padding in front along height ("h") or width ("w")."""
-    extent = node.input(0).shape[1 if axis == "h" else 2]
-    size = int(node.options["filter_height" if axis == "h" else "filter_width"])
-    stride = int(node.options[f"stride_{axis}"])
-    out, pad = window(node, extent, size, stride, 1, node.options["padding"])
-    return size, stride, out, pad
+def _geometry(node: Node) -> Window:
+    height, width = (int(node.options[f"filter_{side}"]) for side in ("height", "width"))
+    return window_of(node, height, width, node.input(0).shape[-1])
 
 
 def infer(node: Node) -> list[Shape]:
@@ -50,16 +46,16 @@ def infer(node: Node) -> list[Shape]:
         quantized_range(node, y)
         if math.prod(x.shape[1:3]) > _MOST[x.type]:
             raise unsupported(node, f"the sum of a window over {x} may not fit int32: split the image")
-    return [(x.shape[0], _axis(node, "h")[2], _axis(node, "w")[2], x.shape[3])]
+    return [_geometry(node).shape]
 
 
 def _windows(node: Node, x: Array) -> Iterator[tuple[int, int, Array]]:
     """Every output position and what its window sees of the input: [batches, elements, channels]."""
-    (f_h, s_h, out_h, pad_h), (f_w, s_w, out_w, pad_w) = _axis(node, "h"), _axis(node, "w")
-    for i in range(out_h):
-        for j in range(out_w):
-            top, left = i * s_h - pad_h, j * s_w - pad_w
-            seen = x[:, max(top, 0) : top + f_h, max(left, 0) : left + f_w]
+    g = _geometry(node)
+    for i in range(g.out_h):
+        for j in range(g.out_w):
+            top, left = i * g.stride_h - g.pad_h, j * g.stride_w - g.pad_w
+            seen = x[:, max(top, 0) : top + g.k_h, max(left, 0) : left + g.k_w]
             yield i, j, seen.reshape(x.shape[0], -1, x.shape[3])
 
 
@@ -92,31 +88,20 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [y]
 
 
-def _by_words(node: Node, target: Target) -> bool:
+def _by_words(node: Node, g: Window, target: Target) -> bool:
     """Whether the kernel over four channels at once applies: its averages are exact up to 181 values."""
-    x = node.input(0)
-    seen = math.prod(min(_axis(node, a)[0], n) for a, n in zip("hw", x.shape[1:3], strict=True))
-    fits = node.op == "MAX_POOL_2D" or seen <= 181
-    return x.type == "INT8" and not target.wide and x.shape[3] % 4 == 0 and fits
+    fits = node.op == "MAX_POOL_2D" or min(g.k_h, g.in_h) * min(g.k_w, g.in_w) <= 181
+    return node.input(0).type == "INT8" and not target.wide and g.in_c % 4 == 0 and fits
 
 
 def lower(node: Node, target: Target) -> Call:
-    x, y = node.input(0), node.output
-    (f_h, s_h, out_h, pad_h), (f_w, s_w, out_w, pad_w) = _axis(node, "h"), _axis(node, "w")
-    params = {
-        "batches": x.shape[0], "in_h": x.shape[1], "in_w": x.shape[2], "channels": x.shape[3],
-        "out_h": out_h, "out_w": out_w, "filter_h": f_h, "filter_w": f_w,
-        "stride_h": s_h, "stride_w": s_w, "pad_h": pad_h, "pad_w": pad_w,
-        "act_min": 0, "act_max": 0, "low": 0.0, "high": 0.0,
-    }  # fmt: skip
-    names = ("act_min", "act_max") if x.type in _MOST else ("low", "high")
-    limits = quantized_range(node, y) if x.type in _MOST else float_range(node)
+    x, g = node.input(0), _geometry(node)
     kernel = _KERNELS[node.op, x.type]
-    if target.mve and kernel == "tw_average_pool_2d_s8" and f_h * f_w <= _MOST_RECIPROCAL:
+    if target.mve and kernel == "tw_average_pool_2d_s8" and g.k_h * g.k_w <= _MOST_RECIPROCAL:
         kernel = "tw_average_pool_2d_mve_s8"
-    elif _by_words(node, target):
+    elif _by_words(node, g, target):
         kernel = kernel.replace("_s8", "_words_s8")
-    return Call(kernel, {**params, **dict(zip(names, limits, strict=True))}, (x,), (y,))
+    return Call(kernel, {"window": g.params, "limits": output_range(node)}, (x,), (node.output,))
 
 
 def _case(
@@ -128,7 +113,7 @@ def _case(
     }  # fmt: skip
     for type, scale, zero in (("INT8", 0.05, 7), ("INT16", 0.0002, 0), ("FLOAT32", None, 0)):
         x = tensor(shape, type, scale, zero)
-        out = (shape[0], *(_axis(Node(op, (x,), (), options), a)[2] for a in "hw"), shape[3])
+        out = _geometry(Node(op, (x,), (), options)).shape
         yield Case(Node(op, (x,), (tensor(out, type, scale, zero, name="y"),), options))
 
 

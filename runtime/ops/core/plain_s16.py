@@ -9,8 +9,8 @@ import numpy as np
 from twinfer.runtime.fixed_point import reduced_multiplier
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights, unsupported
-from twinfer.runtime.ops.conv import _conv
-from twinfer.runtime.ops.core.activation import quantized_range
+from twinfer.runtime.ops.core.activation import output_range
+from twinfer.runtime.ops.core.channels import constant_bias, multipliers, narrow_sums
 from twinfer.runtime.params import Param
 
 #: Shifts that sums of 64 bits take, as TFLite signs them.
@@ -20,17 +20,16 @@ SHIFTS = (-31, 7)
 def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: int) -> Call:
     """The call of a 16x8 kernel; ``w``: int8 as it reads them, ``shape``: the params beside those of the sums' end."""
     channels = node.output.shape[-1]
-    bias = _conv.constant_bias(node, channels)
+    bias = constant_bias(node, channels)
     start = node.constant(2) if bias is None else bias
-    narrow = _conv.narrow_sums(node)
-    mult, shift = _conv.multipliers(node, channels)
+    narrow = narrow_sums(node)
+    mult, shift = multipliers(node, channels)
     if not narrow:
         if shift.max(initial=-31) > SHIFTS[1]:
             raise unsupported(node, f"the scale of {node.output} is too small beside its inputs'; requantise the model")
         mult, shift = reduced_multiplier(mult), (15 - shift).astype(np.int8)
     if "mults" in shape and (mult == mult[0]).all() and (shift == shift[0]).all():
         mult, shift, shape = mult[:1], shift[:1], {**shape, "mults": 1}
-    low, high = quantized_range(node, node.output)
     inputs = (node.input(0), np.ascontiguousarray(w), start.astype(np.int64), mult, shift)
-    params = {**shape, "narrow": int(narrow), "act_min": low, "act_max": high}
+    params = {**shape, "narrow": int(narrow), "limits": output_range(node)}
     return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(unit=int("mults" in shape)))

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows that slide over NHWC images: their geometry, the next one, the part of one that lies inside the image, and
+ * one gathered into a buffer. */
+#ifndef TW_WINDOW_H
+#define TW_WINDOW_H
+
+#include "tw.h"
+
+/* Images [batches, in_h, in_w, in_c] under windows of k_h x k_w taps, one an output pixel: [batches, out_h, out_w,
+ * out_c]. Neighbouring taps are dilation pixels apart, neighbouring windows stride. pad_h, pad_w: rows and columns of
+ * padding before the image's first. */
+typedef struct {
+    int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
+} tw_window;
+
+/* Elements of one image. */
+TW_INLINE int32_t tw_window_image(const tw_window *w) { return w->in_h * w->in_w * w->in_c; }
+
+/* Windows over all images. */
+TW_INLINE int32_t tw_window_count(const tw_window *w) { return w->batches * w->out_h * w->out_w; }
+
+/* The same windows over the bytes of elements of this size. */
+TW_INLINE tw_window tw_window_bytes(const tw_window *w, int32_t size) {
+    tw_window bytes = *w;
+    bytes.in_c *= size;
+    return bytes;
+}
+
+/* Elements from a window's first tap to tap (ky, kx). */
+TW_INLINE int32_t tw_window_tap(int32_t ky, int32_t kx, const tw_window *w) {
+    return (ky * w->dilation_h * w->in_w + kx * w->dilation_w) * w->in_c;
+}
+
+/* Where a window lies: its image, of elements of so many bytes, and the row and the column of its first tap, which may
+ * be outside of the image. size is a constant at every call. */
+typedef struct {
+    const int8_t *image;
+    int32_t y, x, size;
+} tw_pixel;
+
+/* The window of the first output pixel of images. */
+TW_INLINE tw_pixel tw_pixel_first(const void *images, int32_t size, const tw_window *w) {
+    const tw_pixel first = {(const int8_t *)images, -w->pad_h, -w->pad_w, size};
+    return first;
+}
+
+/* On to that of the next one: along the row, then the rows, then the images. */
+TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
+    at->x += w->stride_w;
+    if (at->x < w->out_w * w->stride_w - w->pad_w) return;
+    at->x = -w->pad_w;
+    at->y += w->stride_h;
+    if (at->y < w->out_h * w->stride_h - w->pad_h) return;
+    at->y = -w->pad_h;
+    at->image += tw_window_image(w) * at->size;
+}
+
+/* The same as loops around what follows, where that takes one pixel at a time: compilers know more of loops. at: the
+ * first one. */
+#define TW_EACH_PIXEL(at, w)                                                                                           \
+    for (int32_t images = (w)->batches; images > 0; --images, (at).image += tw_window_image(w) * (at).size)            \
+        for ((at).y = -(w)->pad_h; (at).y < (w)->out_h * (w)->stride_h - (w)->pad_h; (at).y += (w)->stride_h)          \
+            for ((at).x = -(w)->pad_w; (at).x < (w)->out_w * (w)->stride_w - (w)->pad_w; (at).x += (w)->stride_w)
+
+/* The first tap of a window; the taps inside the image are read from there on. */
+TW_INLINE const void *tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
+    return at->image + at->y * w->in_w * w->in_c * at->size + at->x * w->in_c * at->size;
+}
+
+/* Whether an index is one of 0..extent - 1. */
+TW_INLINE int32_t tw_is_inside(int32_t index, int32_t extent) { return (uint32_t)index < (uint32_t)extent; }
+
+/* Whether along an axis no window leaves the image, as far as the compiler knows: in the shared instance, never. */
+TW_INLINE int32_t tw_axis_fits(int32_t extent, int32_t out, int32_t kernel, int32_t stride, int32_t dilation,
+                               int32_t pad) {
+    const int32_t fits = pad == 0 && (out - 1) * stride + (kernel - 1) * dilation < extent;
+    return __builtin_constant_p(fits) && fits;
+}
+
+TW_INLINE int32_t tw_rows_fit(const tw_window *w) {
+    return tw_axis_fits(w->in_h, w->out_h, w->k_h, w->stride_h, w->dilation_h, w->pad_h);
+}
+
+TW_INLINE int32_t tw_columns_fit(const tw_window *w) {
+    return tw_axis_fits(w->in_w, w->out_w, w->k_w, w->stride_w, w->dilation_w, w->pad_w);
+}
+
+/* Whether a row or a column of taps is inside the image. */
+TW_INLINE int32_t tw_row_inside(int32_t y, const tw_window *w) { return tw_rows_fit(w) || tw_is_inside(y, w->in_h); }
+
+TW_INLINE int32_t tw_column_inside(int32_t x, const tw_window *w) {
+    return tw_columns_fit(w) || tw_is_inside(x, w->in_w);
+}
+
+/* The taps of a window that lie inside the image: rows top..bottom, columns first..end; none, if an end is not above
+ * its beginning. */
+typedef struct {
+    int32_t top, bottom, first, end;
+} tw_inside;
+
+/* How many taps, dilation apart, begin in so many pixels. */
+TW_INLINE int32_t tw_taps_in(int32_t pixels, int32_t dilation) {
+    return dilation == 1 ? pixels : (pixels + dilation - 1) / dilation;
+}
+
+/* Of kernel taps with the first at origin: the first inside 0..extent - 1, and the end of those inside. */
+TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation) { return tw_taps_in(tw_max(-origin, 0), dilation); }
+
+TW_INLINE int32_t tw_end_inside(int32_t origin, int32_t dilation, int32_t kernel, int32_t extent) {
+    return tw_min(tw_taps_in(extent - origin, dilation), kernel);
+}
+
+TW_INLINE tw_inside tw_inside_of(const tw_pixel *at, const tw_window *w) {
+    tw_inside inside = {0, w->k_h, 0, w->k_w};
+    if (!tw_rows_fit(w)) {
+        inside.top = tw_first_inside(at->y, w->dilation_h);
+        inside.bottom = tw_end_inside(at->y, w->dilation_h, w->k_h, w->in_h);
+    }
+    if (!tw_columns_fit(w)) {
+        inside.first = tw_first_inside(at->x, w->dilation_w);
+        inside.end = tw_end_inside(at->x, w->dilation_w, w->k_w, w->in_w);
+    }
+    return inside;
+}
+
+TW_INLINE int32_t tw_inside_any(const tw_inside *inside) {
+    return inside->top < inside->bottom && inside->first < inside->end;
+}
+
+/* How many taps of a row inside the image lie side by side as one run of depth elements each: all, or 1. */
+TW_INLINE int32_t tw_inside_run(const tw_inside *inside, int32_t depth, const tw_window *w) {
+    return w->dilation_w == 1 && depth == w->in_c ? inside->end - inside->first : 1;
+}
+
+/* How windows are gathered: of each pixel so many bytes, and fill where they leave the image. A window's in_c counts
+ * bytes, too. flip: 0x80 where int8 becomes uint8 (x + 128), else 0; a constant at every call. */
+typedef struct {
+    const tw_window *window;
+    int32_t bytes, fill, flip;
+} tw_gather;
+
+/* count bytes, flipped. */
+TW_INLINE void tw_gather_bytes(int8_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count,
+                               const tw_gather *g) {
+    if (g->flip)
+        tw_bias128((uint8_t *)to, from, count);
+    else
+        memcpy(to, from, (size_t)count);
+}
+
+TW_INLINE void tw_gather_fill(int8_t *to, int32_t count, const tw_gather *g) {
+    memset(to, g->fill ^ g->flip, (size_t)count);
+}
+
+/* Whether the taps of a row from column x0 on are one run of bytes inside the image. */
+TW_INLINE int32_t tw_gather_runs(int32_t x0, const tw_gather *g) {
+    const tw_window *w = g->window;
+    return w->dilation_w == 1 && g->bytes == w->in_c && (tw_columns_fit(w) || (x0 >= 0 && x0 + w->k_w <= w->in_w));
+}
+
+/* One row of taps, the first in column x0 of row y of the image x. */
+TW_INLINE void tw_gather_row(int8_t *to, const int8_t *x, int32_t y, int32_t x0, const tw_gather *g) {
+    const tw_window *w = g->window;
+    if (!tw_row_inside(y, w)) {
+        tw_gather_fill(to, w->k_w * g->bytes, g);
+        return;
+    }
+    x += y * w->in_w * w->in_c;
+    if (tw_gather_runs(x0, g)) {
+        tw_gather_bytes(to, x + x0 * w->in_c, w->k_w * g->bytes, g);
+        return;
+    }
+    for (int32_t kx = 0; kx < w->k_w; ++kx, x0 += w->dilation_w, to += g->bytes) {
+        if (tw_column_inside(x0, w))
+            tw_gather_bytes(to, x + x0 * w->in_c, g->bytes, g);
+        else
+            tw_gather_fill(to, g->bytes, g);
+    }
+}
+
+/* The window at a pixel, from byte first of each of its own on: [k_h][k_w][bytes]. */
+TW_INLINE void tw_gather_window(int8_t *to, const tw_pixel *at, int32_t first, const tw_gather *g) {
+    const tw_window *w = g->window;
+    int32_t y = at->y;
+    for (int32_t ky = 0; ky < w->k_h; ++ky, y += w->dilation_h, to += w->k_w * g->bytes)
+        tw_gather_row(to, at->image + first, y, at->x, g);
+}
+
+#endif

@@ -1,0 +1,100 @@
+"""What the output channels of a layer with weights have: scales, multipliers, biases, and how their sums end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinfer.runtime.fixed_point import quantize_multiplier, requantize, requantize_wide, wrap32
+from twinfer.runtime.graph import Node, Quant, Tensor
+from twinfer.runtime.op import Array, need
+from twinfer.runtime.ops.core.activation import output_range, quantized_range
+from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.requantize import Channels, fast_channels
+
+
+def narrow_sums(node: Node) -> bool:
+    """Whether sums are of 32 bits: always for int8, for int16 if the bias is."""
+    bias = node.optional(2)
+    return node.input(0).type == "INT8" or (bias is not None and bias.type == "INT32")
+
+
+def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
+    """Scale of every output channel, [channels]; ModelError if there is no such quantisation."""
+    w = node.input(1)
+    need(w.quant is not None, node, f"{w} has no quantisation")
+    quant = w.quant or Quant.per_tensor(0.0)
+    scales, zeros = quant.scale.astype(np.float64), quant.zero_point
+    need(scales.size in (1, channels), node, f"{w} has {scales.size} scales for {channels} output channels")
+    usable = bool(np.isfinite(scales).all() and (scales >= 0).all())
+    need(usable, node, f"{w} has a scale that is negative or no number")
+    in_type = zeros.size == scales.size and bool((np.abs(zeros + 0.5) < 128).all())
+    need(in_type, node, f"{w} has zero points outside of its type, or not one for each scale")
+    return np.broadcast_to(scales, (channels,)) if scales.size == 1 else scales
+
+
+def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Fixed-point multiplier and shift of every output channel: in_scale * w_scale / out_scale in float64."""
+    x, y = node.input(0), node.output
+    scales = weight_scales(node, channels)
+    need_quant(node, x, y)
+    pairs = [quantize_multiplier(x.scale * float(s) / y.scale) for s in scales]
+    return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
+
+
+def bias_of(node: Node, channels: int) -> Tensor | Array:
+    """The bias input, or zeros where there is none."""
+    bias = node.optional(2)
+    if bias is not None:
+        return bias
+    return np.zeros(channels, np.float32 if node.input(0).type == "FLOAT32" else np.int32)
+
+
+def constant_bias(node: Node, channels: int) -> Array | None:
+    """The bias's value, zeros where there is none, None where it is computed at run time."""
+    bias = bias_of(node, channels)
+    value = bias if isinstance(bias, np.ndarray) else bias.data
+    return None if value is None else value.reshape(-1)
+
+
+def finish(node: Node, acc: Array) -> list[Array]:
+    """The numpy meaning of the end of an integer sum [..., channels]: requantise, add the zero point, clamp."""
+    y = node.output
+    mult, shift = multipliers(node, acc.shape[-1])
+    low, high = quantized_range(node, y)
+    if narrow_sums(node):
+        out = wrap32(requantize(wrap32(acc), mult, shift) + y.zero)
+    else:
+        out = requantize_wide(acc, mult, shift)
+    return [out.clip(low, high).astype(y.dtype).reshape(y.shape)]
+
+
+def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
+    """bias - offset * (sum of each channel's weights), wrapped to int32; w: [out, k]."""
+    return wrap32(bias.astype(np.int64) - offset * w.astype(np.int64).sum(axis=1)).astype(np.int32)
+
+
+def epilogue(node: Node) -> dict[str, int]:
+    """The params ``tw_epilogue_s8`` of an int8 node: what scaled sums are moved by, and what they are clamped to."""
+    return {"zero": node.output.zero, **output_range(node)}
+
+
+def channels_of(node: Node, w: Array, bias: Array) -> Channels:
+    """The channels of int8 weights [out, k] and bias int32 [out], the input zero point folded in."""
+    y = node.output
+    folded = fold_zero(w, bias, node.input(0).zero)
+    return Channels(w, folded, *multipliers(node, len(w)), y.zero, *quantized_range(node, y))
+
+
+def plain_channels(node: Node, w: Array, bias: Array) -> tuple[Channels, bool]:
+    """The channels for the plain kernels, and whether tw_scaled suits them."""
+    channels = channels_of(node, w, bias)
+    fast = fast_channels(channels)
+    return fast or channels, fast is not None
+
+
+def lane_channels(node: Node, bias: Array) -> tuple[Array, Array, Array]:
+    """Bias and multiplier int32 and shift int8 of every channel, each filled up to whole blocks of 16 lanes."""
+    mult, shift = multipliers(node, bias.shape[-1])
+    return padded(bias, axis=-1), padded(mult), padded(shift)

@@ -1,0 +1,51 @@
+"""LiteRT's dynamic-range ("hybrid") operators: float activations, quantised as they come, meet int8 weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array
+from twinfer.runtime.ops.core.channels import weight_scales
+
+
+def is_hybrid(node: Node) -> bool:
+    """Whether float activations meet int8 weights."""
+    return node.input(0).type == "FLOAT32" and node.input(1).type == "INT8"
+
+
+def hybrid_ends(node: Node, channels: int) -> tuple[Array, Array]:
+    """Scales of the weights and the bias of a hybrid node, float32 [channels]."""
+    bias = node.optional(2)
+    start = np.zeros(channels, np.float32) if bias is None or bias.data is None else bias.data.reshape(-1)
+    return weight_scales(node, channels).astype(np.float32), start
+
+
+def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]:
+    """Float values as int8 with their scale and zero point, by their own range.
+
+    Source: LiteRT's SymmetricQuantizeFloats and AsymmetricQuantizeFloats.
+    """
+    low, high = np.float32(min(x.min(), 0)), np.float32(max(x.max(), 0))
+    if low >= high:
+        return np.zeros(x.shape, np.int8), np.float32(1), 0
+    if symmetric:
+        span = max(-low, high)
+        scale, zero, inverse = span / np.float32(127), 0, np.float32(127) / span
+    else:
+        step = (float(high) - float(low)) / 255.0
+        at_low, at_high = float(low) / step, float(high) / step
+        nudged = -128.0 - at_low if 128.0 + abs(at_low) < 127.0 + abs(at_high) else 127.0 - at_high
+        zero = int(np.clip(math.copysign(math.floor(abs(nudged) + 0.5), nudged), -128, 127))
+        scale, inverse = np.float32(step), np.float32(1) / np.float32(step)
+    real = np.float32(zero) + x * inverse
+    rounded = np.copysign(np.floor(np.abs(real.astype(np.float64)) + 0.5), real)
+    return rounded.clip(-127 if symmetric else -128, 127).astype(np.int8), scale, zero
+
+
+def symmetric_hybrid(node: Node) -> bool:
+    """Whether a hybrid node quantises its images symmetrically: LiteRT's CONV_2D does if all channels' scales agree."""
+    quant = node.input(1).quant
+    return node.op == "CONV_2D" and quant is not None and bool((quant.scale == quant.scale[0]).all())

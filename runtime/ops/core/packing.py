@@ -1,0 +1,30 @@
+"""Weights as the kernels over 16 lanes read them, and filling up to whole blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinfer.runtime.op import Array
+
+#: Output channels that kernels_c/isa/wide/wide.h takes at once.
+LANES = 16
+
+
+def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
+    """``values`` with zeros behind, so that ``axis`` becomes a multiple."""
+    pads = [(0, 0)] * values.ndim
+    pads[axis] = (0, -values.shape[axis] % multiple)
+    return np.pad(values, pads)
+
+
+def pack_s8(w: Array) -> Array:
+    """int8 weights [out, k] as kernels_c/isa/wide/wide.h reads them: [out / 16][k / 4][16][4]."""
+    blocks = padded(padded(w, LANES, 0), 4, 1)
+    out, k = blocks.shape
+    return np.ascontiguousarray(blocks.reshape(out // LANES, LANES, k // 4, 4).transpose(0, 2, 1, 3))
+
+
+def pack_f32(w: Array) -> Array:
+    """float32 weights [out, k] as [out / 16][k][16]."""
+    blocks = padded(w, LANES, 0)
+    return np.ascontiguousarray(blocks.reshape(-1, LANES, w.shape[1]).transpose(0, 2, 1))
