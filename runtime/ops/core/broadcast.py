@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -90,26 +91,33 @@ def _tile(groups: list[tuple[int, bool, bool]]) -> int:
     return max((k for k in fit if rows % k == 0), default=1)
 
 
-def walk(a: Tensor, b: Tensor, target: Target, tiles: bool = True) -> dict[str, Any]:
-    """The params that every broadcasting kernel has, for operands ``a`` and ``b``; ``tiles``: whether it knows tile."""
-    groups = _collapse(a.shape, b.shape)
-    tile = _tile(groups) if tiles and target.wide else 1
-    *outer, (size, a_step, b_step) = groups
-    outer.reverse()
-    shape = [n for n, _, _ in outer]
-    if tile > 1:
-        size, shape = size * tile, [shape[0] // tile]
-    fill = [0] * (MAX_OUTER - len(outer))
-    return {
-        "size": size,
-        "tile": tile,
-        "a_step": int(a_step),
-        "b_step": int(b_step),
-        "rows": math.prod(shape),
-        "shape": shape + fill,
-        "a_jump": _jumps(shape, [own for _, own, _ in outer], size if a_step else 1) + fill,
-        "b_jump": _jumps(shape, [own for _, _, own in outer], size if b_step else 1) + fill,
-    }
+@dataclass(frozen=True)
+class Walk:
+    """The member ``walk`` of a broadcasting kernel's params; kernels_c/core/broadcast.h says what is what."""
+
+    size: int
+    tile: int
+    a_step: int
+    b_step: int
+    rows: int
+    shape: tuple[int, ...]
+    a_jump: tuple[int, ...]
+    b_jump: tuple[int, ...]
+
+    @classmethod
+    def of(cls, a: Tensor, b: Tensor, target: Target, tiles: bool = True) -> Walk:
+        """The walk over operands ``a`` and ``b``; ``tiles``: whether the kernel knows tile."""
+        groups = _collapse(a.shape, b.shape)
+        tile = _tile(groups) if tiles and target.wide else 1
+        *outer, (size, a_step, b_step) = groups
+        outer.reverse()
+        shape = [n for n, _, _ in outer]
+        if tile > 1:
+            size, shape = size * tile, [shape[0] // tile]
+        a_jump = _jumps(shape, [own for _, own, _ in outer], size if a_step else 1)
+        b_jump = _jumps(shape, [own for _, _, own in outer], size if b_step else 1)
+        filled = (tuple(values + [0] * (MAX_OUTER - len(outer))) for values in (shape, a_jump, b_jump))
+        return cls(size, tile, int(a_step), int(b_step), math.prod(shape), *filled)
 
 
 def broadcast_call(
@@ -121,12 +129,12 @@ def broadcast_call(
     *,
     tiles: bool = True,
 ) -> Call:
-    """The call of a broadcasting kernel; ``params`` are those beside the walk, ``tiles`` as in ``walk``."""
+    """The call of a broadcasting kernel; ``params`` are those beside the walk, ``tiles`` as in ``Walk.of``."""
     a, b = operands
-    steps = walk(a, b, target, tiles)
-    scratch = y.dtype.itemsize * int(steps["size"]) if steps["tile"] != 1 else 0
+    walk = Walk.of(a, b, target, tiles)
+    scratch = y.dtype.itemsize * walk.size if walk.tile != 1 else 0
     inplace = (0, 1) if a.dtype.itemsize == y.dtype.itemsize else ()
-    return Call(kernel, {**steps, **params}, operands, (y,), scratch, inplace=inplace)
+    return Call(kernel, {"walk": asdict(walk), **params}, operands, (y,), scratch, inplace=inplace)
 
 
 def commuted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
