@@ -3,50 +3,19 @@
 #ifndef TW_BROADCAST_H
 #define TW_BROADCAST_H
 
-#include "tw.h"
-
-#define TW_MAX_OUTER 5
+#include "loops.h"
 
 /* runtime/ops/core/broadcast.py collapses the dimensions and fills this, a member of every such kernel's params:
- *   size                    elements of a row, the innermost collapsed dimension
- *   tile                    above 1: b is one row of size / tile elements for all of a. It is laid out tile times in
- *                           scratch (size elements), so that rows are long enough for SIMD
- *   a_step, b_step          1, or 0 where the operand has one value for the whole row (never both 0)
- *   rows                    number of rows
- *   shape, a_jump, b_jump   outer dimensions, innermost first, and how far an operand moves where each counts up
+ *   size             elements of a row, the innermost collapsed dimension
+ *   tile             above 1: b is one row of size / tile elements for all of a. It is laid out tile times in scratch
+ *                    (size elements), so that rows are long enough for SIMD
+ *   a_step, b_step   1, or 0 where the operand has one value for the whole row (never both 0)
+ *   outer            the rows
  * The output is written row after row. */
 typedef struct {
-    int32_t size, tile, a_step, b_step, rows, shape[TW_MAX_OUTER], a_jump[TW_MAX_OUTER], b_jump[TW_MAX_OUTER];
+    int32_t size, tile, a_step, b_step;
+    tw_outer outer;
 } tw_walk;
-
-/* Where the operands of the current row start; at first {a, b, {0}}. */
-typedef struct {
-    const char *a, *b;
-    int32_t index[TW_MAX_OUTER];
-} tw_row;
-
-/* Counts up outer dimension d; 0 where it is through and starts again. Elements of a and b have a_bytes and b_bytes. */
-TW_INLINE int tw_count_up(tw_row *row, const tw_walk *walk, int32_t d, int32_t a_bytes, int32_t b_bytes) {
-    if (++row->index[d] < walk->shape[d]) {
-        row->a += walk->a_jump[d] * a_bytes;
-        row->b += walk->b_jump[d] * b_bytes;
-        return 1;
-    }
-    row->index[d] = 0;
-    return 0;
-}
-
-/* In a compiled layer, which knows its rows, each dimension has code of its own: those that are not there fold away. */
-TW_INLINE void tw_next_row(tw_row *row, const tw_walk *walk, int32_t a_bytes, int32_t b_bytes) {
-    if (__builtin_constant_p(walk->rows)) {
-        TW_UNROLLED
-        for (int32_t d = 0; d < TW_MAX_OUTER; ++d)
-            if (tw_count_up(row, walk, d, a_bytes, b_bytes)) return;
-    } else {
-        for (int32_t d = 0; d < TW_MAX_OUTER; ++d)
-            if (tw_count_up(row, walk, d, a_bytes, b_bytes)) return;
-    }
-}
 
 /* One element: *y of *a and *b. */
 typedef void tw_pair_fn(const void *params, const void *a, const void *b, void *y);
@@ -92,12 +61,12 @@ TW_INLINE void tw_each_of_row(tw_pairs pairs, int32_t size, const char *a, int32
 
 /* All pairs by one loop for any steps; tile is 1. */
 TW_INLINE void tw_each_pair(const tw_walk *walk, tw_pairs pairs, const void *const *in, void *const *out) {
-    const int32_t size = walk->size, a_step = walk->a_step, b_step = walk->b_step, rows = walk->rows;
+    const int32_t size = walk->size, a_step = walk->a_step, b_step = walk->b_step, rows = walk->outer.rows;
     char *y = (char *)out[0];
     tw_row at = {(const char *)in[0], (const char *)in[1], {0}};
     for (int32_t row = 0; row < rows; ++row, y += size * pairs.y) {
         tw_each_of_row(pairs, size, at.a, a_step, at.b, b_step, y);
-        tw_next_row(&at, walk, pairs.a, pairs.b);
+        tw_next_row(&at, &walk->outer, pairs.a, pairs.b);
     }
 }
 
@@ -105,7 +74,7 @@ TW_INLINE void tw_each_pair(const tw_walk *walk, tw_pairs pairs, const void *con
  * kernel's call has another. */
 TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pairs pairs, const void *const *in,
                              void *const *out, void *scratch) {
-    const int32_t size = walk->size, tile = walk->tile, b_step = walk->b_step, rows = walk->rows;
+    const int32_t size = walk->size, tile = walk->tile, b_step = walk->b_step, rows = walk->outer.rows;
     char *y = (char *)out[0];
     const char *b = (const char *)tw_tiled(in[1], size / tile * pairs.b, tile, scratch);
     tw_row at = {(const char *)in[0], b, {0}};
@@ -116,7 +85,7 @@ TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pairs pairs
             tw_each_of_row(pairs, size, at.a, 1, at.b, 0, y);
         else
             tw_each_of_row(pairs, size, at.a, 1, at.b, 1, y);
-        tw_next_row(&at, walk, pairs.a, pairs.b);
+        tw_next_row(&at, &walk->outer, pairs.a, pairs.b);
     }
 }
 

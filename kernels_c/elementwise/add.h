@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ADD and SUB (the second operand with sign -1), with broadcasting and a fused clamp. Of all kernels here in: a, b
- * (either may be planned in place if it has the output's shape). out: y [walk.rows * walk.size] = a + b_sign * b. */
+ * (either may be planned in place if it has the output's shape). out: y [walk] = a + b_sign * b. */
 #ifndef TW_ADD_H
 #define TW_ADD_H
 

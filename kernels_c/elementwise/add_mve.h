@@ -10,7 +10,7 @@
  * a: TFLM multiplies its 20 bits more by exactly 1/2, so that a_scale is 2^19. Where one operand is taken off the other,
  * a_scale is -2^19, and if that is b, mult is negative, too. b_scale: 2^20, or 2^21 where the scales are equal; a_start
  * and b_start: less the zero points. shift and b_shift -31..-1.
- * in: a, b (either may be planned in place if it has the output's shape). out: y [walk.rows * walk.size]. The walk's tile
+ * in: a, b (either may be planned in place if it has the output's shape). out: y [walk]. The walk's tile
  * and both of its steps are 1. */
 typedef struct {
     tw_walk walk;
@@ -62,9 +62,9 @@ TW_KERNEL(tw_add_mve_s8) {
     int8_t *y = (int8_t *)out[0];
     tw_row at = {(const char *)in[0], (const char *)in[1], {0}};
     (void)scratch;
-    for (int32_t row = 0; row < params->walk.rows; ++row, y += params->walk.size) {
+    for (int32_t row = 0; row < params->walk.outer.rows; ++row, y += params->walk.size) {
         tw_add_mve_row((const int8_t *)at.a, (const int8_t *)at.b, y, params);
-        tw_next_row(&at, &params->walk, 1, 1);
+        tw_next_row(&at, &params->walk.outer, 1, 1);
     }
 }
 

@@ -5,7 +5,7 @@
 
 #include "../core/broadcast.h"
 
-/* in: a, b. out: y [walk.rows * walk.size] bytes 0 or 1. tile is 1. accepted: bit 0 less, bit 1 equal, bit 2 greater,
+/* in: a, b. out: y [walk] bytes 0 or 1. tile is 1. accepted: bit 0 less, bit 1 equal, bit 2 greater,
  * bit 3 neither. s8: stored values as they are, and bool. */
 typedef struct {
     tw_walk walk;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DIV, POW and SQUARED_DIFFERENCE, with broadcasting. Of all kernels here in: a, b (either may be planned in place if it
- * has the output's shape). out: y [walk.rows * walk.size]. tile is 1. */
+ * has the output's shape). out: y [walk]. tile is 1. */
 #ifndef TW_DIV_H
 #define TW_DIV_H
 

@@ -6,7 +6,7 @@
 
 #include "../core/broadcast.h"
 
-/* in: a, b (either may be planned in place if it has the output's shape). out: y [walk.rows * walk.size].
+/* in: a, b (either may be planned in place if it has the output's shape). out: y [walk].
  * minimum: 0 or 1. */
 typedef struct {
     tw_walk walk;

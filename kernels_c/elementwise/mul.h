@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MUL, with broadcasting and a fused clamp. It is commutative: the operand with one value a row comes second, a_step is
  * 1. Of all kernels here in: a, b (either may be planned in place if it has the output's shape).
- * out: y [walk.rows * walk.size]. */
+ * out: y [walk]. */
 #ifndef TW_MUL_H
 #define TW_MUL_H
 

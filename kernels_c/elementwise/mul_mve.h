@@ -6,7 +6,7 @@
 #include "../core/broadcast.h"
 #include "../isa/mve/mve.h"
 
-/* in: a, b (either may be planned in place if it has the output's shape). out: y [walk.rows * walk.size]. The walk's tile
+/* in: a, b (either may be planned in place if it has the output's shape). out: y [walk]. The walk's tile
  * and both of its steps are 1; shift -31..0. */
 typedef struct {
     tw_walk walk;
@@ -52,9 +52,9 @@ TW_KERNEL(tw_mul_mve_s8) {
     int8_t *y = (int8_t *)out[0];
     tw_row at = {(const char *)in[0], (const char *)in[1], {0}};
     (void)scratch;
-    for (int32_t row = 0; row < params->walk.rows; ++row, y += params->walk.size) {
+    for (int32_t row = 0; row < params->walk.outer.rows; ++row, y += params->walk.size) {
         tw_mul_mve_row((const int8_t *)at.a, (const int8_t *)at.b, y, params);
-        tw_next_row(&at, &params->walk, 1, 1);
+        tw_next_row(&at, &params->walk.outer, 1, 1);
     }
 }
 

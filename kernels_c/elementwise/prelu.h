@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PRELU: negative values times alpha, which broadcasts. Of all kernels here in: x (a), alpha (b), either may be planned
- * in place if it has the output's shape. out: y [walk.rows * walk.size]. */
+ * in place if it has the output's shape. out: y [walk]. */
 #ifndef TW_PRELU_H
 #define TW_PRELU_H
 
