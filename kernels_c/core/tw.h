@@ -36,6 +36,9 @@
 #define TW_ROLLED _Pragma("GCC unroll 1")
 #endif
 
+/* Before a loop of a few rounds that is to be unrolled whole. */
+#define TW_UNROLLED _Pragma("GCC unroll 8")
+
 /* Kernels keep the reference's rounding: no fused multiply-add behind our back (gcc: -ffp-contract=off). */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
@@ -114,6 +117,9 @@ TW_INLINE int32_t tw_round_shift(int32_t x, int32_t exponent) {
 
 /* a + b without signed overflow: wraps as two's complement does. */
 TW_INLINE int32_t tw_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+
+/* a * b, likewise. */
+TW_INLINE int32_t tw_times(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 
 /* The same in fewer steps, where |x| < 2^30 or exponent is 0: the usual case after tw_mul_high. */
 TW_INLINE int32_t tw_round_shift_small(int32_t x, int32_t exponent) {

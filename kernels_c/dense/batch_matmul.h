@@ -3,39 +3,41 @@
 #ifndef TW_BATCH_MATMUL_H
 #define TW_BATCH_MATMUL_H
 
-#include "../core/tw.h"
+#include "../core/loops.h"
 
-#define TW_MAX_BATCH 3
-
-/* in: a, b. out: y [n[0], n[1], n[2], rows, cols]. a_row and a_depth: how far neighbours lie apart in a matrix, in
- * elements, b_depth and b_col likewise; a_steps, b_steps: from one matrix to the next, 0 where an operand broadcasts. */
+/* in: a, b. out: y [batches, rows, cols]. a_row and a_depth: how far neighbours lie apart in a matrix, in elements,
+ * b_depth and b_col likewise. batches: jumps in matrices. */
 typedef struct {
-    int32_t n[TW_MAX_BATCH], a_steps[TW_MAX_BATCH], b_steps[TW_MAX_BATCH];
     int32_t rows, depth, cols, a_row, a_depth, b_depth, b_col;
+    tw_outer batches;
+} tw_matrices;
+
+typedef struct {
+    tw_matrices matrices;
 } tw_batch_matmul_f32_params;
 
 /* int8, each operand less its zero point, the sum requantised. */
 typedef struct {
-    int32_t n[TW_MAX_BATCH], a_steps[TW_MAX_BATCH], b_steps[TW_MAX_BATCH];
-    int32_t rows, depth, cols, a_row, a_depth, b_depth, b_col, a_zero, b_zero, out_zero, mult, shift;
+    tw_matrices matrices;
+    int32_t a_zero, b_zero, out_zero, mult, shift;
 } tw_batch_matmul_s8_params;
 
-/* Every output in order; step: what element k adds to sum, done: the output of sum. */
+/* Every output in order; step: what elements *m and *n add to sum, done: the output of sum. */
 #define TW_MATMUL(type, acc_type, step, done)                                                                          \
-    const type *a = (const type *)in[0], *b = (const type *)in[1];                                                     \
+    const tw_matrices of = p.matrices;                                                                                 \
+    const int32_t bytes = of.depth * (int32_t)sizeof(type);                                                            \
+    tw_row at = {(const char *)in[0], (const char *)in[1], {0}};                                                       \
     type *y = (type *)out[0];                                                                                          \
     (void)scratch;                                                                                                     \
-    for (int32_t at = 0; at < p.n[0] * p.n[1] * p.n[2]; ++at) {                                                        \
-        const int32_t i = at / (p.n[1] * p.n[2]), j = at / p.n[2] % p.n[1], l = at % p.n[2];                           \
-        const type *from_a = a + i * p.a_steps[0] + j * p.a_steps[1] + l * p.a_steps[2];                               \
-        const type *from_b = b + i * p.b_steps[0] + j * p.b_steps[1] + l * p.b_steps[2];                               \
-        for (int32_t row = 0; row < p.rows; ++row)                                                                     \
-            for (int32_t col = 0; col < p.cols; ++col) {                                                               \
-                const type *m = from_a + row * p.a_row, *n = from_b + col * p.b_col;                                   \
+    for (int32_t batch = 0; batch < of.batches.rows; ++batch) {                                                        \
+        for (int32_t row = 0; row < of.rows; ++row)                                                                    \
+            for (int32_t col = 0; col < of.cols; ++col) {                                                              \
+                const type *m = (const type *)at.a + row * of.a_row, *n = (const type *)at.b + col * of.b_col;         \
                 acc_type sum = 0;                                                                                      \
-                for (int32_t k = 0; k < p.depth; ++k, m += p.a_depth, n += p.b_depth) step;                            \
+                for (int32_t k = 0; k < of.depth; ++k, m += of.a_depth, n += of.b_depth) step;                         \
                 *y++ = done;                                                                                           \
             }                                                                                                          \
+        tw_next_row(&at, &params->matrices.batches, of.rows *bytes, of.cols *bytes);                                   \
     }
 
 TW_KERNEL(tw_batch_matmul_f32) {

@@ -10,10 +10,10 @@
  * a: TFLM multiplies its 20 bits more by exactly 1/2, so that a_scale is 2^19. Where one operand is taken off the other,
  * a_scale is -2^19, and if that is b, mult is negative, too. b_scale: 2^20, or 2^21 where the scales are equal; a_start
  * and b_start: less the zero points. shift and b_shift -31..-1.
- * in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. tile, a_step and b_step
- * are 1. */
+ * in: a, b (either may be planned in place if it has the output's shape). out: y [walk]. The walk's tile
+ * and both of its steps are 1. */
 typedef struct {
-    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    tw_walk walk;
     int32_t a_scale, a_start, b_scale, b_start, b_mult, b_shift, out_zero, mult, shift, low, high;
 } tw_add_mve_s8_params;
 
@@ -44,13 +44,13 @@ static TW_NOINLINE __attribute__((unused)) void tw_add_mve_row(const int8_t *a, 
         "vstrb.32 %q[left], [%[y]], #4\n\t"
         "letp lr, 1b"
         : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right), [sign] "=&w"(sign)
-        : [size] "r"(p->size), [b_start] "r"(p->b_start), [b_mult] "r"(p->b_mult), [b_shift] "r"(p->b_shift),
+        : [size] "r"(p->walk.size), [b_start] "r"(p->b_start), [b_mult] "r"(p->b_mult), [b_shift] "r"(p->b_shift),
           [a_start] "r"(p->a_start), [mult] "r"(p->mult), [shift] "r"(p->shift), [zero] "w"(vdupq_n_s32(p->out_zero)),
           [a_scale] "w"(vdupq_n_s32(p->a_scale)), [b_scale] "w"(vdupq_n_s32(p->b_scale)),
           [low] "w"(vdupq_n_s32(p->low)), [high] "w"(vdupq_n_s32(p->high))
         : "lr", "memory");
 #else
-    for (int32_t i = 0; i < p->size; ++i) {
+    for (int32_t i = 0; i < p->walk.size; ++i) {
         const int32_t right = tw_requantize(b[i] * p->b_scale + p->b_start, p->b_mult, p->b_shift);
         const int32_t sum = a[i] * p->a_scale + p->a_start + right;
         y[i] = (int8_t)tw_clamp(tw_requantize(sum, p->mult, p->shift) + p->out_zero, p->low, p->high);
@@ -59,14 +59,12 @@ static TW_NOINLINE __attribute__((unused)) void tw_add_mve_row(const int8_t *a, 
 }
 
 TW_KERNEL(tw_add_mve_s8) {
-    const tw_add_mve_s8_params *const p = params;
-    const int8_t *a = (const int8_t *)in[0], *b = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0];
-    tw_row at = tw_first_row();
+    tw_row at = {(const char *)in[0], (const char *)in[1], {0}};
     (void)scratch;
-    for (int32_t row = 0; row < p->rows; ++row, y += p->size) {
-        tw_add_mve_row(a + at.a, b + at.b, y, p);
-        tw_next_row(&at, p->shape, p->a_jump, p->b_jump);
+    for (int32_t row = 0; row < params->walk.outer.rows; ++row, y += params->walk.size) {
+        tw_add_mve_row((const int8_t *)at.a, (const int8_t *)at.b, y, params);
+        tw_next_row(&at, &params->walk.outer, 1, 1);
     }
 }
 

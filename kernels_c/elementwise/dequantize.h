@@ -3,7 +3,8 @@
 #ifndef TW_DEQUANTIZE_H
 #define TW_DEQUANTIZE_H
 
-#include "../core/tw.h"
+#include "../core/axis.h"
+#include "../core/each.h"
 
 /* in: x [size]. out: y float32 [size]. zero is in the range of x's type. */
 typedef struct {
@@ -13,58 +14,37 @@ typedef struct {
 typedef tw_dequantize_s8_params tw_dequantize_u8_params;
 typedef tw_dequantize_s8_params tw_dequantize_s16_params;
 
-TW_KERNEL(tw_dequantize_s8) {
-    const tw_dequantize_s8_params p = *params;
-    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
-    float *TW_RESTRICT y = (float *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = p.scale * (float)(x[i] - p.zero);
-}
+TW_INLINE float tw_dequantized(int32_t x, float scale, int32_t zero) { return scale * (float)(x - zero); }
 
-TW_KERNEL(tw_dequantize_u8) {
-    const tw_dequantize_u8_params p = *params;
-    const uint8_t *TW_RESTRICT x = (const uint8_t *)in[0];
-    float *TW_RESTRICT y = (float *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = p.scale * (float)(x[i] - p.zero);
-}
+TW_KERNEL(tw_dequantize_s8) { TW_EACH_APART(tw_dequantize_s8, int8_t, float, tw_dequantized(x, p.scale, p.zero)); }
+TW_KERNEL(tw_dequantize_u8) { TW_EACH_APART(tw_dequantize_u8, uint8_t, float, tw_dequantized(x, p.scale, p.zero)); }
+TW_KERNEL(tw_dequantize_s16) { TW_EACH_APART(tw_dequantize_s16, int16_t, float, tw_dequantized(x, p.scale, p.zero)); }
 
-TW_KERNEL(tw_dequantize_s16) {
-    const tw_dequantize_s16_params p = *params;
-    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
-    float *TW_RESTRICT y = (float *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = p.scale * (float)(x[i] - p.zero);
-}
-
-/* Per channel. in: x int8 [outer, channels, inner], scale float32 [channels], zero int32 [channels].
- * out: y float32 [outer, channels, inner]. */
+/* Per channel of the axis. in: x int8 [outer, count, inner], scale float32 [count], zero int32 [count].
+ * out: y float32 [outer, count, inner]. */
 typedef struct {
-    int32_t outer, channels, inner;
+    tw_axis axis;
 } tw_dequantize_channels_s8_params;
 
 TW_INLINE void tw_dequantize_row_s8(const int8_t *TW_RESTRICT x, float *TW_RESTRICT y, int32_t size, float scale,
                                     int32_t zero) {
-    for (int32_t i = 0; i < size; ++i) y[i] = scale * (float)(x[i] - zero);
+    for (int32_t i = 0; i < size; ++i) y[i] = tw_dequantized(x[i], scale, zero);
 }
 
 TW_KERNEL(tw_dequantize_channels_s8) {
-    const tw_dequantize_channels_s8_params p = *params;
+    const tw_axis axis = params->axis;
     const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
     const float *TW_RESTRICT scale = (const float *)in[1];
     const int32_t *TW_RESTRICT zero = (const int32_t *)in[2];
     float *TW_RESTRICT y = (float *)out[0];
+    const int32_t channels = axis.count, inner = axis.inner;
     (void)scratch;
-    for (int32_t o = 0; o < p.outer; ++o) {
-        if (p.inner == 1) {
-            for (int32_t c = 0; c < p.channels; ++c) y[c] = scale[c] * (float)(x[c] - zero[c]);
-        } else {
-            for (int32_t c = 0; c < p.channels; ++c) {
-                tw_dequantize_row_s8(x + c * p.inner, y + c * p.inner, p.inner, scale[c], zero[c]);
-            }
-        }
-        x += p.channels * p.inner;
-        y += p.channels * p.inner;
+    for (int32_t o = 0; o < axis.outer; ++o, x += channels * inner, y += channels * inner) {
+        if (inner == 1)
+            for (int32_t c = 0; c < channels; ++c) y[c] = tw_dequantized(x[c], scale[c], zero[c]);
+        else
+            for (int32_t c = 0; c < channels; ++c)
+                tw_dequantize_row_s8(x + c * inner, y + c * inner, inner, scale[c], zero[c]);
     }
 }
 
@@ -73,20 +53,17 @@ typedef struct {
     int32_t size;
 } tw_dequantize_f16_params;
 
-TW_KERNEL(tw_dequantize_f16) {
-    const tw_dequantize_f16_params p = *params;
-    const uint16_t *TW_RESTRICT x = (const uint16_t *)in[0];
-    uint32_t *TW_RESTRICT y = (uint32_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) {
-        const uint32_t sign = (uint32_t)(x[i] & 0x8000) << 16;
-        const uint32_t bits = x[i] & 0x7fff;
-        const float tiny = (float)(int32_t)bits * 5.9604644775390625e-8f; /* 2^-24: what a subnormal float16 counts */
-        const uint32_t rebased = (bits << 13) + (bits >= 0x7c00 ? 0x70000000u : 0x38000000u); /* infinity, NaN: 255 */
-        uint32_t small;
-        memcpy(&small, &tiny, sizeof small);
-        y[i] = sign | (bits < 0x400 ? small : rebased);
-    }
+/* The bits of the float32 that float16 x is. */
+TW_INLINE uint32_t tw_dequantized_f16(uint16_t x) {
+    const uint32_t sign = (uint32_t)(x & 0x8000) << 16;
+    const uint32_t bits = x & 0x7fff;
+    const float tiny = (float)(int32_t)bits * 5.9604644775390625e-8f; /* 2^-24: what a subnormal float16 counts */
+    const uint32_t rebased = (bits << 13) + (bits >= 0x7c00 ? 0x70000000u : 0x38000000u); /* infinity, NaN: 255 */
+    uint32_t small;
+    memcpy(&small, &tiny, sizeof small);
+    return sign | (bits < 0x400 ? small : rebased);
 }
+
+TW_KERNEL(tw_dequantize_f16) { TW_EACH_APART(tw_dequantize_f16, uint16_t, uint32_t, tw_dequantized_f16(x)); }
 
 #endif

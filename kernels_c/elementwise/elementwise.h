@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "../core/tw.h"
+#include "../core/each.h"
 
 /* in: x [size] (may be planned in place). out: y [size]. int32 wraps: the least value has no opposite. */
 typedef struct {
@@ -27,19 +27,6 @@ typedef tw_abs_f32_params tw_round_f32_params;
 typedef tw_abs_f32_params tw_elu_f32_params;
 typedef tw_abs_f32_params tw_gelu_f32_params;
 typedef tw_abs_f32_params tw_gelu_tanh_f32_params;
-
-/* y = f(x) all over; f folds away. */
-TW_INLINE void tw_each_f32(int32_t size, const void *from, void *to, float (*f)(float)) {
-    const float *x = (const float *)from;
-    float *y = (float *)to;
-    for (int32_t i = 0; i < size; ++i) y[i] = f(x[i]);
-}
-
-TW_INLINE void tw_each_s32(int32_t size, const void *from, void *to, int32_t (*f)(int32_t)) {
-    const int32_t *x = (const int32_t *)from;
-    int32_t *y = (int32_t *)to;
-    for (int32_t i = 0; i < size; ++i) y[i] = f(x[i]);
-}
 
 TW_INLINE float tw_abs_f32(float x) { return fabsf(x); }
 TW_INLINE int32_t tw_neg_s32(int32_t x) { return (int32_t)(0U - (uint32_t)x); }
@@ -64,22 +51,25 @@ TW_INLINE float tw_gelu_tanh_f32(float x) {
     return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
 }
 
-TW_KERNEL(tw_abs_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_abs_f32); }
-TW_KERNEL(tw_abs_s32) { (void)scratch, tw_each_s32(params->size, in[0], out[0], tw_abs_s32); }
-TW_KERNEL(tw_neg_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_neg_f32); }
-TW_KERNEL(tw_neg_s32) { (void)scratch, tw_each_s32(params->size, in[0], out[0], tw_neg_s32); }
-TW_KERNEL(tw_square_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_square_f32); }
-TW_KERNEL(tw_sqrt_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_sqrt_f32); }
-TW_KERNEL(tw_rsqrt_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_rsqrt_f32); }
-TW_KERNEL(tw_exp_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_exp_f32); }
-TW_KERNEL(tw_log_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_log_f32); }
-TW_KERNEL(tw_sin_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_sin_f32); }
-TW_KERNEL(tw_cos_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_cos_f32); }
-TW_KERNEL(tw_floor_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_floor_f32); }
-TW_KERNEL(tw_ceil_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_ceil_f32); }
-TW_KERNEL(tw_round_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_round_f32); }
-TW_KERNEL(tw_elu_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_elu_f32); }
-TW_KERNEL(tw_gelu_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_gelu_f32); }
-TW_KERNEL(tw_gelu_tanh_f32) { (void)scratch, tw_each_f32(params->size, in[0], out[0], tw_gelu_tanh_f32); }
+/* The body of the kernel that bears the name of its function. */
+#define TW_FUNCTION(name, type) TW_EACH(name, type, type, name(x))
+
+TW_KERNEL(tw_abs_f32) { TW_FUNCTION(tw_abs_f32, float); }
+TW_KERNEL(tw_abs_s32) { TW_FUNCTION(tw_abs_s32, int32_t); }
+TW_KERNEL(tw_neg_f32) { TW_FUNCTION(tw_neg_f32, float); }
+TW_KERNEL(tw_neg_s32) { TW_FUNCTION(tw_neg_s32, int32_t); }
+TW_KERNEL(tw_square_f32) { TW_FUNCTION(tw_square_f32, float); }
+TW_KERNEL(tw_sqrt_f32) { TW_FUNCTION(tw_sqrt_f32, float); }
+TW_KERNEL(tw_rsqrt_f32) { TW_FUNCTION(tw_rsqrt_f32, float); }
+TW_KERNEL(tw_exp_f32) { TW_FUNCTION(tw_exp_f32, float); }
+TW_KERNEL(tw_log_f32) { TW_FUNCTION(tw_log_f32, float); }
+TW_KERNEL(tw_sin_f32) { TW_FUNCTION(tw_sin_f32, float); }
+TW_KERNEL(tw_cos_f32) { TW_FUNCTION(tw_cos_f32, float); }
+TW_KERNEL(tw_floor_f32) { TW_FUNCTION(tw_floor_f32, float); }
+TW_KERNEL(tw_ceil_f32) { TW_FUNCTION(tw_ceil_f32, float); }
+TW_KERNEL(tw_round_f32) { TW_FUNCTION(tw_round_f32, float); }
+TW_KERNEL(tw_elu_f32) { TW_FUNCTION(tw_elu_f32, float); }
+TW_KERNEL(tw_gelu_f32) { TW_FUNCTION(tw_gelu_f32, float); }
+TW_KERNEL(tw_gelu_tanh_f32) { TW_FUNCTION(tw_gelu_tanh_f32, float); }
 
 #endif

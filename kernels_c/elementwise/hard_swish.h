@@ -3,22 +3,18 @@
 #ifndef TW_HARD_SWISH_H
 #define TW_HARD_SWISH_H
 
-#include "../core/tw.h"
+#include "../core/each.h"
 
 /* in: x [size] (may be planned in place). out: y [size]. */
 typedef struct {
     int32_t size;
 } tw_hard_swish_f32_params;
 
-TW_KERNEL(tw_hard_swish_f32) {
-    const tw_hard_swish_f32_params p = *params;
-    const float *x = (const float *)in[0];
-    float *y = (float *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) {
-        const float raised = x[i] + 3.0f > 0.0f ? x[i] + 3.0f : 0.0f;
-        y[i] = x[i] * (raised < 6.0f ? raised : 6.0f) / 6.0f;
-    }
+TW_INLINE float tw_hard_swish(float x) {
+    const float raised = x + 3.0f > 0.0f ? x + 3.0f : 0.0f;
+    return x * (raised < 6.0f ? raised : 6.0f) / 6.0f;
 }
+
+TW_KERNEL(tw_hard_swish_f32) { TW_EACH(tw_hard_swish_f32, float, float, tw_hard_swish(x)); }
 
 #endif

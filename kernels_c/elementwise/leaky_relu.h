@@ -3,7 +3,7 @@
 #ifndef TW_LEAKY_RELU_H
 #define TW_LEAKY_RELU_H
 
-#include "../core/tw.h"
+#include "../core/each.h"
 
 /* float32. in: x [size] (may be planned in place). out: y [size]. */
 typedef struct {
@@ -11,16 +11,12 @@ typedef struct {
     float alpha;
 } tw_leaky_relu_f32_params;
 
-TW_KERNEL(tw_leaky_relu_f32) {
-    const tw_leaky_relu_f32_params p = *params;
-    const float *x = (const float *)in[0];
-    float *y = (float *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) {
-        const float value = x[i], scaled = value * p.alpha;
-        y[i] = value > 0.0f ? value : scaled;
-    }
+TW_INLINE float tw_leaky_relu(float x, float alpha) {
+    const float scaled = x * alpha;
+    return x > 0.0f ? x : scaled;
 }
+
+TW_KERNEL(tw_leaky_relu_f32) { TW_EACH(tw_leaky_relu_f32, float, float, tw_leaky_relu(x, p.alpha)); }
 
 /* int16 with zero points of 0: from zero up by mult and shift, below by those of alpha. in: x [size] (may be planned in
  * place). out: y [size]. alpha_mult has the sign of alpha. */
@@ -28,16 +24,12 @@ typedef struct {
     int32_t size, mult, shift, alpha_mult, alpha_shift;
 } tw_leaky_relu_s16_params;
 
-TW_KERNEL(tw_leaky_relu_s16) {
-    const tw_leaky_relu_s16_params p = *params;
-    const int16_t *x = (const int16_t *)in[0];
-    int16_t *y = (int16_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) {
-        const int32_t above = x[i] >= 0;
-        const int32_t scaled = tw_requantize(x[i], above ? p.mult : p.alpha_mult, above ? p.shift : p.alpha_shift);
-        y[i] = (int16_t)tw_clamp(scaled, INT16_MIN, INT16_MAX);
-    }
+TW_INLINE int32_t tw_leaky_relu_of_s16(const tw_leaky_relu_s16_params *p, int32_t x) {
+    const int32_t above = x >= 0;
+    const int32_t scaled = tw_requantize(x, above ? p->mult : p->alpha_mult, above ? p->shift : p->alpha_shift);
+    return tw_clamp(scaled, INT16_MIN, INT16_MAX);
 }
+
+TW_KERNEL(tw_leaky_relu_s16) { TW_EACH(tw_leaky_relu_s16, int16_t, int16_t, tw_leaky_relu_of_s16(&p, x)); }
 
 #endif

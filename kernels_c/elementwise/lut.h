@@ -3,7 +3,7 @@
 #ifndef TW_LUT_H
 #define TW_LUT_H
 
-#include "../core/tw.h"
+#include "../core/each.h"
 
 /* in: x [size] bytes (may be planned in place), table [256], indexed by the byte as unsigned. out: y [size] bytes. */
 typedef struct {
@@ -11,12 +11,8 @@ typedef struct {
 } tw_lut_params;
 
 TW_KERNEL(tw_lut) {
-    const tw_lut_params p = *params;
-    const uint8_t *x = (const uint8_t *)in[0];
     const uint8_t *TW_RESTRICT table = (const uint8_t *)in[1];
-    uint8_t *y = (uint8_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = table[x[i]];
+    TW_EACH(tw_lut, uint8_t, uint8_t, table[x]);
 }
 
 #endif

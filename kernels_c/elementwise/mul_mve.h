@@ -6,10 +6,10 @@
 #include "../core/broadcast.h"
 #include "../isa/mve/mve.h"
 
-/* in: a, b (either may be planned in place if it has the output's shape). out: y [rows * size]. tile, a_step and b_step
- * are 1; shift -31..0. */
+/* in: a, b (either may be planned in place if it has the output's shape). out: y [walk]. The walk's tile
+ * and both of its steps are 1; shift -31..0. */
 typedef struct {
-    int32_t size, tile, a_step, b_step, rows, shape[5], a_jump[5], b_jump[5];
+    tw_walk walk;
     int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
 } tw_mul_mve_s8_params;
 
@@ -36,12 +36,12 @@ static TW_NOINLINE __attribute__((unused)) void tw_mul_mve_row(const int8_t *a, 
                    "vstrb.32 %q[left], [%[y]], #4\n\t"
                    "letp lr, 1b"
                    : [a] "+&l"(a), [b] "+&l"(b), [y] "+&l"(y), [left] "=&w"(left), [right] "=&w"(right)
-                   : [size] "r"(p->size), [a_zero] "r"(p->a_zero), [b_zero] "r"(p->b_zero), [mult] "r"(p->mult),
+                   : [size] "r"(p->walk.size), [a_zero] "r"(p->a_zero), [b_zero] "r"(p->b_zero), [mult] "r"(p->mult),
                      [zero] "r"(p->out_zero), [shift] "w"(vdupq_n_s32(p->shift)), [low] "w"(vdupq_n_s32(p->low)),
                      [high] "w"(vdupq_n_s32(p->high))
                    : "lr", "memory");
 #else
-    for (int32_t i = 0; i < p->size; ++i) {
+    for (int32_t i = 0; i < p->walk.size; ++i) {
         const int32_t q = tw_requantize((a[i] - p->a_zero) * (b[i] - p->b_zero), p->mult, p->shift);
         y[i] = (int8_t)tw_clamp(q + p->out_zero, p->low, p->high);
     }
@@ -49,14 +49,12 @@ static TW_NOINLINE __attribute__((unused)) void tw_mul_mve_row(const int8_t *a, 
 }
 
 TW_KERNEL(tw_mul_mve_s8) {
-    const tw_mul_mve_s8_params *const p = params;
-    const int8_t *a = (const int8_t *)in[0], *b = (const int8_t *)in[1];
     int8_t *y = (int8_t *)out[0];
-    tw_row at = tw_first_row();
+    tw_row at = {(const char *)in[0], (const char *)in[1], {0}};
     (void)scratch;
-    for (int32_t row = 0; row < p->rows; ++row, y += p->size) {
-        tw_mul_mve_row(a + at.a, b + at.b, y, p);
-        tw_next_row(&at, p->shape, p->a_jump, p->b_jump);
+    for (int32_t row = 0; row < params->walk.outer.rows; ++row, y += params->walk.size) {
+        tw_mul_mve_row((const int8_t *)at.a, (const int8_t *)at.b, y, params);
+        tw_next_row(&at, &params->walk.outer, 1, 1);
     }
 }
 

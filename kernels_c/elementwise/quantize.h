@@ -3,7 +3,7 @@
 #ifndef TW_QUANTIZE_H
 #define TW_QUANTIZE_H
 
-#include "../core/tw.h"
+#include "../core/each.h"
 
 /* x / scale rounded half away from zero, kept within low..high (|low|, |high| < 2^17). A NaN gives low, as the least
  * value does: what the reference makes of it depends on the machine. */
@@ -50,23 +50,12 @@ TW_INLINE int32_t tw_quantized_any(const tw_quantize_f32_8_params *p, float x, f
     return tw_quantized(x, p->scale, low, high);
 }
 
-TW_KERNEL(tw_quantize_f32_8) {
-    const tw_quantize_f32_8_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
-    const float low = (float)p.low, high = (float)p.high;
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (uint8_t)(tw_quantized_any(&p, x[i], low, high) + p.zero);
-}
+#define TW_QUANTIZE(name, type)                                                                                        \
+    const float low = (float)params->low, high = (float)params->high;                                                  \
+    TW_EACH_APART(name, float, type, tw_quantized_any(&p, x, low, high) + p.zero)
 
-TW_KERNEL(tw_quantize_f32_s16) {
-    const tw_quantize_f32_s16_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    int16_t *TW_RESTRICT y = (int16_t *)out[0];
-    const float low = (float)p.low, high = (float)p.high;
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)(tw_quantized_any(&p, x[i], low, high) + p.zero);
-}
+TW_KERNEL(tw_quantize_f32_8) { TW_QUANTIZE(tw_quantize_f32_8, uint8_t); }
+TW_KERNEL(tw_quantize_f32_s16) { TW_QUANTIZE(tw_quantize_f32_s16, int16_t); }
 
 /* in: x [size] (may be planned in place where both types are one). out: y [size]. mult 2^30..2^31-1 or 0, shift -31..30
  * (left where positive), zero points and low..high in the range of their types. Overflow wraps, as in TFLM. */
@@ -85,60 +74,12 @@ TW_INLINE int32_t tw_requantized(const tw_quantize_s8_s16_params *p, int32_t x) 
     return tw_clamp(tw_add(scaled, p->out_zero), p->low, p->high);
 }
 
-TW_KERNEL(tw_quantize_s8_s16) {
-    const tw_quantize_s8_s16_params p = *params;
-    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
-    int16_t *TW_RESTRICT y = (int16_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
-}
-
-TW_KERNEL(tw_quantize_s8_s32) {
-    const tw_quantize_s8_s32_params p = *params;
-    const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
-    int32_t *TW_RESTRICT y = (int32_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_requantized(&p, x[i]);
-}
-
-TW_KERNEL(tw_quantize_s16_s8) {
-    const tw_quantize_s16_s8_params p = *params;
-    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
-    int8_t *TW_RESTRICT y = (int8_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (int8_t)tw_requantized(&p, x[i]);
-}
-
-TW_KERNEL(tw_quantize_s16_s16) {
-    const tw_quantize_s16_s16_params p = *params;
-    const int16_t *x = (const int16_t *)in[0];
-    int16_t *y = (int16_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
-}
-
-TW_KERNEL(tw_quantize_s16_s32) {
-    const tw_quantize_s16_s32_params p = *params;
-    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
-    int32_t *TW_RESTRICT y = (int32_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_requantized(&p, x[i]);
-}
-
-TW_KERNEL(tw_quantize_s32_s8) {
-    const tw_quantize_s32_s8_params p = *params;
-    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
-    int8_t *TW_RESTRICT y = (int8_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (int8_t)tw_requantized(&p, x[i]);
-}
-
-TW_KERNEL(tw_quantize_s32_s16) {
-    const tw_quantize_s32_s16_params p = *params;
-    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
-    int16_t *TW_RESTRICT y = (int16_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_requantized(&p, x[i]);
-}
+TW_KERNEL(tw_quantize_s8_s16) { TW_EACH_APART(tw_quantize_s8_s16, int8_t, int16_t, tw_requantized(&p, x)); }
+TW_KERNEL(tw_quantize_s8_s32) { TW_EACH_APART(tw_quantize_s8_s32, int8_t, int32_t, tw_requantized(&p, x)); }
+TW_KERNEL(tw_quantize_s16_s8) { TW_EACH_APART(tw_quantize_s16_s8, int16_t, int8_t, tw_requantized(&p, x)); }
+TW_KERNEL(tw_quantize_s16_s16) { TW_EACH(tw_quantize_s16_s16, int16_t, int16_t, tw_requantized(&p, x)); }
+TW_KERNEL(tw_quantize_s16_s32) { TW_EACH_APART(tw_quantize_s16_s32, int16_t, int32_t, tw_requantized(&p, x)); }
+TW_KERNEL(tw_quantize_s32_s8) { TW_EACH_APART(tw_quantize_s32_s8, int32_t, int8_t, tw_requantized(&p, x)); }
+TW_KERNEL(tw_quantize_s32_s16) { TW_EACH_APART(tw_quantize_s32_s16, int32_t, int16_t, tw_requantized(&p, x)); }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TW_RELU_H
 #define TW_RELU_H
 
-#include "../core/tw.h"
+#include "../core/each.h"
 
 /* Input and output have the same quantisation. in: x [size] (may be planned in place). out: y [size]. */
 typedef struct {
@@ -28,11 +28,7 @@ typedef struct {
 } tw_relu_s16_params;
 
 TW_KERNEL(tw_relu_s16) {
-    const tw_relu_s16_params p = *params;
-    const int16_t *x = (const int16_t *)in[0];
-    int16_t *y = (int16_t *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = (int16_t)tw_clamp(tw_requantize(x[i], p.mult, p.shift), p.low, p.high);
+    TW_EACH(tw_relu_s16, int16_t, int16_t, tw_clamp(tw_requantize(x, p.mult, p.shift), p.low, p.high));
 }
 
 /* high may be infinite. A NaN stays one. in: x [size] (may be planned in place). out: y [size]. */
@@ -41,12 +37,6 @@ typedef struct {
     float low, high;
 } tw_relu_f32_params;
 
-TW_KERNEL(tw_relu_f32) {
-    const tw_relu_f32_params p = *params;
-    const float *x = (const float *)in[0];
-    float *y = (float *)out[0];
-    (void)scratch;
-    for (int32_t i = 0; i < p.size; ++i) y[i] = tw_clampf(x[i], p.low, p.high);
-}
+TW_KERNEL(tw_relu_f32) { TW_EACH(tw_relu_f32, float, float, tw_clampf(x, p.low, p.high)); }
 
 #endif

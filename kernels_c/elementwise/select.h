@@ -3,32 +3,28 @@
 #ifndef TW_SELECT_H
 #define TW_SELECT_H
 
-#include "../core/tw.h"
+#include "../core/loops.h"
 
-#define TW_MAX_SELECT 6
-
-/* in: condition (bytes 0 or 1), a, b. out: y [n[0], ..., n[5]] of size bytes each: a where the condition holds. The
- * operands' neighbours along axis i are steps[i] elements apart, 0 where they broadcast. */
+/* in: condition (bytes 0 or 1), a, b. out: y [n, count] of size bytes each: a where the condition holds. Elements of a
+ * row lie step, a_step and b_step apart, neighbours along loop i steps[i], a_steps[i] and b_steps[i], all in elements and
+ * 0 where an operand broadcasts. */
 typedef struct {
-    int32_t size, total;
-    int32_t n[TW_MAX_SELECT], steps[TW_MAX_SELECT], a_steps[TW_MAX_SELECT], b_steps[TW_MAX_SELECT];
+    int32_t size, count, step, a_step, b_step;
+    int32_t n[TW_MAX_LOOPS], steps[TW_MAX_LOOPS], a_steps[TW_MAX_LOOPS], b_steps[TW_MAX_LOOPS];
 } tw_select_params;
 
 TW_KERNEL(tw_select) {
     const tw_select_params p = *params;
-    const uint8_t *condition = (const uint8_t *)in[0];
+    const uint8_t *a = (const uint8_t *)in[1], *b = (const uint8_t *)in[2];
     uint8_t *y = (uint8_t *)out[0];
-    int32_t index[TW_MAX_SELECT] = {0}, at = 0, a = 0, b = 0;
+    int32_t i[TW_MAX_LOOPS];
     (void)scratch;
-    for (int32_t i = 0; i < p.total; ++i, y += p.size) {
-        const uint8_t *from = condition[at] ? (const uint8_t *)in[1] + (ptrdiff_t)a * p.size
-                                            : (const uint8_t *)in[2] + (ptrdiff_t)b * p.size;
-        memcpy(y, from, (size_t)p.size);
-        for (int32_t d = TW_MAX_SELECT - 1; d >= 0; --d) {
-            at += p.steps[d], a += p.a_steps[d], b += p.b_steps[d];
-            if (++index[d] < p.n[d]) break;
-            at -= p.steps[d] * p.n[d], a -= p.a_steps[d] * p.n[d], b -= p.b_steps[d] * p.n[d];
-            index[d] = 0;
+    TW_EACH_PLACE(i, p.n) {
+        const uint8_t *condition = (const uint8_t *)in[0] + tw_place(i, p.steps);
+        const int32_t of_a = tw_place(i, p.a_steps), of_b = tw_place(i, p.b_steps);
+        for (int32_t k = 0; k < p.count; ++k, y += p.size) {
+            const ptrdiff_t from_a = of_a + k * p.a_step, from_b = of_b + k * p.b_step;
+            memcpy(y, condition[k * p.step] ? a + from_a * p.size : b + from_b * p.size, (size_t)p.size);
         }
     }
 }

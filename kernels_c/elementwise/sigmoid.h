@@ -3,7 +3,13 @@
 #ifndef TW_SIGMOID_H
 #define TW_SIGMOID_H
 
-#include "../core/tw.h"
+#include "../core/each.h"
+
+/* in: x [size] (may be planned in place), table (tw_sigmoid_at). out: y [size] with 15 fractional bits. mult 0..32767,
+ * shift 0..31. */
+typedef struct {
+    int32_t size, mult, shift;
+} tw_sigmoid_s16_params;
 
 /* x * mult / 2^shift rounded half up: 2^17 stands for 10.67. */
 TW_INLINE int32_t tw_sigmoid_scaled(int32_t x, int32_t mult, int32_t shift) {

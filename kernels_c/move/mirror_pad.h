@@ -3,15 +3,12 @@
 #ifndef TW_MIRROR_PAD_H
 #define TW_MIRROR_PAD_H
 
-#include "../core/tw.h"
+#include "../core/loops.h"
 
-#define TW_MAX_MIRROR 5
-
-/* in: x [n[0], ..., n[4], size bytes]. out: y [m[0], ..., m[4], size bytes], before[i] more in front along axis i.
- * edge: 1 where the mirror lies behind the last element (SYMMETRIC), 0 where on it (REFLECT). */
+/* in: x [n, size bytes]. out: y [m, size bytes], before[i] more in front along axis i. edge: 1 where the mirror lies
+ * behind the last element (SYMMETRIC), 0 where on it (REFLECT). */
 typedef struct {
-    int32_t size, edge;
-    int32_t n[TW_MAX_MIRROR], m[TW_MAX_MIRROR], before[TW_MAX_MIRROR];
+    int32_t size, edge, n[TW_MAX_LOOPS], m[TW_MAX_LOOPS], before[TW_MAX_LOOPS];
 } tw_mirror_pad_params;
 
 /* Which of n elements lies at i, counted from the first one on; i reaches no farther than one image. */
@@ -24,15 +21,15 @@ TW_KERNEL(tw_mirror_pad) {
     const tw_mirror_pad_params p = *params;
     const uint8_t *TW_RESTRICT x = (const uint8_t *)in[0];
     uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
-    int32_t index[TW_MAX_MIRROR] = {0}, axis = 0;
+    int32_t index[TW_MAX_LOOPS] = {0}, axis = 0;
     (void)scratch;
     while (axis >= 0) {
         int32_t from = 0;
-        for (axis = 0; axis < TW_MAX_MIRROR; ++axis)
+        for (axis = 0; axis < TW_MAX_LOOPS; ++axis)
             from = from * p.n[axis] + tw_mirrored(index[axis] - p.before[axis], p.n[axis], p.edge);
         memcpy(y, x + (ptrdiff_t)from * p.size, (size_t)p.size);
         y += p.size;
-        for (axis = TW_MAX_MIRROR - 1; axis >= 0 && ++index[axis] == p.m[axis]; --axis) index[axis] = 0;
+        for (axis = TW_MAX_LOOPS - 1; axis >= 0 && ++index[axis] == p.m[axis]; --axis) index[axis] = 0;
     }
 }
 

@@ -3,15 +3,13 @@
 #ifndef TW_PAD_H
 #define TW_PAD_H
 
+#include "../core/loops.h"
 #include "move.h"
 
-#define TW_MAX_PAD 4
-
-/* in: x [n[0], ..., n[3], run bytes], value: one element of size bytes (1, 2, 4, 8 or 16). out: y [total bytes], where
- * the first run lies at byte start and neighbours along axis i are step[i] bytes apart, in rising order. */
+/* in: x [n, run bytes], value: one element of size bytes (1, 2, 4, 8 or 16). out: y [total bytes], where the first run
+ * lies at byte start and neighbours along loop i are steps[i] bytes apart, in rising order. */
 typedef struct {
-    int32_t start, run, size, total;
-    int32_t n[TW_MAX_PAD], step[TW_MAX_PAD];
+    int32_t start, run, size, total, n[TW_MAX_LOOPS], steps[TW_MAX_LOOPS];
 } tw_pad_params;
 
 /* One pass over y in order: the gap before every run is filled, then the run is copied. */
@@ -20,18 +18,15 @@ TW_KERNEL(tw_pad) {
     const uint8_t *TW_RESTRICT x = (const uint8_t *)in[0];
     const uint8_t *TW_RESTRICT value = (const uint8_t *)in[1];
     uint8_t *TW_RESTRICT y = (uint8_t *)out[0];
-    int32_t done = 0;
+    int32_t done = 0, i[TW_MAX_LOOPS];
     (void)scratch;
-    for (int32_t a = 0; a < p.n[0]; ++a)
-        for (int32_t b = 0; b < p.n[1]; ++b)
-            for (int32_t c = 0; c < p.n[2]; ++c)
-                for (int32_t d = 0; d < p.n[3]; ++d) {
-                    const int32_t at = p.start + a * p.step[0] + b * p.step[1] + c * p.step[2] + d * p.step[3];
-                    tw_fill(y + done, at - done, value, p.size);
-                    memcpy(y + at, x, (size_t)p.run);
-                    x += p.run;
-                    done = at + p.run;
-                }
+    TW_EACH_PLACE(i, p.n) {
+        const int32_t at = p.start + tw_place(i, p.steps);
+        tw_fill(y + done, at - done, value, p.size);
+        memcpy(y + at, x, (size_t)p.run);
+        x += p.run;
+        done = at + p.run;
+    }
     tw_fill(y + done, p.total - done, value, p.size);
 }
 

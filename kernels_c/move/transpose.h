@@ -3,15 +3,14 @@
 #ifndef TW_TRANSPOSE_H
 #define TW_TRANSPOSE_H
 
+#include "../core/loops.h"
 #include "move.h"
 
-#define TW_MAX_TRANSPOSE 4
-
 /* in: x. out: y, both dense. Planes of rows x cols elements of size bytes (1, 2, 4 or 8): y[c, r] = x[r, c], with rows of
- * x x_step bytes apart and rows of y y_step. Planes along outer axis i are x_steps[i] and y_steps[i] bytes apart. */
+ * x x_step bytes apart and rows of y y_step. Planes along loop i are x_steps[i] and y_steps[i] bytes apart. */
 typedef struct {
     int32_t size, rows, cols, x_step, y_step;
-    int32_t n[TW_MAX_TRANSPOSE], x_steps[TW_MAX_TRANSPOSE], y_steps[TW_MAX_TRANSPOSE];
+    int32_t n[TW_MAX_LOOPS], x_steps[TW_MAX_LOOPS], y_steps[TW_MAX_LOOPS];
 } tw_transpose_params;
 
 #if defined(__has_builtin)
@@ -101,30 +100,26 @@ TW_INLINE void tw_transpose_plane(uint8_t *TW_RESTRICT y, const uint8_t *TW_REST
 
 TW_KERNEL(tw_transpose) {
     const tw_transpose_params p = *params;
+    int32_t i[TW_MAX_LOOPS];
     (void)scratch;
-    for (int32_t a = 0; a < p.n[0]; ++a)
-        for (int32_t b = 0; b < p.n[1]; ++b)
-            for (int32_t c = 0; c < p.n[2]; ++c)
-                for (int32_t d = 0; d < p.n[3]; ++d) {
-                    const uint8_t *x = (const uint8_t *)in[0] + a * p.x_steps[0] + b * p.x_steps[1] + c * p.x_steps[2] +
-                                       d * p.x_steps[3];
-                    uint8_t *y =
-                        (uint8_t *)out[0] + a * p.y_steps[0] + b * p.y_steps[1] + c * p.y_steps[2] + d * p.y_steps[3];
-                    switch (p.size) {
-                    case 1:
-                        tw_transpose_plane(y, x, p, 1);
-                        break;
-                    case 2:
-                        tw_transpose_plane(y, x, p, 2);
-                        break;
-                    case 4:
-                        tw_transpose_plane(y, x, p, 4);
-                        break;
-                    default:
-                        tw_transpose_plane(y, x, p, 8);
-                        break;
-                    }
-                }
+    TW_EACH_PLACE(i, p.n) {
+        const uint8_t *x = (const uint8_t *)in[0] + tw_place(i, p.x_steps);
+        uint8_t *y = (uint8_t *)out[0] + tw_place(i, p.y_steps);
+        switch (p.size) {
+        case 1:
+            tw_transpose_plane(y, x, p, 1);
+            break;
+        case 2:
+            tw_transpose_plane(y, x, p, 2);
+            break;
+        case 4:
+            tw_transpose_plane(y, x, p, 4);
+            break;
+        default:
+            tw_transpose_plane(y, x, p, 8);
+            break;
+        }
+    }
 }
 
 #endif

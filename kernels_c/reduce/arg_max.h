@@ -3,11 +3,12 @@
 #ifndef TW_ARG_MAX_H
 #define TW_ARG_MAX_H
 
-#include "../core/tw.h"
+#include "../core/axis.h"
 
-/* in: x [outer, count, inner], count at least 1. out: y [outer, inner], int64 if wide, else int32. minimum: 0 or 1. */
+/* in: x [axis], count at least 1. out: y [outer, inner], int64 if wide, else int32. minimum: 0 or 1. */
 typedef struct {
-    int32_t outer, count, inner, minimum, wide;
+    tw_axis axis;
+    int32_t minimum, wide;
 } tw_arg_max_f32_params;
 typedef tw_arg_max_f32_params tw_arg_max_s32_params;
 typedef tw_arg_max_f32_params tw_arg_max_s8_params;
@@ -38,14 +39,14 @@ TW_INLINE int tw_greater_s8(const void *x, int32_t m, int32_t n) {
 TW_INLINE void tw_arg_max(const tw_arg_max_f32_params *p, const void *from, int32_t bytes, void *y,
                           tw_greater_fn *greater) {
     const char *x = (const char *)from;
-    for (int32_t o = 0; o < p->outer; ++o, x += p->count * p->inner * bytes)
-        for (int32_t i = 0; i < p->inner; ++i) {
-            int32_t found = 0;
-            for (int32_t c = 1; c < p->count; ++c) {
-                const int32_t m = c * p->inner + i, n = found * p->inner + i;
-                found = (p->minimum ? greater(x, n, m) : greater(x, m, n)) ? c : found;
+    for (int32_t o = 0; o < p->axis.outer; ++o, x += p->axis.count * p->axis.inner * bytes)
+        for (int32_t i = 0; i < p->axis.inner; ++i) {
+            int32_t best = 0;
+            for (int32_t c = 1; c < p->axis.count; ++c) {
+                const int32_t m = c * p->axis.inner + i, n = best * p->axis.inner + i;
+                best = (p->minimum ? greater(x, n, m) : greater(x, m, n)) ? c : best;
             }
-            tw_put_index(y, o * p->inner + i, found, p->wide);
+            tw_put_index(y, o * p->axis.inner + i, best, p->wide);
         }
 }
 

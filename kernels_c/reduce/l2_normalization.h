@@ -5,16 +5,17 @@
 
 #include <math.h>
 
-#include "../core/tw.h"
+#include "../core/axis.h"
 
-/* in: x [rows, depth] (may be planned in place). out: y [rows, depth]; a root below 1e-6 counts as that. */
+/* in: x [axis] (may be planned in place). out: y [axis]; a root below 1e-6 counts as that. */
 typedef struct {
-    int32_t rows, depth;
+    tw_last_axis axis;
 } tw_l2_normalization_f32_params;
 
 /* int8 of scale 1/128; zero: the zero point of x. The sum of squares fits int32. */
 typedef struct {
-    int32_t rows, depth, zero;
+    tw_last_axis axis;
+    int32_t zero;
 } tw_l2_normalization_s8_params;
 
 TW_KERNEL(tw_l2_normalization_f32) {
@@ -22,11 +23,11 @@ TW_KERNEL(tw_l2_normalization_f32) {
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
     (void)scratch;
-    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         float sum = 0.0f;
-        for (int32_t c = 0; c < p.depth; ++c) sum += x[c] * x[c];
+        for (int32_t c = 0; c < p.axis.depth; ++c) sum += x[c] * x[c];
         const float norm = sqrtf(sum) < 1e-6f ? 1e-6f : sqrtf(sum);
-        for (int32_t c = 0; c < p.depth; ++c) y[c] = x[c] / norm;
+        for (int32_t c = 0; c < p.axis.depth; ++c) y[c] = x[c] / norm;
     }
 }
 
@@ -60,11 +61,11 @@ TW_KERNEL(tw_l2_normalization_s8) {
     const int8_t *x = (const int8_t *)in[0];
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         int32_t sum = 0, right;
-        for (int32_t c = 0; c < p.depth; ++c) sum += (x[c] - p.zero) * (x[c] - p.zero);
+        for (int32_t c = 0; c < p.axis.depth; ++c) sum += (x[c] - p.zero) * (x[c] - p.zero);
         const int32_t mult = tw_inverse_root(sum, &right);
-        for (int32_t c = 0; c < p.depth; ++c)
+        for (int32_t c = 0; c < p.axis.depth; ++c)
             y[c] = (int8_t)tw_clamp(tw_requantize(x[c] - p.zero, mult, 7 - right), INT8_MIN, INT8_MAX);
     }
 }

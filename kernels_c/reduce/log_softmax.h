@@ -28,10 +28,11 @@ TW_INLINE int32_t tw_log(int32_t x) {
     return tw_shift_left(whole + tw_mul_high(tw_round_shift(top, 6), tw_one_over_one_plus(below)), 1);
 }
 
-/* in: x [rows, depth] (may be planned in place), steps [256] int32: -i steps with 26 fractional bits, exp [256]: its
- * exponential with 31. out: y [rows, depth]. seen: how many entries count; mult, shift: from 26 bits back to steps. */
+/* in: x [axis] (may be planned in place), steps [256] int32: -i steps with 26 fractional bits, exp [256]: its
+ * exponential with 31. out: y [axis]. seen: how many entries count; mult, shift: from 26 bits back to steps. */
 typedef struct {
-    int32_t rows, depth, seen, mult, shift;
+    tw_last_axis axis;
+    int32_t seen, mult, shift;
 } tw_log_softmax_s8_params;
 
 TW_KERNEL(tw_log_softmax_s8) {
@@ -41,13 +42,13 @@ TW_KERNEL(tw_log_softmax_s8) {
     const int32_t *TW_RESTRICT exps = (const int32_t *)in[2];
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         int32_t most = INT8_MIN, sum = 0;
-        for (int32_t c = 0; c < p.depth; ++c) most = tw_max(most, x[c]);
-        for (int32_t c = 0; c < p.depth; ++c) sum += tw_round_shift(exps[most - x[c]], 12);
+        for (int32_t c = 0; c < p.axis.depth; ++c) most = tw_max(most, x[c]);
+        for (int32_t c = 0; c < p.axis.depth; ++c) sum += tw_round_shift(exps[most - x[c]], 12);
         const int32_t log = tw_log(sum);
         const int32_t least = tw_max(-p.seen, tw_requantize(log + INT32_MIN, p.mult, p.shift));
-        for (int32_t c = 0; c < p.depth; ++c) {
+        for (int32_t c = 0; c < p.axis.depth; ++c) {
             const int32_t below = most - x[c];
             const int32_t q = -below > least ? tw_round_shift(tw_add(steps[below], -log), 22) + INT8_MAX : INT8_MIN;
             y[c] = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
@@ -55,9 +56,9 @@ TW_KERNEL(tw_log_softmax_s8) {
     }
 }
 
-/* in: x [rows, depth] (may be planned in place). out: y [rows, depth]. */
+/* in: x [axis] (may be planned in place). out: y [axis]. */
 typedef struct {
-    int32_t rows, depth;
+    tw_last_axis axis;
 } tw_log_softmax_f32_params;
 
 TW_KERNEL(tw_log_softmax_f32) {
@@ -65,12 +66,12 @@ TW_KERNEL(tw_log_softmax_f32) {
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
     (void)scratch;
-    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         float most = -FLT_MAX, sum = 0.0f;
-        for (int32_t c = 0; c < p.depth; ++c) most = most < x[c] ? x[c] : most;
-        for (int32_t c = 0; c < p.depth; ++c) sum += expf(x[c] - most);
+        for (int32_t c = 0; c < p.axis.depth; ++c) most = most < x[c] ? x[c] : most;
+        for (int32_t c = 0; c < p.axis.depth; ++c) sum += expf(x[c] - most);
         const float log = logf(sum);
-        for (int32_t c = 0; c < p.depth; ++c) y[c] = x[c] - most - log;
+        for (int32_t c = 0; c < p.axis.depth; ++c) y[c] = x[c] - most - log;
     }
 }
 

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MEAN over any dimensions. lower has merged neighbours, so that kept and reduced dimensions alternate. */
+/* MEAN over any dimensions. */
 #ifndef TW_MEAN_H
 #define TW_MEAN_H
 
 #include "../isa/dsp/dsp.h"
+#include "reduced.h"
 
 #define TW_MEAN_BLOCK 64
 
-/* shape: kept, reduced, kept, reduced, kept, reduced; count is the product of the reduced ones, at most 2^22. zero is
- * the input's zero point times count; mult and shift include 1 / count. in: x [shape]. out: y [kept]. */
+/* The count of the reduced values is at most 2^22. zero is the input's zero point times count; mult and shift include
+ * 1 / count. in: x [axes]. out: y [the kept ones]. */
 typedef struct {
-    int32_t shape[6], zero, mult, shift, out_zero;
+    tw_axes axes;
+    int32_t zero, mult, shift, out_zero;
 } tw_mean_s8_params;
 typedef tw_mean_s8_params tw_mean_s16_params; /* count at most 65535 */
 
-/* in: x [shape]. out: y [kept]; divisor is the count. */
+/* divisor is the count. */
 typedef struct {
-    int32_t shape[6];
+    tw_axes axes;
     float divisor;
 } tw_mean_f32_params;
 
-/* in: x [shape]. out: y [kept], rounded towards zero; divisor is the count. */
+/* Rounded towards zero. */
 typedef struct {
-    int32_t shape[6], divisor;
+    tw_axes axes;
+    int32_t divisor;
 } tw_mean_s32_params;
 
-/* Offset of row r (of all shape[1] * shape[3] reduced ones) of kept row k (of shape[0] * shape[2]). */
-TW_INLINE ptrdiff_t tw_mean_offset(const int32_t *shape, int32_t k, int32_t r) {
-    const int32_t outer = k / shape[2] * shape[1] + r / shape[3];
-    const int32_t inner = k % shape[2] * shape[3] + r % shape[3];
-    return ((ptrdiff_t)outer * shape[2] * shape[3] + inner) * shape[4] * shape[5];
+/* A sum as the output. */
+TW_INLINE int32_t tw_mean_of(const tw_mean_s8_params *p, int32_t sum) {
+    return tw_add(tw_requantize(sum - p->zero, p->mult, p->shift), p->out_zero);
 }
 
 /* sums[c] += the n values of each of the rows x [count, n]. */
@@ -45,21 +46,12 @@ TW_INLINE void tw_mean_add_s8(const int8_t *x, int32_t *sums, int32_t count, int
     }
 }
 
-TW_INLINE void tw_mean_add_f32(const float *x, float *sums, int32_t count, int32_t n) {
-    if (n == 1) {
-        for (int32_t c = 0; c < count; ++c) sums[c] += x[c];
-        return;
-    }
-    for (int32_t c = 0; c < count; ++c, x += n) {
-        for (int32_t i = 0; i < n; ++i) sums[c] += x[i];
-    }
-}
-
 TW_KERNEL(tw_mean_s8) {
     const tw_mean_s8_params p = *params;
     const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
     int8_t *TW_RESTRICT y = (int8_t *)out[0];
-    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
+    const int32_t kept = p.axes.outer * p.axes.inner, reduced = p.axes.first * p.axes.middle;
+    const int32_t depth = p.axes.depth, last = p.axes.last;
     int32_t sums[TW_MEAN_BLOCK];
     (void)scratch;
     for (int32_t k = 0; k < kept; ++k) {
@@ -67,22 +59,21 @@ TW_KERNEL(tw_mean_s8) {
             const int32_t count = tw_min(depth - c, TW_MEAN_BLOCK);
             memset(sums, 0, sizeof sums);
             for (int32_t r = 0; r < reduced; ++r) {
-                tw_mean_add_s8(x + tw_mean_offset(p.shape, k, r) + c * p.shape[5], sums, count, p.shape[5]);
+                tw_mean_add_s8(x + tw_axes_offset(p.axes, k, r) + c * last, sums, count, last);
             }
             TW_ROLLED
             for (int32_t i = 0; i < count; ++i) {
-                const int32_t q = tw_add(tw_requantize(sums[i] - p.zero, p.mult, p.shift), p.out_zero);
-                *y++ = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
+                *y++ = (int8_t)tw_clamp(tw_mean_of(&p, sums[i]), INT8_MIN, INT8_MAX);
             }
         }
     }
 }
 
-/* Over one dimension, by words of four channels: in: x [kept, reduced, depth]. out: y [kept, depth]. depth is a multiple
- * of 4, right 1..22, rounding is tw_rounding(zero point of y, right), and offset brings a sum of unsigned bytes (x + 128)
+/* Over one dimension, by words of four channels. in: x [axis]. out: y [outer, inner]. axis.inner is a multiple of 4, right 1..22, rounding is tw_rounding(zero point of y, right), and offset brings a sum of unsigned bytes (x + 128)
  * to one of values less their zero point. */
 typedef struct {
-    int32_t kept, reduced, depth, offset, mult, right, rounding;
+    tw_axis axis;
+    int32_t offset, mult, right, rounding;
 } tw_mean_words_s8_params;
 
 /* sums[4] = the sums of count words, step bytes apart, as unsigned bytes: in halves as long as they fit. */
@@ -106,14 +97,15 @@ TW_INLINE void tw_mean_sums4(const int8_t *x, int32_t step, int32_t count, int32
 
 TW_KERNEL(tw_mean_words_s8) {
     const tw_mean_words_s8_params p = *params;
+    const tw_axis axis = p.axis;
     const int8_t *TW_RESTRICT x = (const int8_t *)in[0];
     int8_t *TW_RESTRICT y = (int8_t *)out[0];
     (void)scratch;
-    for (int32_t k = 0; k < p.kept; ++k, x += p.reduced * p.depth) {
+    for (int32_t k = 0; k < axis.outer; ++k, x += axis.count * axis.inner) {
         TW_ROLLED
-        for (int32_t c = 0; c < p.depth; c += 4) {
+        for (int32_t c = 0; c < axis.inner; c += 4) {
             int32_t sums[4];
-            tw_mean_sums4(x + c, p.depth, p.reduced, sums);
+            tw_mean_sums4(x + c, axis.inner, axis.count, sums);
             for (int32_t i = 0; i < 4; ++i) {
                 *y++ = (int8_t)tw_clamp8(tw_scaled(2 * (sums[i] + p.offset), p.mult, p.rounding, p.right));
             }
@@ -121,56 +113,8 @@ TW_KERNEL(tw_mean_words_s8) {
     }
 }
 
-TW_KERNEL(tw_mean_f32) {
-    const tw_mean_f32_params p = *params;
-    const float *TW_RESTRICT x = (const float *)in[0];
-    float *TW_RESTRICT y = (float *)out[0];
-    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
-    (void)scratch;
-    for (int32_t k = 0; k < kept; ++k, y += depth) {
-        memset(y, 0, (size_t)depth * sizeof *y);
-        for (int32_t r = 0; r < reduced; ++r) {
-            tw_mean_add_f32(x + tw_mean_offset(p.shape, k, r), y, depth, p.shape[5]);
-        }
-        for (int32_t c = 0; c < depth; ++c) y[c] /= p.divisor;
-    }
-}
-
-TW_KERNEL(tw_mean_s32) {
-    const tw_mean_s32_params p = *params;
-    const int32_t *TW_RESTRICT x = (const int32_t *)in[0];
-    int32_t *TW_RESTRICT y = (int32_t *)out[0];
-    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
-    (void)scratch;
-    for (int32_t k = 0; k < kept; ++k) {
-        for (int32_t c = 0; c < depth; ++c) {
-            int64_t sum = 0;
-            for (int32_t r = 0; r < reduced; ++r) {
-                const int32_t *row = x + tw_mean_offset(p.shape, k, r) + c * p.shape[5];
-                for (int32_t i = 0; i < p.shape[5]; ++i) sum += row[i];
-            }
-            *y++ = (int32_t)(sum / p.divisor);
-        }
-    }
-}
-
-TW_KERNEL(tw_mean_s16) {
-    const tw_mean_s16_params p = *params;
-    const int16_t *TW_RESTRICT x = (const int16_t *)in[0];
-    int16_t *TW_RESTRICT y = (int16_t *)out[0];
-    const int32_t kept = p.shape[0] * p.shape[2], reduced = p.shape[1] * p.shape[3], depth = p.shape[4];
-    (void)scratch;
-    for (int32_t k = 0; k < kept; ++k) {
-        for (int32_t c = 0; c < depth; ++c) {
-            int32_t sum = 0;
-            for (int32_t r = 0; r < reduced; ++r) {
-                const int16_t *row = x + tw_mean_offset(p.shape, k, r) + c * p.shape[5];
-                for (int32_t i = 0; i < p.shape[5]; ++i) sum += row[i];
-            }
-            const int32_t q = tw_add(tw_requantize(sum - p.zero, p.mult, p.shift), p.out_zero);
-            *y++ = (int16_t)tw_clamp(q, INT16_MIN, INT16_MAX);
-        }
-    }
-}
+TW_KERNEL(tw_mean_f32) { TW_REDUCE(tw_mean_f32, float, 0.0f, n + m, y[c] / p.divisor); }
+TW_KERNEL(tw_mean_s32) { TW_SUM(tw_mean_s32, int32_t, int64_t, sum / p.divisor); }
+TW_KERNEL(tw_mean_s16) { TW_SUM(tw_mean_s16, int16_t, int32_t, tw_clamp(tw_mean_of(&p, sum), INT16_MIN, INT16_MAX)); }
 
 #endif

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "../core/tw.h"
+#include "../core/axis.h"
 
 /* 1 / (1 + x) with 31 fractional bits, 0 <= x < 1 with 31 fractional bits: gemmlowp's one_over_one_plus_x_for_x_in_0_1,
  * three Newton steps on numbers with 29 fractional bits. */
@@ -21,11 +21,12 @@ TW_INLINE int32_t tw_one_over_one_plus(int32_t x) {
     return y > INT32_MAX / 2 ? INT32_MAX : y * 2;
 }
 
-/* in: x [rows, depth] (may be planned in place), exp [last + 1] uint32: exp(-i) of a difference of i steps, 31
- * fractional bits; the last stands for all beyond. out: y [rows, depth] with scale 1/256 and zero point -128. Where even the
+/* in: x [axis] (may be planned in place), exp [last + 1] uint32: exp(-i) of a difference of i steps, 31
+ * fractional bits; the last stands for all beyond. out: y [axis] with scale 1/256 and zero point -128. Where even the
  * largest result rounds to nothing, it is nothing (TFLM aborts there). */
 typedef struct {
-    int32_t rows, depth, last;
+    tw_last_axis axis;
+    int32_t last;
 } tw_softmax_s8_params;
 
 /* exps[most - x] / sum. sum has 19 fractional bits and is in [1, 512). */
@@ -34,7 +35,7 @@ TW_INLINE void tw_softmax_row_s8(tw_softmax_s8_params p, const int8_t *x, int8_t
     const int32_t headroom = __builtin_clz(sum), shift = 35 - headroom;
     const int32_t scale = tw_one_over_one_plus((int32_t)((sum << headroom) & INT32_MAX));
     TW_ROLLED
-    for (int32_t c = 0; c < p.depth; ++c) {
+    for (int32_t c = 0; c < p.axis.depth; ++c) {
         const int32_t share = tw_mul_high(scale, (int32_t)exps[tw_min(most - x[c], p.last)]);
         const uint32_t q = ((uint32_t)share + (1U << (shift - 1))) >> shift; /* 0..256 */
         y[c] = (int8_t)tw_min((int32_t)q - 128, 127);
@@ -47,26 +48,27 @@ TW_KERNEL(tw_softmax_s8) {
     const uint32_t *TW_RESTRICT exps = (const uint32_t *)in[1];
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
-    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         int8_t most = INT8_MIN;
         TW_ROLLED
-        for (int32_t c = 0; c < p.depth; ++c) most = x[c] > most ? x[c] : most;
+        for (int32_t c = 0; c < p.axis.depth; ++c) most = x[c] > most ? x[c] : most;
         uint64_t sum = 0;
         TW_ROLLED
-        for (int32_t c = 0; c < p.depth; ++c) sum += (exps[tw_min(most - x[c], p.last)] + 2048) >> 12;
+        for (int32_t c = 0; c < p.axis.depth; ++c) sum += (exps[tw_min(most - x[c], p.last)] + 2048) >> 12;
         if (sum >> 28) {
-            memset(y, INT8_MIN, (size_t)p.depth);
+            memset(y, INT8_MIN, (size_t)p.axis.depth);
         } else {
             tw_softmax_row_s8(p, x, y, most, exps, (uint32_t)sum);
         }
     }
 }
 
-/* int16. in: x [rows, depth] (may be planned in place), exp int16 [513]: exp from -10 to 0, reciprocal int16 [513]:
- * 1 / (1 + x) from 0 to 1, both with 15 fractional bits. out: y [rows, depth] with 15 fractional bits. mult and shift
+/* int16. in: x [axis] (may be planned in place), exp int16 [513]: exp from -10 to 0, reciprocal int16 [513]:
+ * 1 / (1 + x) from 0 to 1, both with 15 fractional bits. out: y [axis] with 15 fractional bits. mult and shift
  * bring a difference of 10 to 65535. depth is at most 65535. */
 typedef struct {
-    int32_t rows, depth, mult, shift;
+    tw_last_axis axis;
+    int32_t mult, shift;
 } tw_softmax_s16_params;
 
 /* A table of 513 at x, interpolated; what lies beyond int16 is kept within. */
@@ -89,23 +91,23 @@ TW_KERNEL(tw_softmax_s16) {
     const int16_t *x = (const int16_t *)in[0], *exps = (const int16_t *)in[1];
     int16_t *y = (int16_t *)out[0];
     (void)scratch;
-    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         int32_t most = INT16_MIN;
         uint32_t sum = 0;
-        for (int32_t c = 0; c < p.depth; ++c) most = tw_max(most, x[c]);
-        for (int32_t c = 0; c < p.depth; ++c) {
+        for (int32_t c = 0; c < p.axis.depth; ++c) most = tw_max(most, x[c]);
+        for (int32_t c = 0; c < p.axis.depth; ++c) {
             const int32_t scaled = tw_requantize(x[c] - most, p.mult, p.shift);
             const int32_t value = tw_lookup_s16(exps, tw_add(scaled, 32767));
             y[c] = (int16_t)value;
             sum += (uint32_t)value;
         }
-        tw_softmax_divide_s16(y, p.depth, sum, (const int16_t *)in[2]);
+        tw_softmax_divide_s16(y, p.axis.depth, sum, (const int16_t *)in[2]);
     }
 }
 
-/* in: x [rows, depth] (may be planned in place). out: y [rows, depth]. */
+/* in: x [axis] (may be planned in place). out: y [axis]. */
 typedef struct {
-    int32_t rows, depth;
+    tw_last_axis axis;
     float beta;
 } tw_softmax_f32_params;
 
@@ -114,14 +116,14 @@ TW_KERNEL(tw_softmax_f32) {
     const float *x = (const float *)in[0];
     float *y = (float *)out[0];
     (void)scratch;
-    for (int32_t r = 0; r < p.rows; ++r, x += p.depth, y += p.depth) {
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
         float most = -FLT_MAX, sum = 0.0f;
-        for (int32_t c = 0; c < p.depth; ++c) most = most < x[c] ? x[c] : most;
-        for (int32_t c = 0; c < p.depth; ++c) {
+        for (int32_t c = 0; c < p.axis.depth; ++c) most = most < x[c] ? x[c] : most;
+        for (int32_t c = 0; c < p.axis.depth; ++c) {
             y[c] = expf((x[c] - most) * p.beta);
             sum += y[c];
         }
-        for (int32_t c = 0; c < p.depth; ++c) y[c] = y[c] / sum;
+        for (int32_t c = 0; c < p.axis.depth; ++c) y[c] = y[c] / sum;
     }
 }
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.loops import LOOPS, Dimension, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-MAX_OUTER = 5
 
 #: Rows of fewer elements leave SIMD lanes idle; they are tiled to about so many elements.
 SHORT_ROW, TILED = 256, 1024
@@ -38,9 +36,9 @@ def infer_broadcast(node: Node) -> list[Shape]:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
         need(False, node, f"{a} and {b} do not broadcast")
-    groups = _collapse(a.shape, b.shape)
-    if len(groups) > MAX_OUTER + 1:
-        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(groups)}; split the operator")
+    dims = collapse(a.shape, b.shape)
+    if len(dims) > LOOPS + 1:
+        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
     return [tuple(shape)]
 
 
@@ -61,55 +59,36 @@ def infer_quantized(node: Node, *types: str) -> list[Shape]:
     return shapes
 
 
-def _collapse(a: Shape, b: Shape) -> list[tuple[int, bool, bool]]:
-    """Dimensions as (extent, a has it, b has it), outermost first; neighbours that broadcast alike are one."""
-    rank = max(len(a), len(b))
-    wide_a, wide_b = ((1,) * (rank - len(s)) + s for s in (a, b))
-    dims = [(n if m == 1 else m, m != 1, n != 1) for m, n in zip(wide_a, wide_b, strict=True) if (m, n) != (1, 1)]
-    groups = [(math.prod(d[0] for d in same), *has) for has, same in groupby(dims, key=lambda d: d[1:])]
-    return groups or [(1, True, True)]
-
-
-def _jumps(shape: list[int], owned: list[bool], row: int) -> list[int]:
-    """How far an operand moves when outer dimension d counts up and those inside it start again (innermost first)."""
-    jumps, stride, back = [], row, 0
-    for extent, own in zip(shape, owned, strict=True):
-        step = stride if own else 0
-        jumps.append(step - back)
-        back += step * (extent - 1)
-        stride *= extent if own else 1
-    return jumps
-
-
-def _tile(groups: list[tuple[int, bool, bool]]) -> int:
+def _tile(dims: Sequence[Dimension]) -> int:
     """How many short rows to take as one where b is the same short row for all of a (a bias): a divisor of the rows."""
-    if [g[1:] for g in groups] != [(True, False), (True, True)]:
+    if [owned for _, owned in dims] != [(True, False), (True, True)]:
         return 1
-    rows, size = groups[0][0], groups[1][0]
+    rows, size = dims[0][0], dims[1][0]
     fit = range(1, min(rows, TILED // max(size, 1)) + 1) if size < SHORT_ROW else ()
     return max((k for k in fit if rows % k == 0), default=1)
 
 
-def walk(a: Tensor, b: Tensor, target: Target, tiles: bool = True) -> dict[str, Any]:
-    """The params that every broadcasting kernel has, for operands ``a`` and ``b``; ``tiles``: whether it knows tile."""
-    groups = _collapse(a.shape, b.shape)
-    tile = _tile(groups) if tiles and target.wide else 1
-    *outer, (size, a_step, b_step) = groups
-    outer.reverse()
-    shape = [n for n, _, _ in outer]
-    if tile > 1:
-        size, shape = size * tile, [shape[0] // tile]
-    fill = [0] * (MAX_OUTER - len(outer))
-    return {
-        "size": size,
-        "tile": tile,
-        "a_step": int(a_step),
-        "b_step": int(b_step),
-        "rows": math.prod(shape),
-        "shape": shape + fill,
-        "a_jump": _jumps(shape, [own for _, own, _ in outer], size if a_step else 1) + fill,
-        "b_jump": _jumps(shape, [own for _, _, own in outer], size if b_step else 1) + fill,
-    }
+@dataclass(frozen=True)
+class Walk:
+    """The member ``walk`` of a broadcasting kernel's params; kernels_c/core/broadcast.h says what is what."""
+
+    size: int
+    tile: int
+    a_step: int
+    b_step: int
+    outer: Outer
+
+    @classmethod
+    def of(cls, a: Tensor, b: Tensor, target: Target, tiles: bool = True) -> Walk:
+        """The walk over operands ``a`` and ``b``; ``tiles``: whether the kernel knows tile."""
+        dims = collapse(a.shape, b.shape)
+        tile = _tile(dims) if tiles and target.wide else 1
+        if tile > 1:
+            (n, of_rows), (short, of_size) = dims
+            dims = [(n // tile, of_rows), (short * tile, of_size)]
+        (*a_rows, a_step), (*b_rows, b_step) = distances(dims, 0), distances(dims, 1)
+        *rows, size = [n for n, _ in dims]
+        return cls(size, tile, a_step, b_step, Outer.of(rows, a_rows, b_rows))
 
 
 def broadcast_call(
@@ -121,18 +100,18 @@ def broadcast_call(
     *,
     tiles: bool = True,
 ) -> Call:
-    """The call of a broadcasting kernel; ``params`` are those beside the walk, ``tiles`` as in ``walk``."""
+    """The call of a broadcasting kernel; ``params`` are those beside the walk, ``tiles`` as in ``Walk.of``."""
     a, b = operands
-    steps = walk(a, b, target, tiles)
-    scratch = y.dtype.itemsize * int(steps["size"]) if steps["tile"] != 1 else 0
+    walk = Walk.of(a, b, target, tiles)
+    scratch = y.dtype.itemsize * walk.size if walk.tile != 1 else 0
     inplace = (0, 1) if a.dtype.itemsize == y.dtype.itemsize else ()
-    return Call(kernel, {**steps, **params}, operands, (y,), scratch, inplace=inplace)
+    return Call(kernel, {"walk": asdict(walk), **params}, operands, (y,), scratch, inplace=inplace)
 
 
 def commuted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """The operands of a commutative kernel, the one that broadcasts second: it has one value a row or is smaller."""
-    _, a_step, b_step = _collapse(a.shape, b.shape)[-1]
-    return (b, a) if not a_step or (b_step and a.size < b.size) else (a, b)
+    _, (in_a, in_b) = collapse(a.shape, b.shape)[-1]
+    return (b, a) if not in_a or (in_b and a.size < b.size) else (a, b)
 
 
 #: Shapes of two operands that try every kind of walk, for ``cases``.

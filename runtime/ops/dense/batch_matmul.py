@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,11 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.loops import LOOPS, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_quant
-from twinfer.runtime.ops.move._move import check_arity, steps
+from twinfer.runtime.ops.move._move import check_arity
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Leading dimensions of the kernel (TW_MAX_BATCH in kernels_c/dense/batch_matmul.h).
-BATCH = 3
 
 
 def _turned(node: Node, i: int) -> bool:
@@ -43,8 +42,9 @@ def infer(node: Node) -> list[Shape]:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         need(False, node, f"{a} and {b} do not broadcast")
-    if len(batch) > BATCH:
-        raise unsupported(node, f"{len(batch)} leading dimensions, {BATCH} are the limit; use fewer")
+    dims = collapse(a.shape[:-2], b.shape[:-2])
+    if len(dims) > LOOPS:
+        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
     if a.type == "INT8":
         need_quant(node, a, b, y)
     return [(*batch, rows, cols)]
@@ -67,26 +67,26 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [total]
 
 
-def _batch_steps(shape: Shape) -> list[int]:
-    """Elements from one matrix to the next along BATCH leading dimensions."""
-    own = list(zip(shape[:-2], steps(shape, 1)[:-2], strict=True))
-    return [0] * (BATCH - len(own)) + [0 if n == 1 else step for n, step in own]
-
-
-def lower(node: Node, target: Target) -> Call:
-    a, b, y = node.input(0), node.input(1), node.output
+def _matrices(node: Node) -> dict[str, Any]:
+    """``tw_matrices`` of kernels_c/dense/batch_matmul.h."""
+    a, b = node.input(0), node.input(1)
     (rows, depth), (_, cols) = _matrix(node, 0), _matrix(node, 1)
-    params: dict[str, Param] = {
-        "n": [1] * (BATCH - len(y.shape) + 2) + list(y.shape[:-2]),
-        "a_steps": _batch_steps(a.shape),
-        "b_steps": _batch_steps(b.shape),
+    dims = collapse(a.shape[:-2], b.shape[:-2])
+    batches = Outer.of([n for n, _ in dims], distances(dims, 0), distances(dims, 1))
+    return {
+        "batches": asdict(batches),
         "rows": rows,
         "depth": depth,
         "cols": cols,
         **dict(zip(("a_row", "a_depth"), (1, rows) if _turned(node, 0) else (depth, 1), strict=True)),
         **dict(zip(("b_depth", "b_col"), (1, depth) if _turned(node, 1) else (cols, 1), strict=True)),
     }
-    macs = math.prod(y.shape) * depth
+
+
+def lower(node: Node, target: Target) -> Call:
+    a, b, y = node.input(0), node.input(1), node.output
+    params: dict[str, Param] = {"matrices": _matrices(node)}
+    macs = math.prod(y.shape) * _matrix(node, 0)[1]
     if a.type == "FLOAT32":
         return Call("tw_batch_matmul_f32", params, (a, b), (y,), macs=macs)
     mult, shift = _multiplier(node)

@@ -11,7 +11,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
+from twinfer.runtime.ops.core.broadcast import SHAPES, Walk, binary_case, broadcast_call, commuted, infer_quantized
 from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.elementwise._unary import INT8
 from twinfer.runtime.params import Param
@@ -100,8 +100,8 @@ def _lower_mve(node: Node, target: Target) -> Call | None:
     if swap := b.scale > a.scale:
         a, b = b, a
     _, (b_mult, b_shift), (mult, shift) = _multipliers(a, b, y)
-    steps = walk(a, b, target)
-    if not (steps["a_step"] and steps["b_step"] and shift < 0):
+    walk = Walk.of(a, b, target)
+    if not (walk.a_step and walk.b_step and shift < 0):
         return None
     more = LEFT_SHIFT if b_shift < 0 else LEFT_SHIFT + 1  # so that no shift is 0, which would round otherwise
     params: dict[str, Param] = {

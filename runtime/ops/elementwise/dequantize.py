@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.target import Target
 
@@ -67,10 +67,8 @@ def lower(node: Node, target: Target) -> Call:
         return Call(KERNELS[x.type], {"size": y.size}, (x,), (y,))
     if (quant := _channels(x)) is None:
         return Call(KERNELS[x.type], {"size": y.size, "zero": x.zero, "scale": x.scale}, (x,), (y,))
-    before, channels, after = x.shape[: quant.axis], x.shape[quant.axis], x.shape[quant.axis + 1 :]
-    params = {"outer": math.prod(before), "channels": channels, "inner": math.prod(after)}
     zero = quant.zero_point.astype(np.int32)
-    return Call("tw_dequantize_channels_s8", params, (x, quant.scale, zero), (y,))
+    return Call("tw_dequantize_channels_s8", {"axis": one_axis(x.shape, quant.axis)}, (x, quant.scale, zero), (y,))
 
 
 def _case(x: Tensor, **more: Any) -> Case:

@@ -11,7 +11,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized, walk
+from twinfer.runtime.ops.core.broadcast import SHAPES, Walk, binary_case, broadcast_call, commuted, infer_quantized
 from twinfer.runtime.target import Target
 
 
@@ -46,7 +46,7 @@ def lower(node: Node, target: Target) -> Call:
     y, params = node.output, output_range(node)
     if y.type == "INT8":
         mult, shift = _multiplier(node)
-        helium = target.mve and shift <= 0 and walk(a, b, target)["b_step"]
+        helium = target.mve and shift <= 0 and Walk.of(a, b, target).b_step
         if not helium and not target.wide and params == {"low": -128, "high": 127} and 1 <= -shift <= 22:
             rounding = (2 * y.zero + 1) << -shift >> 1
             scaled = {"a_zero": a.zero, "b_zero": b.zero, "mult": mult, "right": -shift, "rounding": rounding}

@@ -9,12 +9,10 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.move._move import Axis, check_arity, check_moved, example, same_meaning, steps
+from twinfer.runtime.ops.core.loops import LOOPS, collapse, distances, filled
+from twinfer.runtime.ops.move._move import check_arity, check_moved, example, same_meaning
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Loops of the kernel (TW_MAX_SELECT in kernels_c/elementwise/select.h).
-LOOPS = 6
 
 
 def _condition(node: Node) -> Shape:
@@ -39,8 +37,9 @@ def infer(node: Node) -> list[Shape]:
     except ValueError:
         need(False, node, f"{condition}, {a} and {b} do not broadcast")
     need(node.op != "SELECT" or shape == a.shape, node, f"{condition} does not fit {a}")
-    if len(shape) > LOOPS:
-        raise unsupported(node, f"{len(shape)} dimensions, {LOOPS} are the limit; use fewer")
+    dims = collapse(_condition(node), a.shape, b.shape)
+    if len(dims) > LOOPS + 1:
+        raise unsupported(node, f"{condition}, {a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
     return [tuple(shape)]
 
 
@@ -49,22 +48,14 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.asarray(np.where(condition.reshape(_condition(node)), a, b))]
 
 
-def _walk(shape: Shape) -> list[int]:
-    """Steps in elements through an operand along the output's axes, LOOPS of them."""
-    own: list[Axis] = [(1, 0)] * (LOOPS - len(shape)) + list(zip(shape, steps(shape, 1), strict=True))
-    return [0 if n == 1 else step for n, step in own]
-
-
 def lower(node: Node, target: Target) -> Call:
     a, b, y = node.input(1), node.input(2), node.output
-    params: dict[str, Param] = {
-        "size": y.dtype.itemsize,
-        "total": y.size,
-        "n": [1] * (LOOPS - len(y.shape)) + list(y.shape),
-        "steps": _walk(_condition(node)),
-        "a_steps": _walk(a.shape),
-        "b_steps": _walk(b.shape),
-    }
+    dims = collapse(_condition(node), a.shape, b.shape)
+    *n, count = (extent for extent, _ in dims)
+    params: dict[str, Param] = {"size": y.dtype.itemsize, "count": count, "n": filled(n, 1)}
+    for operand, prefix in enumerate(("", "a_", "b_")):
+        *steps, step = distances(dims, operand)
+        params |= {f"{prefix}step": step, f"{prefix}steps": filled(steps, 0)}
     return Call("tw_select", params, (node.input(0), a, b), (y,))
 
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from twinfer.runtime.graph import DTYPES, Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.loops import LOOPS, filled
+from twinfer.runtime.params import Param
 
 #: Extent, and distance of neighbours in bytes.
 Axis = tuple[int, int]
-
-#: Most dimensions that tw_slice walks (TW_MAX_SLICE in kernels_c/move/slice.h).
-MAX_AXES = 6
 
 #: Runs of more bytes are worth a call of memcpy each.
 LONG_RUN = 256
@@ -94,11 +93,14 @@ def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:
     merged, size = collapse(axes, x.dtype.itemsize)
     if y.size == 0 or (not merged and size == x.nbytes):
         return copy_call(node)
-    if len(merged) > MAX_AXES:
-        raise unsupported(node, f"{x} needs {len(merged)} loops, {MAX_AXES} are the limit; use fewer dimensions")
-    whole = [(1, 0)] * (MAX_AXES - len(merged)) + merged
-    extents, distances = [n for n, _ in whole], [step for _, step in whole]
-    return Call("tw_slice", {"start": start, "size": size, "n": extents, "step": distances}, (x,), (y,))
+    if len(merged) > LOOPS + 1:
+        raise unsupported(node, f"{x} needs {len(merged)} loops, {LOOPS + 1} are the limit; use fewer dimensions")
+    *loops, (count, step) = merged or [(1, 0)]
+    params: dict[str, Param] = {
+        "start": start, "size": size, "count": count, "step": step,
+        "n": filled([n for n, _ in loops], 1), "steps": filled([distance for _, distance in loops], 0),
+    }  # fmt: skip
+    return Call("tw_slice", params, (x,), (y,))
 
 
 def run_params(outer: int, runs: Sequence[int]) -> tuple[dict[str, int], tuple[Array, ...]]:

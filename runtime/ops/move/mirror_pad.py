@@ -9,12 +9,10 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
+from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import case, check_arity, check_moved, copy_call, example, index, indices
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Loops of the kernel (TW_MAX_MIRROR in kernels_c/move/mirror_pad.h).
-LOOPS = 5
 
 MODES = {"REFLECT": 0, "SYMMETRIC": 1}
 
@@ -68,7 +66,7 @@ def lower(node: Node, target: Target) -> Call:
     axes, size = _axes(node)
     if not axes or not node.output.size:
         return copy_call(node)
-    n, m, before = zip(*([(1, 1, 0)] * (LOOPS - len(axes)) + axes), strict=True)
+    n, m, before = (filled(values, fill) for values, fill in zip(zip(*axes, strict=True), (1, 1, 0), strict=True))
     params: dict[str, Param] = {"size": size, "edge": _edge(node), "n": n, "m": m, "before": before}
     return Call("tw_mirror_pad", params, (node.input(0),), (node.output,))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
+from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import (
     case,
     check_arity,
@@ -25,9 +26,6 @@ from twinfer.runtime.ops.move._move import (
 )
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Loops of tw_pad around its run (TW_MAX_PAD in kernels_c/move/pad.h).
-OUTER = 4
 
 #: An axis: extent of the input, padding before, padding after.
 Padded = tuple[int, int, int]
@@ -90,14 +88,13 @@ def lower(node: Node, target: Target) -> Call:
     axes, size = _merged(_axes(node)), y.dtype.itemsize
     if x.size == y.size:
         return copy_call(node)
-    if len(axes) > OUTER + 1:
-        raise unsupported(node, f"{len(axes)} axes with padding, {OUTER + 1} are the limit")
+    if len(axes) > LOOPS + 1:
+        raise unsupported(node, f"{len(axes)} axes with padding, {LOOPS + 1} are the limit")
     step = steps(tuple(sum(axis) for axis in axes), size)
-    missing = OUTER + 1 - len(axes)
     params: dict[str, Param] = {
         "start": sum(before * s for (_, before, _), s in zip(axes, step, strict=True)),
         "run": axes[-1][0] * size, "size": size, "total": y.nbytes,
-        "n": [1] * missing + [n for n, _, _ in axes[:-1]], "step": [0] * missing + step[:-1],
+        "n": filled([n for n, _, _ in axes[:-1]], 1), "steps": filled(step[:-1], 0),
     }  # fmt: skip
     value = node.input(2) if node.op == "PADV2" else _zero(node)
     return Call("tw_pad", params, (x, value), (y,))

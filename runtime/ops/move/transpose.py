@@ -9,6 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
+from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import (
     Axis,
     case,
@@ -24,9 +25,6 @@ from twinfer.runtime.ops.move._move import (
 )
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Outer loops of tw_transpose (TW_MAX_TRANSPOSE in kernels_c/move/transpose.h).
-OUTER = 4
 
 #: Bytes in a row of tw_transpose's square tiles, and the element sizes that it takes.
 TILE_ROW = 16
@@ -51,7 +49,7 @@ def tiled(axes: list[Axis], size: int, target: Target) -> int | None:
     """Which of the collapsed axes is contiguous in the input, if square tiles pay; None: copy row by row."""
     edge = TILE_ROW // size
     unit = next((i for i, (_, step) in enumerate(axes) if step == size), None)
-    if not target.wide or size not in SIZES or unit is None or len(axes) > OUTER + 2:
+    if not target.wide or size not in SIZES or unit is None or len(axes) > LOOPS + 2:
         return None
     return unit if axes[unit][0] >= edge and axes[-1][0] >= edge else None
 
@@ -69,13 +67,12 @@ def lower(node: Node, target: Target) -> Call:
 
 def _tiles(node: Node, axes: list[Axis], size: int, unit: int) -> Call:
     y_step = steps(tuple(n for n, _ in axes), size)
-    outer = [i for i in range(len(axes) - 1) if i != unit]
-    ones = [1] * (OUTER - len(outer))
+    loops = [i for i in range(len(axes) - 1) if i != unit]
     params: dict[str, Param] = {
         "size": size, "rows": axes[-1][0], "cols": axes[unit][0], "x_step": axes[-1][1], "y_step": y_step[unit],
-        "n": ones + [axes[i][0] for i in outer],
-        "x_steps": ones + [axes[i][1] for i in outer],
-        "y_steps": ones + [y_step[i] for i in outer],
+        "n": filled([axes[i][0] for i in loops], 1),
+        "x_steps": filled([axes[i][1] for i in loops], 0),
+        "y_steps": filled([y_step[i] for i in loops], 0),
     }  # fmt: skip
     return Call("tw_transpose", params, (node.input(0),), (node.output,))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Shape, need, tensor, unsupported
+from twinfer.runtime.ops.core.axis import Axes
 from twinfer.runtime.ops.move._move import indices
 
 
@@ -31,8 +32,8 @@ def reduced_shape(node: Node) -> Shape:
     return tuple(1 if d in axes else n for d, n in enumerate(node.input(0).shape) if keep or d not in axes)
 
 
-def alternating(node: Node) -> list[int]:
-    """The input's shape as kept, reduced, kept, reduced, kept, reduced: neighbours merged, ones put in front."""
+def reduced_axes(node: Node) -> Axes:
+    """The input's shape as kernels walk it: neighbours merged, ones put in front."""
     dims, axes = [1], axes_of(node)
     for d, n in enumerate(node.input(0).shape):
         if n == 1:
@@ -44,7 +45,7 @@ def alternating(node: Node) -> list[int]:
     dims += [1] * (len(dims) % 2)
     if len(dims) > 6:
         raise unsupported(node, "kept and reduced dimensions alternate more than three times: transpose the input")
-    return [1] * (6 - len(dims)) + dims
+    return Axes(*[1] * (6 - len(dims)), *dims)
 
 
 def reduction(op: str, x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Node:

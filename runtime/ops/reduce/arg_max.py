@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,9 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.move._move import axis_in, check_arity, example, index, indices
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 KERNELS = {"FLOAT32": "tw_arg_max_f32", "INT8": "tw_arg_max_s8", "INT32": "tw_arg_max_s32"}
@@ -36,10 +37,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x, y, axis = node.input(0), node.output, _axis(node)
-    params = {
-        "outer": math.prod(x.shape[:axis]),
-        "count": x.shape[axis],
-        "inner": math.prod(x.shape[axis + 1 :]),
+    params: dict[str, Param] = {
+        "axis": one_axis(x.shape, axis),
         "minimum": int(node.op == "ARG_MIN"),
         "wide": int(y.type == "INT64"),
     }

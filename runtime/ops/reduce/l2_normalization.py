@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +10,10 @@ import numpy as np
 from twinfer.runtime.fixed_point import requantize
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import inverse_root
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: int8 values whose sum of squares is sure to fit int32.
@@ -50,7 +51,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x = node.input(0)
-    params = {"rows": math.prod(x.shape[:-1]), "depth": x.shape[-1]}
+    params: dict[str, Param] = {"axis": last_axis(x.shape)}
     if x.type == "FLOAT32":
         return Call("tw_l2_normalization_f32", params, (x,), (node.output,), inplace=(0,))
     return Call("tw_l2_normalization_s8", params | {"zero": x.zero}, (x,), (node.output,), inplace=(0,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +10,10 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, round_shift
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, log
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Scales of int8 inputs whose steps have a multiplier and an inverse, and the longest row whose sum fits int32.
@@ -76,11 +77,11 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    shape = {"rows": math.prod(x.shape[:-1]), "depth": x.shape[-1]}
+    params: dict[str, Param] = {"axis": last_axis(x.shape)}
     if x.type == "FLOAT32":
-        return Call("tw_log_softmax_f32", shape, (x,), (y,), inplace=(0,))
+        return Call("tw_log_softmax_f32", params, (x,), (y,), inplace=(0,))
     _, (mult, shift), radius = _scaling(node)
-    params = {**shape, "seen": radius + 1, "mult": mult, "shift": shift}
+    params |= {"seen": radius + 1, "mult": mult, "shift": shift}
     tables = (table.astype(np.int32) for table in _tables(node))
     return Call("tw_log_softmax_s8", params, (x, *tables), (y,), inplace=(0,))
 

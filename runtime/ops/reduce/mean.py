@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.core.requantize import SHIFTS
-from twinfer.runtime.ops.reduce._reduce import alternating, axes_of, count_of, reduced_shape, reduction
+from twinfer.runtime.ops.reduce._reduce import axes_of, count_of, reduced_axes, reduced_shape, reduction
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
@@ -30,7 +31,7 @@ def infer(node: Node) -> list[Shape]:
         need_symmetric(node, x, y)
         if count_of(node) > MOST[x.type]:
             raise unsupported(node, f"the sum of {count_of(node)} values of {x} may not fit int32: split the reduction")
-    alternating(node)
+    reduced_axes(node)
     return [reduced_shape(node)]
 
 
@@ -56,52 +57,32 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
 
 
-def _by_words(node: Node) -> bool:
-    """Whether the kernel over four channels at once applies."""
-    _, first, _, _, depth, last = alternating(node)
-    return first == last == 1 and depth % 4 == 0 and SHIFTS[0] <= _multiplier(node)[1] <= SHIFTS[1]
-
-
-def _words(node: Node) -> Call:
+def _lower_on_one_axis(node: Node, axis: dict[str, int], target: Target) -> Call | None:
+    """The kernel over four channels at once, None where it does not apply."""
     x, y = node.input(0), node.output
-    outer, _, inner, reduced, depth, _ = alternating(node)
     mult, shift = _multiplier(node)
-    params: dict[str, Param] = {
-        "kept": outer * inner,
-        "reduced": reduced,
-        "depth": depth,
-        "offset": -(x.zero + 128) * reduced,
-        "mult": mult,
-        "right": -shift,
-        "rounding": (2 * y.zero + 1) << -shift >> 1,
-    }
-    return Call("tw_mean_words_s8", params, (x,), (y,))
+    params: dict[str, Param] = {"axis": axis, "mult": mult}
+    if target.mve:
+        params |= {"zero": x.zero * axis["count"], "shift": shift, "out_zero": y.zero}
+        return Call("tw_mean_mve_s8", params, (x,), (y,))
+    if target.wide or axis["inner"] % 4 or not SHIFTS[0] <= shift <= SHIFTS[1]:
+        return None
+    offset, rounding = -(x.zero + 128) * axis["count"], (2 * y.zero + 1) << -shift >> 1
+    return Call("tw_mean_words_s8", params | {"offset": offset, "right": -shift, "rounding": rounding}, (x,), (y,))
 
 
 def lower(node: Node, target: Target) -> Call:
-    x, y, count = node.input(0), node.output, count_of(node)
-    shape = alternating(node)
+    x, y, count, axes = node.input(0), node.output, count_of(node), reduced_axes(node)
+    if x.type == "INT8" and axes.as_one and (call := _lower_on_one_axis(node, axes.as_one, target)):
+        return call
+    params: dict[str, Param] = {"axes": asdict(axes)}
     if x.type == "FLOAT32":
-        return Call("tw_mean_f32", {"shape": shape, "divisor": float(count)}, (x,), (y,))
+        return Call("tw_mean_f32", params | {"divisor": float(count)}, (x,), (y,))
     if x.type == "INT32":
-        return Call("tw_mean_s32", {"shape": shape, "divisor": count}, (x,), (y,))
-    on_mve = target.mve and x.type == "INT8" and shape[0] * shape[1] * shape[5] == 1
-    if x.type == "INT8" and not target.wide and not on_mve and _by_words(node):
-        return _words(node)
+        return Call("tw_mean_s32", params | {"divisor": count}, (x,), (y,))
     mult, shift = _multiplier(node)
-    params: dict[str, Param] = {
-        "shape": shape,
-        "zero": x.zero * count,
-        "mult": mult,
-        "shift": shift,
-        "out_zero": y.zero,
-    }
-    if x.type == "INT16":
-        return Call("tw_mean_s16", params, (x,), (y,))
-    if on_mve:
-        ends = dict(zip(("kept", "reduced", "depth"), shape[2:5], strict=True))
-        return Call("tw_mean_mve_s8", {k: v for k, v in params.items() if k != "shape"} | ends, (x,), (y,))
-    return Call("tw_mean_s8", params, (x,), (y,))
+    params |= {"zero": x.zero * count, "mult": mult, "shift": shift, "out_zero": y.zero}
+    return Call("tw_mean_s8" if x.type == "INT8" else "tw_mean_s16", params, (x,), (y,))
 
 
 def _case(x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Case:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.move._move import same_meaning
-from twinfer.runtime.ops.reduce._reduce import alternating, axes_of, count_of, reduced_shape, reduction
+from twinfer.runtime.ops.reduce._reduce import axes_of, count_of, reduced_axes, reduced_shape, reduction
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
@@ -42,7 +43,7 @@ def infer(node: Node) -> list[Shape]:
             raise unsupported(node, f"{x} and {y} must be quantised alike")
         if count_of(node) > MOST:
             raise unsupported(node, f"the sum of {count_of(node)} int8 values may not fit int32: split the reduction")
-    alternating(node)
+    reduced_axes(node)
     return [reduced_shape(node)]
 
 
@@ -72,7 +73,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    params: dict[str, Param] = {"shape": alternating(node)}
+    params: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
     if node.op != "SUM":
         params["minimum"] = int(node.op in ("REDUCE_MIN", "REDUCE_ALL"))
         return Call(f"tw_reduce_max_{_ENDS[x.type]}", params, (x,), (y,))

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Type -> the only quantisation of an output.
@@ -153,16 +155,16 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    shape = {"rows": math.prod(x.shape[:-1]), "depth": x.shape[-1]}
+    params: dict[str, Param] = {"axis": last_axis(x.shape)}
     if x.type == "FLOAT32":
-        return Call("tw_softmax_f32", {**shape, "beta": _beta(node)}, (x,), (y,), inplace=(0,))
+        return Call("tw_softmax_f32", params | {"beta": _beta(node)}, (x,), (y,), inplace=(0,))
     if x.type == "INT16":
         mult, shift = _multiplier_int16(node)
-        return Call("tw_softmax_s16", {**shape, "mult": mult, "shift": shift}, (x, *_tables()), (y,), inplace=(0,))
+        return Call("tw_softmax_s16", params | {"mult": mult, "shift": shift}, (x, *_tables()), (y,), inplace=(0,))
     exps = _exp(node, -np.arange(256)).astype(np.uint32)
     exps[exps < 1 << 11] = 0  # less than half a step of the sum, and of any result
     exps = exps[: np.count_nonzero(exps) + 1]
-    return Call("tw_softmax_s8", {**shape, "last": len(exps) - 1}, (x, exps), (y,), inplace=(0,))
+    return Call("tw_softmax_s8", params | {"last": len(exps) - 1}, (x, exps), (y,), inplace=(0,))
 
 
 def _int8_case(

@@ -1,0 +1,37 @@
+"""A tensor as kernels see it that work along an axis: the structs of kernels_c/core/axis.h."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from twinfer.runtime.op import Shape
+
+
+def last_axis(shape: Shape) -> dict[str, int]:
+    """``tw_last_axis``: rows of the last dimension."""
+    return {"rows": math.prod(shape[:-1]), "depth": shape[-1]}
+
+
+def one_axis(shape: Shape, axis: int) -> dict[str, int]:
+    """``tw_axis``: the dimension ``axis``, counted from the front, and the products of those before and behind it."""
+    return {"outer": math.prod(shape[:axis]), "count": shape[axis], "inner": math.prod(shape[axis + 1 :])}
+
+
+@dataclass(frozen=True)
+class Axes:
+    """``tw_axes``: ``first``, ``middle`` and ``last`` are reduced, the others kept."""
+
+    outer: int
+    first: int
+    inner: int
+    middle: int
+    depth: int
+    last: int
+
+    @property
+    def as_one(self) -> dict[str, int] | None:
+        """``tw_axis`` of the reduced dimension if there is but one, and a kept one behind it."""
+        if self.first * self.last != 1:
+            return None
+        return {"outer": self.outer * self.inner, "count": self.middle, "inner": self.depth}
