@@ -13,14 +13,11 @@ typedef struct {
 } tw_prelu_s8_params;
 
 TW_INLINE int32_t tw_prelu_of_s8(const tw_prelu_s8_params *p, int32_t x, int32_t alpha) {
-    const int32_t left = tw_max(p->shift, 0), right = tw_max(-p->shift, 0);
-    const int32_t alpha_left = tw_max(p->alpha_shift, 0), alpha_right = tw_max(-p->alpha_shift, 0);
-    const int32_t t = x - p->zero;
-    const int32_t product = t * (alpha - p->alpha_zero); /* |product| < 2^16 */
-    const int32_t shifted = t >= 0 ? tw_shift_left(t, left) : tw_shift_left(product, alpha_left);
-    const int32_t scaled = tw_mul_high(shifted, t >= 0 ? p->mult : p->alpha_mult);
-    const int32_t rounded = tw_round_shift_small(scaled, t >= 0 ? right : alpha_right);
-    return tw_clamp(tw_add(rounded, p->out_zero), INT8_MIN, INT8_MAX);
+    const int32_t t = x - p->zero, above = t >= 0;
+    const int32_t value = above ? t : t * (alpha - p->alpha_zero); /* |value| < 2^16 */
+    const int32_t shift = above ? p->shift : p->alpha_shift;
+    const int32_t scaled = tw_mul_high(tw_shift_left(value, tw_max(shift, 0)), above ? p->mult : p->alpha_mult);
+    return tw_clamp(tw_add(tw_round_shift_small(scaled, tw_max(-shift, 0)), p->out_zero), INT8_MIN, INT8_MAX);
 }
 
 TW_PAIR(tw_prelu_s8, int8_t, int8_t, int8_t, tw_prelu_of_s8(p, a, b))

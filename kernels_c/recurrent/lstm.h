@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "../elementwise/logistic.h"
+#include "../elementwise/tanh.h"
 
 #define TW_MAX_GATES 4
 
@@ -69,21 +70,12 @@ TW_KERNEL(tw_lstm_f32) {
 
 TW_INLINE int32_t tw_clamp16(int32_t x) { return tw_clamp(x, INT16_MIN, INT16_MAX); }
 
-/* The sigmoid with 15 fractional bits of x with 12, between the table's entries. x * 3 fits 17 bits. */
-TW_INLINE int32_t tw_sigmoid16(int32_t x, const uint16_t *table) {
-    const uint32_t at = (uint32_t)(x < 0 ? -3 * x : 3 * x), i = at >> 9;
-    uint32_t y = UINT32_C(0x7FFF) << 10;
-    if (i < 255) y = ((uint32_t)table[i] << 9) + (at & 511) * (uint32_t)(table[i + 1] - table[i]);
-    return (int32_t)((x >= 0 ? y + 512 : (UINT32_C(1) << 25) - y + 511) >> 10);
-}
+/* The sigmoid with 15 fractional bits of x with 12; the table's steps are of 1 / 24. */
+TW_INLINE int32_t tw_sigmoid16(int32_t x, const uint16_t *table) { return tw_logistic_of_s16(3 * x, table); }
 
-/* tanh(x) with 15 fractional bits = 2 sigmoid(2 x) - 1, of x with 12 after a shift to the left by 0..12. */
+/* tanh(x) with 15 fractional bits of x with 12 after a shift to the left by 0..12. */
 TW_INLINE int32_t tw_tanh16(int32_t x, int32_t left, const uint16_t *table) {
-    const int32_t wide = x * (3 << left);
-    const uint32_t at = (uint32_t)(wide < 0 ? -wide : wide), i = at >> 8;
-    int32_t y = 0xFFFF << 8;
-    if (i < 255) y = (table[i] << 8) + (int32_t)(at & 255) * (table[i + 1] - table[i]);
-    return (wide >= 0 ? y - (1 << 23) + 128 : -y + (1 << 23) + 127) >> 8;
+    return tw_tanh_of_s16(x * (3 << left), table);
 }
 
 TW_INLINE int32_t tw_product16(int32_t a, int32_t b, int32_t mult, int32_t shift, int32_t zero) {

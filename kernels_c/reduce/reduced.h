@@ -19,8 +19,8 @@
         for (int32_t r = 0; r < reduced; ++r) {                                                                        \
             const type *row = x + tw_axes_offset(p.axes, k, r);                                                        \
             if (p.axes.last == 1)                                                                                      \
-                for (int32_t c = 0; c < depth; ++c) {                                                                  \
-                    const type m = row[c], n = y[c];                                                                   \
+                for (int32_t c = 0; c < depth; ++c, ++row) {                                                           \
+                    const type m = *row, n = y[c];                                                                     \
                     y[c] = value;                                                                                      \
                 }                                                                                                      \
             else                                                                                                       \

@@ -59,7 +59,8 @@ def test_tiles_where_they_pay() -> None:
 def test_dimensions_collapse() -> None:
     rows = node("SLICE", tensor((4, 6, 8, 3), "FLOAT32", name="x"), index(1, 2, 0, 0), index(2, 3, 8, 3))
     params = operator(rows).lower(rows, HOST).params
-    assert params == {"start": 768, "size": 288, "n": [1, 1, 1, 1, 1, 2], "step": [0, 0, 0, 0, 0, 576]}
+    loops = {"n": (1, 1, 1, 1, 1), "steps": (0, 0, 0, 0, 0)}
+    assert params == {"start": 768, "size": 288, "count": 2, "step": 576, **loops}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, unsupported
+from twinfer.runtime.op import Array, Call, unsupported
 
 #: The only quantisation of an output.
 OUTPUT = (1 / (1 << 15), 0)
@@ -47,11 +47,10 @@ def scaling(node: Node) -> tuple[int, int]:
     return int(real), shift
 
 
-def _magnitude(node: Node, x: Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Inputs at the table's scale: their magnitude, and whether they are negative."""
+def scaled(node: Node, x: Array) -> NDArray[np.int64]:
+    """Inputs in steps of the table."""
     mult, shift = scaling(node)
-    at = (x.astype(np.int64) * mult + ((1 << shift) >> 1)) >> shift
-    return np.abs(at), at < 0
+    return np.asarray((x.astype(np.int64) * mult + ((1 << shift) >> 1)) >> shift)
 
 
 def _lookup(magnitude: NDArray[np.int64], bits: int, most: int) -> NDArray[np.int64]:
@@ -60,15 +59,20 @@ def _lookup(magnitude: NDArray[np.int64], bits: int, most: int) -> NDArray[np.in
     return np.where(magnitude >> bits >= 255, most, between)
 
 
-def logistic(node: Node, x: Array) -> Array:
-    """Source: TFLM reference_integer_ops::Logistic of int16."""
-    magnitude, negative = _magnitude(node, x)
-    upper = _lookup(magnitude, 9, 0x7FFF << 10)
-    return (np.where(negative, (1 << 25) - upper + 511, upper + 512) >> 10).astype(np.int16)
+def logistic(at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """With 15 fractional bits; 2^9 are a step of the table. Source: TFLM reference_integer_ops::Logistic of int16."""
+    upper = _lookup(np.abs(at), 9, 0x7FFF << 10)
+    return np.asarray(np.where(at < 0, (1 << 25) - upper + 511, upper + 512) >> 10)
 
 
-def tanh(node: Node, x: Array) -> Array:
-    """Source: TFLM reference_integer_ops::Tanh of int16."""
-    magnitude, negative = _magnitude(node, x)
-    above = _lookup(magnitude, 8, 0xFFFF << 8) - (1 << 23)
-    return (np.where(negative, 127 - above, 128 + above) >> 8).astype(np.int16)
+def tanh(at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same of the hyperbolic tangent; 2^8 are a step. Source: TFLM reference_integer_ops::Tanh of int16."""
+    above = _lookup(np.abs(at), 8, 0xFFFF << 8) - (1 << 23)
+    return np.asarray(np.where(at < 0, 127 - above, 128 + above) >> 8)
+
+
+def lower(node: Node, kernel: str) -> Call:
+    """The call of a kernel of int16, tw_sigmoid_s16_params."""
+    mult, shift = scaling(node)
+    params = {"size": node.output.size, "mult": mult, "shift": shift}
+    return Call(kernel, params, (node.input(0), table()), (node.output,), inplace=(0,))

@@ -41,7 +41,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if x.dtype == np.int8:
         return [_int8(node, x)]
     if x.dtype == np.int16:
-        return [_sigmoid.logistic(node, x)]
+        return [_sigmoid.logistic(_sigmoid.scaled(node, x)).astype(np.int16)]
     return [(1 / (1 + np.exp(np.minimum(-x.astype(np.float64), 700)))).astype(np.float32)]
 
 
@@ -49,9 +49,7 @@ def lower(node: Node, target: Target) -> Call:
     if node.input(0).type == "FLOAT32":
         return elementwise(node, "tw_logistic_f32")
     if node.input(0).type == "INT16":
-        mult, shift = _sigmoid.scaling(node)
-        params = {"size": node.output.size, "mult": mult, "shift": shift}
-        return Call("tw_logistic_s16", params, (node.input(0), _sigmoid.table()), (node.output,), inplace=(0,))
+        return _sigmoid.lower(node, "tw_logistic_s16")
     return lookup(node, lambda q: _int8(node, q))
 
 

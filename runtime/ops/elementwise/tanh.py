@@ -37,7 +37,7 @@ def _int8(node: Node, q: Array) -> Array:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     if x.dtype == np.int16:
-        return [_sigmoid.tanh(node, x)]
+        return [_sigmoid.tanh(_sigmoid.scaled(node, x)).astype(np.int16)]
     return [_int8(node, x) if x.dtype == np.int8 else np.tanh(x.astype(np.float64)).astype(np.float32)]
 
 
@@ -45,9 +45,7 @@ def lower(node: Node, target: Target) -> Call:
     if node.input(0).type == "FLOAT32":
         return elementwise(node, "tw_tanh_f32")
     if node.input(0).type == "INT16":
-        mult, shift = _sigmoid.scaling(node)
-        params = {"size": node.output.size, "mult": mult, "shift": shift}
-        return Call("tw_tanh_s16", params, (node.input(0), _sigmoid.table()), (node.output,), inplace=(0,))
+        return _sigmoid.lower(node, "tw_tanh_s16")
     return lookup(node, lambda q: _int8(node, q))
 
 

@@ -13,6 +13,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.elementwise import _sigmoid
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
@@ -88,39 +89,6 @@ def _clip(node: Node) -> float:
     return clip if node.input(0).type == "FLOAT32" else int(min(clip / node.input(CELL).scale, 32767.0))
 
 
-def sigmoid_table() -> Array:
-    """The sigmoid of i / 24 with 16 fractional bits, uint16 [256]: TFLite's sigmoid_table_uint16.
-
-    Chords lie below the curve, by up to 1 / 8 of its second derivative; entries are raised by half of that. The last
-    one is the limit.
-    """
-    s = 1 / (1 + np.exp(-np.arange(256) / 24))
-    bent = s * (1 - s) * (2 * s - 1) / 24**2
-    table = np.floor(65536 * (s + bent / 16) + 0.5)
-    table[-1] = 65535
-    return table.astype(np.uint16)
-
-
-def _between(at: Array, bits: int, limit: int) -> Array:
-    """The sigmoid's table between its entries, ``bits`` fractional ones of ``at``."""
-    table = sigmoid_table().astype(np.int64)
-    i = np.minimum(at >> bits, 254)
-    inside = (table[i] << bits) + (at & ((1 << bits) - 1)) * (table[i + 1] - table[i])
-    return np.where(at >> bits >= 255, limit, inside)
-
-
-def _sigmoid(x: Array) -> Array:
-    """Source: TFLite reference_integer_ops::Logistic of int16."""
-    y = _between(np.abs(3 * x), 9, 0x7FFF << 10)
-    return np.asarray(np.where(x >= 0, y + 512, (1 << 25) - y + 511) >> 10)
-
-
-def _tanh(x: Array, left: int) -> Array:
-    """Source: TFLite reference_integer_ops::Tanh of int16."""
-    y = _between(np.abs(x * (3 << left)), 8, 0xFFFF << 8)
-    return np.asarray(np.where(x >= 0, y - (1 << 23) + 128, -y + (1 << 23) + 127) >> 8)
-
-
 def _clamp16(x: Array) -> Array:
     return np.clip(x, -(1 << 15), (1 << 15) - 1)
 
@@ -144,13 +112,13 @@ def _step_int8(node: Node, x: Array, hidden: Array, cell: Array, inputs: list[An
         sums = (x - node.input(0).zero) @ inputs[w].astype(np.int64).T + inputs[b]
         more = (hidden - node.input(HIDDEN).zero) @ inputs[r].astype(np.int64).T
         gates.append(_clamp16(_clamp16(requantize(wrap32(sums), *of_x)) + _clamp16(requantize(wrap32(more), *of_h))))
-    forget, take, give = (_sigmoid(gates[i]) for i in (0, 1, 3))
+    forget, take, give = (_sigmoid.logistic(3 * gates[i]) for i in (0, 1, 3))
     by = _products(node)
     kept = _clamp16(requantize(forget * cell, *by["keep"]))
-    added = _clamp16(requantize(take * _tanh(gates[2], 0), *by["add"]))
+    added = _clamp16(requantize(take * _sigmoid.tanh(3 * gates[2]), *by["add"]))
     cell, clip = _clamp16(kept + added), _clip(node)
     cell = np.clip(cell, -clip, clip) if clip > 0 else cell
-    shown = requantize(_tanh(cell, _left(node)) * give, *by["give"]) + node.input(HIDDEN).zero
+    shown = requantize(_sigmoid.tanh(cell * (3 << _left(node))) * give, *by["give"]) + node.input(HIDDEN).zero
     return np.clip(shown, -128, 127), cell
 
 
@@ -212,13 +180,13 @@ def lower(node: Node, target: Target) -> Call:
     macs = 4 * batches * steps * units * (size + units)
     if node.input(0).type == "FLOAT32":
         return Call("tw_lstm_f32", params, inputs, outputs, 16 * units, macs=macs)
-    found = _multipliers(node)
-    params |= {"mult": [x[0] for x, _ in found], "shift": [x[1] for x, _ in found]}
-    params |= {"hidden_mult": [h[0] for _, h in found], "hidden_shift": [h[1] for _, h in found]}
+    multipliers = _multipliers(node)
+    params |= {"mult": [x[0] for x, _ in multipliers], "shift": [x[1] for x, _ in multipliers]}
+    params |= {"hidden_mult": [h[0] for _, h in multipliers], "hidden_shift": [h[1] for _, h in multipliers]}
     params |= {"x_zero": node.input(0).zero, "hidden_zero": node.input(HIDDEN).zero, "cell": _left(node)}
     for name, (mult, shift) in _products(node).items():
         params |= {f"{name}_mult": mult, f"{name}_shift": shift}
-    return Call("tw_lstm_s8", params, (*inputs, sigmoid_table()), outputs, 8 * units, macs=macs)
+    return Call("tw_lstm_s8", params, (*inputs, _sigmoid.table()), outputs, 8 * units, macs=macs)
 
 
 def _case(rng: np.random.Generator, kind: str, sizes: tuple[int, int, int, int], clip: float, **options: Any) -> Case:
