@@ -43,6 +43,31 @@ class Constant:
         return int(self.array.nbytes)
 
 
+def weights(array: Array, layout: str = "") -> Constant:
+    """Weights as a kernel reads them; ``layout`` says how they are packed."""
+    return Constant(array, Role.WEIGHTS, layout)
+
+
+def bias(array: Array) -> Constant:
+    """What sums start from, per channel."""
+    return Constant(array, Role.BIAS)
+
+
+def requantize(array: Array, layout: str = "") -> Constant:
+    """Multipliers, shifts or scales per channel."""
+    return Constant(array, Role.REQUANTIZE, layout)
+
+
+def table(array: Array) -> Constant:
+    """What is looked up by a value."""
+    return Constant(array, Role.TABLE)
+
+
+def index(array: Array) -> Constant:
+    """Shapes, axes or positions."""
+    return Constant(array, Role.INDEX)
+
+
 #: What a constant was made from: numbers of the model's own constants, before them the use that it was made for.
 Sources = tuple[object, ...]
 
@@ -68,7 +93,7 @@ class Pool:
     def packed(self, constant: Constant, node: Node, use: object) -> Constant:
         """The constant that stands for one that was packed for ``node``, to be used as ``use``: a place or a name."""
         if not constant.name:
-            constant = replace(constant, name=f"packed for operator {node.index} {node.op}")
+            constant = replace(constant, name=f"{constant.role.value} of operator {node.index} {node.op}")
         numbers = (self._numbers[t] for t in node.inputs if t is not None and t.data is not None)
         return self._shared(constant, (use, *numbers))
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from twinfer.runtime.constant import Constant, Pool, Role
+from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import need
@@ -58,8 +56,6 @@ def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:
     """A constant argument as the one constant that stands for it."""
     if isinstance(argument, Tensor) and argument.data is not None:
         return pool.value(argument)
-    if isinstance(argument, np.ndarray):
-        argument = Constant(argument, Role.WEIGHTS)
     if isinstance(argument, Constant):
         tensor = argument.tensor
         return pool.packed(argument, node, place) if tensor is None else pool.value(tensor, argument.role)

@@ -8,15 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime import constant
+from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, fold_zero, lane_channels, plain_channels
-from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid, symmetric_hybrid
+from twinfer.runtime.ops.core.channels import (
+    bias_of,
+    channel_constants,
+    constant_bias,
+    epilogue,
+    fold_zero,
+    lane_channels,
+    plain_channels,
+)
+from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid, symmetric_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
-from twinfer.runtime.ops.core.packing import LANES, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, pack_f32, pack_s8, padded
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, shifted, window_of
 from twinfer.runtime.ops.isa import dsp as _dsp
@@ -109,7 +119,7 @@ def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     ends = {"end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(fast)}
     params = {"window": g.params, "depth": depth, **ends}
     scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
-    inputs = (node.input(0), np.ascontiguousarray(c.weights), c.bias, c.mult, c.shift)
+    inputs = (node.input(0), weights(np.ascontiguousarray(c.weights)), *channel_constants(c))
     return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
@@ -117,7 +127,8 @@ def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
     k4, rows = -(-w.shape[1] // 4) * 4, 8
     params = {"window": g.params, "limits": output_range(node), "k4": k4, "symmetric": int(symmetric_hybrid(node))}
-    inputs = (node.input(0), pack_s8(w), w.sum(1, dtype=np.int32), *hybrid_ends(node, g.out_c))
+    sums = requantize(w.sum(1, dtype=np.int32))
+    inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, g.out_c))
     image = -(-g.image // 16) * 16
     scratch = image + rows * k4 + rows * 4 * -(-g.out_c // LANES) * LANES
     return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
@@ -140,11 +151,11 @@ def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     if x.type == "FLOAT32":
         tiles = {"panel": panel, "direct": int(g.pointwise)}
         floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tiles}
-        inputs = (x, pack_f32(w), padded(bias))
+        inputs = (x, weights(pack_f32(w), LANES_F32), constant.bias(padded(bias)))
         return Call("tw_conv2d_wide_f32", floats, inputs, (y,), 4 * panel * w.shape[1], macs=macs)
     tile = {"k4": k4, "panel": panel, "direct": int(g.pointwise and k4 == w.shape[1]), "in_zero": x.zero}
     params = {"window": g.params, "end": epilogue(node), **tile}
-    packed = (x, pack_s8(w), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
+    packed = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
     return Call("tw_conv2d_wide_s8", params, packed, (y,), panel * k4, macs=macs, weights=Weights())
 
 

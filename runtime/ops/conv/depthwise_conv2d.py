@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops.conv import _conv, conv2d
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import bias_of, constant_bias, epilogue, plain_channels
-from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid
+from twinfer.runtime.ops.core.channels import bias_of, channel_constants, constant_bias, epilogue, plain_channels
+from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, shifted, window_of
@@ -92,7 +93,7 @@ def _lower_plain(node: Node, g: Window, bias: Array | None, macs: int) -> Call:
         return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs)
     start = node.constant(2) if bias is None else bias
     c, short = plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
-    inputs = (x, np.ascontiguousarray(c.weights.T), c.bias, c.mult, c.shift)
+    inputs = (x, weights(np.ascontiguousarray(c.weights.T)), *channel_constants(c))
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
     params |= {"end": epilogue(node), "in_zero": x.zero, "fast": int(short)}
@@ -124,7 +125,7 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     if g.out_c > 1 and not (quant and quant.per_channel):
         raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), "multiplier": g.out_c // g.in_c}
-    inputs = (node.input(0), node.input(1), *hybrid_ends(node, g.out_c))
+    inputs = (node.input(0), node.input(1), *hybrid_constants(node, g.out_c))
     scratch = -(-g.image // 16) * 16 + 4 * g.out_c
     return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime.constant import requantize
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, need_type, unsupported
 from twinfer.runtime.ops.conv import _conv
@@ -103,7 +104,7 @@ def lower(node: Node, target: Target) -> Call:
         floats = {"window": g.params, "limits": output_range(node)}
         return Call("tw_transpose_conv_f32", floats, (x, w, bias), (y,), macs=macs)
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), "in_zero": x.zero}
-    inputs = (x, w, bias, *multipliers(conv, g.out_c))
+    inputs = (x, w, bias, *(requantize(values) for values in multipliers(conv, g.out_c)))
     return Call("tw_transpose_conv_s8", params, inputs, (y,), macs=macs, weights=Weights())
 
 

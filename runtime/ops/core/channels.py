@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime import constant
+from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, requantize_wide, wrap32
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.op import Array, need
@@ -43,19 +45,19 @@ def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[n
     return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
 
 
-def bias_of(node: Node, channels: int) -> Tensor | Array:
+def bias_of(node: Node, channels: int) -> Tensor | Constant:
     """The bias input, or zeros where there is none."""
     bias = node.optional(2)
     if bias is not None:
-        return bias
-    return np.zeros(channels, np.float32 if node.input(0).type == "FLOAT32" else np.int32)
+        return bias if bias.data is None else Constant(bias.data, Role.BIAS, tensor=bias)
+    zeros = np.zeros(channels, np.float32 if node.input(0).type == "FLOAT32" else np.int32)
+    return Constant(zeros, Role.BIAS)
 
 
 def constant_bias(node: Node, channels: int) -> Array | None:
     """The bias's value, zeros where there is none, None where it is computed at run time."""
     bias = bias_of(node, channels)
-    value = bias if isinstance(bias, np.ndarray) else bias.data
-    return None if value is None else value.reshape(-1)
+    return bias.array.reshape(-1) if isinstance(bias, Constant) else None
 
 
 def finish(node: Node, acc: Array) -> list[Array]:
@@ -94,7 +96,13 @@ def plain_channels(node: Node, w: Array, bias: Array) -> tuple[Channels, bool]:
     return fast or channels, fast is not None
 
 
-def lane_channels(node: Node, bias: Array) -> tuple[Array, Array, Array]:
+def channel_constants(channels: Channels, mults: int | None = None) -> tuple[Constant, Constant, Constant]:
+    """Bias, multiplier and shift of the channels; of the latter two so many, where fewer serve all."""
+    ends = constant.requantize(channels.mult[:mults]), constant.requantize(channels.shift[:mults])
+    return constant.bias(channels.bias), *ends
+
+
+def lane_channels(node: Node, bias: Array) -> tuple[Constant, Constant, Constant]:
     """Bias and multiplier int32 and shift int8 of every channel, each filled up to whole blocks of 16 lanes."""
     mult, shift = multipliers(node, bias.shape[-1])
-    return padded(bias, axis=-1), padded(mult), padded(shift)
+    return constant.bias(padded(bias, axis=-1)), constant.requantize(padded(mult)), constant.requantize(padded(shift))

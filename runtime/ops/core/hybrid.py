@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from twinfer.runtime import constant
+from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array
 from twinfer.runtime.ops.core.channels import weight_scales
@@ -21,6 +23,12 @@ def hybrid_ends(node: Node, channels: int) -> tuple[Array, Array]:
     bias = node.optional(2)
     start = np.zeros(channels, np.float32) if bias is None or bias.data is None else bias.data.reshape(-1)
     return weight_scales(node, channels).astype(np.float32), start
+
+
+def hybrid_constants(node: Node, channels: int) -> tuple[Constant, Constant]:
+    """The same as constants of a call."""
+    scales, start = hybrid_ends(node, channels)
+    return constant.requantize(scales), constant.bias(start)
 
 
 def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]:

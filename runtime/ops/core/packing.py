@@ -10,6 +10,18 @@ from twinfer.runtime.op import Array
 LANES = 16
 
 
+#: How weights lie, in words: in lanes of a host; in pairs or fours of channels; in blocks with what else a channel has.
+LANES_S8 = "packed [out / 16][k / 4][16][4]"
+LANES_F32 = "packed [out / 16][k][16]"
+LANES_S16 = "packed [k_h * k_w / 2][out][2]"
+PAIRS = "packed in pairs of channels"
+FOURS = "packed in fours of channels"
+BLOCKS = "packed in blocks of 16 channels"
+
+#: How biases, multipliers and shifts lie together.
+ENDS = "bias, multiplier and shift of a channel together"
+
+
 def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
     """``values`` with zeros behind, so that ``axis`` becomes a multiple."""
     pads = [(0, 0)] * values.ndim

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from twinfer.runtime import constant
+from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.fixed_point import reduced_multiplier
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights, unsupported
@@ -30,6 +32,7 @@ def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: in
         mult, shift = reduced_multiplier(mult), (15 - shift).astype(np.int8)
     if "mults" in shape and (mult == mult[0]).all() and (shift == shift[0]).all():
         mult, shift, shape = mult[:1], shift[:1], {**shape, "mults": 1}
-    inputs = (node.input(0), np.ascontiguousarray(w), start.astype(np.int64), mult, shift)
+    ends = (constant.bias(start.astype(np.int64)), requantize(mult), requantize(shift))
+    inputs = (node.input(0), weights(np.ascontiguousarray(w)), *ends)
     params = {**shape, "narrow": int(narrow), "limits": output_range(node)}
     return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(unit=int("mults" in shape)))

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime import constant
+from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, tensor, unsupported
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import float_range, output_range
 from twinfer.runtime.ops.core.channels import (
     bias_of,
+    channel_constants,
     constant_bias,
     epilogue,
     finish,
@@ -22,9 +25,9 @@ from twinfer.runtime.ops.core.channels import (
     multipliers,
     plain_channels,
 )
-from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid, quantize_dynamic
+from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hybrid, quantize_dynamic
 from twinfer.runtime.ops.core.layer_cases import X_SCALE, Layer
-from twinfer.runtime.ops.core.packing import LANES, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, pack_f32, pack_s8, padded
 from twinfer.runtime.ops.core.weights import check_types, unpacked
 from twinfer.runtime.ops.isa import dsp as _dsp
 from twinfer.runtime.ops.isa import dsp_s16 as _dsp_s16
@@ -115,7 +118,8 @@ def _lower_hybrid(node: Node) -> Call:
     depth4 = -(-depth // 4) * 4
     tile = {"depth4": depth4, "symmetric": int(_symmetric(node))}
     params: dict[str, Param] = {**_shape(node), **tile, "limits": output_range(node)}
-    inputs = (node.input(0), pack_s8(w), w.sum(1, dtype=np.int32), *hybrid_ends(node, out))
+    sums = requantize(w.sum(1, dtype=np.int32))
+    inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, out))
     scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // LANES) * LANES
     kernel = "tw_fully_connected_hybrid"
     return Call(kernel, params, inputs, (node.output,), scratch, macs=_macs(node), weights=Weights())
@@ -125,7 +129,7 @@ def _lower_f32(node: Node, target: Target) -> Call:
     x, w, bias = node.input(0), node.input(1), constant_bias(node, node.input(1).shape[0])
     params: dict[str, Param] = {**_shape(node), "limits": output_range(node)}
     if target.wide and w.data is not None and bias is not None:
-        packed = (x, pack_f32(w.data), padded(bias))
+        packed = (x, weights(pack_f32(w.data), LANES_F32), constant.bias(padded(bias)))
         return Call("tw_fully_connected_wide_f32", params, packed, (node.output,), macs=_macs(node))
     inputs = (x, w, bias_of(node, w.shape[0]))
     return Call("tw_fully_connected_f32", params, inputs, (node.output,), macs=_macs(node))
@@ -158,7 +162,7 @@ def _weight_zeros(node: Node) -> Array:
 
 def _lower_wide(node: Node, w: Array, bias: Array) -> Call:
     x, shape, depth4 = node.input(0), _shape(node), -(-w.shape[1] // 4) * 4
-    inputs = (x, pack_s8(w), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
+    inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
     rows = 1 if shape["batches"] == 1 else -(-shape["batches"] // 8) * 8
     params: dict[str, Param] = {**shape, "depth4": depth4, "end": epilogue(node)}
     kernel, stored = "tw_fully_connected_wide_s8", Weights(unit=LANES)
@@ -168,7 +172,7 @@ def _lower_wide(node: Node, w: Array, bias: Array) -> Call:
 def _lower_plain(node: Node, w: Array, bias: Array) -> Call:
     c, fast = plain_channels(node, w, bias)
     mults = 1 if (c.mult == c.mult[0]).all() and (c.shift == c.shift[0]).all() else c.mult.size
-    inputs = (node.input(0), c.weights, c.bias, c.mult[:mults], c.shift[:mults])
+    inputs = (node.input(0), weights(c.weights), *channel_constants(c, mults))
     params: dict[str, Param] = {**_shape(node), "end": epilogue(node), "mults": mults, "fast": int(fast)}
     return Call("tw_fully_connected_s8", params, inputs, (node.output,), macs=_macs(node), weights=Weights(unit=1))
 
@@ -182,7 +186,7 @@ def _lower_runtime(node: Node) -> Call:
         mult, shift = mult[:1], shift[:1]
     numbers = {"mults": mult.size, "in_zero": x.zero, "w_zero": int(zeros[0])}
     params: dict[str, Param] = {**_shape(node), **numbers, "end": epilogue(node)}
-    inputs = (x, w if w.data is None else w.data, bias_of(node, w.shape[0]), mult, shift)
+    inputs = (x, w, bias_of(node, w.shape[0]), requantize(mult), requantize(shift))
     kernel = "tw_fully_connected_runtime_s8"
     return Call(kernel, params, inputs, (node.output,), macs=_macs(node), weights=Weights())
 

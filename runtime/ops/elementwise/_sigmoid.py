@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime import constant
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, unsupported
 
@@ -75,4 +76,4 @@ def lower(node: Node, kernel: str) -> Call:
     """The call of a kernel of int16, tw_sigmoid_s16_params."""
     mult, shift = scaling(node)
     params = {"size": node.output.size, "mult": mult, "shift": shift}
-    return Call(kernel, params, (node.input(0), table()), (node.output,), inplace=(0,))
+    return Call(kernel, params, (node.input(0), constant.table(table())), (node.output,), inplace=(0,))

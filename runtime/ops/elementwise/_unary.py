@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from twinfer.runtime import constant
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_symmetric
@@ -34,7 +35,7 @@ def infer(node: Node, *types: str) -> list[Shape]:
 
 def lookup(node: Node, function: Callable[[Array], Array]) -> Call:
     """The call that maps every byte of input 0 through ``function``, which maps int8 values (held in int64) to int8."""
-    table = np.roll(function(INT8).astype(np.int8), 128)  # indexed by the byte as unsigned
+    table = constant.table(np.roll(function(INT8).astype(np.int8), 128))  # indexed by the byte as unsigned
     return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
 
 

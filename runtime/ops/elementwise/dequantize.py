@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime.constant import requantize
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import one_axis
@@ -67,8 +68,13 @@ def lower(node: Node, target: Target) -> Call:
         return Call(KERNELS[x.type], {"size": y.size}, (x,), (y,))
     if (quant := _channels(x)) is None:
         return Call(KERNELS[x.type], {"size": y.size, "zero": x.zero, "scale": x.scale}, (x,), (y,))
-    zero = quant.zero_point.astype(np.int32)
-    return Call("tw_dequantize_channels_s8", {"axis": one_axis(x.shape, quant.axis)}, (x, quant.scale, zero), (y,))
+    scales = (requantize(quant.scale), requantize(quant.zero_point.astype(np.int32)))
+    return Call(
+        "tw_dequantize_channels_s8",
+        {"axis": one_axis(x.shape, quant.axis)},
+        (x, *scales),
+        (y,),
+    )
 
 
 def _case(x: Tensor, **more: Any) -> Case:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinfer.runtime import constant
+from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops.core.channels import channels_of
-from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.packing import ENDS, FOURS, PAIRS, padded
 from twinfer.runtime.ops.core.requantize import Channels, fast_channels
 from twinfer.runtime.ops.core.window import Window
 
@@ -25,7 +27,7 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     if chunk < words.shape[1]:
         return None
     params = {"window": g.params, "k4": 2 * words.shape[1], "in_zero": node.input(0).zero, "end": channels.end}
-    inputs = (node.input(0), words, _pair_ends(channels))
+    inputs = (node.input(0), weights(words, PAIRS), requantize(_pair_ends(channels), ENDS))
     scratch = (2 * PIXELS + 1) * 2 * words.shape[1]
     stored = Weights(halves=True)
     return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=macs, weights=stored)
@@ -45,7 +47,8 @@ def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     if len({*zip(channels.mult, channels.shift, strict=True)}) == 1:
         mult, shift = mult[:1], shift[:1]
     shape = {"batches": node.input(0).size // depth, "depth": depth, "k4": k4, "chunk": chunk, "out": out}
-    inputs = (node.input(0), fours, padded(2 * channels.bias, 4), mult, shift)
+    ends = (constant.bias(padded(2 * channels.bias, 4)), requantize(mult), requantize(shift))
+    inputs = (node.input(0), weights(fours, FOURS), *ends)
     scratch, macs = k4 if k4 != depth else 0, node.input(0).size * out
     params = {**shape, "mults": mult.size, "end": channels.end}
     stored = Weights(halves=True, unit=4)

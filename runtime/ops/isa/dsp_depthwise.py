@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops.core.channels import channels_of
+from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.requantize import fast_channels
 from twinfer.runtime.ops.core.requantize_s16 import short_channels
 from twinfer.runtime.ops.core.window import Window
@@ -61,7 +63,7 @@ def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call |
     c = None if walk is None else fast_channels(channels_of(node, walk.weights, bias))
     if walk is None or c is None:
         return None
-    arrays = (c.weights, np.stack([2 * c.bias, c.mult], 1), -c.shift)
+    arrays = (weights(c.weights, PAIRS), requantize(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
     params = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}
     inputs = (node.input(0), *arrays)
     return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=macs, weights=Weights())
@@ -73,7 +75,8 @@ def depthwise_s16(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     c = None if walk is None else short_channels(node, walk.weights)
     if walk is None or c is None or not c.fit:
         return None
-    inputs = (node.input(0), c.weights, np.stack([c.bias, c.mult], 1), None)
+    ends = requantize(np.stack([c.bias, c.mult], 1), ENDS)
+    inputs = (node.input(0), weights(c.weights, PAIRS), ends, None)
     params = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}
     return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=macs, weights=Weights())
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.packing import ENDS, FOURS, PAIRS, padded
 from twinfer.runtime.ops.core.requantize_s16 import short_channels
 from twinfer.runtime.ops.core.window import Window
 
@@ -24,7 +25,8 @@ def convolution(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     words = k.shape[1] // 2
     ends = np.stack([padded(v, 2).reshape(-1, 2) for v in (c.bias, c.mult)], 1)
     params = {"window": g.params, "words": words, "chunk": 2 * c.chunk(4), "limits": c.limits}
-    inputs = (node.input(0), np.ascontiguousarray(pairs).reshape(len(pairs), -1).view("<i4"), ends)
+    packed = np.ascontiguousarray(pairs).reshape(len(pairs), -1).view("<i4")
+    inputs = (node.input(0), weights(packed, PAIRS), requantize(ends, ENDS))
     scratch = 4 * (PIXELS + 1) * words
     return Call("tw_conv2d_dsp_s16", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
@@ -43,7 +45,7 @@ def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
     mult = c.mult[:1] if (c.mult == c.mult[0]).all() else padded(c.mult, 4)
     (out, depth), k4 = w.shape, k.shape[1]
     shape = {"batches": node.input(0).size // depth, "depth": depth, "k4": k4, "chunk": 2 * c.chunk(4), "out": out}
-    inputs = (node.input(0), words, padded(c.bias, 4), mult)
+    inputs = (node.input(0), weights(words, FOURS), bias(padded(c.bias, 4)), requantize(mult))
     scratch = 2 * k4 if k4 != depth else 0
     params = {**shape, "mults": mult.size, "limits": c.limits}
     stored = Weights(halves=True, unit=4)

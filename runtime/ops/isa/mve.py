@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops.core.channels import channels_of
-from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.packing import ENDS, FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels, fast_channels
 from twinfer.runtime.ops.core.window import Window
 
@@ -24,8 +25,9 @@ def convolution(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     direct = int(g.pointwise and g.in_c >= BLOCK // 2)
     ends = {"in_zero": node.input(0).zero, "end": channels.end}
     params = {"window": g.params, "blocks": blocks, "direct": direct, **ends}
-    inputs = (node.input(0), _fours(channels))
-    fours = Weights(rows=len(inputs[1]), head=4 * FOUR, tail=5 * FOUR)
+    packed = _fours(channels)
+    inputs = (node.input(0), weights(packed, FOURS))
+    fours = Weights(rows=len(packed), head=4 * FOUR, tail=5 * FOUR)
     scratch = 2 * BLOCK * blocks
     return Call("tw_conv2d_mve_s8", params, inputs, (node.output,), scratch, macs=macs, weights=fours)
 
@@ -42,7 +44,7 @@ def fully_connected(node: Node, w: Array, bias: Array) -> Call | None:
     ends = np.concatenate([channels.bias[each], channels.mult[each], shift], 1).astype(np.int32)
     shape = {"batches": node.input(0).size // depth, "depth": depth, "out": out}
     params = {**shape, "end": channels.end}
-    inputs, macs = (node.input(0), channels.weights, ends), node.input(0).size * out
+    inputs, macs = (node.input(0), weights(channels.weights), requantize(ends, ENDS)), node.input(0).size * out
     stored = Weights(unit=FOUR, overlap=True)
     return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=macs, weights=stored)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, multipliers
-from twinfer.runtime.ops.core.packing import LANES, padded
+from twinfer.runtime.ops.core.packing import BLOCKS, LANES, padded
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
 
@@ -38,7 +39,7 @@ def lower(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | Non
     numbers = {"twice": pixels - 1, "row": row, "in_zero": x.zero}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
-    return Call(kernel, params, (x, blocks), (y,), g.k_h * row, macs=macs, weights=stored)
+    return Call(kernel, params, (x, weights(blocks, BLOCKS)), (y,), g.k_h * row, macs=macs, weights=stored)
 
 
 def _fits(w: Array, bias: Array) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.packing import BLOCKS, padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels, short_channels
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.isa.mve_depthwise import MOST_SCRATCH
@@ -26,7 +27,7 @@ def lower(node: Node, g: Window, w: Array, macs: int) -> Call | None:
         return None
     params = {"window": g.params, "limits": c.limits}
     eights = _eights(c)
-    inputs, stored = (node.input(0), eights), Weights(rows=len(eights), head=2 * 4 * LANES)
+    inputs, stored = (node.input(0), weights(eights, BLOCKS)), Weights(rows=len(eights), head=2 * 4 * LANES)
     return Call("tw_depthwise_conv2d_mve_s16", params, inputs, (node.output,), g.k_h * row, macs=macs, weights=stored)
 
 

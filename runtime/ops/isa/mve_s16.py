@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels, short_channels
 from twinfer.runtime.ops.core.window import Window
 
@@ -22,7 +23,7 @@ def convolution(node: Node, g: Window, w: Array, macs: int) -> Call | None:
     blocks = -(-w.shape[1] // BLOCK)
     tile = {"blocks": blocks, "direct": int(g.pointwise and g.in_c >= BLOCK // 2), "chunk": BLOCK * c.chunk(BLOCK)}
     params, fours, scratch = {"window": g.params, "limits": c.limits, **tile}, _fours(c), 4 * BLOCK * blocks
-    inputs = (node.input(0), fours)
+    inputs = (node.input(0), weights(fours, FOURS))
     return Call("tw_conv2d_mve_s16", params, inputs, (node.output,), scratch, macs=macs, weights=_stored(fours))
 
 
@@ -35,7 +36,7 @@ def fully_connected(node: Node, w: Array, macs: int) -> Call | None:
     shape = {"batches": node.input(0).size // depth, "depth": depth, "out": out}
     tile = {"blocks": -(-depth // BLOCK), "chunk": BLOCK * c.chunk(BLOCK)}
     params, fours = {**shape, **tile, "limits": c.limits}, _fours(c)
-    inputs = (node.input(0), fours)
+    inputs = (node.input(0), weights(fours, FOURS))
     return Call("tw_fully_connected_mve_s16", params, inputs, (node.output,), macs=macs, weights=_stored(fours))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from twinfer.runtime.constant import index, weights
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
 from twinfer.runtime.ops.core.channels import epilogue, lane_channels
-from twinfer.runtime.ops.core.packing import padded
+from twinfer.runtime.ops.core.packing import LANES_S16, padded
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
 
@@ -42,5 +43,5 @@ def lower(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
     lanes = padded(w[0].astype(np.int32) & 0xFFFF, axis=2)
     tile = {"padded": lanes.shape[2], "column_classes": len(column_classes)}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
-    inputs = (x, lanes, *lane_channels(node, folded), rows, columns)
+    inputs = (x, weights(lanes, LANES_S16), *lane_channels(node, folded), index(rows), index(columns))
     return Call("tw_depthwise_conv2d_wide_s8", params, inputs, (y,), macs=macs, weights=Weights())

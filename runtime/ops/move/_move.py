@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from twinfer.runtime import constant
+from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import DTYPES, Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Call, Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.params import Param
 
@@ -103,7 +105,7 @@ def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:
     return Call("tw_slice", params, (x,), (y,))
 
 
-def run_params(outer: int, runs: Sequence[int]) -> tuple[dict[str, int], tuple[Array, ...]]:
+def run_params(outer: int, runs: Sequence[int]) -> tuple[dict[str, int], tuple[Constant, ...]]:
     """Params for joining or splitting runs of bytes, and the table of the runs where they are not all equal.
 
     Equal runs are copied by a kernel for their size; others in words that divide them all, long ones by memcpy.
@@ -112,7 +114,7 @@ def run_params(outer: int, runs: Sequence[int]) -> tuple[dict[str, int], tuple[A
         return {"count": len(runs), "outer": outer, "run": runs[0]}, ()
     word = 0 if min(runs) > LONG_RUN else math.gcd(16, *runs)
     params = {"count": len(runs), "outer": outer, "total": sum(runs), "word": word}
-    return params, (np.array(runs, np.int32),)
+    return params, (constant.index(np.array(runs, np.int32)),)
 
 
 def index(values: Sequence[int], type: str = "INT32", shape: Shape | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime import constant
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.move._move import axis_in, case, check_arity, check_moved, copy_call, example, index
@@ -62,7 +63,7 @@ def lower(node: Node, target: Target) -> Call:
         "run": math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize,
         "wide": int(at.type == "INT64" and at.data is None),
     }
-    numbers = at if at.data is None else at.data.astype(np.int32)
+    numbers = at if at.data is None else constant.index(at.data.astype(np.int32))
     return Call("tw_gather", params, (x, numbers), (y,))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime.constant import index
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.target import Target
@@ -73,8 +74,8 @@ def lower_nearest(node: Node, target: Target) -> Call:
         "out_w": y.shape[2],
         "pixel": pixel,
     }
-    offsets = [(_nearest(node, 1) * row).astype(np.int32), (_nearest(node, 2) * pixel).astype(np.int32)]
-    return Call("tw_resize_nearest_neighbor", params, (x, *offsets), (y,))
+    offsets = (_nearest(node, 1) * row, _nearest(node, 2) * pixel)
+    return Call("tw_resize_nearest_neighbor", params, (x, *(index(o.astype(np.int32)) for o in offsets)), (y,))
 
 
 def _steps(node: Node, axis: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime.constant import index
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.move._move import check_arity
@@ -30,7 +31,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    return Call("tw_copy", {"size": node.output.nbytes}, (_extents(node),), (node.output,))
+    return Call("tw_copy", {"size": node.output.nbytes}, (index(_extents(node)),), (node.output,))
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
@@ -186,7 +187,7 @@ def lower(node: Node, target: Target) -> Call:
     params |= {"x_zero": node.input(0).zero, "hidden_zero": node.input(HIDDEN).zero, "cell": _left(node)}
     for name, (mult, shift) in _products(node).items():
         params |= {f"{name}_mult": mult, f"{name}_shift": shift}
-    return Call("tw_lstm_s8", params, (*inputs, _sigmoid.table()), outputs, 8 * units, macs=macs)
+    return Call("tw_lstm_s8", params, (*inputs, table(_sigmoid.table())), outputs, 8 * units, macs=macs)
 
 
 def _case(rng: np.random.Generator, kind: str, sizes: tuple[int, int, int, int], clip: float, **options: Any) -> Case:

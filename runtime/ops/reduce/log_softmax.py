@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, round_shift
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
@@ -82,7 +83,7 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_log_softmax_f32", params, (x,), (y,), inplace=(0,))
     _, (mult, shift), radius = _scaling(node)
     params |= {"seen": radius + 1, "mult": mult, "shift": shift}
-    tables = (table.astype(np.int32) for table in _tables(node))
+    tables = (table(values.astype(np.int32)) for values in _tables(node))
     return Call("tw_log_softmax_s8", params, (x, *tables), (y,), inplace=(0,))
 
 

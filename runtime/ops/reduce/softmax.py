@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
@@ -160,11 +161,12 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_softmax_f32", params | {"beta": _beta(node)}, (x,), (y,), inplace=(0,))
     if x.type == "INT16":
         mult, shift = _multiplier_int16(node)
-        return Call("tw_softmax_s16", params | {"mult": mult, "shift": shift}, (x, *_tables()), (y,), inplace=(0,))
+        tables = [table(values) for values in _tables()]
+        return Call("tw_softmax_s16", params | {"mult": mult, "shift": shift}, (x, *tables), (y,), inplace=(0,))
     exps = _exp(node, -np.arange(256)).astype(np.uint32)
     exps[exps < 1 << 11] = 0  # less than half a step of the sum, and of any result
     exps = exps[: np.count_nonzero(exps) + 1]
-    return Call("tw_softmax_s8", params | {"last": len(exps) - 1}, (x, exps), (y,), inplace=(0,))
+    return Call("tw_softmax_s8", params | {"last": len(exps) - 1}, (x, table(exps)), (y,), inplace=(0,))
 
 
 def _int8_case(
