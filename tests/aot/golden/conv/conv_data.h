@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 extern const float conv_0_weights[288];
-extern const float conv_0_weights_2[16];
+extern const float conv_0_bias[16];
 
 #ifdef __cplusplus
 }

@@ -11,15 +11,15 @@
 /* Layer 0: FULLY_CONNECTED, operator 0 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "x" INT8[1, 6]: arena [0, 6)
  *   in  int8[6, 6]: dense_0_weights
- *   in  int32[6]: dense_0_weights_2
- *   in  int32[1]: dense_0_weights_3
- *   in  int8[1]: dense_0_weights_4
+ *   in  int32[6]: dense_0_bias
+ *   in  int32[1]: dense_0_requantize
+ *   in  int8[1]: dense_0_requantize_2
  *   out "y0" INT8[1, 6]: arena [16, 22) */
 static const tw_fully_connected_s8_params dense_0_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57, .fast = 1,
+    .end = {.zero = -3, .low = -3, .high = 57}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 0, dense_0_weights, dense_0_weights_2, dense_0_weights_3, dense_0_weights_4};
+    const void *const in[] = {arena + 0, dense_0_weights, dense_0_bias, dense_0_requantize, dense_0_requantize_2};
     void *const out[] = {arena + 16};
     tw_fully_connected_s8_body(&dense_0_params, in, out, NULL);
 }
@@ -27,18 +27,18 @@ static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "y0" INT8[1, 6]: arena [16, 22)
  *   in  int8[6, 6]: dense_1_weights
- *   in  int32[6]: dense_1_weights_2
- *   in  int32[1]: dense_1_weights_3
- *   in  int8[1]: dense_1_weights_4
+ *   in  int32[6]: dense_1_bias
+ *   in  int32[1]: dense_1_requantize
+ *   in  int8[1]: dense_1_requantize_2
  *   out "y1" INT8[1, 6]: arena [0, 6) */
 static const tw_fully_connected_s8_params dense_1_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127, .fast = 1,
+    .end = {.zero = -3, .low = -3, .high = 127}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, void *scratch) {
     tw_fully_connected_s8_body(&dense_1_params, in, out, scratch);
 }
 static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 16, dense_1_weights, dense_1_weights_2, dense_1_weights_3, dense_1_weights_4};
+    const void *const in[] = {arena + 16, dense_1_weights, dense_1_bias, dense_1_requantize, dense_1_requantize_2};
     void *const out[] = {arena + 0};
     dense_1_body(in, out, NULL);
 }
@@ -46,12 +46,12 @@ static TW_NOINLINE void dense_1_fully_connected(unsigned char *arena) {
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
  *   in  "y1" INT8[1, 6]: arena [0, 6)
  *   in  int8[6, 6]: dense_2_weights
- *   in  int32[6]: dense_2_weights_2
- *   in  int32[1]: dense_2_weights_3
- *   in  int8[1]: dense_2_weights_4
+ *   in  int32[6]: dense_2_bias
+ *   in  int32[1]: dense_2_requantize
+ *   in  int8[1]: dense_2_requantize_2
  *   out "y2" INT8[1, 6]: arena [16, 22) */
 static TW_NOINLINE void dense_2_fully_connected(unsigned char *arena) {
-    const void *const in[] = {arena + 0, dense_2_weights, dense_2_weights_2, dense_2_weights_3, dense_2_weights_4};
+    const void *const in[] = {arena + 0, dense_2_weights, dense_2_bias, dense_2_requantize, dense_2_requantize_2};
     void *const out[] = {arena + 16};
     dense_1_body(in, out, NULL);
 }

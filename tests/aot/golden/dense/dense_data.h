@@ -10,17 +10,17 @@ extern "C" {
 #endif
 
 extern const int8_t dense_0_weights[36];
-extern const int32_t dense_0_weights_2[6];
-extern const int32_t dense_0_weights_3[1];
-extern const int8_t dense_0_weights_4[1];
+extern const int32_t dense_0_bias[6];
+extern const int32_t dense_0_requantize[1];
+extern const int8_t dense_0_requantize_2[1];
 extern const int8_t dense_1_weights[36];
-extern const int32_t dense_1_weights_2[6];
-extern const int32_t dense_1_weights_3[1];
-extern const int8_t dense_1_weights_4[1];
+extern const int32_t dense_1_bias[6];
+extern const int32_t dense_1_requantize[1];
+extern const int8_t dense_1_requantize_2[1];
 extern const int8_t dense_2_weights[36];
-extern const int32_t dense_2_weights_2[6];
-extern const int32_t dense_2_weights_3[1];
-extern const int8_t dense_2_weights_4[1];
+extern const int32_t dense_2_bias[6];
+extern const int32_t dense_2_requantize[1];
+extern const int8_t dense_2_requantize_2[1];
 
 #ifdef __cplusplus
 }
