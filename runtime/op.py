@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,6 @@ def tensor(
     type: str = "FLOAT32",
     scale: float | Sequence[float] | None = None,
     zero: int | Sequence[int] = 0,
-    axis: int = 0,
     data: Array | None = None,
     name: str = "t",
 ) -> Tensor:
@@ -70,10 +69,15 @@ def tensor(
     quant = None
     if scale is not None:
         scales = np.atleast_1d(np.asarray(scale, np.float32))
-        quant = Quant(scales, np.broadcast_to(np.asarray(zero, np.int64), scales.shape).copy(), axis)
+        quant = Quant(scales, np.broadcast_to(np.asarray(zero, np.int64), scales.shape).copy())
     if data is not None:
         data = np.ascontiguousarray(data, DTYPES[type]).reshape(shape)
     return Tensor(name, type, tuple(shape), quant, data)
+
+
+def along(tensor: Tensor, axis: int) -> Tensor:
+    """The tensor with its scales along ``axis``; ``tensor`` has them along the first."""
+    return tensor if tensor.quant is None else replace(tensor, quant=replace(tensor.quant, axis=axis))
 
 
 def need(condition: bool, node: Node, message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import tensor
+from twinfer.runtime.op import along, tensor
 from twinfer.runtime.registry import operators
 from twinfer.runtime.shapes import infer_node
 from twinfer.runtime.target import GENERIC
@@ -43,7 +43,7 @@ def layer(
     """A layer of three output channels: a matrix, or a window of one pixel for each channel."""
     shape = (3, 4) if op == "FULLY_CONNECTED" else (1, 1, 1, 3)
     axis = 0 if op == "FULLY_CONNECTED" else 3
-    w = tensor(shape, "INT8", [0.1] * scales, [zeros] * scales, axis, np.ones(shape))
+    w = along(tensor(shape, "INT8", [0.1] * scales, [zeros] * scales, data=np.ones(shape)), axis)
     b = tensor((bias,), bias_type, [0.005], data=np.ones(bias))
     if op == "FULLY_CONNECTED":
         return node(op, (q(2, 4, type=x), w, b), q(2, 3, type=x))

@@ -17,7 +17,7 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Graph, Node
-from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.op import Array, Case, along, tensor
 from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
@@ -124,7 +124,7 @@ def test_shifts_on_a_core(core: str) -> None:
 def test_outputs_far_beyond_int8_on_helium() -> None:
     """Rescaled they are beyond int16, from where a zero point of 127 must not lead to the other end of int8."""
     w = np.repeat(np.array([127, -127], np.int8), 8)
-    weights = tensor((1, 3, 3, 16), "INT8", [1.0] * 16, axis=3, data=np.tile(w, (1, 3, 3, 1)))
+    weights = along(tensor((1, 3, 3, 16), "INT8", [1.0] * 16, data=np.tile(w, (1, 3, 3, 1))), 3)
     bias = tensor((16,), "INT32", 1.0, data=np.zeros(16))
     options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "depth_multiplier": 1}
     graphs = [

@@ -23,7 +23,7 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find, names
 from twinfer.aot.print.emit import emit
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.op import Array, Case, along, tensor
 from twinfer.runtime.ops.conv import conv2d, depthwise_conv2d
 from twinfer.runtime.ops.dense import fully_connected
 from twinfer.runtime.plan.make import make_plan
@@ -94,7 +94,7 @@ def node_of(rng: np.random.Generator, op: str, type: str = "INT8") -> tuple[Node
         zeros = [int(some(rng, -128, 127, rng.integers(-128, 128))) for _ in range(2)]
         zero, out_zero = zeros if type == "INT8" else (0, 0)
         x = tensor(x_shape, type, 0.05, zero, name="x")
-        weights = tensor(w_shape, "INT8", scales.tolist(), axis=axis, data=w, name="w")
+        weights = along(tensor(w_shape, "INT8", scales.tolist(), data=w, name="w"), axis)
         bound = int(some(rng, 100, 10_000, 1_000_000, (1 << 30) + 200, 1 << (30 if type == "INT8" else 40)))
         bias = tensor((channels,), bias_type, 1.0, data=rng.integers(-bound, bound, channels), name="b")
         given_options = options(rng, op, channels // x_shape[-1])

@@ -124,8 +124,7 @@ SHAPES: tuple[tuple[Shape, Shape], ...] = (
 def binary_case(
     op: str,
     type: str,
-    a: Shape,
-    b: Shape,
+    operands: tuple[Shape, Shape],
     quant: Sequence[float] = (),
     *,
     values: tuple[Array, ...] | None = None,
@@ -134,6 +133,6 @@ def binary_case(
 ) -> Case:
     """One node of two operands; ``quant`` is scale and zero point of a, b and the output in turn."""
     scales, zeros = quant[::2] or (None,) * 3, quant[1::2] or (0,) * 3
-    shapes = (a, b, tuple(np.broadcast_shapes(a, b)))
+    shapes = (*operands, tuple(np.broadcast_shapes(*operands)))
     x, z, y = (tensor(shapes[i], type, scales[i], int(zeros[i]), name="abc"[i]) for i in range(3))
     return Case(Node(op, (x, z), (y,), options), values, oracle)

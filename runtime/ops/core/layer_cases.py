@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Case, Shape, tensor
+from twinfer.runtime.op import Case, Shape, along, tensor
 from twinfer.runtime.read.packed import pack
 
 X_SCALE = np.float32(0.05)
@@ -76,9 +76,9 @@ class Layer:
         quant = scales[:1] if self.per_tensor else scales
         if self.kind == "INT4":
             packed = pack(rng.integers(-8, 8, shape), 4)
-            return Tensor("w", "INT4", shape, tensor(shape, "INT8", quant.tolist(), axis=axis).quant, packed)
+            return Tensor("w", "INT4", shape, along(tensor(shape, "INT8", quant.tolist()), axis).quant, packed)
         most = 1 if self.halves else 127
-        return tensor(shape, "INT8", quant.tolist(), axis=axis, data=rng.integers(-most, most + 1, shape), name="w")
+        return along(tensor(shape, "INT8", quant.tolist(), data=rng.integers(-most, most + 1, shape), name="w"), axis)
 
     def _bias(self, rng: np.random.Generator, scales: Any) -> Tensor:
         if self.kind in ("FLOAT32", "HYBRID"):

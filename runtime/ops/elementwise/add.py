@@ -125,29 +125,29 @@ def _symmetric(scales: Sequence[float]) -> tuple[float, ...]:
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     acts = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
     for i, (a, b) in enumerate(SHAPES):
-        yield binary_case(op, "INT8", a, b, SCALES[i % len(SCALES)], fused_activation_function="NONE")
-        yield binary_case(op, "FLOAT32", a, b, fused_activation_function=acts[i % 4])
+        yield binary_case(op, "INT8", (a, b), SCALES[i % len(SCALES)], fused_activation_function="NONE")
+        yield binary_case(op, "FLOAT32", (a, b), fused_activation_function=acts[i % 4])
         if i % 3 == 1:
-            yield binary_case(op, "INT32", a, b, fused_activation_function="NONE")
+            yield binary_case(op, "INT32", (a, b), fused_activation_function="NONE")
         scales = _symmetric(SCALES[(0, 1, 3, 4)[i % 4]])
-        yield binary_case(op, "INT16", a, b, scales, fused_activation_function=acts[i // 2 % 4])
+        yield binary_case(op, "INT16", (a, b), scales, fused_activation_function=acts[i // 2 % 4])
     for i, scales in enumerate(SCALES):
         for act in ("NONE", acts[1 + i % 3]):
-            yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function=act)
+            yield binary_case(op, "INT8", ((333,), (333,)), scales, fused_activation_function=act)
     for act in acts[1:]:  # TFLM's ADD does not clamp int32
         values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
-        yield binary_case(op, "INT32", (99,), (99,), values=values, oracle="litert", fused_activation_function=act)
+        yield binary_case(op, "INT32", ((99,), (99,)), values=values, oracle="litert", fused_activation_function=act)
     huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
     swapped = huge[[0, 1, 2, 3, 5, 4, 6]]
-    yield binary_case(op, "FLOAT32", (7,), (7,), values=(huge, swapped), fused_activation_function="NONE")
-    yield binary_case(op, "INT8", (2, 1, 2, 1, 3), (1, 2, 1, 2, 1), SCALES[0], fused_activation_function="NONE")
+    yield binary_case(op, "FLOAT32", ((7,), (7,)), values=(huge, swapped), fused_activation_function="NONE")
+    yield binary_case(op, "INT8", ((2, 1, 2, 1, 3), (1, 2, 1, 2, 1)), SCALES[0], fused_activation_function="NONE")
     constant = tensor((5,), "INT8", 0.2, 7, data=rng.integers(-128, 128, 5), name="c")
     y = tensor((3, 5), "INT8", 0.4, -9, name="y")
     yield Case(Node(op, (constant, tensor((3, 5), "INT8", 0.3, -8)), (y,), {"fused_activation_function": "RELU"}))
     for zero in (-128, 127):  # every output is one end of int8, so that a plane's offset has no bound but int32's
         other = zero if op == "ADD" else ~zero
         scales = (40.1, zero, 20.8, other, 0.37, ~zero)
-        yield binary_case(op, "INT8", (333,), (333,), scales, fused_activation_function="NONE")
+        yield binary_case(op, "INT8", ((333,), (333,)), scales, fused_activation_function="NONE")
 
 
 OPS = (

@@ -105,14 +105,13 @@ def _case(
     type: str,
     shapes: tuple[Shape, Shape],
     quants: tuple[tuple[float, int], ...] = (),
-    values: tuple[Array, ...] | None = None,
-    oracle: str = "tflm",
-    why: str = "",
+    **how: Any,
 ) -> Case:
+    """A comparison of operands of these shapes, with their scales and zero points; ``how``: fields of the case."""
     scales = quants or ((None, 0), (None, 0))
     a, b = (tensor(s, type, *q, name=n) for s, q, n in zip(shapes, scales, "ab", strict=True))
     y = tensor(tuple(np.broadcast_shapes(*shapes)), "BOOL", name="y")
-    return Case(Node(op, (a, b), (y,)), values, oracle, why)
+    return Case(Node(op, (a, b), (y,)), **how)
 
 
 _QUANTS = (
@@ -127,14 +126,14 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         for type in ("FLOAT32", ("FLOAT32", "INT32", "INT64")[i % 3]):
             values = [rng.integers(-2, 3, s) for s in shapes]
             fed = tuple(v.astype(tensor((), type).dtype) for v in values)
-            yield _case(op, type, shapes, values=fed, oracle=oracle)
+            yield _case(op, type, shapes, inputs=fed, oracle=oracle)
         yield _case(op, "INT8", shapes, _QUANTS[i % len(_QUANTS)])
     every = (np.repeat(INT8, 16).astype(np.int8), np.tile(INT8, 16).astype(np.int8))
     for quants in _QUANTS:
-        yield _case(op, "INT8", ((4096,), (4096,)), quants, every)
+        yield _case(op, "INT8", ((4096,), (4096,)), quants, inputs=every)
     yield _case(op, "INT8", ((99,), (99,)), ((3.0, 4), (1.0, 0)), oracle="none", why="TFLM takes no scale from 1 on")
     odd = np.array([np.nan, 1, -0.0, 0.0, np.inf, -np.inf, np.nan], np.float32)
-    yield _case(op, "FLOAT32", ((7,), (7,)), values=(odd, odd[[1, 0, 3, 2, 4, 5, 6]]))
+    yield _case(op, "FLOAT32", ((7,), (7,)), inputs=(odd, odd[[1, 0, 3, 2, 4, 5, 6]]))
     if op in ("EQUAL", "NOT_EQUAL"):
         yield _case(op, "BOOL", ((3, 33), (33,)))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.constant import requantize
 from twinfer.runtime.graph import Node, Quant, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Array, Call, Case, Op, Shape, along, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.target import Target
@@ -89,7 +89,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(tensor((3, 67), "UINT8", scale, zero % 256))
     for axis, shape in ((0, (5, 3, 4)), (1, (5, 3, 4)), (2, (5, 3, 19)), (0, (7,))):
         scales = rng.uniform(1e-3, 2, shape[axis]).astype(np.float32)
-        yield _case(tensor(shape, "INT8", list(scales), [0] * len(scales), axis), oracle="litert")
+        yield _case(along(tensor(shape, "INT8", list(scales), [0] * len(scales)), axis), oracle="litert")
     bits = np.concatenate([np.arange(0, 65536, 37), np.arange(0x3FF, 0x402), [0x7C00, 0xFC00, 0x8000]])
     halves = bits.astype(np.uint16).view(np.float16)
     yield _case(tensor(halves.shape, "FLOAT16"), inputs=(halves,), oracle="litert")

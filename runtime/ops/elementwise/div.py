@@ -155,7 +155,7 @@ def _fed(rng: np.random.Generator, op: str, type: str, shapes: tuple[Shape, Shap
     values = (_some(rng, shapes[0], type, zeros[0]), _some(rng, shapes[1], type, zeros[1], op == "DIV"))
     options: dict[str, Any] = {"fused_activation_function": "NONE"} if op == "DIV" else {}
     oracle = "tflm" if op != "POW" else "litert"
-    return binary_case(op, type, *shapes, quant, values=values, oracle=oracle, **options)
+    return binary_case(op, type, shapes, quant, values=values, oracle=oracle, **options)
 
 
 def _div_cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -169,18 +169,18 @@ def _div_cases(rng: np.random.Generator) -> Iterator[Case]:
         ((0.5, -20, 0.25, 3, 0.02, 1), (0.5, 127, 0.5, 3, 0.01, -128), (9.0, 0, 1e-3, 3, 99.0, 5))
     ):
         act = ("NONE", "RELU", "RELU6")[i]
-        yield binary_case("DIV", "INT8", a.shape, a.shape, scales, values=(a, b), fused_activation_function=act)
+        yield binary_case("DIV", "INT8", (a.shape, a.shape), scales, values=(a, b), fused_activation_function=act)
     for scales in ((0.05, -20, 0.05, 3, 0.05, 1), (1e-6, 0, 9.0, 3, 0.01, 7)):
-        case = binary_case("DIV", "INT8", a.shape, a.shape, scales, values=(a, b), fused_activation_function="NONE")
+        case = binary_case("DIV", "INT8", (a.shape, a.shape), scales, values=(a, b), fused_activation_function="NONE")
         yield Case(case.node, case.inputs, "none", FAULT)
     for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
         values = (_some(rng, (99,), "FLOAT32", 0), _some(rng, (99,), "FLOAT32", 0))
-        yield binary_case("DIV", "FLOAT32", (99,), (99,), values=values, fused_activation_function=act)
+        yield binary_case("DIV", "FLOAT32", ((99,), (99,)), values=values, fused_activation_function=act)
     for type, kind, zero in (("INT8", np.int8, 3), ("INT32", np.int32, 0), ("FLOAT32", np.float32, 0)):
         top, by = np.array([5, -7, zero, -128, zero]), np.array([0, 0, 0, -2, 2]) + zero
         quant = (0.5, 3, 0.25, 3, 0.7, 1) if type == "INT8" else ()
         values = (top.astype(kind), by.astype(kind))
-        case = binary_case("DIV", type, (5,), (5,), quant, values=values, fused_activation_function="NONE")
+        case = binary_case("DIV", type, ((5,), (5,)), quant, values=values, fused_activation_function="NONE")
         yield Case(case.node, case.inputs, "none", "by zero: the references abort or give what is not defined")
 
 
@@ -189,14 +189,14 @@ def _pow_cases(rng: np.random.Generator) -> Iterator[Case]:
         if len(shapes[0]) < 5:
             bases = np.asarray(rng.uniform(0.1, 3, shapes[0]), np.float32)
             values = (bases, np.asarray(rng.uniform(-3, 3, shapes[1]), np.float32))
-            case = binary_case("POW", "FLOAT32", *shapes, values=values, oracle="litert")
+            case = binary_case("POW", "FLOAT32", shapes, values=values, oracle="litert")
             yield Case(case.node, case.inputs, case.oracle, tolerance=2e-4)
     odd = np.array([0, -0.0, 1, -1, -2, np.inf, -np.inf, 2], np.float32)
     by = np.array([0, 3, np.inf, 5, 3, -1, 2, 0.5], np.float32)
-    yield binary_case("POW", "FLOAT32", (8,), (8,), values=(odd, by), oracle="litert")
+    yield binary_case("POW", "FLOAT32", ((8,), (8,)), values=(odd, by), oracle="litert")
     bases, by = rng.integers(-7, 8, (9, 33)).astype(np.int32), rng.integers(0, 10, 33).astype(np.int32)
-    yield binary_case("POW", "INT32", (9, 33), (33,), values=(bases, by), oracle="litert")
-    case = binary_case("POW", "INT32", (9, 33), (33,))
+    yield binary_case("POW", "INT32", ((9, 33), (33,)), values=(bases, by), oracle="litert")
+    case = binary_case("POW", "INT32", ((9, 33), (33,)))
     yield Case(case.node, None, "none", "LiteRT refuses negative exponents, and goes through double")
 
 
@@ -208,7 +208,7 @@ def _squared_cases(rng: np.random.Generator) -> Iterator[Case]:
             yield _fed(rng, "SQUARED_DIFFERENCE", "INT32", shapes)
     a, b = np.repeat(INT8, 256).astype(np.int8), np.tile(INT8, 256).astype(np.int8)
     for scales in ((0.5, 3, 0.25, -5, 9.0, 1), (0.01, -128, 0.02, 127, 0.05, -128), (0.02, 4, 1e-4, 0, 0.07, -128)):
-        yield binary_case("SQUARED_DIFFERENCE", "INT8", a.shape, a.shape, scales, values=(a, b))
+        yield binary_case("SQUARED_DIFFERENCE", "INT8", (a.shape, a.shape), scales, values=(a, b))
 
 
 OPS = (

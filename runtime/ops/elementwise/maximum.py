@@ -38,15 +38,15 @@ def lower(node: Node, target: Target) -> Call:
 
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     for a, b in SHAPES:
-        yield binary_case(op, "INT8", a, b, (0.5, 3, 0.5, 3, 0.5, 3))
-        yield binary_case(op, "FLOAT32", a, b)
+        yield binary_case(op, "INT8", (a, b), (0.5, 3, 0.5, 3, 0.5, 3))
+        yield binary_case(op, "FLOAT32", (a, b))
     for a, b in SHAPES[::2]:
-        yield binary_case(op, "INT16", a, b, (0.5, 0, 0.5, 0, 0.5, 0))
+        yield binary_case(op, "INT16", (a, b), (0.5, 0, 0.5, 0, 0.5, 0))
     for type in ("INT32", "INT64"):
         for a, b in SHAPES[::3]:
-            yield binary_case(op, type, a, b)
+            yield binary_case(op, type, (a, b))
     odd = np.array([np.nan, 1, -0.0, 0.0, np.inf, -np.inf, 2], np.float32)
-    yield binary_case(op, "FLOAT32", (7,), (7,), values=(odd, odd[[1, 0, 3, 2, 5, 4, 6]]))
+    yield binary_case(op, "FLOAT32", ((7,), (7,)), values=(odd, odd[[1, 0, 3, 2, 5, 4, 6]]))
 
 
 OPS = (

@@ -69,21 +69,21 @@ SCALES = (
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     acts = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
     for i, (a, b) in enumerate(SHAPES):
-        yield binary_case("MUL", "INT8", a, b, SCALES[i % 5], fused_activation_function="NONE")
-        yield binary_case("MUL", "FLOAT32", a, b, fused_activation_function=acts[i % 4])
+        yield binary_case("MUL", "INT8", (a, b), SCALES[i % 5], fused_activation_function="NONE")
+        yield binary_case("MUL", "FLOAT32", (a, b), fused_activation_function=acts[i % 4])
         if i % 3 == 1:
-            yield binary_case("MUL", "INT32", a, b, fused_activation_function="NONE")
+            yield binary_case("MUL", "INT32", (a, b), fused_activation_function="NONE")
         wide = (0.002 * (i + 1), 0, 0.003, 0, (0.1, 3e-6)[i % 4 == 3], 0)
-        yield binary_case("MUL", "INT16", a, b, wide, fused_activation_function=acts[i // 2 % 4])
+        yield binary_case("MUL", "INT16", (a, b), wide, fused_activation_function=acts[i // 2 % 4])
     for i, scales in enumerate(SCALES):
         for act in ("NONE", acts[1 + i % 3]):
-            yield binary_case("MUL", "INT8", (333,), (333,), scales, fused_activation_function=act)
+            yield binary_case("MUL", "INT8", ((333,), (333,)), scales, fused_activation_function=act)
     for act in acts[1:]:
         values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
-        yield binary_case("MUL", "INT32", (99,), (99,), values=values, fused_activation_function=act)
+        yield binary_case("MUL", "INT32", ((99,), (99,)), values=values, fused_activation_function=act)
     huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
     swapped = huge[[0, 1, 2, 6, 5, 4, 3]]
-    yield binary_case("MUL", "FLOAT32", (7,), (7,), values=(huge, swapped), fused_activation_function="NONE")
+    yield binary_case("MUL", "FLOAT32", ((7,), (7,)), values=(huge, swapped), fused_activation_function="NONE")
 
 
 OP = Op("MUL", infer, reference, lower, cases)

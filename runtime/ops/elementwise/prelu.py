@@ -69,16 +69,16 @@ SHAPES: tuple[tuple[Shape, Shape], ...] = (
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     for i, (x, alpha) in enumerate(SHAPES):
-        yield binary_case("PRELU", "INT8", x, alpha, SCALES[i % len(SCALES)])
-        yield binary_case("PRELU", "FLOAT32", x, alpha)
+        yield binary_case("PRELU", "INT8", (x, alpha), SCALES[i % len(SCALES)])
+        yield binary_case("PRELU", "FLOAT32", (x, alpha))
         if np.broadcast_shapes(x, alpha) == x:
             slope = tensor(alpha, "INT8", 0.02, 7, name="b")
             operands = (tensor(x, "INT16", (0.001, 3e-6)[i % 2], name="a"), slope)
             yield Case(Node("PRELU", operands, (tensor(x, "INT16", 0.0007, name="c"),)))
     for scales in SCALES:
-        yield binary_case("PRELU", "INT8", (5, 67), (67,), scales)
+        yield binary_case("PRELU", "INT8", ((5, 67), (67,)), scales)
     odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, -1e-40], np.float32)
-    yield binary_case("PRELU", "FLOAT32", (6,), (1,), values=(odd, np.array([-0.5], np.float32)))
+    yield binary_case("PRELU", "FLOAT32", ((6,), (1,)), values=(odd, np.array([-0.5], np.float32)))
 
 
 OP = Op("PRELU", infer, reference, lower, cases)

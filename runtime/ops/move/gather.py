@@ -69,29 +69,30 @@ def lower(node: Node, target: Target) -> Call:
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     def one(
-        type: str, shape: Shape, at: Shape, axis: int, batch: int = 0, *, fed: str = "", oracle: str = "tflm"
+        type: str, shapes: tuple[Shape, Shape], axis: int, batch: int = 0, *, fed: str = "", oracle: str = "tflm"
     ) -> Case:
+        shape, at = shapes
         place, count = axis % len(shape), shape[axis]
         numbers = rng.integers(0, count, at)
         x = example(type, shape)
         out = (*shape[:place], *at[batch:], *shape[place + 1 :])
         given = tensor(at, fed, name="at") if fed else index(numbers.ravel().tolist(), shape=at)
-        made = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=batch)
+        gather = case("GATHER", (x, given), [out], oracle, axis=axis, batch_dims=batch)
         if not fed:
-            return made
+            return gather
         values = rng.integers(-100, 100, shape).astype(x.dtype)
-        return Case(made.node, (values, numbers.astype(given.dtype)), oracle)
+        return Case(gather.node, (values, numbers.astype(given.dtype)), oracle)
 
     for type in ("INT8", "FLOAT32"):
-        yield one(type, (7,), (3,), 0)
-        yield one(type, (5, 6), (4,), 0, fed="INT32")
-        yield one(type, (5, 6), (2, 3), 1)
-        yield one(type, (3, 4, 5), (2,), -2, fed="INT32")
-        yield one(type, (3, 4, 5), (3, 2), 1, 1)
-        yield one(type, (2, 3, 4, 5), (2, 3), 2, 1, fed="INT32")
-    yield one("INT32", (5, 6), (), 0, oracle="litert")
-    yield one("INT32", (5, 6), (9,), 1, fed="INT64", oracle="litert")
-    yield one("BOOL", (5, 6), (9,), 1, oracle="litert")
+        yield one(type, ((7,), (3,)), 0)
+        yield one(type, ((5, 6), (4,)), 0, fed="INT32")
+        yield one(type, ((5, 6), (2, 3)), 1)
+        yield one(type, ((3, 4, 5), (2,)), -2, fed="INT32")
+        yield one(type, ((3, 4, 5), (3, 2)), 1, 1)
+        yield one(type, ((2, 3, 4, 5), (2, 3)), 2, 1, fed="INT32")
+    yield one("INT32", ((5, 6), ()), 0, oracle="litert")
+    yield one("INT32", ((5, 6), (9,)), 1, fed="INT64", oracle="litert")
+    yield one("BOOL", ((5, 6), (9,)), 1, oracle="litert")
     outside = case(
         "GATHER", (example("INT8", (5, 6)), tensor((9,), "INT32", name="at")), [(5, 9)], axis=1, batch_dims=0
     )

@@ -113,21 +113,22 @@ def _extent(node: Node, i: int) -> int:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """The same through numpy's own indexing."""
     x, begin, end, stride = inputs
-    key: list[Any] = []
-    for i in range(begin.size):
-        first = None if i in _mask(node, "begin") else int(begin[i])
-        last = None if i in _mask(node, "end") else int(end[i])
-        if i in _mask(node, "ellipsis"):
-            key.append(Ellipsis)
-        elif i in _mask(node, "new_axis"):
-            key.append(np.newaxis)
-        elif i in _mask(node, "shrink_axis"):
-            key.append(slice(first, None).indices(_extent(node, i))[0])
-        else:
-            if node.options["offset"] and last is not None:
-                last += slice(first, None, stride[i]).indices(_extent(node, i))[0]
-            key.append(slice(first, last, stride[i]))
-    return [np.array(x[tuple(key)])]
+    return [np.array(x[tuple(_key(node, i, begin[i], end[i], stride[i]) for i in range(begin.size))])]
+
+
+def _key(node: Node, i: int, begin: int, end: int, stride: int) -> Any:
+    """What numpy takes as index ``i``."""
+    first = None if i in _mask(node, "begin") else int(begin)
+    last = None if i in _mask(node, "end") else int(end)
+    if i in _mask(node, "ellipsis"):
+        return Ellipsis
+    if i in _mask(node, "new_axis"):
+        return np.newaxis
+    if i in _mask(node, "shrink_axis"):
+        return slice(first, None).indices(_extent(node, i))[0]
+    if node.options["offset"] and last is not None:
+        last += slice(first, None, stride).indices(_extent(node, i))[0]
+    return slice(first, last, stride)
 
 
 def lower(node: Node, target: Target) -> Call:
