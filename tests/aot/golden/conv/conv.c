@@ -3,7 +3,7 @@
 #include "conv.h"
 #include "conv_data.h"
 #include "kernels/core/tw.h"
-#include "kernels/conv/conv2d.h"
+#include "kernels/conv/conv2d_f32.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,9 +15,9 @@
  *   out "y" FLOAT32[1, 2, 2, 3]: arena [704, 752)
  *   scratch: arena [0, 576) */
 static const tw_conv2d_wide_f32_params conv_0_params = {
-    .batches = 1, .in_h = 4, .in_w = 4, .in_c = 2, .out_h = 2, .out_w = 2, .out_c = 3, .k_h = 3, .k_w = 3,
-    .stride_h = 2, .stride_w = 2, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0, .panel = 8, .direct = 0,
-    .act_min = 0.0f, .act_max = 6.0f,
+    .window = {.batches = 1, .in_h = 4, .in_w = 4, .in_c = 2, .out_h = 2, .out_w = 2, .out_c = 3, .k_h = 3, .k_w = 3,
+    .stride_h = 2, .stride_w = 2, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0}, .limits = {.low = 0.0f,
+    .high = 6.0f}, .panel = 8, .direct = 0,
 };
 static TW_NOINLINE void conv_0_conv_2d(unsigned char *arena) {
     const void *const in[] = {arena + 576, conv_0_in1, conv_0_in2};

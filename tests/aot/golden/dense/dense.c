@@ -16,7 +16,7 @@
  *   in  int8[1]: dense_0_in4
  *   out "y0" INT8[1, 6]: arena [16, 22) */
 static const tw_fully_connected_s8_params dense_0_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57, .fast = 1,
+    .end = {.zero = -3, .low = -3, .high = 57}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
     const void *const in[] = {arena + 0, dense_0_in1, dense_0_in2, dense_0_in3, dense_0_in4};
@@ -32,7 +32,7 @@ static TW_NOINLINE void dense_0_fully_connected(unsigned char *arena) {
  *   in  int8[1]: dense_1_in4
  *   out "y1" INT8[1, 6]: arena [0, 6) */
 static const tw_fully_connected_s8_params dense_1_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127, .fast = 1,
+    .end = {.zero = -3, .low = -3, .high = 127}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 static TW_NOINLINE void dense_1_body(const void *const *in, void *const *out, void *scratch) {
     tw_fully_connected_s8_body(&dense_1_params, in, out, scratch);

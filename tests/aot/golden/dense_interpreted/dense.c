@@ -19,7 +19,7 @@ static TW_SHARED(tw_fully_connected_s8, dense_tw_fully_connected_s8)
  *   in  int8[1]: dense_0_in4
  *   out "y0" INT8[1, 6]: arena [16, 22) */
 static const tw_fully_connected_s8_params dense_0_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 57, .fast = 1,
+    .end = {.zero = -3, .low = -3, .high = 57}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 
 /* Layer 1: FULLY_CONNECTED, operator 1 of the model; tw_fully_connected_s8, 36 MACs
@@ -30,7 +30,7 @@ static const tw_fully_connected_s8_params dense_0_params = {
  *   in  int8[1]: dense_1_in4
  *   out "y1" INT8[1, 6]: arena [0, 6) */
 static const tw_fully_connected_s8_params dense_1_params = {
-    .batches = 1, .depth = 6, .out = 6, .mults = 1, .out_zero = -3, .act_min = -3, .act_max = 127, .fast = 1,
+    .end = {.zero = -3, .low = -3, .high = 127}, .batches = 1, .depth = 6, .out = 6, .mults = 1, .fast = 1,
 };
 
 /* Layer 2: FULLY_CONNECTED, operator 2 of the model; tw_fully_connected_s8, 36 MACs
