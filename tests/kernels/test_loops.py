@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_collapsed_dimensions_hold_all_elements(shapes: tuple[tuple[Shape, Shape
     operands = (a, b, ()) if third else (a, b)
     dims = collapse(*operands)
     assert math.prod(n for n, _ in dims) == math.prod(np.broadcast_shapes(*operands))
-    assert all(before != after for (_, before), (_, after) in zip(dims, dims[1:], strict=False))
+    assert all(before != after for (_, before), (_, after) in pairwise(dims))
     for i, shape in enumerate(operands):
         reach = sum(step * (n - 1) for step, (n, _) in zip(distances(dims, i), dims, strict=True))
         assert reach == math.prod(shape) - 1
