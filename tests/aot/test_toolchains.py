@@ -25,7 +25,7 @@ TRIPLES = {"cortex-m0": "thumbv6m", "cortex-m4": "thumbv7em", "cortex-m55": "thu
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A file with every kernel's shared instance."""
-    lines = [f'#include "{path.name}"' for path in headers()]
+    lines = [f'#include "{path.relative_to(FOLDER).as_posix()}"' for path in headers()]
     lines += [f"TW_SHARED({name}, {name}_shared)" for name in kernel_index()]
     (tmp_path / "kernels.c").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return tmp_path / "kernels.c"
