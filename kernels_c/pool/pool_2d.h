@@ -38,11 +38,12 @@ typedef struct {
 
 /* The window at a pixel. */
 TW_INLINE tw_pool_window tw_pool_cut(const tw_pixel *at, const tw_window *w) {
+    if (w->dilation_h != 1 || w->dilation_w != 1) __builtin_unreachable();
     const tw_inside inside = tw_inside_of(at, w);
     const int32_t row = w->in_w * w->in_c;
-    const int32_t first = (inside.top * row + inside.first * w->in_c) * at->size;
-    const tw_pool_window window = {(const int8_t *)tw_pixel_corner(at, w) + first, inside.bottom - inside.top,
-                                   inside.end - inside.first, row, w->in_c};
+    const int32_t top = tw_max(at->y, 0), left = tw_max(at->x, 0);
+    const tw_pool_window window = {at->image + top * row * at->size + left * w->in_c * at->size,
+                                   inside.bottom - inside.top, inside.end - inside.first, row, w->in_c};
     return window;
 }
 
@@ -123,16 +124,16 @@ TW_KERNEL(tw_max_pool_2d_s8) {
 TW_INLINE int32_t tw_pool_average_s16(const tw_pool_window *w, const int16_t *x) {
     const int32_t count = w->rows * w->cols;
     int32_t sum = 0;
-    for (int32_t r = 0; r < w->rows; ++r)
-        for (int32_t k = 0; k < w->cols; ++k) sum += x[r * w->row + k * w->col];
+    for (int32_t r = 0; r < w->rows; ++r, x += w->row)
+        for (int32_t k = 0; k < w->cols; ++k) sum += x[k * w->col];
     return (int32_t)(((int64_t)sum + (sum > 0 ? count / 2 : -(count / 2))) / count);
 }
 
 /* Largest of one channel of the window at x. */
 TW_INLINE int32_t tw_pool_most_s16(const tw_pool_window *w, const int16_t *x) {
     int32_t most = INT16_MIN;
-    for (int32_t r = 0; r < w->rows; ++r)
-        for (int32_t k = 0; k < w->cols; ++k) most = tw_max(most, x[r * w->row + k * w->col]);
+    for (int32_t r = 0; r < w->rows; ++r, x += w->row)
+        for (int32_t k = 0; k < w->cols; ++k) most = tw_max(most, x[k * w->col]);
     return most;
 }
 
