@@ -35,8 +35,11 @@ typedef struct {
 
 /* Those from channel c on of a kernel whose inputs 2 to 4 they are. */
 TW_INLINE tw_channels_s8 tw_channels_s8_of(const void *const *in, int32_t c, int32_t fast, const tw_epilogue_s8 *end) {
-    const tw_channels_s8 channels = {(const int32_t *)in[2] + c, (const int32_t *)in[3] + c, (const int8_t *)in[4] + c,
-                                     fast, *end};
+    const tw_channels_s8 channels = {(const int32_t *)in[2] + c,
+                                     (const int32_t *)in[3] + c,
+                                     (const int8_t *)in[4] + c,
+                                     fast,
+                                     {end->zero, end->low, end->high}};
     return channels;
 }
 
@@ -51,8 +54,8 @@ typedef struct {
 } tw_channels_s16;
 
 TW_INLINE tw_channels_s16 tw_channels_s16_of(const void *const *in, int32_t narrow, const tw_limits *limits) {
-    const tw_channels_s16 channels = {(const int64_t *)in[2], (const int32_t *)in[3], (const int8_t *)in[4], narrow,
-                                      *limits};
+    const tw_channels_s16 channels = {
+        (const int64_t *)in[2], (const int32_t *)in[3], (const int8_t *)in[4], narrow, {limits->low, limits->high}};
     return channels;
 }
 

@@ -51,7 +51,7 @@ TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
     if (at->x < w->out_w * w->stride_w - w->pad_w) return;
     at->x = -w->pad_w;
     at->y += w->stride_h;
-    if (at->y < w->out_h * w->stride_h - w->pad_h) return;
+    if (w->batches == 1 || at->y < w->out_h * w->stride_h - w->pad_h) return; /* behind one image there is nothing */
     at->y = -w->pad_h;
     at->image += tw_window_image(w) * at->size;
 }
