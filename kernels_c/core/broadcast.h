@@ -20,21 +20,20 @@ typedef struct {
 /* One element: *y of *a and *b. */
 typedef void tw_pair_fn(const void *params, const void *a, const void *b, void *y);
 
-/* What a kernel does to a pair: the bytes of an element of a, b and y, and a function that folds away. */
+/* Of which pairs: the bytes of an element of a, b and y, and the kernel's params. */
 typedef struct {
     int32_t a, b, y;
-    tw_pair_fn *fn;
     const void *params;
 } tw_pairs;
 
-/* Defines name##_pairs, which TW_ROWS_APART and its kin take, of name##_pair. */
+/* Defines name##_pairs, which TW_ROWS_APART and its kin take beside name##_pair. */
 #define TW_PAIRS(name, a_type, b_type, y_type)                                                                         \
     TW_INLINE tw_pairs name##_pairs(const name##_params *p) {                                                          \
-        const tw_pairs pairs = {sizeof(a_type), sizeof(b_type), sizeof(y_type), name##_pair, p};                       \
+        const tw_pairs pairs = {sizeof(a_type), sizeof(b_type), sizeof(y_type), p};                                    \
         return pairs;                                                                                                  \
     }
 
-/* The same for y = value, an expression of a, b and the params p. */
+/* Defines both for y = value, an expression of a, b and the params p. */
 #define TW_PAIR(name, a_type, b_type, y_type, value)                                                                   \
     TW_INLINE void name##_pair(const void *params, const void *from_a, const void *from_b, void *y) {                  \
         const name##_params *p = (const name##_params *)params;                                                        \
@@ -52,27 +51,29 @@ TW_INLINE const void *tw_tiled(const void *b, int32_t bytes, int32_t copies, voi
     return scratch;
 }
 
-/* The pairs of one row of size elements, which lie a_step and b_step elements apart. */
-TW_INLINE void tw_each_of_row(tw_pairs pairs, int32_t size, const char *a, int32_t a_step, const char *b,
-                              int32_t b_step, char *y) {
+/* The pairs of one row of size elements, which lie a_step and b_step elements apart. Offsets are ptrdiff_t: with -fwrapv,
+ * as the host's extension is compiled, compilers would fear that int32_t wraps, and not vectorise. */
+TW_INLINE void tw_each_of_row(tw_pair_fn *fn, tw_pairs pairs, int32_t size, const char *a, int32_t a_step,
+                              const char *b, int32_t b_step, char *y) {
     for (int32_t i = 0; i < size; ++i, y += pairs.y)
-        pairs.fn(pairs.params, a + i * a_step * pairs.a, b + i * b_step * pairs.b, y);
+        fn(pairs.params, a + (ptrdiff_t)i * a_step * pairs.a, b + (ptrdiff_t)i * b_step * pairs.b, y);
 }
 
 /* All pairs by one loop for any steps; tile is 1. */
-TW_INLINE void tw_each_pair(const tw_walk *walk, tw_pairs pairs, const void *const *in, void *const *out) {
+TW_INLINE void tw_each_pair(const tw_walk *walk, tw_pair_fn *fn, tw_pairs pairs, const void *const *in,
+                            void *const *out) {
     const int32_t size = walk->size, a_step = walk->a_step, b_step = walk->b_step, rows = walk->outer.rows;
     char *y = (char *)out[0];
     tw_row at = {(const char *)in[0], (const char *)in[1], {0}};
     for (int32_t row = 0; row < rows; ++row, y += size * pairs.y) {
-        tw_each_of_row(pairs, size, at.a, a_step, at.b, b_step, y);
+        tw_each_of_row(fn, pairs, size, at.a, a_step, at.b, b_step, y);
         tw_next_row(&at, &walk->outer, pairs.a, pairs.b);
     }
 }
 
 /* All pairs, with a loop for each pair of steps, so that compilers know them. a_step: that of the walk, or 1 where no
  * kernel's call has another. */
-TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pairs pairs, const void *const *in,
+TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pair_fn *fn, tw_pairs pairs, const void *const *in,
                              void *const *out, void *scratch) {
     const int32_t size = walk->size, tile = walk->tile, b_step = walk->b_step, rows = walk->outer.rows;
     char *y = (char *)out[0];
@@ -80,11 +81,11 @@ TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pairs pairs
     tw_row at = {(const char *)in[0], b, {0}};
     for (int32_t row = 0; row < rows; ++row, y += size * pairs.y) {
         if (a_step == 0)
-            tw_each_of_row(pairs, size, at.a, 0, at.b, 1, y);
+            tw_each_of_row(fn, pairs, size, at.a, 0, at.b, 1, y);
         else if (b_step == 0)
-            tw_each_of_row(pairs, size, at.a, 1, at.b, 0, y);
+            tw_each_of_row(fn, pairs, size, at.a, 1, at.b, 0, y);
         else
-            tw_each_of_row(pairs, size, at.a, 1, at.b, 1, y);
+            tw_each_of_row(fn, pairs, size, at.a, 1, at.b, 1, y);
         tw_next_row(&at, &walk->outer, pairs.a, pairs.b);
     }
 }
@@ -92,15 +93,15 @@ TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pairs pairs
 /* The bodies of kernels whose params have a walk and for which TW_PAIR stands before. */
 #define TW_ROWS_APART(name)                                                                                            \
     const name##_params p = *params;                                                                                   \
-    tw_rows_apart(&params->walk, params->walk.a_step, name##_pairs(&p), in, out, scratch)
+    tw_rows_apart(&params->walk, params->walk.a_step, name##_pair, name##_pairs(&p), in, out, scratch)
 /* a_step is 1. */
 #define TW_ROWS_ALONG(name)                                                                                            \
     const name##_params p = *params;                                                                                   \
-    tw_rows_apart(&params->walk, 1, name##_pairs(&p), in, out, scratch)
+    tw_rows_apart(&params->walk, 1, name##_pair, name##_pairs(&p), in, out, scratch)
 /* tile is 1. */
 #define TW_EACH_PAIR(name)                                                                                             \
     const name##_params p = *params;                                                                                   \
     (void)scratch;                                                                                                     \
-    tw_each_pair(&params->walk, name##_pairs(&p), in, out)
+    tw_each_pair(&params->walk, name##_pair, name##_pairs(&p), in, out)
 
 #endif
