@@ -82,7 +82,8 @@ def test_a_wrong_kernel_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     class Crooked(Interpreter):
         def _open(self, plan: Any) -> Any:
             last = plan.steps[-1]
-            params = {**last.call.params, "end": {**last.call.params["end"], "zero": last.call.params["end"]["zero"] + 1}}
+            end = last.call.params["end"]
+            params = {**last.call.params, "end": {**end, "zero": end["zero"] + 1}}
             steps = (*plan.steps[:-1], replace(last, call=replace(last.call, params=params)))
             return super()._open(replace(plan, steps=steps))
 
