@@ -88,7 +88,7 @@ class Pool:
         if tensor.data is None:
             raise RuntimeError(f"{tensor} is no constant")
         constant = Constant(tensor.data, role, tensor=tensor, name=f'"{tensor.name}"')
-        return self._shared(constant, (self._numbers[tensor],))
+        return self._shared(constant, (self._numbers.setdefault(tensor, len(self._numbers)),))
 
     def packed(self, constant: Constant, node: Node, use: object) -> Constant:
         """The constant that stands for one that was packed for ``node``, to be used as ``use``: a place or a name."""

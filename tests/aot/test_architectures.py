@@ -103,7 +103,7 @@ def test_counts_where_an_emulator_can(tmp_path: Path) -> None:
     assert measure(project, card, inputs).layers == first.layers
     spots = hot_spots(build(project, card), inputs)
     assert 0 <= sum(spot.instructions for spot in spots) - first.instructions < 50
-    rows = measure_on(Source("dense", project.plan.graph), card, embedded.Options())
+    rows = measure_on(Source("dense", project.plan.graph), card, embedded.Measurement())
     assert [(row["target"], row["same_bits"], row.get("error")) for row in rows] == [("a64", True, None)] * 2
 
 

@@ -306,7 +306,8 @@ def test_interrupted() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c) as process:
         until = time.monotonic() + 120
         while "_ffi" not in Path(f"/proc/{process.pid}/maps").read_text() and time.monotonic() < until:
-            time.sleep(0.1)  # the command is at work as soon as it has loaded the kernels
+            time.sleep(0.1)
+        time.sleep(2)  # the kernels are loaded among other modules; behind them the command is at work
         process.send_signal(signal.SIGINT)
         # CPython 3.11 ends by the signal if Ctrl-C meets an exec(), which makes dataclasses: to a shell it is 130
         assert process.wait(60) in (130, -signal.SIGINT)

@@ -165,8 +165,8 @@ def _lower_wide(node: Node, w: Array, bias: Array) -> Call:
     inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
     rows = 1 if shape["batches"] == 1 else -(-shape["batches"] // 8) * 8
     params: dict[str, Param] = {**shape, "depth4": depth4, "end": epilogue(node)}
-    kernel, stored = "tw_fully_connected_wide_s8", Weights(unit=LANES)
-    return Call(kernel, params, inputs, (node.output,), rows * depth4, macs=_macs(node), weights=stored)
+    args = (node.output,), rows * depth4
+    return Call("tw_fully_connected_wide_s8", params, inputs, *args, macs=_macs(node), weights=Weights(unit=LANES))
 
 
 def _lower_plain(node: Node, w: Array, bias: Array) -> Call:

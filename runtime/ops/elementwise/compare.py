@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
@@ -96,7 +97,7 @@ def _lower_logical(node: Node, target: Target) -> Call:
 
 
 def _lower_not(node: Node, target: Target) -> Call:
-    table = np.roll(INT8 == 0, 128).astype(np.int8)
+    table = constant.table(np.roll(INT8 == 0, 128).astype(np.int8))
     return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
 
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -66,10 +66,12 @@ def run(plan: Plan, engine: Engine = Session) -> None:
     Guard(session).run()
 
 
-def changed(plan: Plan, i: int, **params: Any) -> Plan:
-    """The plan with other params in step ``i``."""
+def changed(plan: Plan, i: int, size: int) -> Plan:
+    """The plan with rows of another size in step ``i``."""
     step = plan.steps[i]
-    call = replace(step.call, params={**step.call.params, **params})
+    params = step.call.params
+    own = {"walk": {**params["walk"], "size": size}} if "walk" in params else {"size": size}
+    call = replace(step.call, params={**params, **own})
     return replace(plan, steps=(*plan.steps[:i], replace(step, call=call, body=(call,)), *plan.steps[i + 1 :]))
 
 
