@@ -27,8 +27,8 @@ from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.measure import embedded
 from twinfer.bench.measure.embedded import measure_on, verify_on
 from twinfer.bench.models.source import Source
+from twinfer.bench.models.verify import Samples
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
@@ -73,7 +73,7 @@ def test_runs_and_gives_the_same_bits(card: Card) -> None:
 
 
 def test_is_verified_as_any_other(card: Card) -> None:
-    assert verify_on(Source("dense", tiny.dense().graph), [card], Options(samples=2)).proven
+    assert verify_on(Source("dense", tiny.dense().graph), [card], samples=Samples(2)).proven
 
 
 def test_sizes_and_stack(card: Card) -> None:
