@@ -106,7 +106,7 @@ static const int32_t {name}_strides[] = {{
 {_lines(strides)},
 }};
 /* Rows that run together: the first, how many, how many times. */
-static const tw_loop {name}_loops[] = {{
+static const tw_repeat {name}_loops[] = {{
 {wrapped(loops)},
 }};
 /* The first of them of every layer, and their number. */

@@ -8,13 +8,13 @@
 /* Rows of the table that follow one another, and how many times they run: once, or as the body of a loop. */
 typedef struct {
     uint16_t first, rows, times;
-} tw_loop;
+} tw_repeat;
 
 /* The table of all layers. Layer i is the loops from number layers[i] up to layers[i + 1]. strides: by how many bytes
  * every pointer moves from iteration to iteration. */
 typedef struct {
     const uint16_t *layers;
-    const tw_loop *loops;
+    const tw_repeat *loops;
     const tw_step *rows;
     const int32_t *pointers, *strides;
     const void *const *constants;
