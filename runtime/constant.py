@@ -48,9 +48,9 @@ def weights(array: Array, layout: str = "") -> Constant:
     return Constant(array, Role.WEIGHTS, layout)
 
 
-def bias(array: Array) -> Constant:
-    """What sums start from, per channel."""
-    return Constant(array, Role.BIAS)
+def bias(array: Array, layout: str = "") -> Constant:
+    """What sums start from, per channel; ``layout`` says what else lies there."""
+    return Constant(array, Role.BIAS, layout)
 
 
 def requantize(array: Array, layout: str = "") -> Constant:

@@ -45,7 +45,8 @@ class Op:
 
     ``infer(node)`` checks the node (ranks, shapes, types, options; ModelError or UnsupportedOperatorError) and returns
     the shape of every output; it needs only the inputs' shapes and constants. ``reference(node, inputs)`` is the
-    meaning in plain numpy. ``lower(node, target)`` is called after ``infer`` has agreed with the outputs' shapes.
+    meaning in plain numpy. ``lower(node, target)`` is the call in plain C, which serves every node; it is called after
+    ``infer`` has agreed with the outputs' shapes, where no variant (runtime/variant.py) serves the node better.
     """
 
     name: str

@@ -100,12 +100,20 @@ class Loop:
 Instruction = Call | Loop
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The variant that an operator got, and the better ones that declined: (variant, reason)."""
+
+    variant: str = "plain"
+    declined: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """What one operator became: ``body`` is run, and ``call`` is the one in it that computes the operator.
 
     ``position`` counts the operators in execution order, also those that need no step; ``plan.lives`` counts so, too.
-    ``scratch`` is the memory that its calls may use, if any.
+    ``scratch`` is the memory that its calls may use, if any; ``choice`` says which variant was taken, and why.
     """
 
     node: Node
@@ -113,6 +121,7 @@ class Step:
     call: Call
     body: tuple[Instruction, ...]
     scratch: Tensor | None = None
+    choice: Choice = Choice()
 
     @property
     def calls(self) -> tuple[Call, ...]:

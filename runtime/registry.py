@@ -1,4 +1,5 @@
-"""Finds the operators: a module in a family of ``runtime/ops`` ends with ``OP = Op(...)`` or ``OPS = (...)``."""
+"""Finds operators and their variants: a module in a family of ``runtime/ops`` ends with ``OP = Op(...)`` or
+``VARIANT = Variant(...)``, or with several, ``OPS = (...)`` or ``VARIANTS = (...)``."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
+from types import ModuleType
+from typing import Any
 
 from twinfer.runtime import ops
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import Op
+from twinfer.runtime.variant import Variant
 
 #: Packages of ``runtime/ops`` that hold what operators share.
 SHARED = ("core", "isa")
@@ -19,15 +23,29 @@ SHARED = ("core", "isa")
 @cache
 def operators() -> Mapping[str, Op]:
     """All operators by TFLite name. Modules whose name starts with an underscore hold what a family shares."""
-    known: dict[str, Op] = {}
-    for name in _modules():
-        module = importlib.import_module(name)
-        known.update((op.name, op) for op in getattr(module, "OPS", None) or (module.OP,))
-    return known
+    return {op.name: op for module in _modules() for op in _rows(module, "OP")}
 
 
-def _modules() -> Iterator[str]:
-    """The full names of all modules that define operators."""
+@cache
+def variants(name: str) -> tuple[Variant, ...]:
+    """The variants of an operator, best first; none where plain C is all that there is."""
+    rows = [row for module in _modules() for row in _rows(module, "VARIANT") if name in row.ops]
+    return tuple(sorted(rows, key=lambda row: row.rank(name)))
+
+
+def _rows(module: ModuleType, name: str) -> tuple[Any, ...]:
+    """What a module says under ``name``, or under its plural where there are several."""
+    return (getattr(module, name),) if hasattr(module, name) else getattr(module, f"{name}S", ())
+
+
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    """All modules of the families."""
+    return tuple(map(importlib.import_module, _names()))
+
+
+def _names() -> Iterator[str]:
+    """The full names of all modules that define operators or variants."""
     for family in pkgutil.iter_modules(ops.__path__):
         if family.name in SHARED:
             continue

@@ -1,40 +1,51 @@
-"""What an operator's ``lower`` may know of the machine that its call will run on."""
+"""What planning may know of the machine that a program will run on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+#: What a machine may offer to kernels, best first: a variant that needs an earlier one is tried before the others.
+#: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and its kin; "words":
+#: no more than 32-bit words, so that computing with four int8 in one word pays.
+FEATURES = ("avx512_vnni", "avx_vnni", "simd", "mve", "dsp", "words")
 
 
 @dataclass(frozen=True)
 class Target:
     """A machine to plan for.
 
-    ``wide`` says that kernels over 16 int32 lanes pay (any SIMD host); ``isa`` names the extensions of a Cortex-M that
-    kernels may use: "dsp" (SMLAD and its kin), "mve" (Helium). Without any of them ``lower`` picks the plain C kernels.
-    Kernels for an extension run everywhere, on plain C stand-ins where it is absent. ``alignment`` is that of every
-    arena block, in bytes.
+    ``features`` are names of ``FEATURES``, and others that no kernel asks for. Kernels for a feature run everywhere, on
+    plain C stand-ins where it is absent. ``alignment`` is that of every arena block and ``constant_alignment`` that of
+    every constant in emitted C, in bytes. Where ``flash_is_dear``, code and constants are kept small.
     """
 
     name: str
-    wide: bool = False
-    isa: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset({"words"})
     alignment: int = 16
+    constant_alignment: int = 4
+    flash_is_dear: bool = True
 
-    @property
-    def dsp(self) -> bool:
-        """Whether to take kernels on SMLAD; where there is Helium, it is better."""
-        return "dsp" in self.isa and not self.mve
-
-    @property
-    def mve(self) -> bool:
-        """Whether to take kernels on Helium."""
-        return "mve" in self.isa
+    def has(self, *features: str) -> bool:
+        """Whether the machine has all of these."""
+        return self.features.issuperset(features)
 
 
-HOST = Target("host", wide=True)
-GENERIC = Target("generic")
-DSP = Target("dsp", isa=frozenset(["dsp"]))
-MVE = Target("mve", isa=frozenset(["dsp", "mve"]))
+def microcontroller(name: str, *features: str) -> Target:
+    """A machine of 32-bit words with these features beside."""
+    return Target(name, frozenset({"words", *features}))
 
-#: One target for each choice that a ``lower`` may make; all of them run on the host.
-TARGETS = (HOST, GENERIC, DSP, MVE)
+
+def computer(name: str, *features: str) -> Target:
+    """A machine with SIMD and these features beside, and with memory to spare."""
+    return Target(name, frozenset({"simd", *features}), constant_alignment=64, flash_is_dear=False)
+
+
+#: Any computer. ``runtime.run.isa.this_computer`` has the features of the one that runs this, too.
+HOST = computer("host")
+AVX_VNNI = computer("avx_vnni", "avx_vnni")
+GENERIC = microcontroller("generic")
+DSP = microcontroller("dsp", "dsp")
+MVE = microcontroller("mve", "dsp", "mve")
+
+#: Targets that between them make every variant's choice; all of them run on the host.
+TARGETS = (HOST, AVX_VNNI, GENERIC, DSP, MVE)

@@ -62,7 +62,7 @@ def building(card: Card | None, plan: Plan) -> Mapping[str, str]:
 def _host(target: Target) -> Mapping[str, str]:
     return {
         "tools": "CC ?= cc\nAR ?= ar",
-        **_arch(("-march=native",) if target.wide else ()),
+        **_arch(("-march=native",) if target.has("simd") else ()),
         "portable": "ARCH= for a portable build.",
         "board": "",
         "link": "",

@@ -26,7 +26,7 @@ def library_sources(
         files.update({path: text for path, text in project.code.items() if not path.endswith("_static.c")})
         code += [f'#include "{project.name}.c"', entries(project)]
         for constant in project.constants.all:
-            data.append(_placed(constant, max(project.alignment, least_alignment), len(blob)))
+            data.append(_placed(constant, max(project.plan.target.constant_alignment, least_alignment), len(blob)))
             blob += constant.array.tobytes()
     return {
         **files,

@@ -16,7 +16,7 @@ from twinfer.aot.build.architecture import BOARDS, Architecture, load
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.read.files import reading
-from twinfer.runtime.target import Target
+from twinfer.runtime.target import Target, microcontroller
 
 #: A word of a name, of letters, digits and a few signs: it neither begins an option nor means anything to a shell.
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
@@ -62,7 +62,7 @@ class Card:
     @property
     def target(self) -> Target:
         """What to plan for."""
-        return Target(self.name, isa=frozenset(self.isa))
+        return microcontroller(self.name, *self.isa)
 
     @property
     def toolchain(self) -> Toolchain:

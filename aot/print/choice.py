@@ -100,7 +100,7 @@ def default_policy(plan: Plan) -> frozenset[int]:
 
 
 def _flash_is_dear(plan: Plan) -> bool:
-    return not plan.target.wide or plan.options.optimize == "size"
+    return plan.target.flash_is_dear or plan.options.optimize == "size"
 
 
 def cold(plan: Plan) -> frozenset[int]:

@@ -56,14 +56,9 @@ class Project:
         return self.plan.options.mode
 
     @property
-    def alignment(self) -> int:
-        """Of every constant, in bytes."""
-        return 64 if self.plan.target.wide else 4
-
-    @property
     def files(self) -> dict[str, str]:
         """All sources."""
-        data = data_source(self.constants, self.name, self.banner, self.sha256, self.alignment)
+        data = data_source(self.constants, self.name, self.banner, self.sha256, self.plan.target.constant_alignment)
         return {**self.code, f"{self.name}_data.c": data}
 
 

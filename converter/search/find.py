@@ -199,5 +199,5 @@ def _setup(how: How, data: Data) -> dict[str, Any]:
 
 def _machine(target: Target) -> str:
     """All that a cost may depend on: the target, and the options that the plan for it is made with."""
-    known = (target.name, USUAL.optimize, *sorted(target.isa), USUAL.weights, USUAL.decode)
+    known = (target.name, USUAL.optimize, *sorted(target.features), USUAL.weights, USUAL.decode)
     return ", ".join([*known, f"alignment {target.alignment}"])

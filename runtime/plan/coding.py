@@ -65,7 +65,7 @@ def _chosen(layers: Sequence[PackedWeights], target: Target, options: Options) -
         return _smallest(layers, CODINGS, target, whole)
     if options.weights in CODINGS:
         return _options(layers, options.weights, target, whole)
-    if options.weights == "plain" or target.wide:
+    if options.weights == "plain" or not target.flash_is_dear:
         return []
     packed = [layer for layer in layers if layer.step.node.input(1).type == "INT4"]
     return _smallest(packed, ["lut"], target, whole)
@@ -79,7 +79,7 @@ def _options(layers: Iterable[PackedWeights], coding: str, target: Target, whole
         blocks = layer.blocks(channels)
         code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
         if code is not None:
-            options.append(CodedWeights(layer, for_helium(code) if target.mve else code, channels))
+            options.append(CodedWeights(layer, for_helium(code) if target.has("mve") else code, channels))
     return options
 
 

@@ -8,10 +8,11 @@ from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import need
-from twinfer.runtime.program import Argument, Call, Step
-from twinfer.runtime.registry import missing, operator
+from twinfer.runtime.program import Argument, Call, Choice, Step
+from twinfer.runtime.registry import missing, operator, variants
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Declined
 
 
 def lower(graph: Graph, target: Target, pool: Pool) -> list[Step]:
@@ -37,19 +38,35 @@ def _refuse_unsupported(graph: Graph) -> None:
 
 
 def _step(node: Node, position: int, target: Target, pool: Pool) -> Step:
-    call = _lowered(node, target)
+    call, choice = _lowered(node, target)
     inputs = tuple(_shared(argument, node, place, pool) for place, argument in enumerate(call.inputs))
     call = replace(call, inputs=inputs)
     scratch = Tensor(f"scratch of {node}", "INT8", (call.scratch,)) if call.scratch else None
-    return Step(node, position, call, (call,), scratch)
+    return Step(node, position, call, (call,), scratch, choice)
 
 
-def _lowered(node: Node, target: Target) -> Call:
+def _lowered(node: Node, target: Target) -> tuple[Call, Choice]:
     for tensor in (*node.inputs, *node.outputs):
         need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
-    return guarded(node, lambda: operator(node).lower(node, target))
+    return guarded(node, lambda: lower_node(node, target))
+
+
+def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
+    """The call of the best variant that does not decline, in plain C if all do, and what was chosen.
+
+    ``infer`` must have agreed with the node.
+    """
+    declined: list[tuple[str, str]] = []
+    for variant in variants(node.op):
+        if not variant.serves(node, target):
+            continue
+        try:
+            return variant.lower(node, target), Choice(variant.name, tuple(declined))
+        except Declined as reason:
+            declined.append((variant.name, str(reason)))
+    return operator(node).lower(node, target), Choice(declined=tuple(declined))
 
 
 def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:

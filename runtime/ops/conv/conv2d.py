@@ -8,38 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime import constant
 from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops.conv import _conv
+from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import (
-    bias_of,
-    channel_constants,
-    constant_bias,
-    epilogue,
-    fold_zero,
-    lane_channels,
-    plain_channels,
-)
+from twinfer.runtime.ops.core.channels import bias_of, channel_constants, constant_bias, epilogue, plain_channels
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid, symmetric_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
-from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
-from twinfer.runtime.ops.core.window import Window, shifted, window_of
-from twinfer.runtime.ops.isa import dsp as _dsp
-from twinfer.runtime.ops.isa import dsp_s16 as _dsp_s16
-from twinfer.runtime.ops.isa import mve as _mve
-from twinfer.runtime.ops.isa import mve_s16 as _mve_s16
+from twinfer.runtime.ops.core.window import Window, shifted
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-
-def geometry(node: Node) -> Window:
-    out_c, k_h, k_w, _ = node.input(1).shape
-    return window_of(node, k_h, k_w, out_c)
 
 
 def infer(node: Node) -> list[Shape]:
@@ -81,40 +64,30 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
+    """The call in plain C, which serves every node."""
     node = unpacked(node)
     g, w = geometry(node), node.input(1)
     macs = g.pixels * w.size
     if is_hybrid(node):
-        if w.shape[3] != g.in_c:
-            raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
-        return lower_hybrid(node, g, node.constant(1).reshape(g.out_c, -1), macs)
+        return _lower_hybrid(node, g, macs)
     if node.input(0).type == "INT16":
-        return lower_s16(node, target, g, node.constant(1), macs)
-    bias = constant_bias(node, g.out_c)
-    if target.wide and w.data is not None and bias is not None and w.shape[3] == g.in_c:
-        return lower_wide(node, g, w.data.reshape(g.out_c, -1), bias, macs)
-    if w.data is not None and bias is not None and w.shape[3] == g.in_c:
-        fast = lower_fast(node, target, g, w.data.reshape(g.out_c, -1), bias, macs)
-        if fast is not None:
-            return fast
+        return lower_s16(node, g, node.constant(1), macs)
     if node.input(0).type == "FLOAT32":
         floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), "depth": w.shape[3]}
         inputs = (node.input(0), w, bias_of(node, g.out_c))
         return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs)
-    return lower_plain(node, g, node.constant(1).reshape(g.out_c, -1), node.constant(2) if bias is None else bias, macs)
+    return lower_s8(node, g, node.constant(1).reshape(g.out_c, -1), macs)
 
 
-def lower_s16(node: Node, target: Target, g: Window, w: Array, macs: int) -> Call:
+def lower_s16(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also depthwise."""
-    convolution = _mve_s16.convolution if target.mve else _dsp_s16.convolution
-    whole = w.shape[3] == g.in_c and (target.mve or target.dsp)
-    fast = convolution(node, g, w.reshape(g.out_c, -1), macs) if whole else None
-    return fast or plain_s16.call("tw_conv2d_s16", node, w, {"window": g.params, "depth": w.shape[3]}, macs)
+    return plain_s16.call("tw_conv2d_s16", node, w, {"window": g.params, "depth": w.shape[3]}, macs)
 
 
-def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
-    """The call in plain C, weights int8 [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
-    c, fast = plain_channels(node, w, bias)
+def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
+    """The call with weights int8 [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
+    bias = constant_bias(node, g.out_c)
+    c, fast = plain_channels(node, w, node.constant(2) if bias is None else bias)
     depth = w.shape[1] // (g.k_h * g.k_w)
     ends = {"end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(fast)}
     params = {"window": g.params, "depth": depth, **ends}
@@ -123,40 +96,20 @@ def lower_plain(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call
     return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
 
 
-def lower_hybrid(node: Node, g: Window, w: Array, macs: int) -> Call:
-    """The call with float activations and int8 weights [out_c, k_h * k_w * in_c]."""
+def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
+    """The call with float activations and int8 weights; UnsupportedOperatorError if they are of groups."""
+    w = node.constant(1)
+    if w.shape[3] != g.in_c:
+        raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")
+    w = w.reshape(g.out_c, -1)
     k4, rows = -(-w.shape[1] // 4) * 4, 8
-    params = {"window": g.params, "limits": output_range(node), "k4": k4, "symmetric": int(symmetric_hybrid(node))}
+    tile = {"k4": k4, "symmetric": int(symmetric_hybrid(node))}
+    params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
     sums = requantize(w.sum(1, dtype=np.int32))
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, g.out_c))
     image = -(-g.image // 16) * 16
     scratch = image + rows * k4 + rows * 4 * -(-g.out_c // LANES) * LANES
     return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
-
-
-def lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
-    """The call for the target's instruction set, weights as for ``lower_wide``; None where the plain kernel serves."""
-    if target.dsp and node.input(0).type == "INT8":
-        return _dsp.convolution(node, g, w, bias, macs)
-    if target.mve and node.input(0).type == "INT8":
-        return _mve.convolution(node, g, w, bias, macs)
-    return None
-
-
-def lower_wide(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call:
-    """The call over 16 lanes for constant weights [out_c, k_h * k_w * in_c]; also depthwise with one input channel."""
-    x, y = node.input(0), node.output
-    k4 = -(-w.shape[1] // 4) * 4
-    panel = min(-(-g.pixels // 8) * 8, max(8, 16384 // k4 // 8 * 8), 64)
-    if x.type == "FLOAT32":
-        tiles = {"panel": panel, "direct": int(g.pointwise)}
-        floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tiles}
-        inputs = (x, weights(pack_f32(w), LANES_F32), constant.bias(padded(bias)))
-        return Call("tw_conv2d_wide_f32", floats, inputs, (y,), 4 * panel * w.shape[1], macs=macs)
-    tile = {"k4": k4, "panel": panel, "direct": int(g.pointwise and k4 == w.shape[1]), "in_zero": x.zero}
-    params = {"window": g.params, "end": epilogue(node), **tile}
-    packed = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
-    return Call("tw_conv2d_wide_s8", params, packed, (y,), panel * k4, macs=macs, weights=Weights())
 
 
 DEFAULTS = {

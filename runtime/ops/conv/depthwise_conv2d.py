@@ -12,26 +12,18 @@ from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
 from twinfer.runtime.ops.conv import _conv, conv2d
+from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import bias_of, channel_constants, constant_bias, epilogue, plain_channels
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
-from twinfer.runtime.ops.core.window import Window, shifted, window_of
-from twinfer.runtime.ops.isa import dsp_depthwise as _dsp_depthwise
-from twinfer.runtime.ops.isa import mve_depthwise as _mve_depthwise
-from twinfer.runtime.ops.isa import mve_depthwise_s16 as _mve_depthwise_s16
-from twinfer.runtime.ops.isa import wide_depthwise as _wide_depthwise
+from twinfer.runtime.ops.core.window import Window, shifted
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Channels that kernels_c/conv/depthwise_conv2d.h gathers at a time.
 CHANNELS = 32
-
-
-def geometry(node: Node) -> Window:
-    _, k_h, k_w, out_c = node.input(1).shape
-    return window_of(node, k_h, k_w, out_c)
 
 
 def infer(node: Node) -> list[Shape]:
@@ -62,62 +54,34 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
+    """The call in plain C, which serves every node; of int16 a CONV_2D with as many groups as input channels."""
     node = unpacked(node)
     g, x, w = geometry(node), node.input(0), node.input(1)
     macs = g.pixels * w.size
     if is_hybrid(node):
         return _lower_hybrid(node, g, macs)
     if x.type == "INT16":
-        return _lower_s16(node, target, g, macs)
-    bias = constant_bias(node, g.out_c)
-    if target.wide and w.data is not None and bias is not None:
-        if g.in_c == 1:  # one input channel: the same as CONV_2D
-            return conv2d.lower_wide(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
-        if g.in_c == g.out_c and x.type == "INT8" and max(g.out_h, g.out_w) <= _wide_depthwise.LONGEST:
-            return _wide_depthwise.lower(node, g, w.data, bias, macs)
-    if x.type == "INT8" and w.data is not None and bias is not None:
-        fast = _lower_fast(node, target, g, w.data, bias, macs)
-        if fast is not None:
-            return fast
-        if g.in_c == 1:
-            return conv2d.lower_plain(node, g, w.data.reshape(-1, g.out_c).T, bias, macs)
-    return _lower_plain(node, g, bias, macs)
-
-
-def _lower_plain(node: Node, g: Window, bias: Array | None, macs: int) -> Call:
-    """The call in plain C, float32 or int8; ``bias`` is None where it is computed at run time."""
-    x, w = node.input(0), node.input(1)
-    params: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
+        turned = np.ascontiguousarray(node.constant(1).transpose(3, 1, 2, 0))
+        return conv2d.lower_s16(node, g, turned, macs)
     if x.type == "FLOAT32":
-        floats = {**params, "limits": output_range(node)}
+        shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
+        floats = {**shape, "limits": output_range(node)}
         return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs)
+    if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
+        return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
+    return _lower_s8(node, g, macs)
+
+
+def _lower_s8(node: Node, g: Window, macs: int) -> Call:
+    bias = constant_bias(node, g.out_c)
     start = node.constant(2) if bias is None else bias
     c, short = plain_channels(node, node.constant(1).reshape(-1, g.out_c).T, start)
-    inputs = (x, weights(np.ascontiguousarray(c.weights.T)), *channel_constants(c))
+    inputs = (node.input(0), weights(np.ascontiguousarray(c.weights.T)), *channel_constants(c))
     columns = (g.k_w - 1) * g.dilation_w + 1 + g.stride_w
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
-    params |= {"end": epilogue(node), "in_zero": x.zero, "fast": int(short)}
+    shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
+    params = {**shape, "end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(short)}
     return Call("tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
-
-
-def _lower_fast(node: Node, target: Target, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
-    """The int8 call for the target's instruction set; None where the plain kernel serves."""
-    fast = _dsp_depthwise.depthwise(node, g, w, bias, macs) if target.dsp else None
-    if fast is None and g.in_c == 1:
-        fast = conv2d.lower_fast(node, target, g, w.reshape(-1, g.out_c).T, bias, macs)
-    if fast is None and target.mve:
-        fast = _mve_depthwise.lower(node, g, w, bias, macs)
-    return fast
-
-
-def _lower_s16(node: Node, target: Target, g: Window, macs: int) -> Call:
-    """The call with int16 activations and int8 weights; in plain C a CONV_2D with as many groups as input channels."""
-    w = node.constant(1)
-    fast = _dsp_depthwise.depthwise_s16(node, g, w, macs) if target.dsp else None
-    if (target.mve or target.wide) and g.in_c > 1:  # a host's compiler makes vectors of the stand-ins
-        fast = _mve_depthwise_s16.lower(node, g, w, macs)
-    turned = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
-    return fast or conv2d.lower_s16(node, target, g, turned, macs)
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:

@@ -82,7 +82,7 @@ class Walk:
     def of(cls, a: Tensor, b: Tensor, target: Target, tiles: bool = True) -> Walk:
         """The walk over operands ``a`` and ``b``; ``tiles``: whether the kernel knows tile."""
         dims = collapse(a.shape, b.shape)
-        tile = _tile(dims) if tiles and target.wide else 1
+        tile = _tile(dims) if tiles and target.has("simd") else 1
         if tile > 1:
             (n, of_rows), (short, of_size) = dims
             dims = [(n // tile, of_rows), (short * tile, of_size)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime import constant
 from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, tensor, unsupported
@@ -17,24 +16,19 @@ from twinfer.runtime.ops.core.activation import float_range, output_range
 from twinfer.runtime.ops.core.channels import (
     bias_of,
     channel_constants,
-    constant_bias,
     epilogue,
     finish,
-    fold_zero,
-    lane_channels,
     multipliers,
     plain_channels,
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hybrid, quantize_dynamic
 from twinfer.runtime.ops.core.layer_cases import X_SCALE, Layer
-from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.weights import check_types, unpacked
-from twinfer.runtime.ops.isa import dsp as _dsp
-from twinfer.runtime.ops.isa import dsp_s16 as _dsp_s16
-from twinfer.runtime.ops.isa import mve as _mve
-from twinfer.runtime.ops.isa import mve_s16 as _mve_s16
+from twinfer.runtime.ops.dense._layer import Dense, dense_of, macs_of, shape_of
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Declined
 
 
 def infer(node: Node) -> list[Shape]:
@@ -92,24 +86,21 @@ def _hybrid_reference(node: Node, rows: Array, w: Array) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
+    """The call in plain C, which serves every node."""
     node = unpacked(node)
     if is_hybrid(node):
         return _lower_hybrid(node)
     if node.input(0).type == "INT16":
-        return _lower_s16(node, target)
+        w = node.constant(1)
+        return plain_s16.call("tw_fully_connected_s16", node, w, {**shape_of(node), "mults": len(w)}, macs_of(node))
     if node.input(0).type == "FLOAT32":
-        return _lower_f32(node, target)
-    return _lower_s8(node, target)
-
-
-def _shape(node: Node) -> dict[str, int]:
-    """The params that every kernel has."""
-    out, depth = node.input(1).shape
-    return {"batches": node.input(0).size // depth, "depth": depth, "out": out}
-
-
-def _macs(node: Node) -> int:
-    return node.input(0).size * node.input(1).shape[0]
+        params: dict[str, Param] = {**shape_of(node), "limits": output_range(node)}
+        inputs = (node.input(0), node.input(1), bias_of(node, node.input(1).shape[0]))
+        return Call("tw_fully_connected_f32", params, inputs, (node.output,), macs=macs_of(node))
+    try:
+        return _lower_s8(dense_of(node))
+    except Declined:
+        return _lower_runtime(node)
 
 
 def _lower_hybrid(node: Node) -> Call:
@@ -117,78 +108,36 @@ def _lower_hybrid(node: Node) -> Call:
     out, depth = w.shape
     depth4 = -(-depth // 4) * 4
     tile = {"depth4": depth4, "symmetric": int(_symmetric(node))}
-    params: dict[str, Param] = {**_shape(node), **tile, "limits": output_range(node)}
+    params: dict[str, Param] = {**shape_of(node), **tile, "limits": output_range(node)}
     sums = requantize(w.sum(1, dtype=np.int32))
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, out))
     scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // LANES) * LANES
     kernel = "tw_fully_connected_hybrid"
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=_macs(node), weights=Weights())
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=macs_of(node), weights=Weights())
 
 
-def _lower_f32(node: Node, target: Target) -> Call:
-    x, w, bias = node.input(0), node.input(1), constant_bias(node, node.input(1).shape[0])
-    params: dict[str, Param] = {**_shape(node), "limits": output_range(node)}
-    if target.wide and w.data is not None and bias is not None:
-        packed = (x, weights(pack_f32(w.data), LANES_F32), constant.bias(padded(bias)))
-        return Call("tw_fully_connected_wide_f32", params, packed, (node.output,), macs=_macs(node))
-    inputs = (x, w, bias_of(node, w.shape[0]))
-    return Call("tw_fully_connected_f32", params, inputs, (node.output,), macs=_macs(node))
-
-
-def _lower_s16(node: Node, target: Target) -> Call:
-    w, macs = node.constant(1), _macs(node)
-    layer = _mve_s16.fully_connected if target.mve else _dsp_s16.fully_connected
-    fast = layer(node, w, macs) if target.mve or target.dsp else None
-    return fast or plain_s16.call("tw_fully_connected_s16", node, w, {**_shape(node), "mults": len(w)}, macs)
-
-
-def _lower_s8(node: Node, target: Target) -> Call:
-    w, bias = node.input(1), constant_bias(node, node.input(1).shape[0])
-    if w.data is None or bias is None or _weight_zeros(node).any():
-        return _lower_runtime(node)
-    if target.wide:
-        return _lower_wide(node, w.data, bias)
-    if target.mve:
-        return _mve.fully_connected(node, w.data, bias) or _lower_plain(node, w.data, bias)
-    fast = _dsp.fully_connected(node, w.data, bias) if target.dsp else None
-    return fast or _lower_plain(node, w.data, bias)
-
-
-def _weight_zeros(node: Node) -> Array:
-    """The zero points of the weights."""
-    quant = node.input(1).quant
-    return np.zeros(1) if quant is None else quant.zero_point
-
-
-def _lower_wide(node: Node, w: Array, bias: Array) -> Call:
-    x, shape, depth4 = node.input(0), _shape(node), -(-w.shape[1] // 4) * 4
-    inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, bias, 128 + x.zero)))
-    rows = 1 if shape["batches"] == 1 else -(-shape["batches"] // 8) * 8
-    params: dict[str, Param] = {**shape, "depth4": depth4, "end": epilogue(node)}
-    args = (node.output,), rows * depth4
-    return Call("tw_fully_connected_wide_s8", params, inputs, *args, macs=_macs(node), weights=Weights(unit=LANES))
-
-
-def _lower_plain(node: Node, w: Array, bias: Array) -> Call:
-    c, fast = plain_channels(node, w, bias)
+def _lower_s8(layer: Dense) -> Call:
+    node = layer.node
+    c, fast = plain_channels(node, layer.weights, layer.bias)
     mults = 1 if (c.mult == c.mult[0]).all() and (c.shift == c.shift[0]).all() else c.mult.size
     inputs = (node.input(0), weights(c.weights), *channel_constants(c, mults))
-    params: dict[str, Param] = {**_shape(node), "end": epilogue(node), "mults": mults, "fast": int(fast)}
-    return Call("tw_fully_connected_s8", params, inputs, (node.output,), macs=_macs(node), weights=Weights(unit=1))
+    params: dict[str, Param] = {**layer.shape, "end": epilogue(node), "mults": mults, "fast": int(fast)}
+    return Call("tw_fully_connected_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights(unit=1))
 
 
 def _lower_runtime(node: Node) -> Call:
     """The call with weights or a bias computed at run time, or weights with a zero point."""
-    x, w, zeros = node.input(0), node.input(1), _weight_zeros(node)
+    x, w = node.input(0), node.input(1)
+    zeros = np.zeros(1) if w.quant is None else w.quant.zero_point
     need(bool((zeros == zeros[0]).all()), node, f"{w} has different zero points, one is needed")
     mult, shift = multipliers(node, w.shape[0])
     if w.quant is not None and not w.quant.per_channel:
         mult, shift = mult[:1], shift[:1]
     numbers = {"mults": mult.size, "in_zero": x.zero, "w_zero": int(zeros[0])}
-    params: dict[str, Param] = {**_shape(node), **numbers, "end": epilogue(node)}
+    params: dict[str, Param] = {**shape_of(node), **numbers, "end": epilogue(node)}
     inputs = (x, w, bias_of(node, w.shape[0]), requantize(mult), requantize(shift))
     kernel = "tw_fully_connected_runtime_s8"
-    return Call(kernel, params, inputs, (node.output,), macs=_macs(node), weights=Weights())
+    return Call(kernel, params, inputs, (node.output,), macs=macs_of(node), weights=Weights())
 
 
 def _case(rng: np.random.Generator, x_shape: Shape, out: int, layer: Layer | None = None, **o: Any) -> Case:

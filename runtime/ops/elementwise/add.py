@@ -11,34 +11,31 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.broadcast import SHAPES, Walk, binary_case, broadcast_call, commuted, infer_quantized
-from twinfer.runtime.ops.core.plane import plane
-from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 
 #: Type -> bits that both operands get more before they are scaled.
 LEFT_SHIFTS = {"INT8": 20, "INT16": 15}
-LEFT_SHIFT = LEFT_SHIFTS["INT8"]
 
 
 def infer(node: Node) -> list[Shape]:
     shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
     output_range(node)
     a, b, y = node.input(0), node.input(1), node.output
-    if y.type in LEFT_SHIFTS and _multipliers(a, b, y)[2][1] > 0:
+    if y.type in LEFT_SHIFTS and multipliers(a, b, y)[2][1] > 0:
         raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
     return shapes
 
 
-def _multipliers(a: Tensor, b: Tensor, y: Tensor) -> list[tuple[int, int]]:
+def multipliers(a: Tensor, b: Tensor, y: Tensor) -> list[tuple[int, int]]:
     """Multiplier and shift of both inputs and the output. Source: TFLM's CalculateOpDataAdd."""
     common = 2 * max(a.scale, b.scale)
     reals = (a.scale / common, b.scale / common, common / ((1 << LEFT_SHIFTS[y.type]) * y.scale))
     return [quantize_multiplier(real) for real in reals]
 
 
-def _sign(node: Node) -> int:
+def sign_of(node: Node) -> int:
     return -1 if node.op == "SUB" else 1
 
 
@@ -48,68 +45,36 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     low, high = output_range(node).values()
     if node.output.type == "FLOAT32":
         with np.errstate(over="ignore", invalid="ignore"):
-            total = a + b if _sign(node) > 0 else a - b
+            total = a + b if sign_of(node) > 0 else a - b
         return [total.clip(low, high)]
     a, b = a.astype(np.int64), b.astype(np.int64)
     if node.output.type == "INT32":
-        return [(a + _sign(node) * b).astype(np.int32).clip(low, high)]
-    total = _quantized(a, b, node.input(0), node.input(1), node.output, _sign(node))
+        return [(a + sign_of(node) * b).astype(np.int32).clip(low, high)]
+    total = quantized_sum(a, b, node.input(0), node.input(1), node.output, sign_of(node))
     return [total.clip(low, high).astype(node.output.dtype)]
 
 
-def _quantized(a: Array, b: Array, like_a: Tensor, like_b: Tensor, y: Tensor, sign: int) -> Array:
+def quantized_sum(a: Array, b: Array, like_a: Tensor, like_b: Tensor, y: Tensor, sign: int) -> Array:
     """a + sign * b before clamping, in steps of ``y``; a and b int64 in steps of ``like_a`` and ``like_b``."""
-    by_a, by_b, by_y = _multipliers(like_a, like_b, y)
+    by_a, by_b, by_y = multipliers(like_a, like_b, y)
     left = LEFT_SHIFTS[y.type]
     scaled_a = requantize((a - like_a.zero) << left, *by_a)
     scaled_b = requantize((b - like_b.zero) << left, *by_b)
     return requantize(scaled_a + sign * scaled_b, *by_y) + y.zero
 
 
-def _plane(a: Tensor, b: Tensor, y: Tensor, sign: int) -> dict[str, int] | None:
-    values = INT8.astype(np.int64)
-    exact = _quantized(values[:, None], values, a, b, y, sign)
-    return plane(exact, a.scale / y.scale, sign * b.scale / y.scale)
-
-
 def lower(node: Node, target: Target) -> Call:
     a, b, y = node.input(0), node.input(1), node.output
     if node.op == "ADD":
         a, b = commuted(a, b)
-    limits = output_range(node)
-    params: dict[str, Param] = {"b_sign": _sign(node)}
-    if target.mve and y.type == "INT8" and (call := _lower_mve(node, target)):
-        return call
-    if y.type == "INT8" and not target.wide and limits == {"low": -128, "high": 127}:
-        flat = _plane(a, b, y, _sign(node))
-        if flat:
-            return broadcast_call("tw_add_plane_s8", (a, b), y, flat, target)
+    params: dict[str, Param] = {"b_sign": sign_of(node)}
     if y.type in LEFT_SHIFTS:
-        for prefix, (mult, shift) in zip(("a_", "b_", ""), _multipliers(a, b, y), strict=True):
+        for prefix, (mult, shift) in zip(("a_", "b_", ""), multipliers(a, b, y), strict=True):
             params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
     if y.type == "INT8":
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
     kernel = {"INT8": "tw_add_s8", "INT16": "tw_add_s16", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
-    return broadcast_call(kernel, (a, b), y, params | limits, target)
-
-
-def _lower_mve(node: Node, target: Target) -> Call | None:
-    """The call over Helium, None where it does not apply: an operand has one value a row, or the last shift is 0."""
-    a, b, y = node.input(0), node.input(1), node.output
-    sign = _sign(node)
-    if swap := b.scale > a.scale:
-        a, b = b, a
-    _, (b_mult, b_shift), (mult, shift) = _multipliers(a, b, y)
-    walk = Walk.of(a, b, target)
-    if not (walk.a_step and walk.b_step and shift < 0):
-        return None
-    more = LEFT_SHIFT if b_shift < 0 else LEFT_SHIFT + 1  # so that no shift is 0, which would round otherwise
-    params: dict[str, Param] = {
-        "a_scale": sign << (LEFT_SHIFT - 1), "a_start": -a.zero * sign << (LEFT_SHIFT - 1),
-        "b_scale": 1 << more, "b_start": -b.zero << more, "b_mult": b_mult, "b_shift": min(b_shift, -1),
-        "out_zero": y.zero, "mult": mult if swap else mult * sign, "shift": shift,
-    }  # fmt: skip
-    return broadcast_call("tw_add_mve_s8", (a, b), y, params | output_range(node), target)
+    return broadcast_call(kernel, (a, b), y, params | output_range(node), target)
 
 
 SCALES = (

@@ -11,7 +11,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.broadcast import SHAPES, Walk, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
 from twinfer.runtime.target import Target
 
 
@@ -21,7 +21,7 @@ def infer(node: Node) -> list[Shape]:
     return shapes
 
 
-def _multiplier(node: Node) -> tuple[int, int]:
+def multiplier(node: Node) -> tuple[int, int]:
     """Source: TFLM's CalculateOpDataMul (float64; LiteRT's int16 takes float32)."""
     return quantize_multiplier(node.input(0).scale * node.input(1).scale / node.output.scale)
 
@@ -37,7 +37,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if node.output.type == "INT32":
         return [(a * b).astype(np.int32).clip(low, high)]
     product = (a - node.input(0).zero) * (b - node.input(1).zero)
-    total = wrap32(requantize(product, *_multiplier(node)) + node.output.zero)
+    total = wrap32(requantize(product, *multiplier(node)) + node.output.zero)
     return [total.clip(low, high).astype(node.output.dtype)]
 
 
@@ -45,17 +45,9 @@ def lower(node: Node, target: Target) -> Call:
     a, b = commuted(node.input(0), node.input(1))
     y, params = node.output, output_range(node)
     if y.type == "INT8":
-        mult, shift = _multiplier(node)
-        helium = target.mve and shift <= 0 and Walk.of(a, b, target).b_step
-        if not helium and not target.wide and params == {"low": -128, "high": 127} and 1 <= -shift <= 22:
-            rounding = (2 * y.zero + 1) << -shift >> 1
-            scaled = {"a_zero": a.zero, "b_zero": b.zero, "mult": mult, "right": -shift, "rounding": rounding}
-            return broadcast_call("tw_mul_scaled_s8", (a, b), y, scaled, target)
-        params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
-        if helium:
-            return broadcast_call("tw_mul_mve_s8", (a, b), y, params, target)
-    if y.type == "INT16":
-        params |= dict(zip(("mult", "shift"), _multiplier(node), strict=True))
+        params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
+    if y.type in ("INT8", "INT16"):
+        params |= dict(zip(("mult", "shift"), multiplier(node), strict=True))
     kernel = {"INT8": "tw_mul_s8", "INT16": "tw_mul_s16", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32"}[y.type]
     return broadcast_call(kernel, (a, b), y, params, target)
 

@@ -9,13 +9,11 @@ import numpy as np
 
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
-from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import (
     Axis,
     case,
     check_arity,
     check_moved,
-    collapse,
     copy_call,
     example,
     index,
@@ -23,12 +21,7 @@ from twinfer.runtime.ops.move._move import (
     slice_call,
     steps,
 )
-from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
-
-#: Bytes in a row of tw_transpose's square tiles, and the element sizes that it takes.
-TILE_ROW = 16
-SIZES = (1, 2, 4, 8)
 
 
 def infer(node: Node) -> list[Shape]:
@@ -45,36 +38,15 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.ascontiguousarray(x.transpose(order))]
 
 
-def tiled(axes: list[Axis], size: int, target: Target) -> int | None:
-    """Which of the collapsed axes is contiguous in the input, if square tiles pay; None: copy row by row."""
-    edge = TILE_ROW // size
-    unit = next((i for i, (_, step) in enumerate(axes) if step == size), None)
-    if not target.wide or size not in SIZES or unit is None or len(axes) > LOOPS + 2:
-        return None
-    return unit if axes[unit][0] >= edge and axes[-1][0] >= edge else None
-
-
 def lower(node: Node, target: Target) -> Call:
-    x, order = node.input(0), indices(node, 1)
-    if not x.size:
-        return copy_call(node)
+    return slice_call(node, 0, walk_of(node)) if node.input(0).size else copy_call(node)
+
+
+def walk_of(node: Node) -> list[Axis]:
+    """Elements and step in bytes of every axis of the output in the input."""
+    x = node.input(0)
     step = steps(x.shape, x.dtype.itemsize)
-    walk = [(x.shape[i], step[i]) for i in order]
-    axes, size = collapse(walk, x.dtype.itemsize)
-    unit = tiled(axes, size, target)
-    return slice_call(node, 0, walk) if unit is None else _tiles(node, axes, size, unit)
-
-
-def _tiles(node: Node, axes: list[Axis], size: int, unit: int) -> Call:
-    y_step = steps(tuple(n for n, _ in axes), size)
-    loops = [i for i in range(len(axes) - 1) if i != unit]
-    params: dict[str, Param] = {
-        "size": size, "rows": axes[-1][0], "cols": axes[unit][0], "x_step": axes[-1][1], "y_step": y_step[unit],
-        "n": filled([axes[i][0] for i in loops], 1),
-        "x_steps": filled([axes[i][1] for i in loops], 0),
-        "y_steps": filled([y_step[i] for i in loops], 0),
-    }  # fmt: skip
-    return Call("tw_transpose", params, (node.input(0),), (node.output,))
+    return [(x.shape[i], step[i]) for i in indices(node, 1)]
 
 
 def _case(type: str, shape: Shape, order: tuple[int, ...], oracle: str = "tflm") -> Case:

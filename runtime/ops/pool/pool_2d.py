@@ -16,7 +16,6 @@ from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.target import Target
 
 _MOST = {"INT8": 1 << 23, "INT16": (1 << 16) - 1}  # values whose sum is sure to fit int32
-_MOST_RECIPROCAL = 4087  # int8 values that tw_pool_average divides by multiplication
 _KERNELS = {
     ("AVERAGE_POOL_2D", "INT8"): "tw_average_pool_2d_s8",
     ("AVERAGE_POOL_2D", "INT16"): "tw_average_pool_2d_s16",
@@ -27,7 +26,7 @@ _KERNELS = {
 }
 
 
-def _geometry(node: Node) -> Window:
+def geometry(node: Node) -> Window:
     height, width = (int(node.options[f"filter_{side}"]) for side in ("height", "width"))
     return window_of(node, height, width, node.input(0).shape[-1])
 
@@ -46,12 +45,12 @@ def infer(node: Node) -> list[Shape]:
         quantized_range(node, y)
         if math.prod(x.shape[1:3]) > _MOST[x.type]:
             raise unsupported(node, f"the sum of a window over {x} may not fit int32: split the image")
-    return [_geometry(node).shape]
+    return [geometry(node).shape]
 
 
 def _windows(node: Node, x: Array) -> Iterator[tuple[int, int, Array]]:
     """Every output position and what its window sees of the input: [batches, elements, channels]."""
-    g = _geometry(node)
+    g = geometry(node)
     for i in range(g.out_h):
         for j in range(g.out_w):
             top, left = i * g.stride_h - g.pad_h, j * g.stride_w - g.pad_w
@@ -88,20 +87,14 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [y]
 
 
-def _by_words(node: Node, g: Window, target: Target) -> bool:
-    """Whether the kernel over four channels at once applies: its averages are exact up to 181 values."""
-    fits = node.op == "MAX_POOL_2D" or min(g.k_h, g.in_h) * min(g.k_w, g.in_w) <= 181
-    return node.input(0).type == "INT8" and not target.wide and g.in_c % 4 == 0 and fits
-
-
 def lower(node: Node, target: Target) -> Call:
-    x, g = node.input(0), _geometry(node)
-    kernel = _KERNELS[node.op, x.type]
-    if target.mve and kernel == "tw_average_pool_2d_s8" and g.k_h * g.k_w <= _MOST_RECIPROCAL:
-        kernel = "tw_average_pool_2d_mve_s8"
-    elif _by_words(node, g, target):
-        kernel = kernel.replace("_s8", "_words_s8")
-    return Call(kernel, {"window": g.params, "limits": output_range(node)}, (x,), (node.output,))
+    return pool_call(_KERNELS[node.op, node.input(0).type], node)
+
+
+def pool_call(kernel: str, node: Node) -> Call:
+    """The call of a pooling kernel; all have the same params."""
+    params = {"window": geometry(node).params, "limits": output_range(node)}
+    return Call(kernel, params, (node.input(0),), (node.output,))
 
 
 def _case(
@@ -113,7 +106,7 @@ def _case(
     }  # fmt: skip
     for type, scale, zero in (("INT8", 0.05, 7), ("INT16", 0.0002, 0), ("FLOAT32", None, 0)):
         x = tensor(shape, type, scale, zero)
-        out = _geometry(Node(op, (x,), (), options)).shape
+        out = geometry(Node(op, (x,), (), options)).shape
         yield Case(Node(op, (x,), (tensor(out, type, scale, zero, name="y"),), options))
 
 

@@ -12,7 +12,6 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_symmetric
-from twinfer.runtime.ops.core.requantize import SHIFTS
 from twinfer.runtime.ops.reduce._reduce import axes_of, count_of, reduced_axes, reduced_shape, reduction
 from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
@@ -35,7 +34,7 @@ def infer(node: Node) -> list[Shape]:
     return [reduced_shape(node)]
 
 
-def _multiplier(node: Node) -> tuple[int, int]:
+def multiplier(node: Node) -> tuple[int, int]:
     """The rescaling with 1 / count in it. Source: TFLM reference_ops::QuantizedMeanOrSum."""
     count = count_of(node)
     mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
@@ -48,7 +47,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if x.dtype in (np.int8, np.int16):
         info = np.iinfo(x.dtype)
         total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * count_of(node)
-        mean = np.clip(wrap32(requantize(total, *_multiplier(node)) + node.output.zero), info.min, info.max)
+        mean = np.clip(wrap32(requantize(total, *multiplier(node)) + node.output.zero), info.min, info.max)
     elif x.dtype == np.int32:
         total = x.astype(np.int64).sum(axis=axes)
         mean = np.sign(total) * (np.abs(total) // count_of(node))
@@ -57,30 +56,14 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
 
 
-def _lower_on_one_axis(node: Node, axis: dict[str, int], target: Target) -> Call | None:
-    """The kernel over four channels at once, None where it does not apply."""
-    x, y = node.input(0), node.output
-    mult, shift = _multiplier(node)
-    params: dict[str, Param] = {"axis": axis, "mult": mult}
-    if target.mve:
-        params |= {"zero": x.zero * axis["count"], "shift": shift, "out_zero": y.zero}
-        return Call("tw_mean_mve_s8", params, (x,), (y,))
-    if target.wide or axis["inner"] % 4 or not SHIFTS[0] <= shift <= SHIFTS[1]:
-        return None
-    offset, rounding = -(x.zero + 128) * axis["count"], (2 * y.zero + 1) << -shift >> 1
-    return Call("tw_mean_words_s8", params | {"offset": offset, "right": -shift, "rounding": rounding}, (x,), (y,))
-
-
 def lower(node: Node, target: Target) -> Call:
-    x, y, count, axes = node.input(0), node.output, count_of(node), reduced_axes(node)
-    if x.type == "INT8" and axes.as_one and (call := _lower_on_one_axis(node, axes.as_one, target)):
-        return call
-    params: dict[str, Param] = {"axes": asdict(axes)}
+    x, y, count = node.input(0), node.output, count_of(node)
+    params: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
     if x.type == "FLOAT32":
         return Call("tw_mean_f32", params | {"divisor": float(count)}, (x,), (y,))
     if x.type == "INT32":
         return Call("tw_mean_s32", params | {"divisor": count}, (x,), (y,))
-    mult, shift = _multiplier(node)
+    mult, shift = multiplier(node)
     params |= {"zero": x.zero * count, "mult": mult, "shift": shift, "out_zero": y.zero}
     return Call("tw_mean_s8" if x.type == "INT8" else "tw_mean_s16", params, (x,), (y,))
 

@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D over Helium: when depthwise_conv2d_mve.h applies, and the constants as it reads them."""
+"""DEPTHWISE_CONV_2D of int8 on Helium: kernels_c/conv/depthwise_conv2d_mve.h."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import numpy as np
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
+from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, multipliers
 from twinfer.runtime.ops.core.packing import BLOCKS, LANES, padded
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept
 
 #: The kernel keeps k_h rows of 16 channels in scratch, whose bytes this limits.
 MOST_SCRATCH = 1 << 14
@@ -20,26 +23,34 @@ MOST_SCRATCH = 1 << 14
 ORDER = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)])
 
 
-def lower(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
-    """The call over Helium, None where it does not apply; w: int8 [1, k_h, k_w, channels], bias: int32 [channels]."""
-    x, y = node.input(0), node.output
+def lower(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = convolution_of(node)
+    g, w, x = layer.window, layer.weights, node.input(0)
     pixels = 2 if (g.in_c, g.stride_w) == (8, 1) else 1
     steps = -(-g.out_w // pixels) * pixels
     row = LANES * max(g.pad_w + g.in_w, (steps - 1) * g.stride_w + g.k_w)
-    mult, shift = multipliers(node, g.out_c)
-    if g.in_c != g.out_c or g.dilated or g.k_h * row > MOST_SCRATCH:
-        return None
-    if w.min() == -128 or shift.max() > 0 or shift.min() < -31 or not _fits(w, bias):
-        return None
-    low, high = quantized_range(node, y)
-    nine = (g.k_h, g.k_w, low, high) == (3, 3, -128, 127) and shift.max() < 0
-    folded = fold_zero(w.reshape(-1, g.out_c).T, bias, x.zero)
+    check_rows(g, row)
+    mult, shift = multipliers(layer.node, g.out_c)
+    accept(w.min() > -128 and _fits(w, layer.bias), "a weight of -128, or sums beyond 32 bits")
+    accept(shift.max() <= 0 and shift.min() >= -31, "a multiplier above 1 or below 2^-32")
+    limits = quantized_range(node, node.output)
+    nine = (g.k_h, g.k_w, *limits) == (3, 3, -128, 127) and shift.max() < 0
+    folded = fold_zero(w.reshape(-1, g.out_c).T, layer.bias, x.zero)
     blocks = _blocks(w.reshape(-1, g.out_c), folded, mult, shift, pixels)
     kernel = "tw_depthwise_conv2d_nine_mve_s8" if nine else "tw_depthwise_conv2d_mve_s8"
     numbers = {"twice": pixels - 1, "row": row, "in_zero": x.zero}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
-    return Call(kernel, params, (x, weights(blocks, BLOCKS)), (y,), g.k_h * row, macs=macs, weights=stored)
+    inputs = (x, weights(blocks, BLOCKS))
+    return Call(kernel, params, inputs, (node.output,), g.k_h * row, macs=layer.macs, weights=stored)
+
+
+def check_rows(g: Window, row: int) -> None:
+    """Declined unless every output channel has its input channel, and rows of ``row`` bytes fit into the scratch."""
+    accept(1 < g.in_c == g.out_c, f"{g.in_c} input channels, {g.out_c} output channels")
+    accept(not g.dilated, "a dilated window")
+    accept(g.k_h * row <= MOST_SCRATCH, f"rows of {g.k_h * row} bytes, {MOST_SCRATCH} are the limit")
 
 
 def _fits(w: Array, bias: Array) -> bool:
@@ -54,3 +65,6 @@ def _blocks(w: Array, bias: Array, mult: Array, shift: Array, times: int) -> Arr
     taps = padded(np.tile(w, (1, times)), axis=1).reshape(len(w), -1, LANES).transpose(1, 0, 2)
     parts = [np.ascontiguousarray(v).reshape(len(taps), -1).view(np.int8) for v in (*ends, taps)]
     return np.concatenate(parts, axis=1)
+
+
+VARIANT = Variant("mve", ("DEPTHWISE_CONV_2D",), frozenset({"mve"}), lower, ("INT8",))

@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D on the DSP extension: which nodes suit kernels_c/conv/depthwise_conv2d_dsp.h, and its params."""
+"""DEPTHWISE_CONV_2D on the DSP extension: kernels_c/conv/depthwise_conv2d_dsp.h and depthwise_conv2d_dsp_s16.h."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.runtime.constant import requantize, weights
+from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Array, Call, Weights
-from twinfer.runtime.ops.core.channels import channels_of
+from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
-from twinfer.runtime.ops.core.requantize import fast_channels
-from twinfer.runtime.ops.core.requantize_s16 import short_channels
 from twinfer.runtime.ops.core.window import Window
+from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Declined, Variant, accept
 
 #: Elements of a line whose number the kernel can count in a byte.
 LONGEST = 254
@@ -57,52 +58,47 @@ class Walk:
     params: dict[str, Param]
 
 
-def depthwise(node: Node, g: Window, w: Array, bias: Array, macs: int) -> Call | None:
-    """The call for constant weights int8 [1, k_h, k_w, out_c] and bias int32 [out_c]; None if it does not suit."""
-    walk = _walk(g, w, 1)
-    c = None if walk is None else fast_channels(channels_of(node, walk.weights, bias))
-    if walk is None or c is None:
-        return None
-    arrays = (weights(c.weights, PAIRS), requantize(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
-    params = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}
-    inputs = (node.input(0), *arrays)
-    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=macs, weights=Weights())
+def lower_s8(node: Node, target: Target) -> Call:
+    """The call for int8 activations and constant weights."""
+    layer = convolution_of(node)
+    walk = _walk(layer.window, layer.weights, 1)
+    c = channels_s8(layer.node, walk.weights, layer.bias)
+    arrays = (weights(c.weights, PAIRS), bias(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
+    params, inputs = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}, (node.input(0), *arrays)
+    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
 
 
-def depthwise_s16(node: Node, g: Window, w: Array, macs: int) -> Call | None:
-    """The same for int16 activations and their biases."""
-    walk = _walk(g, w, 2)
-    c = None if walk is None else short_channels(node, walk.weights)
-    if walk is None or c is None or not c.fit:
-        return None
-    ends = requantize(np.stack([c.bias, c.mult], 1), ENDS)
-    inputs = (node.input(0), weights(c.weights, PAIRS), ends, None)
+def lower_s16(node: Node, target: Target) -> Call:
+    """The same for int16 activations."""
+    layer = convolution_of(node)
+    walk = _walk(layer.window, layer.weights, 2)
+    c = channels_s16(layer.node, walk.weights)
+    accept(c.fit, "sums beyond 32 bits")
+    inputs = (node.input(0), weights(c.weights, PAIRS), bias(np.stack([c.bias, c.mult], 1), ENDS), None)
     params = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}
-    return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=macs, weights=Weights())
+    return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
 
 
-def _walk(g: Window, w: Array, size: int) -> Walk | None:
-    """How to walk, elements taking ``size`` bytes; None if there is no way. w: int8 [1, k_h, k_w, out_c]."""
-    axes = _axes(g, size)
-    if axes is None:
-        return None
-    along, lines = axes
+def _walk(g: Window, w: Array, size: int) -> Walk:
+    """How to walk, elements taking ``size`` bytes; Declined if there is no way. w: int8 [1, k_h, k_w, out_c]."""
+    along, lines = _axes(g, size)
     turned = along.x_bytes < lines.x_bytes  # along rows of the image: lines are those of the weights
     taps = w[0].transpose(2, 1, 0) if turned else w[0].transpose(2, 0, 1)
     return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size))
 
 
-def _axes(g: Window, size: int) -> tuple[Axis, Axis] | None:
-    """The axis to walk along, the longer one where there is a choice, and the other; None if neither will do."""
+def _axes(g: Window, size: int) -> tuple[Axis, Axis]:
+    """The axis to walk along, the longer one where there is a choice, and the other; Declined if neither will do."""
     x, y = g.in_c * size, g.out_c * size
     rows = Axis(g.in_h, g.out_h, g.stride_h, g.pad_h, g.in_w * x, g.out_w * y)
     columns = Axis(g.in_w, g.out_w, g.stride_w, g.pad_w, x, y)
-    windows = (g.k_h, g.k_w, g.dilation_h, g.dilation_w) == (3, 3, 1, 1)
-    if not (windows and rows.fits and columns.fits):
-        return None
+    accept((g.k_h, g.k_w) == (3, 3) and not g.dilated, f"a window of {g.k_h}x{g.k_w}, not 3x3 without dilation")
+    accept(rows.fits and columns.fits, "an image of less than 3 pixels, or padding of more than 1")
     if rows.walkable and (rows.out > columns.out or not columns.walkable):
         return rows, columns
-    return (columns, rows) if columns.walkable else None
+    if columns.walkable:
+        return columns, rows
+    raise Declined(f"more than {LONGEST} rows and columns, or strides of more than 2")
 
 
 def _params(g: Window, along: Axis, lines: Axis, size: int) -> dict[str, Param]:
@@ -124,3 +120,8 @@ def _params(g: Window, along: Axis, lines: Axis, size: int) -> dict[str, Param]:
         "x_step": along.x_bytes,
         "y_step": along.y_bytes,
     }
+
+
+SERVED, NEEDS = ("DEPTHWISE_CONV_2D",), frozenset({"dsp"})
+
+VARIANTS = (Variant("dsp", SERVED, NEEDS, lower_s8, ("INT8",)), Variant("dsp", SERVED, NEEDS, lower_s16, ("INT16",)))

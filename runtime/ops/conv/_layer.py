@@ -1,0 +1,56 @@
+"""A convolution as its kernels see it: a window over pixels, and one row of weights per output channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array
+from twinfer.runtime.ops.core.channels import constant_bias
+from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.weights import unpacked
+from twinfer.runtime.ops.core.window import Window, window_of
+from twinfer.runtime.variant import accept, present
+
+
+def geometry(node: Node) -> Window:
+    """The window of CONV_2D (weights [out_c, k_h, k_w, in_c / groups]) or DEPTHWISE_CONV_2D ([1, k_h, k_w, out_c])."""
+    first, k_h, k_w, last = node.input(1).shape
+    return window_of(node, k_h, k_w, last if node.op == "DEPTHWISE_CONV_2D" else first)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution with constant weights and bias.
+
+    ``weights`` are int8 or float32 [out_c, k_h, k_w, in_c / groups], or [1, k_h, k_w, out_c] of a DEPTHWISE_CONV_2D;
+    ``bias`` is [out_c]. int4 weights are unpacked in ``node``.
+    """
+
+    node: Node
+    window: Window
+    weights: Array
+    bias: Array
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return int(self.window.pixels * self.weights.size)
+
+    @property
+    def rows(self) -> Array:
+        """The weights of every output channel, [out_c, k_h * k_w * in_c]; Declined if the convolution has groups."""
+        w, g = self.weights, self.window
+        depthwise = self.node.op == "DEPTHWISE_CONV_2D"
+        groups = g.in_c if depthwise else g.in_c // w.shape[3]
+        accept(groups == 1, f"{groups} groups")
+        return w.reshape(-1, g.out_c).T if depthwise else w.reshape(g.out_c, -1)
+
+
+def convolution_of(node: Node) -> Convolution:
+    """A CONV_2D or DEPTHWISE_CONV_2D; Declined if float activations meet int8 weights or anything is not constant."""
+    node = unpacked(node)
+    accept(not is_hybrid(node), "float activations with int8 weights")
+    window = geometry(node)
+    weights = present(node.input(1).data, "weights computed at run time")
+    return Convolution(node, window, weights, present(constant_bias(node, window.out_c), "a bias computed at run time"))

@@ -1,0 +1,56 @@
+"""A FULLY_CONNECTED as its kernels see it: rows of input, and one row of weights per output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array
+from twinfer.runtime.ops.core.channels import constant_bias
+from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.weights import unpacked
+from twinfer.runtime.variant import accept, present
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A FULLY_CONNECTED with constant weights and bias.
+
+    ``weights`` are int8 or float32 [out, depth], ``bias`` is [out]. int4 weights are unpacked in ``node``.
+    """
+
+    node: Node
+    weights: Array
+    bias: Array
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """The params that every kernel has."""
+        return shape_of(self.node)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return macs_of(self.node)
+
+
+def shape_of(node: Node) -> dict[str, int]:
+    """The params that every kernel has."""
+    out, depth = node.input(1).shape
+    return {"batches": node.input(0).size // depth, "depth": depth, "out": out}
+
+
+def macs_of(node: Node) -> int:
+    """Multiply-accumulates."""
+    return node.input(0).size * node.input(1).shape[0]
+
+
+def dense_of(node: Node) -> Dense:
+    """A FULLY_CONNECTED; Declined if float activations meet int8 weights, if anything is not constant, or if the
+    weights have a zero point."""
+    node = unpacked(node)
+    accept(not is_hybrid(node), "float activations with int8 weights")
+    w = node.input(1)
+    weights = present(w.data, "weights computed at run time")
+    accept(w.quant is None or not w.quant.zero_point.any(), "weights with a zero point")
+    return Dense(node, weights, present(constant_bias(node, w.shape[0]), "a bias computed at run time"))

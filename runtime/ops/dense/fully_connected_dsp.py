@@ -1,0 +1,38 @@
+"""FULLY_CONNECTED of int8 on the DSP extension: kernels_c/dense/fully_connected_dsp.h."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinfer.runtime.constant import bias, requantize, weights
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Call, Weights
+from twinfer.runtime.ops.core.packing import FOURS, padded
+from twinfer.runtime.ops.dense._layer import dense_of
+from twinfer.runtime.ops.isa.dsp import pairs
+from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept
+
+
+def lower(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = dense_of(node)
+    (out, depth) = layer.weights.shape
+    accept(depth > 2, f"rows of {depth} weights, which would be padding for the most part")
+    channels = channels_s8(layer.node, layer.weights, layer.bias)
+    words, chunk = pairs(channels.weights, 4)
+    k4 = 2 * words.shape[1]
+    fours = np.ascontiguousarray(words.reshape(len(words) // 2, 2, -1, 2).transpose(0, 2, 1, 3))
+    mult, shift = padded(channels.mult, 4), np.ones(2 * len(words), np.int8)
+    shift[:out] = -channels.shift
+    if len({*zip(channels.mult, channels.shift, strict=True)}) == 1:
+        mult, shift = mult[:1], shift[:1]
+    ends = (bias(padded(2 * channels.bias, 4)), requantize(mult), requantize(shift))
+    inputs, scratch = (node.input(0), weights(fours, FOURS), *ends), k4 if k4 != depth else 0
+    params = {**layer.shape, "k4": k4, "chunk": chunk, "mults": mult.size, "end": channels.end}
+    stored = Weights(halves=True, unit=4)
+    return Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
+
+
+VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT8",))

@@ -1,0 +1,33 @@
+"""FULLY_CONNECTED of int8 on Helium: kernels_c/dense/fully_connected_mve.h."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinfer.runtime.constant import bias, weights
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Call, Weights
+from twinfer.runtime.ops.core.packing import ENDS
+from twinfer.runtime.ops.dense._layer import dense_of
+from twinfer.runtime.ops.isa.mve import FOUR
+from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.params import Param
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant
+
+
+def lower(node: Node, target: Target) -> Call:
+    """The call for constant weights."""
+    layer = dense_of(node)
+    channels, out = channels_s8(layer.node, layer.weights, layer.bias), len(layer.weights)
+    first = np.minimum(np.arange(0, out, FOUR), max(out - FOUR, 0))
+    each = np.minimum(first[:, None] + np.arange(FOUR), out - 1)
+    shift = channels.shift.astype(np.int8)[each].view("<i4")
+    ends = np.concatenate([channels.bias[each], channels.mult[each], shift], 1).astype(np.int32)
+    inputs = (node.input(0), weights(channels.weights), bias(ends, ENDS))
+    params: dict[str, Param] = {**layer.shape, "end": channels.end}
+    stored = Weights(unit=FOUR, overlap=True)
+    return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=layer.macs, weights=stored)
+
+
+VARIANT = Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower, ("INT8",))

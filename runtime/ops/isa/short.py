@@ -1,0 +1,21 @@
+"""Channels whose sums microcontrollers end with one multiplication; variants that cannot have them decline."""
+
+from __future__ import annotations
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Array
+from twinfer.runtime.ops.core import requantize, requantize_s16
+from twinfer.runtime.ops.core.channels import channels_of
+from twinfer.runtime.variant import present
+
+_REASON = "a channel's sums or multiplier are beyond the short requantisation"
+
+
+def channels_s8(node: Node, w: Array, bias: Array) -> requantize.Channels:
+    """The channels of int8 activations, weights int8 [out, k] and bias int32 [out]."""
+    return present(requantize.fast_channels(channels_of(node, w, bias)), _REASON)
+
+
+def channels_s16(node: Node, w: Array) -> requantize_s16.Channels:
+    """The channels of int16 activations and weights int8 [out, k]."""
+    return present(requantize_s16.short_channels(node, w), _REASON)

@@ -1,0 +1,21 @@
+"""AVERAGE_POOL_2D of int8 on Helium: kernels_c/pool/pool_2d_mve.h."""
+
+from __future__ import annotations
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Call
+from twinfer.runtime.ops.pool.pool_2d import geometry, pool_call
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept
+
+#: Values of a window that the kernel divides by multiplication.
+MOST = 4087
+
+
+def lower(node: Node, target: Target) -> Call:
+    g = geometry(node)
+    accept(g.k_h * g.k_w <= MOST, f"a window of {g.k_h * g.k_w} values, {MOST} are the limit")
+    return pool_call("tw_average_pool_2d_mve_s8", node)
+
+
+VARIANT = Variant("mve", ("AVERAGE_POOL_2D",), frozenset({"mve"}), lower, ("INT8",))

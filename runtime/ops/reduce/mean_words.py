@@ -1,0 +1,26 @@
+"""MEAN of int8 over neighbouring dimensions, four sums in two words: kernels_c/reduce/mean.h."""
+
+from __future__ import annotations
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Call
+from twinfer.runtime.ops.core.requantize import SHIFTS
+from twinfer.runtime.ops.reduce._reduce import reduced_axes
+from twinfer.runtime.ops.reduce.mean import multiplier
+from twinfer.runtime.params import Param
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant, accept, present
+
+
+def lower(node: Node, target: Target) -> Call:
+    x, y = node.input(0), node.output
+    axis = present(reduced_axes(node).as_one, "dimensions that do not lie side by side")
+    accept(axis["inner"] % 4 == 0, f"{axis['inner']} values side by side, no multiple of 4")
+    mult, shift = multiplier(node)
+    accept(SHIFTS[0] <= shift <= SHIFTS[1], f"a shift of {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
+    offset, rounding = -(x.zero + 128) * axis["count"], (2 * y.zero + 1) << -shift >> 1
+    params: dict[str, Param] = {"axis": axis, "mult": mult, "offset": offset, "right": -shift, "rounding": rounding}
+    return Call("tw_mean_words_s8", params, (x,), (y,))
+
+
+VARIANT = Variant("words", ("MEAN",), frozenset({"words"}), lower, ("INT8",))

@@ -1,0 +1,58 @@
+"""A variant: one way to lower an operator, for machines that have the features which its kernel needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.program import Call
+from twinfer.runtime.target import FEATURES, Target
+
+T = TypeVar("T")
+
+
+class Declined(Exception):
+    """A variant does not suit a node; the text says why. ``runtime/plan/lower.py`` then asks the next one."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to lower the operators ``ops`` on targets that have all of ``needs``.
+
+    A module beside the operator's own ends with ``VARIANT = Variant(...)`` or ``VARIANTS = (...)``; the registry finds
+    it. ``types`` are the types of input 0 that it serves, none for any. ``lower(node, target)`` is called after
+    ``infer`` has agreed with the outputs' shapes; it raises ``Declined`` where its kernel does not suit the node.
+    """
+
+    name: str
+    ops: tuple[str, ...]
+    needs: frozenset[str]
+    lower: Callable[[Node, Target], Call]
+    types: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.needs or not self.needs.issubset(FEATURES):
+            raise RuntimeError(f"the variant {self.name} must need some of {', '.join(FEATURES)}")
+
+    def serves(self, node: Node, target: Target) -> bool:
+        """Whether it is worth asking."""
+        return target.has(*self.needs) and (not self.types or node.input(0).type in self.types)
+
+    def rank(self, op: str) -> tuple[int, int]:
+        """Lower is better: the best feature that it needs, then whether it was written for ``op`` first of all."""
+        return min(map(FEATURES.index, self.needs)), self.ops.index(op)
+
+
+def accept(condition: bool, reason: str) -> None:
+    """Raise ``Declined`` with the reason unless ``condition`` holds."""
+    if not condition:
+        raise Declined(reason)
+
+
+def present(value: T | None, reason: str) -> T:
+    """The value; ``Declined`` with the reason if there is none."""
+    if value is None:
+        raise Declined(reason)
+    return value
