@@ -10,8 +10,10 @@ from twinfer.kernels_c._ffi import ffi, lib
 FOLDER = Path(__file__).resolve().parent
 #: Instruction-set levels that the kernels are compiled for, each above the one before.
 LEVELS = ("base", "v3", "v4")
+#: What ``lib.tw_features`` tells, a bit each; names of ``runtime.target.FEATURES``.
+FEATURES = ("avx_vnni", "avx512_vnni")
 
-__all__ = ["FOLDER", "LEVELS", "ffi", "kernel", "lib"]
+__all__ = ["FEATURES", "FOLDER", "LEVELS", "ffi", "kernel", "lib"]
 
 _INDEX = {ffi.string(lib.tw_names[i]).decode(): i for i in range(lib.tw_count)}
 

@@ -2,9 +2,10 @@
 
 A header declares its params struct and bodies with ``TW_KERNEL(name)``. On x86-64 with gcc the kernels are compiled
 once per instruction-set level (baseline, AVX2, AVX512-VNNI) from the same source, by the files ``run/level_*.c``;
-``tw_level()`` says which ones the CPU can run. All levels give the same bits (tests/kernels/test_ops.py).
+``tw_level()`` says which ones the CPU can run. All levels give the same bits (tests/kernels/test_ops.py). A header for
+one instruction set, ``<operator>_<set>.h``, is compiled once more by ``run/set_<set>.c`` where there is such a file.
 
-What is written here is two lists, as C files: the headers to include and the kernels' names. The structs are read by
+What is written here are lists, as C files: the headers to include and the kernels' names. The structs are read by
 cffi's own parser.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cffi import FFI
@@ -22,8 +23,9 @@ ROOT = FOLDER.parent
 GENERATED = ROOT / "build" / "kernels"
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-Wall", "-Wextra", "-Wconversion"]
 
-#: One C file for every instruction-set level.
+#: One C file for every instruction-set level, and one for every set that some kernels are compiled for beside.
 LEVEL_FILES = sorted(FOLDER.glob("run/level_*.c"))
+SET_FILES = sorted(FOLDER.glob("run/set_*.c"))
 
 KERNEL = re.compile(r"^TW_KERNEL\((\w+)\)", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -47,11 +49,25 @@ def kernel_index() -> list[str]:
     return [name for path in headers() for name in kernels(path)]
 
 
-def lists(paths: Iterable[Path], folder: Path = FOLDER) -> dict[str, str]:
-    """The two files that ``run/*.c`` includes, name -> text: ``headers.inc`` and ``names.inc``."""
-    includes = [f'#include "{path.relative_to(folder).as_posix()}"\n' for path in paths]
-    names = [f"TW_ENTRY({name})\n" for path in paths for name in kernels(path)]
-    return {"headers.inc": "".join(includes), "names.inc": "".join(names)}
+def lists(paths: Sequence[Path], folder: Path = FOLDER) -> dict[str, str]:
+    """The files that ``run/*.c`` include, name -> text: ``headers.inc`` and ``names.inc``, and of a set ``_<set>``.
+
+    The names of a set are those of all kernels, so that tables have the same order; ``TW_ENTRY`` marks its own.
+    """
+    texts = {"headers.inc": _includes(paths, folder), "names.inc": _names(paths, paths)}
+    for file in SET_FILES:
+        name = file.stem.removeprefix("set_")
+        own = [path for path in paths if path.stem.endswith(f"_{name}")]
+        texts |= {f"headers_{name}.inc": _includes(own, folder), f"names_{name}.inc": _names(paths, own)}
+    return texts
+
+
+def _includes(paths: Iterable[Path], folder: Path) -> str:
+    return "".join(f'#include "{path.relative_to(folder).as_posix()}"\n' for path in paths)
+
+
+def _names(paths: Iterable[Path], own: Sequence[Path]) -> str:
+    return "".join(f"{'TW_ENTRY' if path in own else 'TW_OTHER'}({name})\n" for path in paths for name in kernels(path))
 
 
 def declarations() -> str:
@@ -98,7 +114,7 @@ def make() -> FFI:
     ffi.set_source(
         "twinfer.kernels_c._ffi",
         '#include "run/host.h"\n#include "headers.inc"\n',
-        sources=[os.path.relpath(path, ROOT) for path in LEVEL_FILES],
+        sources=[os.path.relpath(path, ROOT) for path in (*LEVEL_FILES, *SET_FILES)],
         depends=[os.path.relpath(path, ROOT) for path in sorted(FOLDER.rglob("*.*")) if path.suffix in (".h", ".inc")],
         include_dirs=["kernels_c", os.path.relpath(GENERATED, ROOT)],
         extra_compile_args=FLAGS,

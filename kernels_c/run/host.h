@@ -8,6 +8,9 @@
 #include "../core/tw.h"
 #include "level.h"
 
+/* Bits of tw_features: kernels_c.FEATURES. */
+enum { TW_AVX_VNNI_SET = 1, TW_AVX512_VNNI = 2 };
+
 #define TW_ENTRY(name) #name,
 const char *const tw_names[] = {
 #include "names.inc"
@@ -19,6 +22,9 @@ extern tw_fn *const tw_table_base[];
 #ifdef TW_LEVELS
 extern tw_fn *const tw_table_v3[];
 extern tw_fn *const tw_table_v4[];
+#endif
+#ifdef TW_SET_AVX_VNNI
+extern tw_fn *const tw_table_avx_vnni[];
 #endif
 
 static int tw_level(void) {
@@ -33,7 +39,20 @@ static int tw_level(void) {
     return 0;
 }
 
+static int tw_features(int level) {
+    int features = level >= 2 ? TW_AVX512_VNNI : 0;
+#ifdef TW_SET_AVX_VNNI
+    __builtin_cpu_init();
+    if (level >= 1 && __builtin_cpu_supports("avxvnni")) features |= TW_AVX_VNNI_SET;
+#endif
+    return features;
+}
+
 static tw_fn *tw_kernel(int level, int index) {
+#ifdef TW_SET_AVX_VNNI
+    if (level == 1 && tw_table_avx_vnni[index] && (tw_features(level) & TW_AVX_VNNI_SET))
+        return tw_table_avx_vnni[index];
+#endif
 #ifdef TW_LEVELS
     if (level == 2) return tw_table_v4[index];
     if (level == 1) return tw_table_v3[index];

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instruction-set levels: the same kernels, compiled for one processor each. Only the extension has them. */
+/* Instruction-set levels: the same kernels, compiled for one processor each; and sets, for which a few kernels are
+ * compiled once more. Only the extension has them. */
 #ifndef TW_LEVEL_H
 #define TW_LEVEL_H
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TW_LEVELS 1
+#if __GNUC__ >= 11
+#define TW_SET_AVX_VNNI 1
+#endif
 #endif
 
 #define TW_JOIN_(a, b) a##_##b

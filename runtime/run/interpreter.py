@@ -14,13 +14,13 @@ from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read, read_file
+from twinfer.runtime.run import isa
 from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
 from twinfer.runtime.run.subgraph import Subgraph
 from twinfer.runtime.shapes import shape_of
-from twinfer.runtime.target import HOST
 
 
 class Interpreter:
@@ -83,7 +83,7 @@ class Interpreter:
         return Session(plan)
 
     def _make(self, graph: Graph) -> Session:
-        plan = make_plan(graph, HOST, self._options)
+        plan = make_plan(graph, isa.this_computer(), self._options)
         return self._open(spread(plan) if self._options.guard else plan)
 
     @property

@@ -1,11 +1,12 @@
-"""Which instruction-set level of the kernels this process uses."""
+"""Which instruction-set level of the kernels this process uses, and which features it plans for."""
 
 from __future__ import annotations
 
 import os
 
-from twinfer.kernels_c import LEVELS, lib
+from twinfer.kernels_c import FEATURES, LEVELS, lib
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.target import HOST, Target, computer
 
 #: The environment variable that names one.
 VARIABLE = "TWINFER_ISA"
@@ -21,3 +22,9 @@ def level() -> int:
     if wanted and wanted not in LEVELS:
         raise InvalidArgumentError(f"{VARIABLE}={wanted} is no instruction-set level; there are: {', '.join(LEVELS)}")
     return min(best, LEVELS.index(wanted)) if wanted else best
+
+
+def this_computer() -> Target:
+    """The target ``HOST`` with the features of this CPU, as far as its level of the kernels has them."""
+    bits = lib.tw_features(level())
+    return computer(HOST.name, *(name for i, name in enumerate(FEATURES) if bits >> i & 1))

@@ -125,7 +125,7 @@ def test_constants_to_the_byte(name: str, mode: Mode) -> None:
     arrays = {s.name: s.size for s in found.symbols if s.group in (*WEIGHTS, "tables")}
     assert arrays == {c.symbol: c.array.nbytes for c in made.constants.all}
     stored = found.weight_bytes + found.groups.get("tables", 0)
-    assert stored <= made.constants.nbytes + (made.alignment - 1) * len(arrays)
+    assert stored <= made.constants.nbytes + (made.plan.target.constant_alignment - 1) * len(arrays)
 
 
 def test_groups_and_layers() -> None:

@@ -21,7 +21,8 @@ def test_those_that_come_along() -> None:
     for name in names():
         card = find(name)
         assert card.name == card.target.name == name
-        assert not card.target.wide
+        assert card.target.has("words")
+        assert card.target.flash_is_dear
         assert f"-mcpu={name}" in card.flags
     assert find("cortex-m0plus").isa == ("armv6-m",)
 

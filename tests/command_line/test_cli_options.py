@@ -50,7 +50,7 @@ def test_other_names_stay() -> None:
     for name in ("generic", "host", "esp32", "cortex-m5", "x.toml"):
         assert spelled(name) == name
     assert targets.machine("Generic") == (GENERIC, None)
-    assert targets.machine("host") == (HOST, None)
+    assert targets.machine("host") == (isa.this_computer(), None)
     assert targets.card("host") is None
 
 
@@ -83,7 +83,7 @@ def test_inspect_for_a_target(capsys: pytest.CaptureFixture[str]) -> None:
     for target in ("host", "m4", "cortex-m55", "generic"):
         assert main(["inspect", "digits_int8", "--json", "--target", target]) == 0
         told[target] = json.loads(capsys.readouterr().out)
-    for name, target in (("m4", find("m4").target), ("generic", GENERIC), ("host", HOST)):
+    for name, target in (("m4", find("m4").target), ("generic", GENERIC), ("host", isa.this_computer())):
         plan = make_plan(int8_model("digits"), target)
         assert told[name]["plan"]["arena_bytes"] == plan.arena_bytes
         assert [op["kernel"] for op in told[name]["operators"] if op["kernel"]] == [s.call.kernel for s in plan.steps]
@@ -107,6 +107,8 @@ def test_instruction_set_levels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     for i, name in enumerate(LEVELS):
         monkeypatch.setenv("TWINFER_ISA", name)
         assert isa.level() == min(i, lib.tw_level())
+        assert isa.this_computer().has("avx512_vnni") == (isa.level() == 2)
+        assert isa.this_computer().features >= HOST.features
     for unset in ("", None):
         monkeypatch.setenv("TWINFER_ISA", "") if unset == "" else monkeypatch.delenv("TWINFER_ISA")
         assert isa.level() == lib.tw_level()

@@ -36,7 +36,8 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run import interpreter
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.run.isa import this_computer
+from twinfer.runtime.target import GENERIC
 
 M4, M0 = targets.find("cortex-m4"), targets.find("cortex-m0")
 
@@ -207,7 +208,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--metric error": {"metric": "error"},
             "--cost arena": {"cost": "arena"},
             "--target cortex-m4": {"target": M4.target},
-            "--target host": {"target": HOST},
+            "--target host": {"target": this_computer()},
             "--cost instructions --target cortex-m4": {
                 "cost": embedded.Instructions("cortex-m4"),
                 "target": M4.target,

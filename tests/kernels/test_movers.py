@@ -12,7 +12,7 @@ from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperator
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Shape, tensor
 from twinfer.runtime.ops.move._move import same_meaning
-from twinfer.runtime.registry import operator
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.target import GENERIC, HOST
 
 X = tensor((2, 1, 5), "INT8", 0.5, -7, name="x")
@@ -44,21 +44,25 @@ def node(op: str, *inputs: Tensor, outputs: int = 1, **options: Any) -> Node:
     ids=lambda n: n.op,
 )
 def test_identities_cost_nothing(same: Node) -> None:
-    call = operator(same).lower(same, HOST)
+    call, _ = lower_node(same, HOST)
     assert (call.kernel, call.inplace) == ("tw_copy", (0,))
 
 
 def test_tiles_where_they_pay() -> None:
     wide = node("TRANSPOSE", tensor((32, 20), "INT8", name="x"), index(1, 0))
     thin = node("TRANSPOSE", tensor((32, 3), "INT8", name="x"), index(1, 0))
-    assert operator(wide).lower(wide, HOST).kernel == "tw_transpose"
-    assert operator(wide).lower(wide, GENERIC).kernel == "tw_slice"
-    assert operator(thin).lower(thin, HOST).kernel == "tw_slice"
+    assert lower_node(wide, HOST)[0].kernel == "tw_transpose"
+    assert lower_node(wide, GENERIC)[0].kernel == "tw_slice"
+    call, choice = lower_node(thin, HOST)
+    assert (call.kernel, choice.declined) == (
+        "tw_slice",
+        (("tiled", "an axis of less than the 16 elements of a tile"),),
+    )
 
 
 def test_dimensions_collapse() -> None:
     rows = node("SLICE", tensor((4, 6, 8, 3), "FLOAT32", name="x"), index(1, 2, 0, 0), index(2, 3, 8, 3))
-    params = operator(rows).lower(rows, HOST).params
+    params = lower_node(rows, HOST)[0].params
     loops = {"n": (1, 1, 1, 1, 1), "steps": (0, 0, 0, 0, 0)}
     assert params == {"start": 768, "size": 288, "count": 2, "step": 576, **loops}
 

@@ -19,7 +19,6 @@ from twinfer.runtime.read.tflite_tensor import MAX_BYTES, _shape, pick
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import initial_value
 from twinfer.runtime.shapes import MAX_FOLDED, infer_shapes
-from twinfer.runtime.target import DSP, GENERIC, MVE
 
 
 @pytest.mark.parametrize(
@@ -106,14 +105,6 @@ def test_packed_numbers_fill_whole_bytes(bits: int, count: int) -> None:
     packed = pack(values, bits)
     assert packed.size == -(-count * bits // 8)
     assert unpack(packed, bits, (count,)).tolist() == values.tolist()
-
-
-def test_helium_is_not_asked_for_smlad() -> None:
-    assert [(target.dsp, target.mve) for target in (GENERIC, DSP, MVE)] == [
-        (False, False),
-        (True, False),
-        (False, True),
-    ]
 
 
 @pytest.mark.parametrize("zero", [-128, -3, 0, 127])

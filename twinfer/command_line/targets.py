@@ -28,11 +28,12 @@ def card(target: str) -> Any:
 def machine(target: str) -> tuple[Target, Any]:
     """What to plan for, and the card if that is a microcontroller; InvalidArgumentError with the names there are."""
     from twinfer.aot.build.targets import find
+    from twinfer.runtime.run.isa import this_computer
     from twinfer.runtime.target import GENERIC, HOST
 
-    plain = {"generic": GENERIC, "host": HOST}
+    plain = {GENERIC.name: lambda: GENERIC, HOST.name: this_computer}
     if target.lower() in plain:
-        return plain[target.lower()], None
+        return plain[target.lower()](), None
     board = find(target, also=[*plain])
     return board.target, board
 

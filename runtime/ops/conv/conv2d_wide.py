@@ -14,37 +14,40 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
+#: Rows of a panel that kernels_c/isa/wide/wide.h takes at once.
+ROWS = 8
+
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights; also depthwise with one input channel."""
     layer = convolution_of(node)
-    return lower_f32(layer) if node.input(0).type == "FLOAT32" else lower_s8("tw_conv2d_wide_s8", layer)
+    return lower_f32(layer) if node.input(0).type == "FLOAT32" else lower_s8("tw_conv2d_wide_s8", layer, ROWS)
 
 
 def lower_f32(layer: Convolution) -> Call:
     node, g, w = layer.node, layer.window, layer.rows
-    panel = _panel(g.pixels, w.shape[1])
+    panel = _panel(g.pixels, w.shape[1], ROWS)
     tile = {"panel": panel, "direct": int(g.pointwise)}
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
     inputs = (node.input(0), weights(pack_f32(w), LANES_F32), constant.bias(padded(layer.bias)))
     return Call("tw_conv2d_wide_f32", params, inputs, (node.output,), 4 * panel * w.shape[1], macs=layer.macs)
 
 
-def lower_s8(kernel: str, layer: Convolution) -> Call:
-    """The call of a kernel that reads panels of pixels and weights packed by 16 channels."""
+def lower_s8(kernel: str, layer: Convolution, rows: int) -> Call:
+    """The call of a kernel that reads panels of pixels, ``rows`` of them at once, and weights packed by 16 channels."""
     node, g, w, x = layer.node, layer.window, layer.rows, layer.node.input(0)
     k4 = -(-w.shape[1] // 4) * 4
-    panel = _panel(g.pixels, w.shape[1])
+    panel = _panel(g.pixels, w.shape[1], rows)
     tile = {"k4": k4, "panel": panel, "direct": int(g.pointwise and k4 == w.shape[1]), "in_zero": x.zero}
     params = {"window": g.params, "end": epilogue(node), **tile}
     inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero)))
     return Call(kernel, params, inputs, (node.output,), panel * k4, macs=layer.macs, weights=Weights())
 
 
-def _panel(pixels: int, depth: int) -> int:
-    """Pixels that are gathered at once: a multiple of 8, in 16 KiB where 8 fit, at most 64."""
+def _panel(pixels: int, depth: int, rows: int) -> int:
+    """Pixels that are gathered at once: a multiple of ``rows``, in 16 KiB where those fit, about 64 at most."""
     k4 = -(-depth // 4) * 4
-    return min(-(-pixels // 8) * 8, max(8, 16384 // k4 // 8 * 8), 64)
+    return min(-(-pixels // rows) * rows, max(rows, 16384 // k4 // rows * rows), 64 // rows * rows)
 
 
 SERVED = ("CONV_2D", "DEPTHWISE_CONV_2D")

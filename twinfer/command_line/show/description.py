@@ -6,11 +6,12 @@ from typing import Any
 
 from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
-from twinfer.runtime.op import Call
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Step
 from twinfer.runtime.registry import missing
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.run.isa import this_computer
+from twinfer.runtime.target import GENERIC
 
 #: Rises when a key of the JSON changes its meaning or goes.
 SCHEMA = 1
@@ -58,11 +59,14 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 def _operator(position: int, node: Node, plan: Plan | None) -> dict[str, Any]:
-    node, call = planned_node(position, node, plan)
+    node, step = planned_node(position, node, plan)
+    call = step.call if step else None
     return {
         "index": node.index,
         "op": node.op,
         "kernel": call.kernel if call else None,
+        "variant": step.choice.variant if step else None,
+        "declined": dict(step.choice.declined) if step else {},
         "inputs": [_tensor(t) for t in node.inputs if t is not None and t.data is None],
         "outputs": [_tensor(t) for t in node.outputs],
         "macs": call.macs if call else 0 if plan else None,
@@ -70,12 +74,11 @@ def _operator(position: int, node: Node, plan: Plan | None) -> dict[str, Any]:
     }
 
 
-def planned_node(position: int, node: Node, plan: Plan | None) -> tuple[Node, Call | None]:
-    """The node with its final shapes, and its kernel call: none where its value is in place or known beforehand."""
+def planned_node(position: int, node: Node, plan: Plan | None) -> tuple[Node, Step | None]:
+    """The node with its final shapes, and its step: none where its value is in place or known beforehand."""
     if plan is None:
         return node, None
-    call = next((step.call for step in plan.steps if step.position == position), None)
-    return plan.graph.nodes[position], call
+    return plan.graph.nodes[position], next((step for step in plan.steps if step.position == position), None)
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
@@ -110,6 +113,6 @@ def targets(plan: Plan) -> list[dict[str, Any]]:
         }
         for plan in (
             plan if target == plan.target else make_plan(plan.graph, target)
-            for target in dict.fromkeys((HOST, GENERIC, plan.target))
+            for target in dict.fromkeys((this_computer(), GENERIC, plan.target))
         )
     ]

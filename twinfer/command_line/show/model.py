@@ -28,6 +28,8 @@ def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) 
     if plan is None:
         yield Text(f"No plan: {reason}", style="red")
         return
+    if any(step.choice.declined for step in plan.steps):
+        yield _declined(plan)
     yield _sizes(plan)
     if plan.arena_bytes:
         yield from ArenaMap(plan).render(width)
@@ -74,7 +76,8 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
     unknown = set(missing(graph))
     for position, given in enumerate(graph.nodes):
         lost = given in unknown
-        node, call = planned_node(position, given, plan)
+        node, step = planned_node(position, given, plan)
+        call = step.call if step else None
         out = node.outputs[0] if node.outputs else None
         kernel = variant(node.op, call.kernel) if call else "in place" if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
@@ -89,6 +92,14 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
             f"{call.macs:,}" if call and call.macs else "-",
             f"{constants:,}" if constants else "-",
         )
+    return lines
+
+
+def _declined(plan: Plan) -> Table:
+    lines = table("Variants that declined", "#", "<operator", "<variant", "<reason", gap=1)
+    for step in plan.steps:
+        for name, reason in step.choice.declined:
+            lines.add_row(str(step.node.index), step.node.op, name, reason)
     return lines
 
 

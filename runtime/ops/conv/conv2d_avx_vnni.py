@@ -1,0 +1,21 @@
+"""CONV_2D of int8 on AVX-VNNI: kernels_c/conv/conv2d_avx_vnni.h."""
+
+from __future__ import annotations
+
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import Call
+from twinfer.runtime.ops.conv._layer import convolution_of
+from twinfer.runtime.ops.conv.conv2d_wide import SERVED, lower_s8
+from twinfer.runtime.target import Target
+from twinfer.runtime.variant import Variant
+
+#: Pixels of the kernel's tile.
+ROWS = 6
+
+
+def lower(node: Node, target: Target) -> Call:
+    """The call for constant weights; also depthwise with one input channel."""
+    return lower_s8("tw_conv2d_avx_vnni_s8", convolution_of(node), ROWS)
+
+
+VARIANT = Variant("avx_vnni", SERVED, frozenset({"avx_vnni"}), lower, ("INT8",))

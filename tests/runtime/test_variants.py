@@ -1,0 +1,113 @@
+"""Variants: which one an operator gets on a target, why others decline, and that a file is all a new one takes."""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import cases_of
+
+from twinfer.runtime import registry
+from twinfer.runtime.graph import Node
+from twinfer.runtime.op import tensor
+from twinfer.runtime.ops import conv
+from twinfer.runtime.ops.conv import conv2d
+from twinfer.runtime.ops.core.layer_cases import Layer
+from twinfer.runtime.plan.lower import lower_node
+from twinfer.runtime.program import Choice
+from twinfer.runtime.registry import operators, variants
+from twinfer.runtime.target import AVX_VNNI, DSP, FEATURES, GENERIC, HOST, MVE, TARGETS, Target, computer
+from twinfer.runtime.variant import Variant
+
+SERVED = [name for name in operators() if variants(name)]
+
+
+def conv_node(layer: Layer | None = None, groups: int = 1, **options: int) -> Node:
+    shapes = (1, 5, 5, 4), (8, 3, 3, 4 // groups)
+    return conv2d._case(np.random.default_rng(3), *shapes, layer, **options).node
+
+
+def kernel(node: Node, target: Target) -> str:
+    return lower_node(node, target)[0].kernel
+
+
+@pytest.mark.parametrize("op", SERVED)
+def test_every_variant_is_taken(op: str) -> None:
+    """By some case, on some target, so that the tests of cases try it; and the plain one, too."""
+    nodes = [case.node for case in cases_of(op).values()]
+    taken = {lower_node(node, target)[1].variant for node in nodes for target in TARGETS}
+    assert taken >= {variant.name for variant in variants(op)} | {"plain"}
+
+
+def test_the_best_that_the_target_has() -> None:
+    kernels = {target.name: kernel(conv_node(), target) for target in TARGETS}
+    assert kernels == {
+        HOST.name: "tw_conv2d_wide_s8", AVX_VNNI.name: "tw_conv2d_avx_vnni_s8", GENERIC.name: "tw_conv2d_s8",
+        DSP.name: "tw_conv2d_dsp_s8", MVE.name: "tw_conv2d_mve_s8",
+    }  # fmt: skip
+    both = computer("both", "avx_vnni", "avx512_vnni")
+    assert kernel(conv_node(), both) == "tw_conv2d_wide_s8", "512 bits are better than 256"
+
+
+def test_one_that_declines_says_why() -> None:
+    call, choice = lower_node(conv_node(groups=2), DSP)
+    assert (call.kernel, choice) == ("tw_conv2d_s8", Choice("plain", (("dsp", "2 groups"),)))
+    call, choice = lower_node(conv_node(dilation_w_factor=2), MVE)
+    assert call.kernel == "tw_conv2d_dsp_s8"
+    assert choice == Choice("dsp", (("mve", "a window dilated along its rows"),))
+
+
+def test_types_are_not_asked_in_vain() -> None:
+    """A variant for int8 does not decline float: it is not asked."""
+    assert lower_node(conv_node(Layer("FLOAT32")), DSP)[1] == Choice()
+
+
+def test_needs_are_known() -> None:
+    for needs in ({"sse9"}, set()):
+        with pytest.raises(RuntimeError, match="the variant x must need some of avx512_vnni"):
+            Variant("x", ("CONV_2D",), frozenset(needs), conv2d.lower)
+    assert len(set(FEATURES)) == len(FEATURES)
+
+
+#: Everything that an instruction set of CONV_2D takes in Python.
+FILE = """
+from twinfer.runtime.ops.conv import conv2d
+from twinfer.runtime.variant import Variant, accept
+
+def lower(node, target):
+    accept(node.input(1).shape[0] == 8, "not 8 channels")
+    return conv2d.lower(node, target)
+
+VARIANT = Variant("new", ("CONV_2D",), frozenset({"avx_vnni"}), lower)
+"""
+
+
+@pytest.fixture
+def new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "aaa_new.py").write_text(FILE)
+    monkeypatch.setattr(conv, "__path__", [*conv.__path__, str(tmp_path)])
+    caches = (registry._modules, registry.operators, registry.variants)
+    for one in caches:
+        one.cache_clear()
+    yield
+    monkeypatch.undo()
+    sys.modules.pop(f"{conv.__name__}.aaa_new", None)
+    for one in caches:
+        one.cache_clear()
+
+
+@pytest.mark.usefixtures("new_file")
+def test_a_file_is_all_that_a_variant_takes() -> None:
+    assert "aaa_new" in {module.name for module in pkgutil.iter_modules(conv.__path__)}
+    assert lower_node(conv_node(), AVX_VNNI)[1].variant == "new"
+    assert lower_node(conv_node(), HOST)[1].variant == "wide"
+
+
+def test_nothing_is_asked_where_nothing_is_offered() -> None:
+    relu = Node("RELU", (tensor((3,), name="x"),), (tensor((3,), name="y"),), {})
+    assert variants("RELU") == ()
+    assert lower_node(relu, MVE)[1] == Choice()
