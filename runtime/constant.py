@@ -17,8 +17,8 @@ class Role(Enum):
     """What a constant is to the kernel that reads it; the value is the word for people and for C symbols."""
 
     WEIGHTS = "weights"
-    BIAS = "bias"
-    REQUANTIZE = "requantize"  # multipliers and shifts, beside which biases may stand
+    BIAS = "bias"  # what sums start from; multipliers and shifts may lie beside
+    REQUANTIZE = "requantize"  # multipliers, shifts or scales
     TABLE = "table"  # looked up by a value
     INDEX = "index"  # shapes, axes, positions
     CODES = "codes"  # weights, coded

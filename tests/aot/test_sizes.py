@@ -99,13 +99,9 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
     options = {"padding": "VALID", "stride_w": 1, "stride_h": 1}
     y = b.op("CONV_2D", [x, kernel, ends], shape=(1, 2, 2, channels), scale=0.2, **options)
     graph = b.graph([b.op("TANH", [y], scale=1 / 128)])
-    apart, together = ["weights", "biases", "multipliers", "multipliers"], ["weights", "multipliers"]
-    want = {
-        "host": apart,
-        "generic": apart,
-        "dsp": together,
-        "mve": ["weights"],
-    }  # on Cortex-M in one array with others
+    apart = ["weights", "biases", "multipliers", "multipliers"]
+    want = {target.name: apart for target in TARGETS}
+    want |= {"dsp": ["weights", "biases"], "mve": ["weights"]}  # with others in one array
     for target in TARGETS:
         made = emit(make_plan(graph, target), "both")
         conv, tanh = made.plan.steps
