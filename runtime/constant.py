@@ -68,7 +68,7 @@ def index(array: Array) -> Constant:
     return Constant(array, Role.INDEX)
 
 
-#: What a constant was made from: numbers of the model's own constants, before them the use that it was made for.
+#: Where a constant comes from: what it is used as, then the numbers of the model's constants that it is made from.
 Sources = tuple[object, ...]
 
 
@@ -88,7 +88,7 @@ class Pool:
         if tensor.data is None:
             raise RuntimeError(f"{tensor} is no constant")
         constant = Constant(tensor.data, role, tensor=tensor, name=f'"{tensor.name}"')
-        return self._shared(constant, (self._numbers.setdefault(tensor, len(self._numbers)),))
+        return self._shared(constant, ("tensor", self._numbers.setdefault(tensor, len(self._numbers))))
 
     def packed(self, constant: Constant, node: Node, use: object) -> Constant:
         """The constant that stands for one that was packed for ``node``, to be used as ``use``: a place or a name."""
