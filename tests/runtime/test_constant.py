@@ -1,10 +1,12 @@
-"""Constants of a plan: which are one."""
+"""Constants of a plan: which are one, and what they are called."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from twinfer.runtime.constant import Pool, index, weights
+from twinfer.runtime.constant import Constant, Pool, index, requantize, weights
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 
@@ -34,3 +36,19 @@ def test_equal_content_of_the_same_origin_is_one_constant() -> None:
     assert first is again
     others = (pool.packed(index(np.arange(5)), nodes[0], 1), pool.packed(index(np.arange(4)), nodes[0], 2))
     assert first not in others
+
+
+def test_a_copy_of_a_constant_is_named_after_it() -> None:
+    node = Node("MUL", (X, W), (Y,), index=7)
+
+    def named(constant: Constant, use: object) -> str:
+        return pool_of(node).packed(constant, node, use).name
+
+    array = np.zeros(8, np.int8)
+    assert named(weights(array), 1) == 'weights of "w"'
+    assert named(weights(array), 0) == "weights of operator 7 MUL", "x is no constant"
+    assert named(weights(array), 2) == "weights of operator 7 MUL", "there is no input 2"
+    assert named(weights(array), "codes 1") == "weights of operator 7 MUL"
+    assert named(requantize(array), 1) == "requantize of operator 7 MUL", "it is made of scales"
+    assert named(replace(weights(array), name="a name"), 1) == "a name"
+    assert pool_of(node).value(W).name == '"w"'
