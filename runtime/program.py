@@ -47,9 +47,9 @@ class Weights:
     overlap: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call:
-    """One kernel call: ``kernel(params, inputs, outputs, scratch)``.
+    """One kernel call: ``kernel(params, inputs, outputs, scratch)``. Each is only equal to itself.
 
     ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others (else RuntimeError).
     ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from twinfer.aot.print.literals import scalar, wrapped
 from twinfer.runtime.params import members, struct_of
 from twinfer.runtime.program import Call
 
+#: Every call's params as they were printed: several parts of the emitter ask.
+_PRINTED: WeakKeyDictionary[Call, str] = WeakKeyDictionary()
+
 
 def initialiser(call: Call) -> str:
     """The call's params as designated initialisers, every field, in the struct's order (C++20 asks for that)."""
-    return wrapped(_initialisers(struct_of(call.kernel), call.params))
+    if call not in _PRINTED:
+        _PRINTED[call] = wrapped(_initialisers(struct_of(call.kernel), call.params))
+    return _PRINTED[call]
 
 
 def _initialisers(struct: Any, values: Mapping[str, Any]) -> list[str]:
