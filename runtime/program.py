@@ -120,6 +120,11 @@ class Step:
         return tuple(calls_of(self.body))
 
     @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that its calls use, each once, in the order of first use."""
+        return tuple(dict.fromkeys(call.kernel for call in self.calls))
+
+    @property
     def read(self) -> Iterator[Tensor | Constant]:
         """The values that its calls read."""
         return (value for call in self.calls for value in call.read)
