@@ -68,7 +68,10 @@ def index(array: Array) -> Constant:
     return Constant(array, Role.INDEX)
 
 
-#: What a constant was made from: numbers of the model's own constants, before them the use that it was made for.
+#: Roles of what is computed from a node's scales, whatever input is at the same place.
+_OF_SCALES = (Role.REQUANTIZE, Role.TABLE)
+
+#: Where a constant comes from: what it is used as, then the numbers of the model's constants that it is made from.
 Sources = tuple[object, ...]
 
 
@@ -88,18 +91,29 @@ class Pool:
         if tensor.data is None:
             raise RuntimeError(f"{tensor} is no constant")
         constant = Constant(tensor.data, role, tensor=tensor, name=f'"{tensor.name}"')
-        return self._shared(constant, (self._numbers.setdefault(tensor, len(self._numbers)),))
+        return self._shared(constant, ("tensor", self._numbers.setdefault(tensor, len(self._numbers))))
 
     def packed(self, constant: Constant, node: Node, use: object) -> Constant:
-        """The constant that stands for one that was packed for ``node``, to be used as ``use``: a place or a name."""
+        """The constant that stands for one that was packed for ``node``, to be used as ``use``: a place or a name.
+
+        If it has no name, it is named after the node's constant input at that place, or after the node.
+        """
         if not constant.name:
-            constant = replace(constant, name=f"{constant.role.value} of operator {node.index} {node.op}")
+            constant = replace(constant, name=f"{constant.role.value} of {_origin(constant.role, node, use)}")
         numbers = (self._numbers[t] for t in node.inputs if t is not None and t.data is not None)
         return self._shared(constant, (use, *numbers))
 
     def _shared(self, constant: Constant, sources: Sources) -> Constant:
         content = (constant.array.dtype.str, constant.array.tobytes(), sources)
         return self._constants.setdefault(content, constant)
+
+
+def _origin(role: Role, node: Node, use: object) -> str:
+    """What a constant is made of: the constant input at the place ``use``, else the node."""
+    tensor = node.optional(use) if isinstance(use, int) and role not in _OF_SCALES else None
+    if tensor is None or tensor.data is None:
+        return f"operator {node.index} {node.op}"
+    return f'"{tensor.name}"'
 
 
 def _numbers(graph: Graph) -> dict[Tensor, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from twinfer.kernels_c import ffi
@@ -11,11 +12,13 @@ from twinfer.kernels_c import ffi
 Param = int | float | Sequence[int] | Sequence[float] | Mapping[str, Any]
 
 
+@cache
 def members(struct: Any) -> Sequence[tuple[str, Any]]:
     """Name and type of every member of a C struct, in order."""
-    return [(name, member.type) for name, member in struct.fields or ()]
+    return tuple((name, member.type) for name, member in struct.fields or ())
 
 
+@cache
 def struct_of(kernel: str) -> Any:
     """The type of a kernel's params, as cffi describes it."""
     return ffi.typeof(f"{kernel}_params")

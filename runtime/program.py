@@ -47,9 +47,9 @@ class Weights:
     overlap: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call:
-    """One kernel call: ``kernel(params, inputs, outputs, scratch)``.
+    """One kernel call: ``kernel(params, inputs, outputs, scratch)``. Each is only equal to itself.
 
     ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others (else RuntimeError).
     ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the
@@ -127,6 +127,11 @@ class Step:
     def calls(self) -> tuple[Call, ...]:
         """Every call of the body, those of a loop once."""
         return tuple(calls_of(self.body))
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels that its calls use, each once, in the order of first use."""
+        return tuple(dict.fromkeys(call.kernel for call in self.calls))
 
     @property
     def read(self) -> Iterator[Tensor | Constant]:

@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from twinfer.aot.print.literals import scalar, wrapped
+from twinfer.aot.print.literals import WIDTH, scalar, wrapped
 from twinfer.runtime.params import members, struct_of
 from twinfer.runtime.program import Call
+
+_INDENT = "    "
+
+#: Every call's params as they were printed: several parts of the emitter ask.
+_PRINTED: WeakKeyDictionary[Call, str] = WeakKeyDictionary()
 
 
 def initialiser(call: Call) -> str:
     """The call's params as designated initialisers, every field, in the struct's order (C++20 asks for that)."""
-    return wrapped(_initialisers(struct_of(call.kernel), call.params))
+    if call not in _PRINTED:
+        _PRINTED[call] = _lines(struct_of(call.kernel), call.params, _INDENT)
+    return _PRINTED[call]
 
 
-def _initialisers(struct: Any, values: Mapping[str, Any]) -> list[str]:
-    """What stands between the braces of a struct, in pieces between which a line may end."""
-    items = list[str]()
-    for field, type in members(struct):
-        if type.kind == "struct":
-            first, *others = _initialisers(type, values[field])
-            nested = [f".{field} = {{{first}", *others]
-            items += [*nested[:-1], f"{nested[-1]}}}"]
-        elif type.kind == "array":
-            items.append(f".{field} = {{{', '.join(_array(values[field], type.item.cname))}}}")
-        else:
-            items.append(f".{field} = {scalar(_number(values[field]), type.cname)}")
-    return items
+def _lines(struct: Any, values: Mapping[str, Any], indent: str) -> str:
+    """The fields of a struct, in indented lines; one that takes several lines shares none of them."""
+    fields = [_field(name, type, values[name], indent) for name, type in members(struct)]
+    blocks = list[str]()
+    for several, group in groupby(fields, key=lambda field: "\n" in field):
+        run = list(group)
+        blocks += [indent + field for field in run] if several else [wrapped(run, indent)]
+    return ",\n".join(blocks)
+
+
+def _field(name: str, type: Any, value: Any, indent: str) -> str:
+    """A field and its value, on one line if that fits."""
+    if type.kind == "array":
+        return f".{name} = {{{', '.join(_array(value, type.item.cname))}}}"
+    if type.kind != "struct":
+        return f".{name} = {scalar(_number(value), type.cname)}"
+    inside = _lines(type, value, indent + _INDENT)
+    short = f".{name} = {{{inside.strip()}}}"
+    fits = "\n" not in short and len(indent) + len(short) < WIDTH
+    return short if fits else f".{name} = {{\n{inside},\n{indent}}}"
 
 
 def _number(value: int | float) -> float:

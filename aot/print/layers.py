@@ -183,6 +183,6 @@ def kernel_counts(plan: Plan) -> Mapping[str, int]:
     """How many layers call each kernel, in the order of first use; decoders are kernels, too."""
     counts: dict[str, int] = {}
     for step in (*plan.start, *plan.steps):
-        for kernel in dict.fromkeys(call.kernel for call in step.calls):
+        for kernel in step.kernels:
             counts[kernel] = counts.get(kernel, 0) + 1
     return counts

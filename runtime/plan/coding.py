@@ -64,23 +64,23 @@ def _chosen(layers: Sequence[PackedWeights], target: Target, options: Options) -
     if options.weights == "auto":
         return _smallest(layers, CODINGS, target, whole)
     if options.weights in CODINGS:
-        return _options(layers, options.weights, target, whole)
+        return _candidates(layers, options.weights, target, whole)
     if options.weights == "plain" or not target.flash_is_dear:
         return []
     packed = [layer for layer in layers if layer.step.node.input(1).type == "INT4"]
     return _smallest(packed, ["lut"], target, whole)
 
 
-def _options(layers: Iterable[PackedWeights], coding: str, target: Target, whole: bool) -> list[CodedWeights]:
+def _candidates(layers: Iterable[PackedWeights], coding: str, target: Target, whole: bool) -> list[CodedWeights]:
     """Every layer whose weights the coding can hold, in slices where it can be cut and is not to be ``whole``."""
-    options = []
+    candidates = []
     for layer in layers:
         channels = 0 if whole else layer.channels()
         blocks = layer.blocks(channels)
         code = CODINGS[coding](blocks, layer.layout.halves) if blocks.shape[2] % 8 == 0 else None
         if code is not None:
-            options.append(CodedWeights(layer, for_helium(code) if target.has("mve") else code, channels))
-    return options
+            candidates.append(CodedWeights(layer, for_helium(code) if target.has("mve") else code, channels))
+    return candidates
 
 
 def _smallest(
@@ -88,32 +88,32 @@ def _smallest(
 ) -> list[CodedWeights]:
     """The layers that are smaller coded, and how, so that all bytes are fewest, the decoders' too: all sets of decoders
     are tried."""
-    options = [o for coding in codings for o in _options(layers, coding, target, whole) if _saved(o) > 0]
-    decoders = sorted({o.code.kernels for o in options}, key=sorted)
+    every = [c for coding in codings for c in _candidates(layers, coding, target, whole) if _saved(c) > 0]
+    decoders = sorted({candidate.code.kernels for candidate in every}, key=sorted)
     sets = (there for count in range(len(decoders) + 1) for there in combinations(decoders, count))
-    return max((_best(options, there) for there in sets), key=_gain)
+    return max((_best(every, there) for there in sets), key=_gain)
 
 
-def _best(options: Iterable[CodedWeights], decoders: Sequence[frozenset[str]]) -> list[CodedWeights]:
-    """Of every layer the smallest option that these decoders serve."""
+def _best(candidates: Iterable[CodedWeights], decoders: Sequence[frozenset[str]]) -> list[CodedWeights]:
+    """Of every layer the smallest candidate that these decoders serve."""
     best: dict[Step, CodedWeights] = {}
-    for option in options:
-        rival = best.get(option.layer.step)
-        if option.code.kernels in decoders and (rival is None or _saved(option) > _saved(rival)):
-            best[option.layer.step] = option
+    for candidate in candidates:
+        rival = best.get(candidate.layer.step)
+        if candidate.code.kernels in decoders and (rival is None or _saved(candidate) > _saved(rival)):
+            best[candidate.layer.step] = candidate
     return list(best.values())
 
 
-def _saved(option: CodedWeights) -> int:
-    """Bytes of flash that an option saves, its decoder aside, as far as they are worth the decoder's instructions."""
-    plain = option.layer.constant.nbytes
-    calls = CALL_BYTES * len(option.code.kernels)
-    return plain - option.nbytes - calls - int(plain * SLOWER.get(option.code.kernel, 0))
+def _saved(candidate: CodedWeights) -> int:
+    """Bytes of flash that a candidate saves, its decoder aside, as far as they are worth the decoder's instructions."""
+    plain = candidate.layer.constant.nbytes
+    calls = CALL_BYTES * len(candidate.code.kernels)
+    return plain - candidate.nbytes - calls - int(plain * SLOWER.get(candidate.code.kernel, 0))
 
 
-def _gain(options: Sequence[CodedWeights]) -> int:
-    """Bytes of flash that these options save, their decoders included."""
-    return sum(map(_saved, options)) - decoder_bytes(name for o in options for name in o.code.kernels)
+def _gain(chosen: Sequence[CodedWeights]) -> int:
+    """Bytes of flash that these candidates save, their decoders included."""
+    return sum(map(_saved, chosen)) - decoder_bytes(name for coded in chosen for name in coded.code.kernels)
 
 
 def decoder_bytes(kernels: Iterable[str]) -> int:

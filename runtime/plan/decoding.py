@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 
 from twinfer.runtime.constant import Array, Constant, Pool, Role
 from twinfer.runtime.graph import Tensor
@@ -11,26 +12,26 @@ from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
 from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, Step
 
 
-def decoded_before(option: CodedWeights, pool: Pool) -> Step:
+def decoded_before(coded: CodedWeights, pool: Pool) -> Step:
     """The step over weights that are decoded right before its call, slice by slice where it is cut."""
-    layer, table = option.layer, option.code.table
+    layer, table = coded.layer, coded.code.table
     room = _tensor("table of a decoder", table.nbytes) if table else None
-    *once, codes = _decoders(option, pool, room)
+    *once, codes = _decoders(coded, pool, room)
     whole = _reading(layer.call, codes)
-    if not option.channels:
+    if not coded.channels:
         return replace(layer.step, call=whole, body=(*once, codes, whole))
-    call = _part(layer, whole, option.channels, stride=option.channels)
-    body: tuple[Instruction, ...] = (*once, Loop(option.slices, (codes, call)), *_rest(option, whole, codes))
+    call = _part(layer, whole, coded.channels, stride=coded.channels)
+    body: tuple[Instruction, ...] = (*once, Loop(coded.slices, (codes, call)), *_rest(coded, whole, codes))
     return replace(layer.step, call=call, body=body)
 
 
-def _rest(option: CodedWeights, whole: Call, codes: Call) -> Iterator[Call]:
+def _rest(coded: CodedWeights, whole: Call, codes: Call) -> Iterator[Call]:
     """The calls for the channels that remain behind all slices."""
-    layer, unit = option.layer, option.layer.layout.unit
+    layer, unit = coded.layer, coded.layer.layout.unit
     if layer.out % unit == 0:
         return
     first = layer.out // unit * unit
-    inputs = tuple(_behind(argument, option.slices) for argument in codes.inputs)
+    inputs = tuple(_behind(argument, coded.slices) for argument in codes.inputs)
     yield replace(codes, inputs=inputs)
     if layer.layout.overlap:
         yield _part(layer, whole, unit, first, layer.out - unit)
@@ -66,12 +67,12 @@ def _cut(argument: Argument, channels: int, first: int, stride: int) -> Argument
     return Slice(argument, share * first, share * stride)
 
 
-def decoded_at_start(options: Sequence[CodedWeights], pool: Pool) -> tuple[Step, ...]:
+def decoded_at_start(chosen: Sequence[CodedWeights], pool: Pool) -> tuple[Step, ...]:
     """The steps that decode weights once, before the first run; they take turns in one decoder's table."""
-    tables = [option.code.table.nbytes for option in options if option.code.table]
+    tables = [coded.code.table.nbytes for coded in chosen if coded.code.table]
     room = _tensor("table of a decoder", max(tables, default=0))
-    calls = [tuple(_decoders(option, pool, room)) for option in options]
-    steps = [option.layer.step for option in options]
+    calls = [tuple(_decoders(coded, pool, room)) for coded in chosen]
+    steps = [coded.layer.step for coded in chosen]
     return tuple(Step(s.node, s.position, body[-1], body) for s, body in zip(steps, calls, strict=True))
 
 
@@ -90,12 +91,12 @@ def _tensor(name: str, nbytes: int) -> Tensor:
     return Tensor(name, "INT8", (nbytes,))
 
 
-def _decoders(option: CodedWeights, pool: Pool, room: Tensor | None) -> Iterator[Call]:
+def _decoders(coded: CodedWeights, pool: Pool, room: Tensor | None) -> Iterator[Call]:
     """What fills the decoder's table in ``room``, if it has one, and what decodes the weights of one slice."""
-    layer, code, w = option.layer, option.code, option.layer.layout
+    layer, code, w = coded.layer, coded.code, coded.layer.layout
     node = layer.step.node
     name = node.input(1).name
-    note = f'"{name}", {code.about}: {layer.constant.nbytes:,} -> {option.nbytes:,} bytes'
+    note = f'"{name}", {code.about}: {layer.constant.nbytes:,} -> {coded.nbytes:,} bytes'
 
     def constant(array: Array | None, use: str) -> Constant | None:
         return None if array is None else pool.packed(Constant(array, Role.CODES, code.about, name=note), node, use)
@@ -103,10 +104,10 @@ def _decoders(option: CodedWeights, pool: Pool, room: Tensor | None) -> Iterator
     if code.table is not None and room is not None:
         inputs = tuple(constant(array, f"table {i}") for i, array in enumerate(code.table.inputs))
         yield Call(code.table.kernel, code.table.params, inputs, (room,), note=note)
-    body = layer.blocks(option.channels).shape[2]
+    body = layer.blocks(coded.channels).shape[2]
     params = {"rows": w.rows, "head": w.head, "body": body, "tail": w.tail, **code.params}
     codes = [room if a is None else constant(a, f"codes {i}") for i, a in enumerate(code.inputs)]
-    strides = [*code.strides, *[0] * (len(codes) - len(code.strides))] if option.channels else [0] * len(codes)
-    parts = (Slice(value, 0, by) if value and by else value for value, by in zip(codes, strides, strict=True))
+    strides = chain(code.strides if coded.channels else (), repeat(0))
+    parts = (Slice(value, 0, by) if value and by else value for value, by in zip(codes, strides, strict=False))
     decoded = _tensor(f"{name}, decoded", w.rows * (w.head + body + w.tail))
     yield Call(code.kernel, params, (*parts, constant(layer.ends, "codes ends")), (decoded,), note=note)

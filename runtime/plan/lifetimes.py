@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
@@ -21,7 +21,7 @@ class Lifetimes:
 
     lives: Mapping[Tensor, Life]
     state: tuple[Tensor, ...]
-    owners: Mapping[Tensor, Tensor] = field(default_factory=dict)
+    owners: Mapping[Tensor, Tensor]
 
 
 def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
@@ -29,21 +29,20 @@ def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
 
     An output of the graph that nothing writes is in the arena, too. UnsupportedOperatorError for a tensor of 2 GiB.
     """
-    variables = tuple(t for t in graph.tensors if t.variable)
-    lives = _lives(graph, variables, stored)
+    state = (*(t for t in graph.tensors if t.variable), *_decoded(stored))
+    lives = _lives(graph, state, stored)
     for tensor in lives:
         if tensor.too_large:
             raise UnsupportedOperatorError(f"graph {graph.name!r}: {tensor} takes 2 GiB or more; split it")
-    decoded = tuple(tensor for tensor in _decoded(stored) if tensor in lives)
     if keep:
         scratch = {step.scratch for step in stored.steps}
         end = len(stored.steps)
         lives = {tensor: life if tensor in scratch else (-1, end) for tensor, life in lives.items()}
-    owners = {t: t for t in lives} if keep else _owners(graph, stored.steps, lives, variables)
-    return Lifetimes(lives, (*variables, *decoded), owners)
+    owners = {t: t for t in lives} if keep else _owners(graph, stored.steps, lives, state)
+    return Lifetimes(lives, state, owners)
 
 
-def _lives(graph: Graph, variables: Sequence[Tensor], stored: Stored) -> dict[Tensor, Life]:
+def _lives(graph: Graph, state: Sequence[Tensor], stored: Stored) -> dict[Tensor, Life]:
     end = len(stored.steps)
     lives: dict[Tensor, Life] = {t: (-1, -1) for t in graph.inputs if t.data is None}
     lives.update((tensor, (-1, -1)) for step in stored.start for tensor in step.written)
@@ -51,11 +50,10 @@ def _lives(graph: Graph, variables: Sequence[Tensor], stored: Stored) -> dict[Te
         for tensor in _touched(step):
             first, _ = lives.get(tensor, (step.position, step.position))
             lives[tensor] = (first, step.position)
-    lives.update((tensor, (-1, end)) for tensor in _decoded(stored))
     for tensor in graph.outputs:
         if tensor.data is None:
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
-    lives.update((tensor, (-1, end)) for tensor in variables)
+    lives.update((tensor, (-1, end)) for tensor in state)
     return lives
 
 
@@ -76,14 +74,14 @@ def _decoded(stored: Stored) -> Iterator[Tensor]:
 
 
 def _owners(
-    graph: Graph, steps: Sequence[Step], lives: Mapping[Tensor, Life], variables: Sequence[Tensor]
+    graph: Graph, steps: Sequence[Step], lives: Mapping[Tensor, Life], state: Sequence[Tensor]
 ) -> dict[Tensor, Tensor]:
     """Whose memory every tensor uses."""
     owners = {t: t for t in lives}
-    kept = {*variables, *graph.outputs}
+    kept = {*state, *graph.outputs}
     for step in steps:
         out = next(step.call.written, None)
-        if out is None or out not in lives or out in variables:
+        if out is None or out in state:
             continue
         for source in _free(step, lives):
             if source not in kept and source.nbytes == out.nbytes:
@@ -97,5 +95,5 @@ def _free(step: Step, lives: Mapping[Tensor, Life]) -> Iterator[Tensor]:
     for position in step.call.inplace:
         source = step.call.inputs[position]
         once = sum(argument is source for argument in step.call.inputs) == 1
-        if once and isinstance(source, Tensor) and source in lives and lives[source][1] == step.position:
+        if once and isinstance(source, Tensor) and lives[source][1] == step.position:
             yield source

@@ -105,6 +105,6 @@ class Plan:
     @property
     def decoding_bytes(self) -> int:
         """About what decoders of weights and what calls them take of flash, on a Cortex-M4."""
-        calls = [call for step in self.steps for call in step.calls if call.kernel != step.call.kernel]
-        names = [call.kernel for call in (*calls, *(call for step in self.start for call in step.calls))]
-        return coding.decoder_bytes(names) + coding.CALL_BYTES * len(names)
+        decoders = [kernel for step in self.start for kernel in step.kernels]
+        decoders += [kernel for step in self.steps for kernel in step.kernels if kernel != step.call.kernel]
+        return coding.decoder_bytes(decoders) + coding.CALL_BYTES * len(decoders)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny
 from rich.console import Console
 
 from twinfer.aot.build.compiled import CompiledModel
@@ -47,15 +48,6 @@ class World:
         return run
 
 
-def tiny() -> Graph:
-    """float [1, 8] -> dense [1, 4] -> softmax."""
-    rng = np.random.default_rng(3)
-    b = Builder("tiny")
-    x = b.input("x", "FLOAT32", (1, 8))
-    weights, bias = rng.standard_normal((4, 8)).astype(np.float32), rng.standard_normal(4).astype(np.float32)
-    return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
-
-
 def chain(steps: int) -> Graph:
     """A dense layer of 65,536 multiply-accumulates, then ``steps`` that hardly do anything."""
     rng = np.random.default_rng(3)
@@ -71,7 +63,7 @@ def chain(steps: int) -> Graph:
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     against = [peer for peer in ("litert", "tflm") if installed(peer)]
-    return compare(Source("tiny", tiny()), Comparison(against, layers=True, rounds=5))
+    return compare(Source("tiny", tiny.classifier()), Comparison(against, layers=True, rounds=5))
 
 
 def test_every_engine_gets_a_batch_a_round_and_the_first_changes() -> None:
@@ -191,7 +183,7 @@ def test_a_peer_that_fails_is_a_row_with_the_reason(monkeypatch: pytest.MonkeyPa
         raise ToolError("tflm refuses this model: why not")
 
     monkeypatch.setattr(comparing, "isolated", refuse)
-    row = compare(Source("tiny", tiny()), Comparison(["tflm"], rounds=1))[2]
+    row = compare(Source("tiny", tiny.classifier()), Comparison(["tflm"], rounds=1))[2]
     assert row["error"] == "tflm refuses this model: why not"
     assert row["min_us"] is None
 
@@ -239,7 +231,7 @@ def test_profile_times_every_step() -> None:
 
 
 def test_profile_takes_off_what_the_clock_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Session(make_plan(tiny()))
+    session = Session(make_plan(tiny.classifier()))
     monkeypatch.setattr(sessions, "_clock_ns", lambda: 10**12)
     assert session.profile(2) == [0, 0], "never less than nothing"
     monkeypatch.setattr(sessions, "_clock_ns", lambda: -(10**12))
@@ -260,7 +252,7 @@ class SecondWrong(CompiledModel):
 
 def test_a_second_inference_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "CompiledModel", SecondWrong)
-    compiled = compare(Source("tiny", tiny()), Comparison(rounds=1))[1]
+    compiled = compare(Source("tiny", tiny.classifier()), Comparison(rounds=1))[1]
     assert compiled["same_bits"] is False
     assert compiled["max_difference"] == pytest.approx(1)
 
@@ -269,7 +261,7 @@ def test_a_second_inference_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> 
 def test_peers_alone_and_in_a_process_of_their_own(peer: str) -> None:
     if not installed(peer):
         pytest.skip(f"{peer} is not installed")
-    source = Source("tiny", tiny())
+    source = Source("tiny", tiny.classifier())
     samples = [[np.full((1, 8), i, np.float32)] for i in range(11)]  # more than ten: their order is not that of names
     apart = isolated(peer, source.content, samples, 1)
     runner = open_peer(peer, source.content, 1)

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import tiny
 from rich.console import Console
 
 from twinfer.aot.build import targets, tools
@@ -31,8 +32,6 @@ from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.source import Source, load
 from twinfer.command_line.main import main
-from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
@@ -41,15 +40,6 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 
 M4 = "cortex-m4"
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def tiny() -> Graph:
-    """float [1, 8] -> dense [1, 4] -> softmax."""
-    rng = np.random.default_rng(3)
-    b = Builder("tiny")
-    x = b.input("x", "FLOAT32", (1, 8))
-    weights, bias = rng.standard_normal((4, 8)).astype(np.float32), rng.standard_normal(4).astype(np.float32)
-    return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
 
 
 def text_of(rows: list[Any], width: int = 120) -> str:
@@ -177,7 +167,7 @@ def peers_and(models: Sequence[str], cores: Sequence[str], ratio: float) -> list
     """Rows of recorded models: TFLM's, and one of ours with ``ratio`` of its instructions."""
     rows: list[Any] = []
     for model, core in itertools.product(models, cores):
-        source = Source(f"{model}_int8", tiny())
+        source = Source(f"{model}_int8", tiny.classifier())
         peers = recorded(source, core)
         own = {"engine": "compiled", "optimize": "speed", "lower_bound_bytes": 1, "weights": "file"}
         fast = {k: v for k, v in peers[0].items() if k != "recorded"}
@@ -215,7 +205,7 @@ def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
 
 
 def test_floats_may_differ_within_the_tolerance() -> None:
-    rows = measure_on(Source("tiny", tiny()), targets.find(M4), Measurement())
+    rows = measure_on(Source("tiny", tiny.classifier()), targets.find(M4), Measurement())
     assert all(row["agrees"] and row["max_difference"] < 1e-6 for row in rows)
     odd = {**rows[0], "same_bits": False, "max_difference": 1e-7}
     assert "differ by 1e-07" in text_of([odd])
@@ -400,5 +390,5 @@ def test_a_stack_that_is_not_measured_is_said(
 
 def test_cards_of_ones_own_are_named(tmp_path: Path) -> None:
     card = dataclasses.replace(targets.find(M4), name="mine")
-    rows = measure_on(Source("tiny", tiny()), card, Measurement())
+    rows = measure_on(Source("tiny", tiny.classifier()), card, Measurement())
     assert {row["target"] for row in rows} == {"mine"}

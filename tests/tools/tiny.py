@@ -9,6 +9,7 @@ import numpy as np
 
 from twinfer.aot.build.project import project_files
 from twinfer.aot.print.emit import emit
+from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Mode
@@ -69,6 +70,15 @@ def state() -> Plan:
     pairs = zip(variables, outputs, strict=True)
     nodes = tuple(Node("RESHAPE", (v,), (y,), {"new_shape": y.shape}, index=i) for i, (v, y) in enumerate(pairs))
     return make_plan(Graph("state", (*variables, *outputs), nodes, (), tuple(outputs)), GENERIC)
+
+
+def classifier() -> Graph:
+    """float [1, 8] -> dense [1, 4] -> softmax."""
+    rng = np.random.default_rng(3)
+    b = Builder("tiny")
+    x = b.input("x", "FLOAT32", (1, 8))
+    weights, bias = rng.standard_normal((4, 8)).astype(np.float32), rng.standard_normal(4).astype(np.float32)
+    return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
 
 
 MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state}

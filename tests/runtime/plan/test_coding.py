@@ -247,6 +247,14 @@ def test_a_large_layer_needs_little_memory(monkeypatch: pytest.MonkeyPatch) -> N
         assert [loop.count for loop in loops(plan.steps[0])] == [32]
 
 
+def test_a_rest_of_the_channels_needs_no_decoder_of_its_own() -> None:
+    for target in (DSP, MVE):
+        (_, even, _, _), (_, odd, _, _) = (deep(target, out) for out in (128, 129))
+        (step,) = odd.steps
+        assert len(step.calls) == len(step.kernels) + 2, "weights of the rest, and the rest"
+        assert odd.decoding_bytes == even.decoding_bytes > 0
+
+
 def test_same_model_and_options_same_text() -> None:
     texts = [emit(make_plan(digits(), DSP, Options(weights="auto")), "m").files for _ in range(2)]
     assert texts[0] == texts[1]

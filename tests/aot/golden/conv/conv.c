@@ -15,9 +15,11 @@
  *   out "y" FLOAT32[1, 2, 2, 3]: arena [704, 752)
  *   scratch: arena [0, 576) */
 static const tw_conv2d_wide_f32_params conv_0_params = {
-    .window = {.batches = 1, .in_h = 4, .in_w = 4, .in_c = 2, .out_h = 2, .out_w = 2, .out_c = 3, .k_h = 3, .k_w = 3,
-    .stride_h = 2, .stride_w = 2, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0}, .limits = {.low = 0.0f,
-    .high = 6.0f}, .panel = 8, .direct = 0,
+    .window = {
+        .batches = 1, .in_h = 4, .in_w = 4, .in_c = 2, .out_h = 2, .out_w = 2, .out_c = 3, .k_h = 3, .k_w = 3,
+        .stride_h = 2, .stride_w = 2, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0,
+    },
+    .limits = {.low = 0.0f, .high = 6.0f}, .panel = 8, .direct = 0,
 };
 static TW_NOINLINE void conv_0_conv_2d(unsigned char *arena) {
     const void *const in[] = {arena + 576, conv_0_weights, conv_0_bias};

@@ -7,7 +7,7 @@
 
 const char conv_model_sha256[65] = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/* weights of operator 0 CONV_2D, packed [out / 16][k][16]: float32[1, 18, 16], 1,152 bytes */
+/* weights of "w", packed [out / 16][k][16]: float32[1, 18, 16], 1,152 bytes */
 alignas(64) const float conv_0_weights[288] = {
     0.189999998f, 0.129999995f, -0.170000002f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
     0.0f, 0.0f, -0.519999981f, -0.889999986f, 0.870000005f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f,
@@ -31,7 +31,7 @@ alignas(64) const float conv_0_weights[288] = {
     0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f
 };
 
-/* bias of operator 0 CONV_2D: float32[16], 64 bytes */
+/* bias of "b": float32[16], 64 bytes */
 alignas(64) const float conv_0_bias[16] = {
     0.5f, -1.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f
 };
