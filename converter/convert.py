@@ -26,8 +26,7 @@ from twinfer.converter.quantize.samples import Samples, samples_of
 from twinfer.converter.source import Shapes, Source, files_of, opened, read_source
 from twinfer.converter.versions import with_versions
 from twinfer.runtime.errors import ModelWarning
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.read.files import check_places
 from twinfer.runtime.write.tflite import check_suffix
 

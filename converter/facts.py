@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.quantize.affine import Range
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Node, Tensor
 
 #: Scale and zero point.
 Fixed = tuple[float, int]

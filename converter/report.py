@@ -14,8 +14,7 @@ from twinfer.converter.quantize.affine import LIMITS, dequantize, fed, real
 from twinfer.converter.quantize.calibrate import Progress, run
 from twinfer.converter.quantize.observed import Calibration
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, samples_of
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
-from numpy.typing import NDArray
-
-from twinfer.runtime.graph import Graph, Node, Tensor
-
-Array = NDArray[Any]
+from twinfer.runtime.graph import Array, Graph, Node, Tensor
 
 
 class Role(Enum):

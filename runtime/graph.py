@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from twinfer.runtime.errors import ModelError
 
+#: A numpy array of any type and shape.
+Array = NDArray[Any]
+
 #: TFLite tensor type -> numpy dtype that holds one element. Types without one (STRING, RESOURCE, VARIANT) are absent;
 #: the types of ``PACKED_BITS`` are kept as their raw bytes in ``Tensor.data``.
 DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
@@ -83,7 +86,7 @@ class Tensor:
     type: str
     shape: tuple[int, ...]
     quant: Quant | None = None
-    data: NDArray[Any] | None = None
+    data: Array | None = None
     variable: bool = False
     shape_signature: tuple[int, ...] = ()
     extra: Mapping[str, Any] = field(
@@ -168,7 +171,7 @@ class Node:
             raise ModelError(f"{self}: it has no output")
         return self.outputs[0]
 
-    def constant(self, i: int) -> NDArray[Any]:
+    def constant(self, i: int) -> Array:
         """Value of input ``i``, which must be a constant; UnsupportedOperatorError if it is computed at run time."""
         from twinfer.runtime.errors import UnsupportedOperatorError
 

@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.program import Call as Call
-from twinfer.runtime.program import Weights as Weights
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
-
-Array = NDArray[Any]
 
 #: Floats of another machine or library may differ by this share of the tensor's largest magnitude.
 TOLERANCE = 1e-5

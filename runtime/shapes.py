@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, PACKED_BITS, Graph, Node, Signature, Tensor
-from twinfer.runtime.op import Array, Shape, need, unsupported
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Signature, Tensor
+from twinfer.runtime.op import Shape, need, unsupported
 from twinfer.runtime.registry import operator, operators
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.runner import PATIENCE, runner_of
 from twinfer.aot.build.tools import run_tool
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.runner import Job, Result
 from twinfer.aot.print.guard import check_status
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Tensor
 
 #: What the program reads, and what it writes, in the folder that it is run in; what its own clock shows at each mark.
 INPUTS, OUTPUTS, TICKS = "inputs.bin", "outputs.bin", "ticks.bin"

@@ -18,8 +18,7 @@ from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.files import check_folder, writing
 from twinfer.runtime.run.inputs import random_inputs

@@ -22,7 +22,7 @@ from twinfer.aot.build.runner import PATIENCE, Job, Result, Runner
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.tools import built, compiler_version, need_tool, run_tool
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 #: No windows, no consoles but semihosting's.
 _SILENT = ("-display", "none", "-monitor", "none", "-serial", "none")

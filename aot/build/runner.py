@@ -10,7 +10,7 @@ from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 #: Longest that a program may take, in seconds; QEMU executes some 300 million instructions in one.
 PATIENCE = 300.0

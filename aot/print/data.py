@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinfer.aot.print.literals import block_comment, c_type, comment, elements, grouped, wrapped
-from twinfer.runtime.constant import Array, Constant
+from twinfer.runtime.constant import Constant
+from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
 

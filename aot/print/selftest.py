@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import c_type, elements, wrapped
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.graph import Array, Tensor
+from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, perishable, poison

@@ -25,7 +25,7 @@ from twinfer.bench.lab.networks import NETWORKS
 from twinfer.bench.lab.quantisers import BASELINE, ENGINES, Engine
 from twinfer.bench.measure.compare import Row
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 from twinfer.runtime.read.files import write_text
 
 #: Training samples that ranges are calibrated on.

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from twinfer.bench.lab.layers import Layer, Writer, he
-from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.graph import Array
+from twinfer.runtime.op import Shape
 
 
 class Windowed(Layer):

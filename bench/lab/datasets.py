@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 #: How many parts ``folds`` makes: every sample is held out once, from the network that was trained on the others.
 FOLDS = 5

@@ -22,7 +22,7 @@ from twinfer.bench.lab.datasets import DATASETS, Dataset
 from twinfer.bench.lab.layers import Layer
 from twinfer.bench.lab.networks import NETWORKS, fit, to_onnx
 from twinfer.runtime.errors import ToolError, TwinferError
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "networks.npz"
 

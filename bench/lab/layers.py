@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.graph import Array
+from twinfer.runtime.op import Shape
 
 #: Share of the old in the running mean and variance of batch normalisation, and what is added to the variance.
 MOMENTUM, EPSILON = 0.9, 1e-5

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from twinfer.bench.lab.convolutions import Conv, Depthwise
 from twinfer.bench.lab.layers import BatchNorm, Dense, Flatten, GlobalAverage, Layer, MaxPool, Relu
-from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.graph import Array
+from twinfer.runtime.op import Shape
 
 BATCH, RATE, DECAY = 64, 1e-2, 1e-4
 

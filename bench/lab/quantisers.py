@@ -24,8 +24,7 @@ from twinfer.converter.convert import conversion, convert
 from twinfer.converter.quantize.methods import METHODS
 from twinfer.converter.quantize.quantize import quantize
 from twinfer.converter.quantize.recipe import Choice, Recipe
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.session import Session

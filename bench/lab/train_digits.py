@@ -18,8 +18,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from twinfer.bench.models.builtin import DIGITS, assemble, given, quantized, ranges
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.op import Shape
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 

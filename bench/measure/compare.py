@@ -15,7 +15,7 @@ from twinfer.bench.measure.turns import Run, Timing, interleaved
 from twinfer.bench.models.source import Source
 from twinfer.bench.peers.engines import find, isolated, open_peer
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
 from twinfer.runtime.run.inputs import random_inputs

@@ -36,8 +36,7 @@ from twinfer.bench.measure.compression_report import compression_html, tables
 from twinfer.converter.compress.layers import layers_of
 from twinfer.converter.convert import convert
 from twinfer.runtime.errors import ModelWarning, TwinferError
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.options import Coding, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text

@@ -27,8 +27,8 @@ from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import ONE, Proof, Samples, compare, lines_of
 from twinfer.bench.models.zero_division import zero_divisions
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Optimize, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs

@@ -16,7 +16,7 @@ from twinfer.aot.print.choice import share_all, specialise
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.bench.measure.compare import Row, described
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 
 @dataclass(frozen=True)

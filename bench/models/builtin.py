@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.graph import Array, Graph, Node, Tensor
+from twinfer.runtime.op import Shape
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session

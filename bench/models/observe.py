@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.program import Step
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS, poison

@@ -14,8 +14,8 @@ from twinfer.bench.models.source import Source
 from twinfer.bench.models.zero_division import divided_by_zero
 from twinfer.bench.peers.engines import isolated, peers, trusted
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.op import TOLERANCE, Array
+from twinfer.runtime.graph import Array, Graph, Node, Tensor
+from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator

@@ -10,8 +10,7 @@ import numpy as np
 
 from twinfer.bench.models.observe import Values, observed
 from twinfer.runtime.errors import ModelWarning
-from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.run.interpreter import Interpreter
 
 

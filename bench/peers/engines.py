@@ -21,7 +21,7 @@ from pkgutil import iter_modules
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 #: What a process of its own is told to do.
 _CHILD = f"import sys; from {__name__} import answer; answer(*sys.argv[1:])"

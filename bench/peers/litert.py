@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinfer.bench.peers.engines import Peer, PeerModel, silenced
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 
 class Litert(PeerModel):

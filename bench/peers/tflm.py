@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinfer.bench.peers.engines import Peer, PeerModel
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 
 class Tflm(PeerModel):

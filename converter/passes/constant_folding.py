@@ -6,8 +6,7 @@ import numpy as np
 
 from twinfer.converter.passes._rewrite import Change, View, constant, rewrite, touches_state, works
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.graph import DTYPES, Graph, Node, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
 from twinfer.runtime.registry import operator
 from twinfer.runtime.shapes import SHAPE_OPS, guarded, is_open
 

@@ -11,8 +11,7 @@ from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.samples import Samples, count_of, samples_of
 from twinfer.converter.rows import row_of
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.converter.rows import parameters_of, row_of
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.window import shifted, window_of
 
 #: Layers with more weights per output have no Gram matrix: it would be large.

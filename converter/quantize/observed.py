@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from twinfer.converter.quantize.affine import Range
 from twinfer.converter.quantize.histogram import Histogram
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Tensor
 
 #: Least weight of a new batch in the moving average of the range (PyTorch's MovingAverageMinMaxObserver has it from
 #: the second batch on; here the first 1 / MOVING batches count alike, so that the first one does not decide).

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.read.files import reading
 
 #: A .npz or .npy file, arrays by input name with the samples along the first axis, or samples as dicts by input name.

@@ -9,8 +9,7 @@ from twinfer.converter.quantize.affine import fed, real
 from twinfer.converter.quantize.calibrate import Progress, run, streams
 from twinfer.converter.quantize.samples import Sample, Samples, count_of, need_to_last, samples_of
 from twinfer.converter.report import Sensitivity, Sums, feed
-from twinfer.runtime.graph import Graph, Node
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Node
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session

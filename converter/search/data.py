@@ -12,8 +12,7 @@ import numpy as np
 
 from twinfer.converter.quantize.samples import LABELS, Samples, loaded, samples_of
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph
 
 #: Where samples serve for both, one in QUARTER is for calibration, but no more than MOST.
 QUARTER, MOST = 4, 200

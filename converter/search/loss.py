@@ -9,8 +9,7 @@ import numpy as np
 
 from twinfer.converter.report import decibels
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Tensor
 
 METRICS = ("auto", "answers", "error")
 

@@ -26,8 +26,7 @@ from twinfer.converter.search.data import Arrays, Data
 from twinfer.converter.search.loss import Judge, judge
 from twinfer.converter.search.space import Setting
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, ToolError, TwinferError
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.session import Session

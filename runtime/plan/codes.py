@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.generic]
+from twinfer.runtime.graph import Array
+
 Blocks = NDArray[np.int8]
 
 #: The longest Huffman code, in bits: the table that decodes them takes 2 bytes for each of 2 to that power. Measured on

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
 
-from twinfer.runtime.constant import Array, Constant, Pool, Role
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.constant import Constant, Pool, Role
+from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
 from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, Step
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinfer.runtime.constant import Array, Constant
+from twinfer.runtime.constant import Constant
+from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.codes import Blocks, Code
 from twinfer.runtime.program import Call, Step, Weights
 

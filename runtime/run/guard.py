@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.runtime.errors import GuardError
-from twinfer.runtime.graph import Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Extent, Place, Plan, Region
 from twinfer.runtime.program import Step
 from twinfer.runtime.run.poison import POISONS, Span, span

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.constant import Array
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Array, Graph
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> list[Array]:

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from twinfer.runtime.check import need_graph
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Tensor, walk
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Tensor, walk
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan

@@ -11,9 +11,8 @@ import numpy as np
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.constant import Array
 from twinfer.runtime.errors import ModelError
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.make import COPY
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Call, Step, part_of, unrolled

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Signature
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Signature
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.run.subgraph import Subgraph, as_array
 

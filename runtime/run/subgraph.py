@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.op import Array, Shape
+from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.op import Shape
 from twinfer.runtime.options import Options
 from twinfer.runtime.run.details import details
 from twinfer.runtime.run.session import Session

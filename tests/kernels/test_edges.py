@@ -16,8 +16,8 @@ from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import emit
 from twinfer.bench.peers.engines import open_peer
-from twinfer.runtime.graph import Graph, Node
-from twinfer.runtime.op import Array, Case, along, tensor
+from twinfer.runtime.graph import Array, Graph, Node
+from twinfer.runtime.op import Case, along, tensor
 from twinfer.runtime.ops.core.plane import plane
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN

@@ -22,8 +22,8 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find, names
 from twinfer.aot.print.emit import emit
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Case, along, tensor
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, along, tensor
 from twinfer.runtime.ops.conv import conv2d, depthwise_conv2d
 from twinfer.runtime.ops.dense import fully_connected
 from twinfer.runtime.plan.make import make_plan

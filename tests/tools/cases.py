@@ -14,8 +14,8 @@ import numpy as np
 from twinfer.aot.build.project import project_files
 from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.emit import Project
-from twinfer.runtime.graph import Graph, Node, Tensor
-from twinfer.runtime.op import Array, Case
+from twinfer.runtime.graph import Array, Graph, Node, Tensor
+from twinfer.runtime.op import Case
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs

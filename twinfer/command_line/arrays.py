@@ -9,8 +9,7 @@ import numpy as np
 
 from twinfer.converter.quantize.samples import read_arrays
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Tensor
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.read.files import check_places, write_whole
 from twinfer.runtime.run.inputs import random_inputs
 

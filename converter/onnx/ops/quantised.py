@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twinfer.converter.emit.emitter import Emitter
 from twinfer.converter.onnx.node import OnnxNode, positive
 from twinfer.converter.onnx.ops import activation, conv, dense, elementwise, move, pool
 from twinfer.converter.onnx.ops.layout import tensor_type
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import EMPTY, Quant, Tensor
+from twinfer.runtime.graph import EMPTY, Array, Quant, Tensor
 
-Array = NDArray[Any]
 Importer = Callable[[Emitter, OnnxNode], Tensor]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.activation import float_range
 from twinfer.runtime.ops.core.channels import finish
 from twinfer.runtime.ops.core.hybrid import hybrid_ends, is_hybrid, quantize_dynamic, symmetric_hybrid

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.constant import requantize, weights
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core import plain_s16
@@ -22,6 +22,7 @@ from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, shifted
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call
 from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.conv.conv2d_wide import SERVED, lower_s8
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 

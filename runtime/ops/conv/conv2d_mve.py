@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from twinfer.runtime.constant import weights
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Weights
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.isa.mve import BLOCK_S8, FOUR, fours
 from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 

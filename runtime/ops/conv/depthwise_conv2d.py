@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.constant import weights
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.conv import _conv, conv2d
 from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.activation import output_range
@@ -20,6 +20,7 @@ from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, shifted
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 
 #: Channels that kernels_c/conv/depthwise_conv2d.h gathers at a time.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Weights
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined, Variant, accept
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from twinfer.runtime.constant import weights
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Weights
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, multipliers
 from twinfer.runtime.ops.core.packing import BLOCKS, LANES, padded
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from twinfer.runtime.constant import weights
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Weights
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import convolution_of
 from twinfer.runtime.ops.conv.depthwise_conv2d_mve import check_rows
 from twinfer.runtime.ops.core.packing import BLOCKS, padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.ops.isa.short import channels_s16
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from twinfer.runtime.constant import index, weights
 from twinfer.runtime.fixed_point import wrap32
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Weights
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core.channels import epilogue, lane_channels
 from twinfer.runtime.ops.core.packing import LANES_S16, padded
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 

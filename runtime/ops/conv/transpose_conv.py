@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.constant import requantize
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, need_type, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, unsupported
 from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import output_range
@@ -21,6 +21,7 @@ from twinfer.runtime.ops.core.weights import check_types
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.move._move import index, indices
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 
 _LARGE = 1 << 30  # sums of two must fit int32

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, Dimension, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Rows of fewer elements leave SIMD lanes idle; they are tiled to about so many elements.

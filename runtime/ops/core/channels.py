@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from twinfer.runtime import constant
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, requantize_wide, wrap32
-from twinfer.runtime.graph import Node, Quant, Tensor
-from twinfer.runtime.op import Array, need
+from twinfer.runtime.graph import Array, Node, Quant, Tensor
+from twinfer.runtime.op import need
 from twinfer.runtime.ops.core.activation import output_range, quantized_range
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.quantized import need_quant

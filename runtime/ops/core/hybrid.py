@@ -8,8 +8,7 @@ import numpy as np
 
 from twinfer.runtime import constant
 from twinfer.runtime.constant import Constant
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import weight_scales
 
 

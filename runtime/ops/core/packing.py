@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 #: Output channels that kernels_c/isa/wide/wide.h takes at once.
 LANES = 16

@@ -9,11 +9,12 @@ import numpy as np
 from twinfer.runtime import constant
 from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.fixed_point import reduced_multiplier
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Weights, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import constant_bias, multipliers, narrow_sums
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 
 #: Shifts that sums of 64 bits take, as TFLite signs them.
 SHIFTS = (-31, 7)

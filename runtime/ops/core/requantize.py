@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import requantize
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 
 #: Shifts that tw_scaled (kernels_c/isa/dsp/dsp.h) takes, as TFLite signs them, and the bound of its sums.
 SHIFTS = (-22, -1)

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, need
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import need
 
 _TOO_LARGE = 1 << 30  # sums of two must fit int32
 

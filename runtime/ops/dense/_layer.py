@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.weights import unpacked

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.constant import requantize, weights
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, Weights, need, tensor, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import float_range, output_range
 from twinfer.runtime.ops.core.channels import (
@@ -27,6 +27,7 @@ from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.weights import check_types, unpacked
 from twinfer.runtime.ops.dense._layer import Dense, dense_of, macs_of, shape_of
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call, Weights
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.dense._layer import dense_of
 from twinfer.runtime.ops.isa.dsp import pairs
 from twinfer.runtime.ops.isa.short import channels_s8
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from twinfer.runtime.constant import bias, weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call, Weights
 from twinfer.runtime.ops.core.packing import ENDS
 from twinfer.runtime.ops.dense._layer import dense_of
 from twinfer.runtime.ops.isa.mve import FOUR
 from twinfer.runtime.ops.isa.short import channels_s8
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 

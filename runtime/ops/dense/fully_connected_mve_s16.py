@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call
 from twinfer.runtime.ops.core.packing import FOURS
 from twinfer.runtime.ops.dense._layer import dense_of
 from twinfer.runtime.ops.isa.mve import BLOCK_S16
 from twinfer.runtime.ops.isa.mve_s16 import packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s16
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 

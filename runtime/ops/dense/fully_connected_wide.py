@@ -5,12 +5,12 @@ from __future__ import annotations
 from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call, Weights
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
 from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, pack_f32, pack_s8, padded
 from twinfer.runtime.ops.dense._layer import Dense, dense_of
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime import constant
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import unsupported
+from twinfer.runtime.program import Call
 
 #: The only quantisation of an output.
 OUTPUT = (1 / (1 << 15), 0)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from twinfer.runtime import constant
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Shape, need, need_type, tensor
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.program import Call
 
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)

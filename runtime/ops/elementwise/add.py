@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, tensor, unsupported
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Type -> bits that both operands get more before they are scaled.

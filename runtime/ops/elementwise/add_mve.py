@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import Walk, broadcast_call
 from twinfer.runtime.ops.elementwise.add import LEFT_SHIFTS, multipliers, sign_of
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 

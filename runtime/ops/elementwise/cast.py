@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import DTYPES, Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need_type, tensor
+from twinfer.runtime.graph import DTYPES, Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need_type, tensor
 from twinfer.runtime.ops.move._move import check_arity, copy_call
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Codes of tw_cast's types: kind * 16 + bytes of an element.

@@ -9,11 +9,12 @@ import numpy as np
 
 from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import SHAPES, broadcast_call, infer_operands
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Which outcomes of a comparison each operator accepts: bit 0 less, 1 equal, 2 greater, 3 neither (a NaN).

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.constant import requantize
-from twinfer.runtime.graph import Node, Quant, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, along, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node, Quant, Tensor
+from twinfer.runtime.op import Case, Op, Shape, along, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 KERNELS = {

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, unsupported
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, infer_binary, infer_quantized
 from twinfer.runtime.ops.core.gemmlowp import one_over_one_plus
 from twinfer.runtime.ops.elementwise._unary import INT8
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Bits that SQUARED_DIFFERENCE adds to its operands.

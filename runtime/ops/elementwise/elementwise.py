@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
 from twinfer.runtime.ops.elementwise._unary import elementwise, in_double, infer, int8_case, lookup, through_float
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 _exp, _tanh = in_double(np.exp), in_double(np.tanh)

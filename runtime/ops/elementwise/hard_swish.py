@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, round_shift
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op
 from twinfer.runtime.ops.core.activation import FLOAT_MAX
 from twinfer.runtime.ops.elementwise._unary import elementwise, float_cases, infer, int8_case, lookup, through_float
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, tensor
 from twinfer.runtime.ops.elementwise import _unary
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

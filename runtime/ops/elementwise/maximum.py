@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, infer_binary
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 KERNELS = {

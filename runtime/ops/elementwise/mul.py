@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

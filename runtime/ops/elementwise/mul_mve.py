@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import Walk, broadcast_call, commuted
 from twinfer.runtime.ops.elementwise.mul import multiplier
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, tensor
 from twinfer.runtime.ops.core.broadcast import binary_case, broadcast_call, infer_broadcast, infer_quantized
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.elementwise._unary import lookup
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Input type -> output type -> kernel. TFLM has all of them but float32 to uint8, which LiteRT has.

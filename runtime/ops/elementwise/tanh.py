@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import round_shift
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
 from twinfer.runtime.ops.elementwise import _sigmoid, _unary
 from twinfer.runtime.ops.elementwise._unary import elementwise, float_cases, in_double, int8_case, int16_case, lookup
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

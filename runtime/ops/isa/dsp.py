@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.variant import accept
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinfer.runtime.op import Array, Weights
+from twinfer.runtime.graph import Array
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.requantize_s16 import Channels
 from twinfer.runtime.ops.isa.mve import BLOCK_S16, FOUR, fours
+from twinfer.runtime.program import Weights
 
 
 def packed_fours(c: Channels) -> Array:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core import requantize, requantize_s16
 from twinfer.runtime.ops.core.channels import channels_of
 from twinfer.runtime.variant import present

@@ -10,9 +10,10 @@ import numpy as np
 from twinfer.runtime import constant
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import DTYPES, Node, Tensor
-from twinfer.runtime.op import Call, Case, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 
 #: Extent, and distance of neighbours in bytes.
 Axis = tuple[int, int]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.move._move import (
     axis_in,
     case,
@@ -24,6 +24,7 @@ from twinfer.runtime.ops.move._move import (
     run_params,
     same_meaning,
 )
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

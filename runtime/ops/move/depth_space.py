@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need
 from twinfer.runtime.ops.move._move import case, check_arity, check_moved, example, slice_call, steps
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: [batch, rows, cols, row in block, col in block, depth]: how the longer side's pixels lie in that order.

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import case, check_arity, check_moved, copy_call, example, index, indices
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 MODES = {"REFLECT": 0, "SYMMETRIC": 1}

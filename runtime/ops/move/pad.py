@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.constant import bias
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor, unsupported
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import (
     case,
@@ -26,6 +26,7 @@ from twinfer.runtime.ops.move._move import (
     steps,
 )
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: An axis: extent of the input, padding before, padding after.

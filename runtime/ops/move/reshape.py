@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, tensor
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need, tensor
 from twinfer.runtime.ops.move._move import indices
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime.constant import index
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 _MOST = 1 << 20  # positions have 10 fractional bits in int32

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.constant import index
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.move._move import check_arity
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need
 from twinfer.runtime.ops.move._move import axis_in, case, check_arity, check_moved, example, index, indices, run_params
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Position of the data among the inputs, and of the axis (UNPACK: an option).

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need
 from twinfer.runtime.ops.move._move import (
     Axis,
     case,
@@ -25,6 +25,7 @@ from twinfer.runtime.ops.move._move import (
     slice_call,
     steps,
 )
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call
 from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.ops.move._move import Axis, collapse, steps
 from twinfer.runtime.ops.move.transpose import walk_of
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept, present
 

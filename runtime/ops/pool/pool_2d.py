@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, output_range, quantized_range
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.window import Window, window_of
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 _MOST = {"INT8": 1 << 23, "INT16": (1 << 16) - 1}  # values whose sum is sure to fit int32

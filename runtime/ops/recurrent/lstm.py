@@ -11,11 +11,12 @@ import numpy as np
 
 from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.elementwise import _sigmoid
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Positions among the inputs: of each gate (forget, input, cell, output) weights, recurrent weights, bias.

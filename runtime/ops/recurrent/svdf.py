@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import float_range, quantized_range
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 

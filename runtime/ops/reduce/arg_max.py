@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.move._move import axis_in, check_arity, example, index, indices
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 KERNELS = {"FLOAT32": "tw_arg_max_f32", "INT8": "tw_arg_max_s8", "INT32": "tw_arg_max_s32"}

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import requantize
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import inverse_root
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: int8 values whose sum of squares is sure to fit int32.

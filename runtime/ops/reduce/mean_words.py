@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Call
 from twinfer.runtime.ops.core.requantize import SHIFTS
 from twinfer.runtime.ops.reduce._reduce import reduced_axes
 from twinfer.runtime.ops.reduce.mean import multiplier
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept, present
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Node, Tensor
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.move._move import same_meaning
 from twinfer.runtime.ops.reduce._reduce import axes_of, count_of, reduced_axes, reduced_shape, reduction
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: int8 values whose centred sum is sure to fit int32.

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
-from twinfer.runtime.graph import Node
-from twinfer.runtime.op import Array, Call, Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.params import Param
+from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 #: Type -> the only quantisation of an output.

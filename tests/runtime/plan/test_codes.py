@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array
 from twinfer.runtime.plan.codes import CODINGS, LONGEST, MOST_BITS, Blocks, Code, code_lengths, huffman
 from twinfer.runtime.run import isa
 

@@ -33,8 +33,8 @@ from twinfer.command_line.main import main
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.quantize.recipe import Choice, Recipe
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Node
-from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.graph import Array, Graph, Node
+from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Options
 from twinfer.runtime.plan import weights
 from twinfer.runtime.plan.make import make_plan

@@ -13,8 +13,8 @@ from cases import graph_of, numpy_outputs, outputs_of
 
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant
-from twinfer.runtime.graph import Graph, Node
-from twinfer.runtime.op import Array, Case, tensor
+from twinfer.runtime.graph import Array, Graph, Node
+from twinfer.runtime.op import Case, tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan import coding, weights
 from twinfer.runtime.plan.make import make_plan

@@ -8,10 +8,11 @@ import pytest
 from twinfer.runtime.check import check
 from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
-from twinfer.runtime.op import Call, tensor
+from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import _dropped, make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Call
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST

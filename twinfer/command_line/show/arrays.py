@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.report import table
-from twinfer.runtime.graph import Graph
-from twinfer.runtime.op import Array
+from twinfer.runtime.graph import Array, Graph
 
 
 def summary(graph: Graph, inputs: Sequence[Array], outputs: Sequence[Array]) -> Table:
