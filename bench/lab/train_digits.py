@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from twinfer.bench.models.builtin import DIGITS, assemble, given, quantized, ranges
+from twinfer.bench.models.builtin import DIGITS, assemble, given
+from twinfer.bench.models.quantised import quantized, ranges
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.op import Array, Shape
 from twinfer.runtime.plan.make import make_plan
@@ -25,7 +26,7 @@ from twinfer.runtime.run.session import Session
 
 SEED, EPOCHS, BATCH, RATE = 8, 60, 64, 1e-2
 
-#: Filter shapes and strides of the windowed layers, as ``models.digits`` asks for them; then one dense layer.
+#: Filter shapes and strides of the windowed layers, as ``topologies.digits`` asks for them; then one dense layer.
 LAYERS: tuple[tuple[Shape, int], ...] = (
     ((16, 3, 3, 1), 1),
     ((1, 3, 3, 16), 2),

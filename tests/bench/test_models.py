@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from twinfer.bench.lab.train_digits import correct, load
-from twinfer.bench.models.builtin import DIGITS, NETS, builtin, int8_model, samples
+from twinfer.bench.models.builtin import DIGITS, builtin, int8_model, samples
+from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options

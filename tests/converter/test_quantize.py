@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from random_graphs import LAYERS, random_graph, random_samples
 
 from twinfer.bench.lab.train_digits import correct, load
-from twinfer.bench.models.builtin import NETS, float_model, samples
+from twinfer.bench.models.builtin import float_model, samples
+from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
