@@ -155,7 +155,7 @@ def test_sdist(sources: Path, tmp_path: Path) -> None:
 
 def test_editable(sources: Path, tmp_path: Path) -> None:
     python = install(tmp_path, "-e", sources)
-    found = run(python, "-c", "import twinfer.runtime; print(twinfer.runtime.__file__)", cwd=tmp_path)
-    assert Path(found.strip()).resolve() == sources / "runtime" / "__init__.py"
+    imported = run(python, "-c", "import twinfer.runtime; print(twinfer.runtime.__file__)", cwd=tmp_path)
+    assert Path(imported.strip()).resolve() == sources / "runtime" / "__init__.py"
     # setuptools' editable installs work by an import hook, which type checkers do not run: tell them where it lies.
     assert_works(python, tmp_path, MYPYPATH=str(sources))

@@ -159,11 +159,11 @@ def _has(source: str, name: str) -> bool:
 
 
 def test_nothing_stale_is_named() -> None:
-    found = []
+    references = []
     for file in sorted(name for name in files() if not UNREAD.fullmatch(name)):
         text = (ROOT / file).read_text(encoding="utf-8")
-        found += [f"{file}: {name}" for name in sorted(stale(Path(file).suffix, text) - MADE_UP.get(file, set()))]
-    assert not found, "\n".join(found)
+        references += [f"{file}: {name}" for name in sorted(stale(Path(file).suffix, text) - MADE_UP.get(file, set()))]
+    assert not references, "\n".join(references)
 
 
 @pytest.mark.parametrize(

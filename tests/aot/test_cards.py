@@ -41,8 +41,8 @@ def test_what_just_fits_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_linker_has_what_the_board_has(name: str) -> None:
     """Program and vector table fill the flash where they are in one piece; the table is elsewhere on some boards."""
     card, text = find(name), firmware.linker_scripts(find(name))["link.ld"]
-    found = re.findall(r"^\s*(\w+) \(\w+\) : ORIGIN = (\w+), LENGTH = (\w+)", text, re.MULTILINE)
-    regions = {region: (int(origin, 16), int(length, 16)) for region, origin, length in found}
+    rows = re.findall(r"^\s*(\w+) \(\w+\) : ORIGIN = (\w+), LENGTH = (\w+)", text, re.MULTILINE)
+    regions = {region: (int(origin, 16), int(length, 16)) for region, origin, length in rows}
     vectors, flash, ram = (regions[region] for region in ("VECTORS", "FLASH", "RAM"))
     assert ram == (card.ram_origin, card.ram_bytes)
     if card.vectors is None:

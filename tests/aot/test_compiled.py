@@ -81,12 +81,12 @@ def taken_from_outside(engine: CompiledSession) -> set[str]:
 @pytest.mark.parametrize("op", operators())
 def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     need(compiler)
-    found = list(models(op, HOST, DSP, MVE))
-    plans = {name: plan for name, _, _, plan in found}
+    cases = list(models(op, HOST, DSP, MVE))
+    plans = {name: plan for name, _, _, plan in cases}
     engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
-    assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
+    assert taken_from_outside(engines[cases[0][0]]) <= ALLOWED_SYMBOLS
     wrong = []
-    for name, graph, values, _ in found:
+    for name, graph, values, _ in cases:
         want = interpreted(graph, values, HOST, isa.level())
         got = outputs_of(engines[name], values)
         if [g.tobytes() for g in got] != [w.tobytes() for w in want]:
@@ -111,12 +111,12 @@ def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_pat
     Kernels read their params at run time, so that no step of theirs is decided by the compiler instead.
     """
     need("gcc")
-    found = list(models(op, *targets))
+    cases = list(models(op, *targets))
     mode: Mode = "interpreted" if targets == (HOST,) else "compiled"
     projects = with_common_instances(
-        [emit(plan.printed(mode=mode), name, policy=share_all) for name, _, _, plan in found]
+        [emit(plan.printed(mode=mode), name, policy=share_all) for name, _, _, plan in cases]
     )
-    assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, found, strict=True)])
+    assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, cases, strict=True)])
 
 
 @pytest.mark.corpus("app", "op", "derived", sample=40)

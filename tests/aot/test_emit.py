@@ -366,10 +366,10 @@ def test_bad_names_are_refused(name: str) -> None:
 @given(st.text())
 def test_any_text_makes_a_name_and_a_comment(text: str) -> None:
     emit_module.check_name(identifier(text)[:60])
-    made = comment(text)
-    assert made.isascii()
-    assert made.isprintable() or not made
-    assert not any(mark in made for mark in ("*/", "/*", "??"))
+    written = comment(text)
+    assert written.isascii()
+    assert written.isprintable() or not written
+    assert not any(mark in written for mark in ("*/", "/*", "??"))
 
 
 def load(name: str) -> tuple[Any, Any]:

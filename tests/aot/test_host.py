@@ -99,19 +99,19 @@ def test_engines_are_twins(name: str) -> None:
     plan = tiny.MODELS[name]()
     engines = [Session(plan), compile_plans({name: plan})[name]]
     seen: list[list[Any]] = [[], []]
-    for engine, found in zip(engines, seen, strict=True):
+    for engine, values in zip(engines, seen, strict=True):
 
-        def look(i: int, step: Any, engine: Session = engine, found: list[Any] = found) -> None:
-            found.append((i, [engine.view(t).tobytes() for t in step.call.written]))
+        def look(i: int, step: Any, engine: Session = engine, values: list[Any] = values) -> None:
+            values.append((i, [engine.view(t).tobytes() for t in step.call.written]))
 
         for seed in range(2):
             for tensor, value in zip(plan.graph.inputs, random_inputs(plan.graph, seed), strict=True):
                 engine.view(tensor)[...] = value
             engine.run()
-            found.append([engine.view(t).tobytes() for t in plan.graph.outputs])
+            values.append([engine.view(t).tobytes() for t in plan.graph.outputs])
             engine.run_observed(look)
         engine.reset_variables()
-        found.append([engine.view(t).tobytes() for t in plan.variables])
+        values.append([engine.view(t).tobytes() for t in plan.variables])
     assert seen[0] == seen[1]
 
 

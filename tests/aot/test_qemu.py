@@ -220,12 +220,12 @@ def test_hot_spots() -> None:
     card = find(MAIN)
     project, inputs = digits(card)
     firmware = build(project, card)
-    found = hot_spots(firmware, inputs)
+    spots = hot_spots(firmware, inputs)
     counted = measure(project, card, inputs).instructions
-    assert 0 <= sum(spot.instructions for spot in found) - counted < 30
-    assert found[0].place.partition(":")[0] in ("dsp_tile.h", "dsp.h")
-    assert found[0].function.startswith("digits_int8_")
-    assert found == hot_spots(firmware, inputs)
+    assert 0 <= sum(spot.instructions for spot in spots) - counted < 30
+    assert spots[0].place.partition(":")[0] in ("dsp_tile.h", "dsp.h")
+    assert spots[0].function.startswith("digits_int8_")
+    assert spots == hot_spots(firmware, inputs)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

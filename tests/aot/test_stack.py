@@ -52,10 +52,10 @@ def tiny_graphs() -> dict[str, Graph]:
 
 @pytest.mark.parametrize("core", CORES)
 def test_mark_is_within_the_bound(core: str) -> None:
-    made = projects({**tiny_graphs(), **({"digits": builtin()["digits_int8"]()} if core == M4.name else {})}, core)
-    program = build(made, find(core))
-    jobs = [Job(random_inputs(p.plan.graph), model=i, paint=True) for i, p in enumerate(made)]
-    for i, (result, one) in enumerate(zip(run_jobs(program, jobs, count=False), made, strict=True)):
+    emitted = projects({**tiny_graphs(), **({"digits": builtin()["digits_int8"]()} if core == M4.name else {})}, core)
+    program = build(emitted, find(core))
+    jobs = [Job(random_inputs(p.plan.graph), model=i, paint=True) for i, p in enumerate(emitted)]
+    for i, (result, one) in enumerate(zip(run_jobs(program, jobs, count=False), emitted, strict=True)):
         bound = firmware_bound(program, model=i)
         assert not bound.unknown, one.name
         assert bound.bytes is not None
@@ -156,8 +156,8 @@ def test_a_pointer_needs_somewhere_to_lead(
 ) -> None:
     """Where no function's address is taken, nobody knows what is called."""
     near, far = (Function(name, frame, frozenset(), False) for name, frame in (("near", 32), ("far", 100)))
-    found = {"root": Function("root", 8, frozenset({"near"}), indirect), "near": near, "far": far}
-    bound = deepest(found, "root", frozenset(pointed))
+    functions = {"root": Function("root", 8, frozenset({"near"}), indirect), "near": near, "far": far}
+    bound = deepest(functions, "root", frozenset(pointed))
     assert (bound.bytes, bound.unknown) == (size, unknown)
 
 

@@ -82,10 +82,10 @@ def test_the_onnx_file_computes_what_the_layers_do(maker: networks.Maker, shape:
     rng = np.random.default_rng(7)
     x, y = rng.normal(size=(128, *shape)).astype(np.float32), rng.integers(0, 4, 128)
     last = np.moveaxis(x, 1, -1)
-    made = maker(last.shape[1:], 4, rng)
-    fit(made, last, y, 1, rng)  # so that running statistics are not those of the start
-    found = run_onnx(to_onnx(made, shape), x)
-    np.testing.assert_allclose(found, predict(made, last), rtol=1e-3, atol=1e-4)
+    net = maker(last.shape[1:], 4, rng)
+    fit(net, last, y, 1, rng)  # so that running statistics are not those of the start
+    outputs = run_onnx(to_onnx(net, shape), x)
+    np.testing.assert_allclose(outputs, predict(net, last), rtol=1e-3, atol=1e-4)
 
 
 def test_training_is_kept_and_repeatable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +165,8 @@ def test_int8_on_the_digits() -> None:
     """Ours within half a point, beside whatever peer is installed; float gives the answers of ONNX Runtime. The figures
     that are kept come again."""
     pytest.importorskip("onnxruntime")
-    found = measure(digits(), "mlp", INSTALLED)
-    rows = [{"set": "digits", "model": "mlp", "engine": e, **t.row(found[BASELINE])} for e, t in found.items()]
+    totals = measure(digits(), "mlp", INSTALLED)
+    rows = [{"set": "digits", "model": "mlp", "engine": e, **t.row(totals[BASELINE])} for e, t in totals.items()]
     by_name = {row["engine"]: row for row in rows}
     assert by_name[BASELINE]["samples"] == 1797
     assert by_name[BASELINE]["accuracy"] > 97
@@ -211,10 +211,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     own = {name: ENGINES[name] for name in (BASELINE, *OURS)}
     monkeypatch.setattr(accuracy, "ENGINES", own)
     status = accuracy.main(["digits", "--json", str(tmp_path / "a.json")])
-    found = json.loads((tmp_path / "a.json").read_text())
-    assert [row["engine"] for row in found["rows"]] == list(own)
-    assert status == int(not all(limit["held"] for limit in found["limits"]))
-    assert f"{sum(limit['held'] for limit in found['limits'])} of 2 limits are held" in capsys.readouterr().out
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert [row["engine"] for row in written["rows"]] == list(own)
+    assert status == int(not all(limit["held"] for limit in written["limits"]))
+    assert f"{sum(limit['held'] for limit in written['limits'])} of 2 limits are held" in capsys.readouterr().out
     with pytest.raises(SystemExit) as refused:
         accuracy.main(["cifar"])
     assert refused.value.code == 2
@@ -241,8 +241,8 @@ def test_best_looks_at_no_label() -> None:
     """The chosen file is one of the methods', and its logits are the nearest on the calibration samples."""
     pytest.importorskip("onnxruntime")
     data, rng = digits(), np.random.default_rng(2)
-    made = mlp((16,), (8, 8, 1), 10, rng)
-    model = to_onnx(made, (1, 8, 8))
+    net = mlp((16,), (8, 8, 1), 10, rng)
+    model = to_onnx(net, (1, 8, 8))
     content, seconds = ENGINES[OURS[1]].timed(model, data.x[:20])
     plain, _ = ENGINES[OURS[0]].timed(model, data.x[:20])
     wanted = run_onnx(model, data.x[:20])

@@ -90,9 +90,9 @@ def test_inspect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(live) <= told["plan"]["lower_bound_bytes"] <= told["plan"]["arena_bytes"] == -(-max(ends) // 16) * 16
     assert told["plan"]["macs"] == sum(op["macs"] for op in told["operators"])
     assert told["constant_bytes"] == sum(t.data.nbytes for t in graph.tensors if t.data is not None)
-    for row, made in zip(told["targets"], (plan, generic), strict=True):
-        figures = (made.arena_bytes, made.lower_bound_bytes, made.scratch_bytes, made.constant_bytes)
-        assert tuple(row.values()) == (made.target.name, *figures)
+    for row, each in zip(told["targets"], (plan, generic), strict=True):
+        figures = (each.arena_bytes, each.lower_bound_bytes, each.scratch_bytes, each.constant_bytes)
+        assert tuple(row.values()) == (each.target.name, *figures)
     assert [t["bytes"] for t in told["plan"]["tensors"]] == [
         t.nbytes for t in plan.offsets if t not in {step.scratch for step in plan.steps}
     ]
@@ -256,12 +256,12 @@ def test_coded_weights_beside_plain_ones() -> None:
 def test_beside_tflm() -> None:
     """Ratios to the peer at -O3, code to the smallest; each against its limit, which is good when it is met."""
     slow = {**ROW, "optimize": "size", "instructions": 9000, "code_bytes": 2000}
-    (found,) = limits.standings([ROW, slow, PEER, SMALL])
+    (standing,) = limits.standings([ROW, slow, PEER, SMALL])
     shown = {"speed": ("0.60", True), "size": ("0.90", None)}
-    assert {s: (str(v), v.good) for s, v in found.instructions.items()} == shown
+    assert {s: (str(v), v.good) for s, v in standing.instructions.items()} == shown
     code = {"speed": ("3,500 0.35", True), "size": ("2,000 0.20", True)}
-    assert {s: (str(v), v.good) for s, v in found.code.items()} == code
-    assert [(str(v), v.good) for v in (found.weights, found.ram, found.arena)] == [
+    assert {s: (str(v), v.good) for s, v in standing.code.items()} == code
+    assert [(str(v), v.good) for v in (standing.weights, standing.ram, standing.arena)] == [
         ("1.10", True),
         ("1.10", True),
         ("0.52", True),
@@ -269,7 +269,7 @@ def test_beside_tflm() -> None:
     (bare,) = limits.standings([ROW, PEER])
     assert (str(bare.code["speed"]), bare.code["speed"].good) == ("3,500", None), "without the smallest build"
     coded = {**ROW, "weights": "lut", "instructions": 1}
-    assert limits.standings([ROW, coded, PEER, SMALL])[0].instructions == {"speed": found.instructions["speed"]}
+    assert limits.standings([ROW, coded, PEER, SMALL])[0].instructions == {"speed": standing.instructions["speed"]}
 
 
 @pytest.mark.parametrize(
@@ -285,15 +285,15 @@ def test_beside_tflm() -> None:
 )
 def test_limits_of_instructions(target: str, ratio: float, setting: str, good: bool | None) -> None:
     own = {**ROW, "target": target, "optimize": setting, "instructions": round(10_000 * ratio)}
-    (found,) = limits.standings([own, {**PEER, "target": target}])
-    assert found.instructions[setting].good is good
+    (standing,) = limits.standings([own, {**PEER, "target": target}])
+    assert standing.instructions[setting].good is good
 
 
 def bars(page: str) -> tuple[list[float], float]:
     """The lengths of a picture's bars, and what a ratio of 1 is there: as far as the broken line."""
-    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', page)
+    bars_drawn = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', page)
     (line,) = re.findall(r'<line x1="([\d.]+)" x2="[\d.]+" y1="([\d.]+)" y2="[\d.]+"[^>]*stroke-dasharray', page)
-    x, y, width, height = (list(map(float, column)) for column in zip(*found, strict=True))
+    x, y, width, height = (list(map(float, column)) for column in zip(*bars_drawn, strict=True))
     if len(set(width)) > 1:
         return width, float(line[0]) - x[0]
     return height, y[0] + height[0] - float(line[1])
@@ -306,12 +306,12 @@ def test_means_are_geometric_and_of_the_benchmark_alone() -> None:
         for name, count in pairs.items()
         for row in ({**ROW, "instructions": count}, {**PEER, "recorded": f"alike: {name}"})
     ]
-    found = limits.standings(rows)
-    assert [standing.model for standing in found] == list(pairs)
-    average = limits.mean(found, "speed")
+    standings = limits.standings(rows)
+    assert [standing.model for standing in standings] == list(pairs)
+    average = limits.mean(standings, "speed")
     assert average is not None
     assert (average[0].value, average[1], average[0].good) == (pytest.approx(0.6), 2, False)
-    assert limits.mean(found, "size") is None
+    assert limits.mean(standings, "size") is None
     page = embedded_html(rows)
     assert "mean 0.60 (≤ 0.55)" in page
     assert "geometric mean of 2" in page
@@ -327,8 +327,8 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
     graph = dense()
     first = graph.nodes[0]
 
-    def proof(*found: Difference | None) -> Proof:
-        pairs = zip(graph.nodes, found, strict=True)
+    def proof(*differences: Difference | None) -> Proof:
+        pairs = zip(graph.nodes, differences, strict=True)
         lines = [Line(node.outputs[0], node, {"compiled": each, "tflm": None}) for node, each in pairs]
         return Proof("m", graph, lines, 3, {"litert-ref": "refuses"}, ("numpy", "compiled", "tflm", "litert-ref"))
 
@@ -354,8 +354,8 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
 def test_what_does_not_count_is_told_where_it_is_far(within: bool, told: int) -> None:
     """LiteRT's reference kernels, where TFLM agrees."""
     graph = dense()
-    found = {"tflm": None, "litert-ref": Difference(0, (0, 1), 1.0, 2.0, 1.0, within)}
-    alone = Proof("m", graph, [Line(graph.outputs[0], graph.nodes[1], found)], 1)
+    differences = {"tflm": None, "litert-ref": Difference(0, (0, 1), 1.0, 2.0, 1.0, within)}
+    alone = Proof("m", graph, [Line(graph.outputs[0], graph.nodes[1], differences)], 1)
     lines = [str(text) for text in findings([alone])]
     assert lines[0] == "m: proven on one sample"
     assert [line.startswith("m: not counted, since tflite-micro agrees: LiteRT") for line in lines[1:]] == [True] * told

@@ -165,8 +165,8 @@ def test_zero_points_that_differ_in_weights_of_run_time() -> None:
 
     def given(zeros: list[int]) -> Any:
         w = tensor((3, 4), "INT8", [0.1] * 3, zeros)
-        made = node("FULLY_CONNECTED", (q(2, 4), w, None), q(2, 3))
-        return operators()[made.op].lower(made, GENERIC)
+        dense = node("FULLY_CONNECTED", (q(2, 4), w, None), q(2, 3))
+        return operators()[dense.op].lower(dense, GENERIC)
 
     assert given([5, 5, 5]).params["w_zero"] == 5
     with pytest.raises(ModelError, match="different zero points"):

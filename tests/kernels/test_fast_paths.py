@@ -71,14 +71,14 @@ def shapes(rng: np.random.Generator, op: str) -> tuple[tuple[int, ...], tuple[in
 
 
 def options(rng: np.random.Generator, op: str, multiplier: int) -> dict[str, Any]:
-    made: dict[str, Any] = {"fused_activation_function": some(rng, "NONE", "NONE", "RELU", "RELU6")}
+    chosen: dict[str, Any] = {"fused_activation_function": some(rng, "NONE", "NONE", "RELU", "RELU6")}
     if op == "FULLY_CONNECTED":
-        return made
+        return chosen
     stride = int(some(rng, 1, 1, 2))
-    made |= {"padding": some(rng, "SAME", "VALID"), "stride_h": stride, "stride_w": int(some(rng, stride, 1, 3))}
+    chosen |= {"padding": some(rng, "SAME", "VALID"), "stride_h": stride, "stride_w": int(some(rng, stride, 1, 3))}
     dilations = (1, 1) if rng.integers(3) else (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
-    made |= dict(zip(("dilation_h_factor", "dilation_w_factor"), dilations, strict=True))
-    return made | ({"depth_multiplier": multiplier} if op == "DEPTHWISE_CONV_2D" else {})
+    chosen |= dict(zip(("dilation_h_factor", "dilation_w_factor"), dilations, strict=True))
+    return chosen | ({"depth_multiplier": multiplier} if op == "DEPTHWISE_CONV_2D" else {})
 
 
 def node_of(rng: np.random.Generator, op: str, type: str = "INT8") -> tuple[Node, Array]:

@@ -45,13 +45,13 @@ def test_walk_reaches_what_numpy_does(target: Target, shapes: tuple[Shape, Shape
     walk = Walk.of(*(tensor(shape) for shape in shapes), target)
     elements = [np.arange(math.prod(shape)).reshape(shape) for shape in shapes]
     short = np.tile(elements[1].ravel(), walk.tile) if walk.tile > 1 else elements[1].ravel()
-    found = [
+    walked = [
         (elements[0].ravel()[a + i * walk.a_step], short[b + i * walk.b_step])
         for a, b in rows(walk.outer)
         for i in range(walk.size)
     ]
     wanted = zip(*(part.ravel() for part in np.broadcast_arrays(*elements)), strict=True)
-    assert found == list(wanted)
+    assert walked == list(wanted)
 
 
 @given(shapes=st.tuples(pairs(), st.booleans()))

@@ -89,8 +89,8 @@ def whole_models() -> Iterator[Project]:
 
 
 def described(name: str, case: Case) -> str:
-    made = case.node.outputs[0]
-    return f"{name} {made.type} {'×'.join(map(str, made.shape))}".rstrip()
+    output = case.node.outputs[0]
+    return f"{name} {output.type} {'×'.join(map(str, output.shape))}".rstrip()
 
 
 def changes(counts: Counts, locked: Counts) -> Iterator[str]:

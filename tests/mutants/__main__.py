@@ -30,11 +30,11 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 def chosen(mutants: list[Mutant], only: str | None, area: str | None) -> list[Mutant]:
     """The mutants that are asked for; MutantError if there are none."""
-    found = [m for m in mutants if only in (None, m.file) and area in (None, m.area)]
-    if not found:
+    asked = [m for m in mutants if only in (None, m.file) and area in (None, m.area)]
+    if not asked:
         areas = ", ".join(sorted({m.area for m in mutants}))
         raise MutantError(f"no mutants of {only or area}; the areas are {areas}")
-    return found
+    return asked
 
 
 def run(args: argparse.Namespace) -> bool:

@@ -36,10 +36,10 @@ def reached(folder: Path, header: str) -> list[Path]:
     """The headers with kernels that are ``header``, or include it directly or not, in name order."""
     texts = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.h"))}
     includes = {name: set(included(name, text)) for name, text in texts.items()}
-    found = {header}
-    while more := {name for name, those in includes.items() if those & found} - found:
-        found |= more
-    return [folder / name for name in texts if name in found and KERNEL.search(texts[name])]
+    headers = {header}
+    while more := {name for name, those in includes.items() if those & headers} - headers:
+        headers |= more
+    return [folder / name for name in texts if name in headers and KERNEL.search(texts[name])]
 
 
 def build(folder: Path, header: str) -> None:

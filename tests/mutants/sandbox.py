@@ -130,11 +130,11 @@ def files(root: Path) -> list[str]:
 
 def digest(folder: Path) -> str:
     """What tells this tree from another, the mutants aside."""
-    found = hashlib.sha256()
+    content = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()):
         if "mutants" not in path.parts[len(folder.parts) :]:
-            found.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return found.hexdigest()[:16]
+            content.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return content.hexdigest()[:16]
 
 
 def forget_compiled(paths: dict[Path, bytes]) -> None:

@@ -21,10 +21,10 @@ Judged = Sequence[tuple[Mutant, Verdict]]
 
 def counts(judged: Judged) -> dict[str, Counter[str]]:
     """Verdicts by area, and of ``all``, last."""
-    found: dict[str, Counter[str]] = {}
+    by_area: dict[str, Counter[str]] = {}
     for mutant, verdict in judged:
-        found.setdefault(mutant.area, Counter())[verdict["verdict"]] += 1
-    return {**found, "all": sum(found.values(), Counter())}
+        by_area.setdefault(mutant.area, Counter())[verdict["verdict"]] += 1
+    return {**by_area, "all": sum(by_area.values(), Counter())}
 
 
 def share(count: Counter[str]) -> float | None:

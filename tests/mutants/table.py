@@ -78,10 +78,10 @@ def read(tables: Sequence[Path] = TABLES, root: Path = ROOT) -> list[Mutant]:
 
     MutantError names a field that is missing or not known.
     """
-    found = [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
-    named = set(chain.from_iterable(_files(*m.tests, *m.wide) for m in found))
+    mutants = [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
+    named = set(chain.from_iterable(_files(*m.tests, *m.wide) for m in mutants))
     others = sorted(files_of_tests(root) - named - ASIDE)
-    return [replace(mutant, wide=(*mutant.wide, *others)) for mutant in found]
+    return [replace(mutant, wide=(*mutant.wide, *others)) for mutant in mutants]
 
 
 def files_of_tests(root: Path) -> set[str]:

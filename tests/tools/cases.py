@@ -90,10 +90,10 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
     """
     first: dict[str, str] = {}
 
-    def once(found: re.Match[str]) -> str:
-        definition, symbol = found.groups()
+    def once(match: re.Match[str]) -> str:
+        definition, symbol = match.groups()
         common = first.setdefault(definition, symbol)
-        return found[0] if common == symbol else f"#define {symbol} {common}"
+        return match[0] if common == symbol else f"#define {symbol} {common}"
 
     def of(project: Project) -> Project:
         file = f"{project.name}.c"

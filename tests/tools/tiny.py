@@ -63,8 +63,8 @@ def conv() -> Plan:
 
 def state() -> Plan:
     """Variables, which are only read here."""
-    made = [tensor((2, 3), "INT8", 0.5, -7, name="state"), tensor((5,), name="more")]
-    variables = [Tensor(t.name, t.type, t.shape, t.quant, variable=True) for t in made]
+    values = [tensor((2, 3), "INT8", 0.5, -7, name="state"), tensor((5,), name="more")]
+    variables = [Tensor(t.name, t.type, t.shape, t.quant, variable=True) for t in values]
     outputs = [tensor((6,), "INT8", 0.5, -7, name="y"), tensor((5,), name="z")]
     pairs = zip(variables, outputs, strict=True)
     nodes = tuple(Node("RESHAPE", (v,), (y,), {"new_shape": y.shape}, index=i) for i, (v, y) in enumerate(pairs))

@@ -42,10 +42,10 @@ def decoded(code: Code, slices: int, rows: int, body: int, ends: Array | None = 
     tail = 0 if ends is None else ends.shape[1] - head
     params = {"rows": rows, "head": head, "body": body, "tail": tail, **code.params}
     inputs = [table if array is None else array for array in code.inputs]
-    made = np.full((slices, rows, head + body + tail), 85, np.int8)  # memory as it is found
+    decoded = np.full((slices, rows, head + body + tail), 85, np.int8)  # memory as it is found
     for part in range(slices):
-        call(code.kernel, params, [*inputs, ends, made[part]], code.strides, part)
-    return made
+        call(code.kernel, params, [*inputs, ends, decoded[part]], code.strides, part)
+    return decoded
 
 
 @pytest.mark.parametrize("bits", range(1, MOST_BITS + 1))

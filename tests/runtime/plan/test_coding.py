@@ -167,10 +167,12 @@ def test_other_types(kind: str) -> None:
 @pytest.mark.parametrize(("compiler", "mode"), [("gcc", "compiled"), ("clang", "interpreted")])
 def test_emitted(compiler: str, mode: Mode) -> None:
     """As C: without a warning, and the same bits."""
-    found = list(plans(np.random.default_rng(5), 24, DSP, MVE, GENERIC, HOST))
+    models = list(plans(np.random.default_rng(5), 24, DSP, MVE, GENERIC, HOST))
     flags = ("-std=c11", "-O1", "-ffp-contract=off", "-shared", "-fPIC", *WARNINGS)
-    engines = compile_plans({name: plan.printed(mode=mode) for name, plan, *_ in found}, compiler=compiler, flags=flags)
-    for name, plan, value, want in found:
+    engines = compile_plans(
+        {name: plan.printed(mode=mode) for name, plan, *_ in models}, compiler=compiler, flags=flags
+    )
+    for name, plan, value, want in models:
         (got,) = outputs_of(engines[name], [value])
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(plan.graph.nodes[0]))
 
@@ -189,14 +191,14 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_under_qemu(core: str) -> None:
     card = find(core)
-    found = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
-    found += plans(np.random.default_rng(11), 13, card.target)
+    models = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
+    models += plans(np.random.default_rng(11), 13, card.target)
     modes: list[Mode] = ["compiled", "interpreted"]
     projects = [
-        emit(plan.printed(mode=modes[i % 2]), name, policy=specialise) for i, (name, plan, *_) in enumerate(found)
+        emit(plan.printed(mode=modes[i % 2]), name, policy=specialise) for i, (name, plan, *_) in enumerate(models)
     ]
-    jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
-    for (_, plan, _, want), result in zip(found, run_jobs(build(projects, card), jobs, count=False), strict=True):
+    jobs = [Job([value], i) for i, (*_, value, _) in enumerate(models)]
+    for (_, plan, _, want), result in zip(models, run_jobs(build(projects, card), jobs, count=False), strict=True):
         np.testing.assert_array_equal(result.outputs[0], want.reshape(result.outputs[0].shape), err_msg=str(plan.steps))
 
 
@@ -256,13 +258,13 @@ def test_same_model_and_options_same_text() -> None:
 def test_from_python() -> None:
     graph = digits()
     value = random_inputs(graph)[0]
-    made = []
+    outputs = []
     for how in ("plain", "huffman"):
         model = compile(graph, weights=how)
         model.set_tensor(0, value)
         model.invoke()
-        made.append(model.get_tensor(model.get_output_details()[0]["index"]))
-    np.testing.assert_array_equal(*made)
+        outputs.append(model.get_tensor(model.get_output_details()[0]["index"]))
+    np.testing.assert_array_equal(*outputs)
 
 
 def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:

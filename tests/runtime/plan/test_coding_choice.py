@@ -82,10 +82,10 @@ def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[li
     every = [list(ways(w, target)) for w in weights]
     auto = make_plan(chain(weights), target, Options(weights="auto"))
     called = map(decoders, auto.steps)
-    found = [next(way for way in own if way.decoders == c) for own, c in zip(every, called, strict=True)]
-    assert cost(found) == min(map(cost, product(*every)))
-    assert auto.constant_bytes + auto.decoding_bytes == cost(found, slowness=False)
-    return found, every
+    cheapest = [next(way for way in own if way.decoders == c) for own, c in zip(every, called, strict=True)]
+    assert cost(cheapest) == min(map(cost, product(*every)))
+    assert auto.constant_bytes + auto.decoding_bytes == cost(cheapest, slowness=False)
+    return cheapest, every
 
 
 def test_auto_is_the_cheapest_of_all_ways(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,13 +94,13 @@ def test_auto_is_the_cheapest_of_all_ways(monkeypatch: pytest.MonkeyPatch) -> No
     rng, codings, decided = np.random.default_rng(5), Counter[str](), Counter[str]()
     for i in range(50):
         sizes = [8 * int(rng.integers(3, 16)) for _ in range(2 + i % 3)]
-        found, every = chosen(
+        cheapest, every = chosen(
             [random_weights(rng, (out, depth)) for depth, out in pairwise(sizes)], (DSP, GENERIC)[i % 2]
         )
-        codings.update(way.coding for way in found)
+        codings.update(way.coding for way in cheapest)
         for what in ("slowness", "calls"):
             blind = min(product(*every), key=lambda each, what=what: cost(each, **{what: False}))
-            decided[what] += cost(blind) > cost(found)
+            decided[what] += cost(blind) > cost(cheapest)
     assert set(codings) == set(SLOWER)
     assert min(decided.values()) > 0
 
@@ -109,12 +109,12 @@ def test_a_small_layer_uses_a_decoder_that_is_there_already() -> None:
     """It begins to pay as soon as a single byte is saved."""
     rng = np.random.default_rng(1)
     values = np.array([-9, -2, 0, 5], np.int8)
-    found = [
+    codings = [
         chosen([rng.choice(values, (depth, 64)), rng.choice(values, (8, depth))], GENERIC)[0][1].coding
         for depth in range(8, 33)
     ]
-    assert found == sorted(found, key=["plain", "lut"].index)
-    assert set(found) == {"plain", "lut"}
+    assert codings == sorted(codings, key=["plain", "lut"].index)
+    assert set(codings) == {"plain", "lut"}
 
 
 @pytest.mark.parametrize("target", [GENERIC, DSP, MVE], ids=lambda target: target.name)

@@ -187,7 +187,7 @@ def test_consumers_and_check() -> None:
 )
 def test_contradictions_are_refused(nodes: object, message: str) -> None:
     x, y, z = value("x"), value("y"), value("z")
-    made = nodes(x, y, z)  # type: ignore[operator]
-    broken = Graph("test", (x, y, z), made, (x,), (z,))
+    operators = nodes(x, y, z)  # type: ignore[operator]
+    broken = Graph("test", (x, y, z), operators, (x,), (z,))
     with pytest.raises(ModelError, match=message):
         make_plan(broken)

@@ -35,10 +35,10 @@ class Growing:
         self.nodes: list[Node] = []
 
     def add(self, shape: tuple[int, ...], **more: Any) -> Tensor:
-        made = tensor(shape, "INT8", 0.5, -3, name=f"t{len(self.tensors)}", data=more.pop("data", None))
-        made = Tensor(made.name, made.type, made.shape, made.quant, made.data, **more)
-        self.tensors.append(made)
-        return made
+        added = tensor(shape, "INT8", 0.5, -3, name=f"t{len(self.tensors)}", data=more.pop("data", None))
+        added = Tensor(added.name, added.type, added.shape, added.quant, added.data, **more)
+        self.tensors.append(added)
+        return added
 
     def pick(self, shapes: tuple[tuple[int, ...], ...] | None = None) -> Tensor:
         """Any tensor so far; the later ones more often, so that chains come about."""

@@ -63,9 +63,10 @@ class Shared:
         graph = project.plan.graph
         fed = [np.ascontiguousarray(value) for value in random_inputs(graph, seed)]
         outputs = [np.zeros(max(t.nbytes, 1), np.uint8) for t in graph.outputs]
-        given = (ctypes.c_void_p * max(len(fed), 1))(*[value.ctypes.data for value in fed])
-        made = (ctypes.c_void_p * len(outputs))(*[value.ctypes.data for value in outputs])
-        assert getattr(self.library, f"{project.name}_run")(ctypes.c_void_p(self.base), given, made) == 0
+        input_places = (ctypes.c_void_p * max(len(fed), 1))(*[value.ctypes.data for value in fed])
+        output_places = (ctypes.c_void_p * len(outputs))(*[value.ctypes.data for value in outputs])
+        run = getattr(self.library, f"{project.name}_run")
+        assert run(ctypes.c_void_p(self.base), input_places, output_places) == 0
         return [value.tobytes() for value in outputs]
 
     def state(self, project: Project) -> tuple[int, int]:

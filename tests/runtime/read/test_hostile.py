@@ -268,8 +268,8 @@ PLACES: list[tuple[Change, str]] = [
 def test_damage_is_reported_with_its_place(change: Change, message: str) -> None:
     root = Reader(memoryview(victim())).root("Model")
     change(root)
-    found = attempt(encode("Model", root))
-    assert message.replace(": field", ", field") in found
+    said = attempt(encode("Model", root))
+    assert message.replace(": field", ", field") in said
 
 
 def test_a_vtable_of_odd_length() -> None:

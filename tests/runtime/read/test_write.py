@@ -69,8 +69,8 @@ def differences(a: Any, b: Any, path: str = "") -> Iterator[str]:
 
 def same(a: Graph, b: Graph) -> None:
     """Fails with the first differences unless both graphs are the same in everything."""
-    found = list(differences(dump(a), dump(b)))
-    assert not found, "\n".join([f"{len(found)} differences:", *found[:10]])
+    different = list(differences(dump(a), dump(b)))
+    assert not different, "\n".join([f"{len(different)} differences:", *different[:10]])
 
 
 def readable(model: Any) -> Graph:

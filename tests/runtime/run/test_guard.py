@@ -221,13 +221,13 @@ def test_on_the_target(core: str) -> None:
     card = find(core)
     for mode in get_args(Mode):
         plans = {name: make_plan(make().graph, card.target) for name, make in tiny.MODELS.items()}
-        made = [
+        projects = [
             emit(plan.printed(mode=mode, guard=guard), f"{name}{guard:d}")
             for name, plan in plans.items()
             for guard in (False, True)
         ]
-        jobs = [Job(random_inputs(p.plan.graph), model=i) for i, p in enumerate(made)]
-        results = run_jobs(firmware.build(made, card), jobs, count=False)
+        jobs = [Job(random_inputs(p.plan.graph), model=i) for i, p in enumerate(projects)]
+        results = run_jobs(firmware.build(projects, card), jobs, count=False)
         outputs = [[value.tobytes() for value in result.outputs] for result in results]
         assert outputs[::2] == outputs[1::2]
         wrong = emit(changed(chain(), 1, size=SIZE + 1).printed(mode=mode, guard=True), "m")

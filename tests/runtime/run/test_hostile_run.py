@@ -142,8 +142,8 @@ class Damage:
 
     def fed(self) -> None:
         t = self.any(constant=True)
-        self.put(t, made := replace(t, data=None))
-        self.graph = replace(self.graph, inputs=(*self.graph.inputs, made))
+        self.put(t, without_data := replace(t, data=None))
+        self.graph = replace(self.graph, inputs=(*self.graph.inputs, without_data))
 
     def variable(self) -> None:
         t = self.any()
@@ -300,8 +300,8 @@ def test_absurd_extents_take_neither_time_nor_memory() -> None:
     long = tensor((1, 1 << 28, 1, 2), "INT8", 0.5, name="x")
     k = tensor((1, 3, 1, 2), "INT8", 0.5, data=np.ones((1, 3, 1, 2)), name="k")
     options = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
-    made = Node("DEPTHWISE_CONV_2D", (long, k), (replace(long, name="y"),), options)
-    assert make_plan(graph_of(made), HOST).steps[0].call.kernel == "tw_depthwise_conv2d_s8"
+    valid = Node("DEPTHWISE_CONV_2D", (long, k), (replace(long, name="y"),), options)
+    assert make_plan(graph_of(valid), HOST).steps[0].call.kernel == "tw_depthwise_conv2d_s8"
 
 
 def test_index_arguments_of_odd_types() -> None:
