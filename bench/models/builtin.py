@@ -1,7 +1,7 @@
 """The models that twinfer brings along, so that it can show and measure itself without a file.
 
-The four topologies of MLPerf Tiny with seeded weights (they compute as much as the real ones, and mean nothing), and a
-small network trained on scikit-learn's digits (bench/lab/train_digits.py), each in float32 and in int8. Every int8
+The four topologies of MLPerf Tiny with seeded weights (they compute as much as the real ones, but are not trained), and
+a small network trained on scikit-learn's digits (bench/lab/train_digits.py), each in float32 and in int8. Every int8
 model is its float32 twin quantised here: scales from the ranges that the twin's activations take on seeded inputs.
 """
 
@@ -56,9 +56,9 @@ def assemble(name: str, weights: Weights) -> Graph:
 
 
 def seeded(name: str) -> Weights:
-    """Random weights under which activations neither fade nor grow: after a ReLU a value has about a third of its
-    variance left, and filters that sum to zero pass on none of its mean. Multiples of 2**-12, so that no rounding of
-    the arithmetic here shows."""
+    """Random weights under which activations neither fade nor grow: a ReLU leaves about a third of the variance, and
+    filters that sum to zero pass on no mean. They are multiples of 2**-12, so that rounding on this machine does not
+    show."""
     rng = np.random.default_rng(list(name.encode()))
 
     def draw(shape: Shape, axis: int) -> tuple[Array, Array]:

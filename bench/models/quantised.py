@@ -32,7 +32,7 @@ def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
 
 
 def _widen(value: float) -> float:
-    """Room for inputs that were not seen; two digits, so that no rounding of the arithmetic before shows."""
+    """Room for inputs that were not seen. Two digits, so that rounding on this machine does not show."""
     return float(f"{1.1 * value:.2g}")
 
 

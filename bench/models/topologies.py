@@ -63,7 +63,7 @@ def kws(net: Net) -> Tensor:
 
 
 def vww(net: Net) -> Tensor:
-    """MobileNetV1 with a quarter of the channels: is there a person in a 96x96 picture."""
+    """MobileNetV1 with a quarter of the channels: is a person in the 96x96 picture?"""
     x = net.conv(net.x, 8, (3, 3), 2)
     for channels, stride in zip(
         (16, 32, 32, 64, 64, *[128] * 6, 256, 256), (1, 2, 1, 2, 1, 2, *[1] * 5, 2, 1), strict=True

@@ -26,12 +26,12 @@ CARRIED = {**{name: kind for kind, name in DTYPES.items()}, "float16": "FLOAT32"
 
 
 class Walk:
-    """Emits what makes symbolic tensors, given Tensors for some of them."""
+    """Emits the calls that symbolic tensors come from, given Tensors for some of them."""
 
     def __init__(self, g: Emitter, inputs: Sequence[Any], tensors: Sequence[Tensor]) -> None:
         self.g = g
         self.problems = Problems()
-        self.names: dict[Tensor, str] = {}  # what made a tensor, for those that leave a layer
+        self.names: dict[Tensor, str] = {}  # the layer that a tensor comes from
         self.values = dict(zip(inputs, tensors, strict=True))  # symbolic tensors are equal only to themselves
 
     def run(self, outputs: Sequence[Any]) -> list[Tensor]:
@@ -116,7 +116,7 @@ class Walk:
             return self._through(layer, layer.call, args, kwargs)
 
     def _through(self, owner: Any, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
-        """What a function makes of symbolic tensors in place of Tensors, read from the calls that it made."""
+        """A function's outputs: it runs on symbolic tensors in place of Tensors; the calls that it makes are read."""
         given = _tensors((args, kwargs))
         symbols = {t: _symbol(t) for t in given}
         args, kwargs = _each_tensor(symbols.__getitem__, (list(args), dict(kwargs)))
@@ -144,7 +144,7 @@ def _node(symbol: Any) -> Any:
     """The call that made a symbolic tensor."""
     operation, index, _ = symbol._keras_history
     if operation is None:
-        raise ModelError(f"{symbol} is made by nothing; it is no output of this model's inputs")
+        raise ModelError(f"{symbol} comes from no call; it does not depend on this model's inputs")
     return operation._inbound_nodes[index]
 
 
@@ -199,7 +199,7 @@ def _predicting(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict
 
 @contextmanager
 def _as_before(layer: Any) -> Iterator[None]:
-    """Takes away what following its code adds to the layers inside one: the calls that they remember."""
+    """Running a layer's code adds calls to the layers inside it, which remember them; takes these away again."""
     inside = list(layer._flatten_layers())
     before = [len(part._inbound_nodes) for part in inside]
     try:

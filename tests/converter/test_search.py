@@ -345,7 +345,7 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
     assert (plain.setting.recipe, ruled.setting.recipe) == ("", "first.toml")
     assert ruled.cost > 1.5 * plain.cost
     (tmp_path / "prunes.toml").write_text('[[rule]]\noperator = "CONV_2D"\nprune = 0.5\n')
-    with pytest.raises(InvalidArgumentError, match=r"prunes\.toml: a search quantises alone"):
+    with pytest.raises(InvalidArgumentError, match=r"prunes\.toml: a search only quantises"):
         twinfer.search(digits, data, 0.05, **{**how, "recipes": [tmp_path / "prunes.toml"]})
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "first.toml").write_text("")

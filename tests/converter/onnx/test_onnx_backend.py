@@ -66,7 +66,7 @@ REFUSED = (
     ("Resize", r"tf_crop_and_resize", "the values outside the image have no place in TFLite's operators"),
     ("Identity", r"sequence|opt", "sequences and optional values"),
     ("DequantizeLinear|QuantizeLinear", r"e4m3|e5m2|e2m1|int[24]$", "TFLite's kernels lack the type"),
-    ("DequantizeLinear|QuantizeLinear", r"blocked", "TFLite has one scale a tensor or channel"),
+    ("DequantizeLinear|QuantizeLinear", r"blocked", "TFLite has one scale per tensor or channel"),
     ("QuantizeLinear", r"axis|uint16", "TFLite quantises activations per tensor, and not to uint16"),
     ("DequantizeLinear", r"uint16", "TFLite's kernels lack the type"),
     ("MatMul|Celu|Einsum", r"float16", "TFLite's kernels lack the type"),
