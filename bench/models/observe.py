@@ -16,7 +16,7 @@ Values = dict[Tensor, Array]
 
 
 def initial_state(model: Interpreter) -> Values:
-    """Sets the variables to their first values, and returns these."""
+    """Sets the variables to their first values and returns them."""
     model.reset_all_variables()
     return {tensor: model.session.view(tensor).copy() for tensor in model.plan.variables}
 

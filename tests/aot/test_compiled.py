@@ -48,12 +48,13 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libraries are kept in build/, found again by content: unchanged operators are not built twice."""
+    """Keeps libraries in build/, by content, so that unchanged operators are not built twice."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
 
 
 def models(op: str, *targets: Target) -> Iterator[tuple[str, Graph, list[Any], Plan]]:
-    """Name, graph, input values and plan of every case of the operator; of a target, what those before lack."""
+    """Name, graph, input values and plan of every case of the operator, for each target without what earlier targets
+    have."""
     for name, case in cases_of(op).items():
         graph, kernels = graph_of(case.node), set()
         for target in targets:
@@ -108,7 +109,7 @@ def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
 def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_path: Path) -> None:
     """The self-tests of all cases in one program: compiled for small targets, interpreted for the host.
 
-    Kernels read their params at run time, so that no step of theirs is decided by the compiler instead.
+    Kernels read their params at run time, so that the compiler decides none of their steps.
     """
     need("gcc")
     cases = list(models(op, *targets))
@@ -122,7 +123,7 @@ def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_pat
 @pytest.mark.corpus("app", "op", "derived", sample=40)
 @pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 def test_corpus(corpus_model: Any) -> None:
-    """Real models, whole: a sample; ``--all-models`` takes every one."""
+    """A sample of whole real models; all with ``--all-models``."""
     twins = [Interpreter(model_path=corpus_model.path), CompiledModel(model_path=corpus_model.path)]
     try:
         twins[0].allocate_tensors()

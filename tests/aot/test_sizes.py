@@ -1,4 +1,4 @@
-"""Sizes from the linked ELF: every byte is accounted for, and each to what it belongs to."""
+"""Sizes from the linked ELF: every byte is accounted for, in the group that it belongs to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 M4 = find("cortex-m4")
 MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 
-#: Bytes of code of TFLM's smallest build with CMSIS-NN for each model, all -Os, and weights + biases + 5 B a channel.
+#: Bytes of code of TFLM's smallest build with CMSIS-NN for each model, all -Os, and weights + biases + 5 B per channel.
 PEER = {
     "mlp_kws_int8": (45_448, 27_316),
     "mlp_vww_int8": (45_448, 232_762),
@@ -62,7 +62,7 @@ def test_every_byte_is_accounted_for(name: str, core: str, mode: Mode) -> None:
 
 
 def test_sums_are_of_groups_and_padding() -> None:
-    """Every group in a power of two of its own, so that no sum is right by chance."""
+    """Every group has a power of two of its own, so that no sum is right by chance."""
     groups = ("code", "library", "params", "tables", "constants", "weights", "biases", "multipliers", "data", "bss")
     total = Sizes(tuple(Symbol(g, g, 1 << (2 * i), 1 << (2 * i + 1), i % 2) for i, g in enumerate(groups)), 1 << 20)
     of = {group: 3 << (2 * i) for i, group in enumerate(groups)}
@@ -75,7 +75,7 @@ def test_sums_are_of_groups_and_padding() -> None:
 
 
 def test_written_memory_of_the_image_is_ram() -> None:
-    """What starts as zero takes no flash, what starts as anything else takes both."""
+    """Memory that starts as zero takes no flash; memory with other first values takes flash and RAM."""
     plain = project("dense", "cortex-m4", "compiled")
     more = "static volatile int dense_zero[5], dense_seven[2] = {7};\nint dense_run(void *arena, const"
     text = plain.code["dense.c"].replace("int dense_run(void *arena, const", more)
@@ -90,7 +90,7 @@ def test_written_memory_of_the_image_is_ram() -> None:
 
 @pytest.mark.parametrize("channels", [1, 15, 16, 17, 255, 256, 300])
 def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
-    """However many channels there are: a convolution's filled up to whole vectors, a look-up table's 256 values."""
+    """For any number of channels: a convolution's are padded to whole vectors; a look-up table has 256 values."""
     b = Builder("both")
     x = b.input("x", "INT8", (1, 2, 2, 1), scale=0.1)
     weights, bias = np.ones((channels, 1, 1, 1), np.int8), np.ones(channels, np.int32)
@@ -119,7 +119,7 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
 @MODES
 @pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8"])
 def test_constants_to_the_byte(name: str, mode: Mode) -> None:
-    """Every array that a layer reads is there, once, as large as it is; nothing but alignment comes on top."""
+    """Every array that a layer reads is there once, in its exact size; only alignment is added."""
     emitted = project(name, "cortex-m4", mode)
     measured = sizes(emitted, M4)
     arrays = {s.name: s.size for s in measured.symbols if s.group in (*WEIGHTS, "tables")}
@@ -154,7 +154,7 @@ def test_the_table_of_the_interpreted_mode_is_params() -> None:
 
 
 def test_memory_that_libraries_write_is_counted() -> None:
-    """newlib's expf may set errno, which lies in its reentrancy structure."""
+    """newlib's expf may set errno, which is in its reentrancy structure."""
     emitted = project("kws_float32", "cortex-m4", "compiled")
     measured = sizes(emitted, M4)
     assert measured.ram_bytes > emitted.plan.arena_bytes

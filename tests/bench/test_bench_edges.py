@@ -1,4 +1,4 @@
-"""What reports say at their edges: a difference that is just allowed, a figure at its limit, values of no number."""
+"""Edge cases of reports: a difference that is just allowed, a figure at its limit, values that are NaN."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_differences_of_what_is_no_number() -> None:
 
 
 def test_layers_have_their_shortest_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sessions take turns until the time is over, which is told after two turns."""
+    """The sessions take turns until the time is over, here after two turns."""
     clock = iter([0.0, 0.1, 0.2, 9.0])
     monkeypatch.setattr(host.time, "perf_counter", lambda: next(clock))
 

@@ -71,7 +71,7 @@ def test_without_the_data_it_says_what_to_install(
 
 
 def test_flash_counts_what_is_emitted() -> None:
-    """Fewer values, less flash, decoders included; plain it is the same, whatever the values."""
+    """Fewer values take less flash, decoders included; plain weights take the same for any values."""
     graph = int8_model("kws")
     small = convert(graph, cluster=2)
     assert flash(graph, "plain") == pytest.approx(flash(small, "plain"), rel=0.01)
@@ -109,7 +109,7 @@ def test_least_flash_is_chosen_by_all_folds_and_by_each_alone() -> None:
 
 
 def test_tables_fit_80_columns() -> None:
-    """No name is folded, the longest ones neither, with as many bytes as the networks have."""
+    """Not even the longest names are folded, beside the bytes of the largest networks."""
     names = ("float", *(s.name for s in SETTINGS))
     rows = [
         {**row(111_148, 88.88), "set": "motions", "model": "cnn1d", "setting": name, "bytes": 111_148, "samples": 5000}

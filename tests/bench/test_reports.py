@@ -1,4 +1,4 @@
-"""Figures that people read, computed again from what they are of: plans, shapes and times."""
+"""Figures that people read, computed again from their sources: plans, shapes and times."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def dense() -> Graph:
 
 
 def painted(plan: Plan, position: int) -> int:
-    """Bytes of the arena that hold something while an operator runs, byte by byte."""
+    """Bytes of the arena in use while an operator runs, counted one by one."""
     used = np.zeros(plan.arena_bytes, bool)
     for tensor, (first, last) in plan.lives.items():
         if first <= position <= last:
@@ -140,7 +140,7 @@ NS |= {"c": (5000.0, 7000.0, 8000.0), "python": (9000.0, 9500.0, 9900.0)}
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """A comparison on a machine whose every time is known: profiled 3,000 and 500 ns, at best 1,000 and 200."""
+    """A comparison on a machine with known times: profiled 3,000 and 500 ns, at best 1,000 and 200."""
     profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
     monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
     monkeypatch.setattr(comparing, "interleaved", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
@@ -177,7 +177,7 @@ def test_tables_of_bench(rows: list[dict[str, Any]]) -> None:
         ["32", "1.000", "1.000", "83 %", "67 %"],
         ["-", "0.200", "0.200", "17 %", "91 %"],
     ]
-    assert "2.000 µs an operator, 33.3 % of a run" in str(dispatch)
+    assert "2.000 µs per operator, 33.3 % of a run" in str(dispatch)
     fast = {**rows[0], "macs": 16_000_000}
     assert cells(next(iter(report.tables([fast]))))[1][5] == "2000.0", "16 million in 8 us are 2,000 a nanosecond"
     failed = {**rows[0], "min_us": None, "error": "no"}
@@ -199,7 +199,7 @@ def test_how_outputs_differ(row: Any, text: str, style: str) -> None:
 
 
 def test_digits() -> None:
-    """Four that say something, where the number steps up too."""
+    """Four significant digits, also where the number gets one digit more."""
     wanted = {999.9: "999.9", 1000: "1,000", 100: "100.0", 99.99: "99.99", 10: "10.00", 9.999: "9.999", 0: "0.000"}
     assert {value: report.number(value) for value in wanted} == wanted
 
@@ -241,7 +241,7 @@ def test_figures_on_microcontrollers() -> None:
 
 
 def test_coded_weights_beside_plain_ones() -> None:
-    """Flash is code and weights, RAM is that with stack."""
+    """Flash is code and weights; RAM includes the stack."""
     plain = {**ROW, "weights": "plain"}
     coded = {**ROW, "weights": "lut", "code_bytes": 3600, "weight_bytes": 540, "ram_bytes": 2987, "instructions": 9000}
     (table,) = coding_tables([plain, coded, {**coded, "model": "alone"}, {**plain, "instructions": None}])
@@ -254,7 +254,7 @@ def test_coded_weights_beside_plain_ones() -> None:
 
 
 def test_beside_tflm() -> None:
-    """Ratios to the peer at -O3, code to the smallest; each against its limit, which is good when it is met."""
+    """Ratios to the peer at -O3; for code, to its smallest build. Each has its limit, and is good within it."""
     slow = {**ROW, "optimize": "size", "instructions": 9000, "code_bytes": 2000}
     (standing,) = limits.standings([ROW, slow, PEER, SMALL])
     shown = {"speed": ("0.60", True), "size": ("0.90", None)}
@@ -290,7 +290,7 @@ def test_limits_of_instructions(target: str, ratio: float, setting: str, good: b
 
 
 def bars(page: str) -> tuple[list[float], float]:
-    """The lengths of a picture's bars, and what a ratio of 1 is there: as far as the broken line."""
+    """The lengths of a picture's bars, and the length of ratio 1, where the broken line is."""
     bars_drawn = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', page)
     (line,) = re.findall(r'<line x1="([\d.]+)" x2="[\d.]+" y1="([\d.]+)" y2="[\d.]+"[^>]*stroke-dasharray', page)
     x, y, width, height = (list(map(float, column)) for column in zip(*bars_drawn, strict=True))
@@ -352,7 +352,7 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
 
 @pytest.mark.parametrize(("within", "told"), [(True, 0), (False, 1)])
 def test_what_does_not_count_is_told_where_it_is_far(within: bool, told: int) -> None:
-    """LiteRT's reference kernels, where TFLM agrees."""
+    """LiteRT's reference kernels do not count if TFLM agrees."""
     graph = dense()
     differences = {"tflm": None, "litert-ref": Difference(0, (0, 1), 1.0, 2.0, 1.0, within)}
     alone = Proof("m", graph, [Line(graph.outputs[0], graph.nodes[1], differences)], 1)
@@ -381,7 +381,7 @@ def test_what_compile_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_what_convert_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """How many operators, how many of them are still float, and bytes of constants."""
+    """The number of operators, how many of them are still float, and the bytes of constants."""
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "d.npz", **{load("digits_float32").graph.inputs[0].name: rng.random((8, 8, 8, 1), np.float32)})
     out = tmp_path / "m.tflite"

@@ -1,4 +1,4 @@
-"""The twin proof: it proves what is right, and says exactly where something is wrong."""
+"""The twin proof: it proves right models, and says exactly where something is wrong."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def prove(peers: tuple[str, ...] = (), **wanted: Any) -> Proof:
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, op: str, reference: Any) -> None:
-    """From now on an operator's meaning in numpy is another."""
+    """Replaces an operator's reference in numpy."""
     other = replace(registry.operators()[op], reference=reference)
     monkeypatch.setattr(module, "operator", lambda node: other if node.op == op else registry.operator(node))
 
 
 def wrong_reference(monkeypatch: pytest.MonkeyPatch, op: str, at: tuple[int, ...], by: int) -> None:
-    """From now on numpy computes one element of an operator's output otherwise."""
+    """Makes numpy compute one element of an operator's output wrongly."""
     right = registry.operators()[op]
 
     def reference(node: Any, inputs: Any) -> Any:
@@ -215,7 +215,7 @@ def test_corpus_models_are_proven(corpus_model: Any) -> None:
 
 
 def test_the_matrix_fits_80_columns() -> None:
-    """With all engines no operator's and no tensor's name is folded."""
+    """With all engines, no name of an operator or tensor is folded."""
     proof = prove()
     others = ("numpy", "compiled", "tflm", "litert")
     named = [replace(line, tensor=replace(line.tensor, name="fully_connected_18")) for line in proof.lines]
