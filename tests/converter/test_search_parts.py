@@ -1,4 +1,4 @@
-"""What a search is made of: front, loss, data, journal, settings, and the order in which they are tried."""
+"""The parts of a search: front, loss, data, journal, settings, and the order of trials."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_answers_with_labels_and_without() -> None:
 
 
 def test_a_loss_of_answers_is_counted_not_rounded() -> None:
-    """29 of 100 less than 30 is 0.01, which 0.3 - 0.29 is not."""
+    """30 minus 29 of 100 is 0.01, which 0.3 - 0.29 is not."""
     rows = np.eye(2, dtype=np.float32)[[1] * 30 + [0] * 70][:, None]
     answers = np.eye(2, dtype=np.float32)[[1] * 29 + [0] * 71][:, None]
     judgement = judge((Tensor("y", "FLOAT32", (1, 2)),), [rows], np.ones(100, np.int64), "auto")
@@ -328,7 +328,7 @@ def by_layers(needed: int) -> Outcome:
 
 
 def tried(outcome: Outcome, space: Space, graph: Graph, *, limit: int = 200, seed: int = 0, shuffle: int = 0) -> Ledger:
-    """A search with made-up outcomes, which end in another order for every ``shuffle``."""
+    """A search with invented outcomes, which arrive in another order for every ``shuffle``."""
     names = [node.output.name for node in graph.nodes]
 
     def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
@@ -361,7 +361,7 @@ def test_no_more_trials_than_allowed_and_none_twice(limit: int) -> None:
 
 def test_what_is_found_does_not_depend_on_the_order_of_ending() -> None:
     def noisy(setting: Setting) -> Trial:
-        """No budget is met, some fail."""
+        """An outcome that meets no budget, or fails."""
         rng = random.Random(json.dumps(setting.json()))
         return Trial(
             setting, rng.randrange(100), 0.06 + rng.random(), sha256="0", error="no" if rng.random() < 0.1 else ""
