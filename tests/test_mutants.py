@@ -1,4 +1,4 @@
-"""The mutants' table cannot go stale, and what plants them tells noticed from unnoticed. ``make mutants`` runs them."""
+"""The mutants' tables are not stale, and the tool tells noticed mutants from unnoticed. ``make mutants`` runs them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_mutant_applies_once_and_changes_code(file: str) -> None:
 
 
 def meaning(file: str, source: str) -> str:
-    """The code without what means nothing; SyntaxError where Python's is none."""
+    """The code without comments and layout; SyntaxError if it is not valid Python."""
     if file.endswith(".py"):
         return ast.dump(ast.parse(source))
     return " ".join(re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL).split())
@@ -102,7 +102,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_verdicts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noticed, unnoticed; the tree itself is never touched, and what is known is not asked again."""
+    """Noticed and unnoticed mutants. The tree itself is never changed, and known verdicts are not asked again."""
     mutants, path = [KILL, LIVE, mutant("a * b", "a*b", "the same")], project.parent / "journal"
     verdicts: dict[Mutant, str] = {}
     Judge(project, Journal(path), 2).judge(mutants, lambda m, verdict: verdicts.update({m: verdict["verdict"]}))
@@ -115,7 +115,7 @@ def test_verdicts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_hung(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not end is ended, with all that it started, and counts as noticed."""
+    """A run that hangs is ended with all that it started, and counts as noticed."""
     copy = Sandbox(project, project.parent / "copy")
     with copy.planted(HANG):
         assert copy.pytest("tests/test_area.py", 0.1).code is None

@@ -1,4 +1,4 @@
-"""The walks of runtime/ops/core: operands that broadcast reach the same elements as numpy's do, in the same order."""
+"""The walks of runtime/ops/core: operands that broadcast reach the same elements as in numpy, in the same order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pairs(draw: st.DrawFn) -> tuple[Shape, Shape]:
 
 
 def rows(outer: Outer) -> list[tuple[int, int]]:
-    """Where rows of both operands begin, counted as tw_next_row does."""
+    """Where rows of both operands begin, as tw_next_row counts."""
     index, a, b, begins = [0] * LOOPS, 0, 0, list[tuple[int, int]]()
     for _ in range(outer.rows):
         begins.append((a, b))

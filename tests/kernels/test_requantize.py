@@ -1,4 +1,4 @@
-"""Channels in the range of the short requantisations give the outputs of the ones they stand for."""
+"""Channels brought into the range of the short requantisation give the same outputs as before."""
 
 from __future__ import annotations
 

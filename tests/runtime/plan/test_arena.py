@@ -1,4 +1,4 @@
-"""The arena planner: no overlap, never below the lower bound, and as good as it gets where that is known."""
+"""The arena planner: no overlap, never below the lower bound, and optimal where the optimum is known."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_placement_is_sound(blocks: list[Block], alignment: int) -> None:
 
 @given(st.lists(st.integers(1, 200), max_size=8))
 def test_chain_reaches_the_bound(sizes: list[int]) -> None:
-    """Each tensor is read by the next step only: two at a time, the case of every plain net."""
+    """Only the next step reads each tensor, so two live at a time, as in every plain net."""
     chain = [Block(size * 16, i, i + 1) for i, size in enumerate(sizes)]
     assert arena.height(chain, arena.place(chain)) == arena.lower_bound(chain)
 
@@ -51,7 +51,7 @@ def test_small_problems_are_solved_as_well_as_by_trying_every_order() -> None:
 
 @pytest.mark.parametrize("alignment", [4, 16, 64])
 def test_sizes_that_are_no_multiples(alignment: int) -> None:
-    """As good as the best order, and the bound for an alignment is never above what can be had."""
+    """As good as the best order; the bound for an alignment never exceeds the optimum."""
     lives = ((0, 1), (1, 2), (0, 2), (2, 3))
     for chosen in itertools.product((1, alignment, alignment + 1, 2 * alignment - 1), repeat=len(lives)):
         blocks = [Block(size, *life) for size, life in zip(chosen, lives, strict=True)]
@@ -66,7 +66,7 @@ def test_sizes_that_are_no_multiples(alignment: int) -> None:
     ("sizes", "bound"), [((17, 17), 49), ((17, 32), 49), ((1, 1, 1), 33), ((16, 16), 32), ((5, 0), 5)]
 )
 def test_the_bound_of_blocks_that_live_together(sizes: tuple[int, ...], bound: int) -> None:
-    """All but the highest take whole multiples of 16; the highest is the one that gains most by it."""
+    """All but the highest block take whole multiples of 16; the highest is the one that saves most by that."""
     together = [Block(size, 0, 0) for size in sizes]
     assert arena.lower_bound(together, 16) == bound == arena.height(together, arena.place(together))
 
@@ -109,7 +109,7 @@ def test_check_finds_what_comparing_every_pair_finds(blocks: list[Block], data: 
 
 
 def naive_fit(blocks: list[Block], order: list[int], alignment: int) -> list[int]:
-    """Each block at the lowest multiple of the alignment at which it shares no byte with one that lives with it."""
+    """Each block at the lowest multiple of the alignment where it shares no byte with blocks that live with it."""
     offsets = [0] * len(blocks)
     for count, i in enumerate(order):
         while any(meet(blocks[i], offsets[i], blocks[j], offsets[j]) for j in order[:count]):

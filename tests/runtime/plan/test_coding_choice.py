@@ -1,4 +1,4 @@
-"""Which weights are stored coded, and which layers are cut: held against all other ways to do it."""
+"""The choice of weights to code and of layers to cut, compared with all other choices."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from twinfer.runtime.program import Loop, Step
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, MVE, Target
 
-#: By how much of a layer's bytes a coding has to be the smallest: it decodes slower than a table of values.
+#: The share of a layer's bytes by which a coding must be smaller, because it decodes slower than a table of values.
 SLOWER = {"plain": 0.0, "lut": 0.0, "huffman": 0.05, "bitmap": 0.025}
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to store a layer's weights: bytes of constants, the decoders called, and what slowness counts as."""
+    """One way to store a layer's weights: bytes of constants, the decoders called, and the price of slowness."""
 
     coding: str
     constants: int
@@ -47,7 +47,7 @@ def chain(weights: Sequence[Array]) -> Graph:
 
 
 def random_weights(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Of few values, some of them more frequent than others, up to nearly all zero."""
+    """Weights of few values, some more frequent than others, up to nearly all zero."""
     count = int(rng.choice([2, 5, 9, 16, 20, 40, 100, 200]))
     frequent = rng.dirichlet(np.full(count, rng.choice([0.05, 0.3, 1, 10])))
     values = np.append(0, rng.choice(np.setdiff1d(np.arange(-127, 128), [0]), count - 1, replace=False))
@@ -60,7 +60,7 @@ def decoders(step: Step) -> tuple[str, ...]:
 
 
 def ways(weights: Array, target: Target) -> Iterator[Way]:
-    """All there are for one layer; its weights fit into one slice."""
+    """All ways for one layer; its weights fit into one slice."""
     graph = chain([weights])
     plain = make_plan(graph, target, Options(weights="plain")).steps[0].call.inputs[1]
     assert isinstance(plain, Constant)
@@ -78,7 +78,7 @@ def cost(chosen: Sequence[Way], *, slowness: bool = True, calls: bool = True) ->
 
 
 def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[list[Way]]]:
-    """What "auto" takes, layer by layer, and all that there is; no other choice is cheaper."""
+    """The ways that "auto" takes per layer, and all ways. Checks that no other choice is cheaper."""
     every = [list(ways(w, target)) for w in weights]
     auto = make_plan(chain(weights), target, Options(weights="auto"))
     called = map(decoders, auto.steps)
@@ -89,7 +89,7 @@ def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[li
 
 
 def test_auto_is_the_cheapest_of_all_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of up to three layers with weights of all kinds; and slowness and calls both decide somewhere."""
+    """For up to three layers with weights of all kinds. Slowness and calls both change some choice."""
     monkeypatch.setattr(weights, "SLICE_BYTES", 1 << 20)
     rng, codings, decided = np.random.default_rng(5), Counter[str](), Counter[str]()
     for i in range(50):
@@ -129,7 +129,7 @@ def test_a_small_layer_uses_a_decoder_that_is_there_already() -> None:
     ],
 )
 def test_what_is_cut(target: Target, out: int, depth: int, batches: int, slices: int) -> None:
-    """Into slices of at most 2 KB or four channels, where there is one batch; with the same bits."""
+    """With one batch, into slices of at most 2 KB or four channels; with the same bits."""
     rng = np.random.default_rng(3)
     w = tensor((out, depth), "INT8", 0.01, data=rng.integers(-4, 4, (out, depth)), name="w")
     x, y = tensor((batches, depth), "INT8", 0.1, name="x"), tensor((batches, out), "INT8", 0.3, name="y")

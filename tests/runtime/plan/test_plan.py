@@ -1,4 +1,4 @@
-"""Plans: what shares memory, what is dropped, what is refused, and that sizes are the target's, not this machine's."""
+"""Plans: shared memory, dropped steps, refusals, and sizes that are the target's, not this machine's."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def open_models() -> list[Any]:
 
 @pytest.mark.parametrize("path", open_models())
 def test_corpus_resized(path: Path) -> None:
-    """Results equal LiteRT's, or those of sample after sample where LiteRT's integers are not the reference's."""
+    """Results equal LiteRT's. Where LiteRT's integers differ from the reference, they equal those of single samples."""
     graph = read_file(path)
     if missing(graph) or any(t.type not in DTYPES for t in graph.inputs):
         pytest.skip("an operator or type is missing")

@@ -1,4 +1,4 @@
-"""Arguments of the Python API that are of no use: InvalidArgumentError says so, nothing foreign escapes."""
+"""Wrong arguments of the Python API raise InvalidArgumentError; no other exception escapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinfer.runtime.write.tflite import write
 
 
 class Refuses:
-    """As tensors of other libraries may."""
+    """Refuses to become an array, as tensors of other libraries may."""
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError("no array today")

@@ -1,4 +1,4 @@
-"""Guard mode: right kernels pass it, and one that is wrong on purpose is named."""
+"""Guard mode: right kernels pass, and a kernel that is wrong on purpose is named."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ENGINES = pytest.mark.parametrize("engine", [Session, compiled], ids=["interpret
 
 
 def chain() -> Plan:
-    """x -> RELU -> MUL by itself -> ADD of that and the RELU, eight elements each: three steps, none in place."""
+    """x -> RELU -> MUL by itself -> ADD to the RELU, eight elements each: three steps, none in place."""
     b = Builder("chain")
     x = b.input("x", "FLOAT32", (SIZE,))
     y = b.op("RELU", [x])
@@ -76,7 +76,7 @@ def changed(plan: Plan, i: int, size: int) -> Plan:
 
 
 def placed(plan: Plan, offsets: Mapping[Tensor, int]) -> Plan:
-    """The plan with tensors that lie elsewhere."""
+    """The plan with tensors in other places."""
     return replace(plan, places={**plan.places, **{t: Place(Region.SCRATCH, at) for t, at in offsets.items()}})
 
 
@@ -134,7 +134,7 @@ def test_overrun_is_named(engine: Engine) -> None:
 
 @ENGINES
 def test_missing_output_is_named(engine: Engine) -> None:
-    """One element too few: what is left depends on what was there."""
+    """One element too few: the last one depends on what was in memory."""
     plan = chain()
     with pytest.raises(GuardError, match=r"step 1 .*4 bytes of tensor .*first at offset 28, depend on memory"):
         run(changed(spread(plan), 1, size=SIZE - 1), engine)
@@ -149,7 +149,7 @@ def test_life_too_short_is_named() -> None:
 
 @pytest.mark.parametrize("behind", [0, 16])
 def test_overlap_is_named(behind: int) -> None:
-    """Not even in place, which MUL may work in, if what it reads there is needed later."""
+    """MUL may work in place, but not if its input is needed later."""
     plan = chain()
     y, z = (plan.steps[i].node.output for i in (0, 1))
     assert plan.steps[1].call.inplace
