@@ -1,4 +1,4 @@
-"""The arguments of ``convert``: what they are called, which of them need others, and the recipe that they mean."""
+"""The arguments of ``convert``: their names, which of them need others, and the recipe that they make."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twinfer.runtime.graph import Graph
 MODES = ("int8", "int16x8", "int4")
 
 
-#: Arguments that need ``quantize=``, and what they are where they are not given.
+#: Arguments that need ``quantize=``, and their defaults.
 _OF_QUANTISATION: dict[str, Any] = {
     "method": "minmax", "inference_type": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False,
 }  # fmt: skip
@@ -52,8 +52,8 @@ class How(TypedDict, total=False):
 
 
 def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:
-    """InvalidArgumentError for an argument that the TypedDict ``arguments`` does not have, or not of this type: type
-    checkers see it, Python does not."""
+    """Raises InvalidArgumentError for an argument that the TypedDict ``arguments`` lacks or gives another type. Type
+    checkers see such faults; Python does not."""
     if unknown := sorted(set(given) - set(arguments.__annotations__)):
         raise InvalidArgumentError(
             f"there is no argument {unknown[0]!r}; there are: {', '.join(arguments.__annotations__)}"
@@ -66,7 +66,7 @@ def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is of the type, as far as the outermost one goes; numbers may be NumPy's."""
+    """Whether a value has the type. Only the outermost type is checked; NumPy's numbers are numbers."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     numbers = {int: Integral, float: Real}
     kinds = [numbers.get(kind, get_origin(kind) or kind) for kind in members]
@@ -74,7 +74,7 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def check(how: How, recipe: Recipe) -> None:
-    """InvalidArgumentError for arguments that need others."""
+    """Raises InvalidArgumentError for arguments without the others that they need."""
     mode, calibration, compensate = how.get("quantize"), how.get("calibration"), how.get("compensate")
     compresses = recipe.prunes or recipe.clusters
     if mode and calibration is None:
@@ -101,7 +101,7 @@ def check(how: How, recipe: Recipe) -> None:
 
 
 def recipe_of(how: How) -> Recipe:
-    """The recipe; the other arguments give its default."""
+    """The recipe; its default comes from the other arguments."""
     mode, given = how.get("quantize"), how.get("recipe")
     if mode is not None and mode not in MODES:
         raise InvalidArgumentError(f"cannot quantise to {mode!r}; there are: {', '.join(MODES)}")

@@ -42,7 +42,7 @@ def quantisation(scale: Scale, zero: Zero = 0, axis: int = 0) -> Quant | None:
 
 
 class Builder:
-    """Collects tensors and nodes; operators may be added in execution order only."""
+    """Collects tensors and nodes; operators must be added in execution order."""
 
     def __init__(self, name: str = "model") -> None:
         self.name = name
@@ -51,7 +51,7 @@ class Builder:
         self.nodes: list[Node] = []
 
     def input(self, name: str, type: str, shape: Shape, scale: Scale = None, zero: Zero = 0) -> Tensor:
-        """A graph input, in the order of the calls."""
+        """Adds a graph input. Inputs keep the order of the calls."""
         tensor = self.add(Tensor(name, _known(type), tuple(shape), quantisation(scale, zero)))
         self.inputs.append(tensor)
         return tensor
@@ -63,7 +63,7 @@ class Builder:
     def constant(
         self, data: NDArray[Any], scale: Scale = None, zero: Zero = 0, *, axis: int = 0, name: str = "", type: str = ""
     ) -> Tensor:
-        """A constant; its type follows from the dtype. With ``type`` INT4, UINT4 or INT2 integers are packed to it."""
+        """A constant; its type follows from the dtype. With ``type`` INT4, UINT4 or INT2 the integers are packed."""
         name = name or f"constant_{len(self.tensors)}"
         kind = type or _TYPES.get(data.dtype.newbyteorder("<"), "")
         packed = PACKED_BITS.get(kind, 8) < 8 and data.dtype.kind in "iu"
@@ -125,7 +125,7 @@ class Builder:
         return tensor
 
     def graph(self, outputs: Sequence[Tensor], *, signature: str = "", subgraphs: Sequence[Graph] = ()) -> Graph:
-        """The finished graph, checked; with a signature of that key over all inputs and outputs if one is given."""
+        """The finished graph, checked. ``signature``: the key of a signature over all inputs and outputs."""
         results = {tensor.name: tensor for tensor in outputs}
         arguments = {tensor.name: tensor for tensor in self.inputs}
         graph = Graph(

@@ -1,4 +1,4 @@
-"""Finds the modules of a package: what is added to a table is one new file."""
+"""Finds the modules of a package, so that an entry of a table is added as one file."""
 
 from __future__ import annotations
 

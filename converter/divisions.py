@@ -18,8 +18,8 @@ def warn_of_divisions(graph: Graph, seen: Calibration) -> None:
         where = f"{tensor} rounds to 0, as it does below {tensor.scale:.3g} (calibration saw {lows[tensor.name]:.3g})"
         finer = "" if tensor.type == "INT16" else "quantise to int16x8, "
         advice = f"{finer}keep both layers float by a recipe, or export LayerNormalization as one operator"
-        undefined = "LiteRT aborts then, elsewhere it gives what nobody defines"
-        gives = "it gives infinity then, or no number" if node.output.type == "FLOAT32" else undefined
+        undefined = "LiteRT aborts then, other runtimes give an undefined result"
+        gives = "it gives infinity or NaN then" if node.output.type == "FLOAT32" else undefined
         what = f"{node} divides by 0 where {where}; {gives}"
         warnings.warn(f"{what}: {advice}", ModelWarning, stacklevel=5)
 

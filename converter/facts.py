@@ -63,8 +63,8 @@ class Scales:
     """What integer kernels ask of scales and zero points.
 
     ``same``: values and outputs share one quantisation. ``fixed8`` and ``fixed16``: the output has this one.
-    ``least``: kernels refuse the multiplier if the output's range is a smaller share of an input's range, which is
-    multiplied by the greatest weight (``squares``: of the square of an input's range). ``span``: the least range of an
+    ``least``: the least ratio of the output's range to an input's range, times the greatest weight if there are weights
+    (``squares``: to its square). Kernels refuse the multiplier of a smaller ratio. ``span``: the least range of an
     input that kernels take. ``indices``: the output holds indices or truth values. ``divisor``: the position of an
     input that must stay two steps away from 0, where kernels abort.
     ``imported``: an ONNX graph that states all scales gets the integer operator; without it, the operator stays float.
@@ -130,7 +130,7 @@ class Dimensions:
 
 @dataclass(frozen=True)
 class Row:
-    """All that the converter knows of one operator. What is not said is no: the operator then stays as it is.
+    """All that the converter knows of one operator. A column that is not given means no: the operator stays as it is.
 
     Inputs:
     ``values``: positions of the inputs that carry values (ALL: every one).

@@ -27,8 +27,8 @@ PERFECT_DB = 300.0
 
 
 def decibels(signal: float, noise: float) -> float:
-    """Energies as a ratio in dB, of ``PERFECT_DB`` at most either way: the least without signal, and for noise that is
-    no number."""
+    """The ratio of two energies in dB, from -``PERFECT_DB`` to ``PERFECT_DB``. The least one if there is no signal, or
+    if the noise is not a number."""
     if noise == 0:
         return PERFECT_DB
     if signal == 0 or not math.isfinite(noise):
@@ -37,17 +37,16 @@ def decibels(signal: float, noise: float) -> float:
 
 
 def in_words(snr_db: float) -> str:
-    """A ratio in dB, and what the least one stands for."""
+    """A ratio in dB; the least one is explained."""
     return f"{snr_db:.1f} dB" if snr_db > -PERFECT_DB else f"{snr_db:.0f} dB (all of it is noise)"
 
 
 @dataclass(frozen=True)
 class TensorReport:
-    """One tensor over all samples: the float graph's values beside what the quantised graph's integers stand for.
-
-    ``snr_db``: energy of the values by that of the differences; ``cosine`` of the angle between them; ``saturated``:
-    share of the float values that lie beyond what the integers reach; ``edges`` and ``counts``: histogram of the
-    float values, ``quantized_counts`` of the others.
+    """One tensor over all samples: the float graph's values beside the real values of the quantised graph's integers.
+    ``snr_db``: ratio of the energies of values and differences. ``cosine`` of the angle between both. ``saturated``:
+    share of the float values outside the integers' range. ``edges`` and ``counts``: histogram of the float values;
+    ``quantized_counts``: of the quantised ones.
     """
 
     name: str
@@ -73,7 +72,7 @@ class TensorReport:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The outputs' signal-to-noise ratio where this node alone is quantised."""
+    """The outputs' signal-to-noise ratio if this node alone is quantised."""
 
     name: str
     operator: str
@@ -82,7 +81,8 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Report:
-    """All of them, in the order of the graph; ``outputs_snr_db`` over all outputs together, None if none were compared.
+    """The reports of all tensors and layers, in the order of the graph. ``outputs_snr_db``: over all outputs together,
+    None if none were compared.
     ``compression``: the weights of every layer of the quantised graph."""
 
     samples: int = 0
@@ -97,7 +97,7 @@ class Report:
 
 
 class Sums:
-    """Running sums over two values of a tensor: what it should be, and what it is."""
+    """Running sums over a tensor's wanted and actual values."""
 
     def __init__(self) -> None:
         self.signal = self.noise = self.other = self.cross = 0.0
@@ -105,7 +105,7 @@ class Sums:
 
     def add(self, real: Array, near: NDArray[np.float64]) -> None:
         x, y = real.astype(np.float64).reshape(-1), near.reshape(-1)
-        with np.errstate(invalid="ignore", over="ignore"):  # what stays float may divide by a step that is 0
+        with np.errstate(invalid="ignore", over="ignore"):  # float operators may divide by a quantised 0
             self.signal += float(x @ x)
             self.other += float(y @ y)
             self.cross += float(x @ y)
@@ -175,7 +175,7 @@ class Both:
         self.twins = {t.name: t for t in plan.graph.tensors if t in plan.offsets and t.type in ("FLOAT32", *LIMITS)}
 
     def run(self, sample: Sample) -> None:
-        """Both on one sample of the float graph."""
+        """Runs both on one sample of the float graph."""
         feed(self.float, sample)
         feed(self.quantized, sample)
 

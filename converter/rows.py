@@ -11,7 +11,7 @@ from twinfer.runtime.graph import Node
 
 
 def rows_in(package: ModuleType) -> dict[str, Row]:
-    """TFLite's operator names -> rows, of all families in the package: each ends with ``ROWS``."""
+    """TFLite's operator names -> rows, from all modules of the package: each ends with ``ROWS``."""
     return {op: row for family in modules_of(package) for op, row in family.ROWS.items()}
 
 

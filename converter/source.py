@@ -1,4 +1,4 @@
-"""The forms that a model may come in, and its graph with all shapes known."""
+"""Reads models of all forms as graphs with all shapes known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
-    """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one (``shapes``)."""
+    """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one in ``shapes``."""
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
     graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
@@ -38,13 +38,13 @@ _TENSORFLOW = (
 )
 _TENSORFLOW += "an .onnx file by python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
 
-#: Suffixes of files that are no whole model, or that are not read here, and what to do with them.
+#: Suffixes of files that are not whole models or cannot be read here -> what to do with them.
 ELSEWHERE = {".pt": _PICKLED, ".pth": _PICKLED, ".ckpt": _PICKLED, ".jit": _SCRIPT, ".torchscript": _SCRIPT}
 ELSEWHERE |= {".h5": _KERAS, ".hdf5": _KERAS, ".pb": _TENSORFLOW}
 
 
 def check_kind(path: str | os.PathLike[str]) -> None:
-    """InvalidArgumentError for a model in a form that is not read here, with the way to one that is."""
+    """Raises InvalidArgumentError for a model in a form that cannot be read here, and says how to convert it."""
     suffix = Path(path).suffix.lower()
     if suffix in ELSEWHERE:
         raise InvalidArgumentError(f"{os.fspath(path)}: {suffix} is {ELSEWHERE[suffix]}")
@@ -62,7 +62,7 @@ def opened(source: Source) -> Source:
 
     try:
         return opened(source)
-    except ModelError:  # whoever reads the path will say so
+    except ModelError:  # reading the path gives the error
         return source
 
 
@@ -120,12 +120,12 @@ def _closed(graph: Graph, shapes: Shapes) -> Graph:
 
 
 def _is_vague(tensor: Tensor) -> bool:
-    """Whether more is open than the number of batches, for which the file proposes 1."""
+    """Whether more is open than the batch dimension, for which the file proposes 1."""
     return is_open(tensor) and (tensor.shape[:1] != (1,) or any(d < 0 for d in tensor.shape_signature[1:]))
 
 
 def _static(graph: Graph) -> Graph:
-    """The graph with no dimension left open."""
+    """The graph without open dimensions."""
     closed: dict[Tensor, Tensor] = {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature}
     if not closed:
         return graph

@@ -10,7 +10,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.printable import printable
 from twinfer.runtime.read import schema
 
-#: Constants of up to so many elements show their values.
+#: Constants of up to this many elements show their values.
 SHOWN = 4
 
 

@@ -19,10 +19,10 @@ from twinfer.runtime.read.files import check_file
 if TYPE_CHECKING:
     import torch
 
-#: What torch is asked to write: the first opset with GELU, and the one its own translations are made for.
+#: The opset that torch writes: the first one with GELU, and the one that torch's translations are written for.
 OPSET = 20
 
-#: How files and folders begin that torch keeps objects in which are no tensors, and compiled code.
+#: Beginnings of the names under which torch keeps compiled code and objects other than tensors.
 _OBJECTS = ("custom_obj_", "opaque_obj_", "aotinductor")
 
 #: A module, a program of ``torch.export.export``, or the path of one that ``torch.export.save`` wrote (.pt2).
@@ -45,12 +45,11 @@ def from_torch(
     ``example_inputs``: a tensor or a tuple of them, as the module is called; the model is made for their shapes and
     types (float32, int32, int64 or bool), the first dimension included. The module is exported in evaluation mode,
     whatever mode it is in, and left as it was. A ``torch.export.ExportedProgram``, or the path of one (.pt2), has its
-    example inputs already; export it from a module in evaluation mode (``model.eval()``). Of a file tensors alone are
-    unpickled; one with objects of other classes, which could run code, is refused.
-    ``input_names`` and ``output_names``: what inputs and outputs are called; without them as the arguments of
-    ``forward``, and as torch calls its results. ``shapes`` gives inputs that a program leaves dynamic a static shape
-    by name. Inputs and outputs keep torch's layout, images NCHW:
-    ``convert(graph, channels_last=True)`` makes that NHWC.
+    example inputs already; export it from a module in evaluation mode (``model.eval()``). Only tensors of a file are
+    unpickled. A file with objects of other classes, which could run code, is refused. ``input_names`` and
+    ``output_names``: names of inputs and outputs; by default those of the arguments of ``forward`` and of torch's
+    results. ``shapes`` gives inputs that a program leaves dynamic a static shape by name. Inputs and outputs keep
+    torch's layout, images NCHW: ``convert(graph, channels_last=True)`` makes that NHWC.
 
     Raises ToolError without the extra ``torch``, InvalidArgumentError for arguments that do not fit,
     UnsupportedOperatorError for what torch cannot export or TFLite cannot express (all operators at once), ModelError
@@ -87,7 +86,8 @@ def _loaded(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
 
 
 def _refuse_objects(path: str | os.PathLike[str]) -> None:
-    """ModelError for an archive with pickled objects beside tensors, or with compiled code: both run what they like."""
+    """Raises ModelError for an archive with pickled objects beside tensors, or with compiled code: both may run
+    anything."""
     with zipfile.ZipFile(path) as archive:
         configs = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".json")]
         texts = [*archive.namelist(), *(text for config in configs for text in _texts(json.loads(config)))]
@@ -96,7 +96,7 @@ def _refuse_objects(path: str | os.PathLike[str]) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in what JSON holds."""
+    """All strings in a value from JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -120,7 +120,7 @@ def _weights_only() -> Iterator[None]:
 
 
 def _inputs(module: Source, given: Any) -> tuple[Any, ...]:
-    """The arguments to export with; InvalidArgumentError unless they go with such a module."""
+    """The arguments to export with; InvalidArgumentError unless they fit the module."""
     import torch
 
     if isinstance(module, torch.export.ExportedProgram):
@@ -163,7 +163,7 @@ def _program(module: Source, inputs: tuple[Any, ...]) -> torch.export.ExportedPr
         return module
     with _evaluation(module):
         try:
-            module(*inputs)  # an error in the user's own code is told better by a plain run than by a traced one
+            module(*inputs)  # a plain run shows an error in the user's own code better than a traced one
         except Exception as error:
             what = f"{type(module).__name__} does not run with these example inputs"
             raise InvalidArgumentError(f"{what}: {_reason(error)}") from error
@@ -180,7 +180,7 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _evaluation(module: torch.nn.Module) -> Iterator[None]:
-    """Every part of a module in evaluation mode, and back in its own mode behind it."""
+    """Puts every part of a module into evaluation mode, and at the end back into its own."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -192,8 +192,8 @@ def _evaluation(module: torch.nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch says about itself: deprecations inside it, how its own LSTM and GRU
-    keep their weights, that torchvision is not installed, and tracebacks of files that it cannot load."""
+    """Hides what torch says about itself: deprecations inside it, how its LSTM and GRU keep their weights, that
+    torchvision is not installed, and tracebacks of files that it cannot load."""
     logs = [logging.getLogger(name) for name in ("torch.onnx._internal.exporter._registration", "torch.export")]
     levels = [log.level for log in logs]
     for log in logs:

@@ -9,7 +9,7 @@ from twinfer.runtime.graph import Graph, Node
 
 
 def version_of(node: Node) -> int:
-    """The least version of the operator that takes what the node is; 1 for an operator without a row."""
+    """The least version of the operator that allows this node; 1 for an operator without a row."""
     row = row_of(node)
     values = node.optional(row.first)
     by_type = row.versions.get(values.type, 1) if values is not None else 1
@@ -17,7 +17,7 @@ def version_of(node: Node) -> int:
 
 
 def with_versions(graph: Graph) -> Graph:
-    """The graph with every node's version raised to what it needs; versions that say more stay."""
+    """The graph with every node's version raised to what it needs; higher versions stay."""
     nodes = tuple(
         node if node.version >= (least := version_of(node)) else replace(node, version=least) for node in graph.nodes
     )

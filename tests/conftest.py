@@ -1,4 +1,4 @@
-"""The corpus of real models for tests: where it is, and one test a model.
+"""The corpus of real models for tests: where it is, and one test per model.
 
 A test that names the argument ``corpus_model`` runs once for every model of the groups that its mark lists::
 
@@ -6,8 +6,8 @@ A test that names the argument ``corpus_model`` runs once for every model of the
     @pytest.mark.corpus("op", sample=40)      # 40 of them, others each day; every one with --all-models
     def test_it(corpus_model): ...            # .path, .entry (its row of index.json), .golden(), .layers()
 
-The corpus is not part of the project: it lies in $TWINFER_SHARED, else in ../shared. Without it these tests are
-skipped, but fail where the environment says CI.
+The corpus is not part of the project: it is in $TWINFER_SHARED, else in ../shared. Without it these tests are skipped,
+but fail in CI.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 from needs import ROOT, SHARED
 
-#: CI tries the same examples every time, so that a submission fails for what it changes; developers try others.
+#: CI tries the same examples every time, so that a submission fails only for what it changes. Developers try others.
 hypothesis.settings.register_profile("same", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("same")
@@ -38,7 +38,7 @@ ROTATION = "TWINFER_ROTATION"
 
 @dataclass(frozen=True)
 class CorpusModel:
-    """One model of the corpus and what is known of it."""
+    """One model of the corpus with its files."""
 
     entry: Mapping[str, Any]
 
@@ -112,7 +112,7 @@ def corpus() -> Path:
 
 @pytest.fixture
 def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What programs for boards are made and run with: skips where it is not installed, but in CI; own cache."""
+    """Compiler and emulator for boards, with a cache of their own. Skips if they are not installed; fails in CI."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
     from twinfer.aot.build.targets import find
 
@@ -124,5 +124,5 @@ def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _as_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are as wide as in a pipe: xdist's workers have the width of a terminal in their environment."""
+    """Makes tables as wide as in a pipe: xdist's workers have the width of a terminal in their environment."""
     monkeypatch.delenv("COLUMNS", raising=False)

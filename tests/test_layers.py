@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: Folder -> what it may import of twinfer, itself aside.
+#: Folder -> what it may import of twinfer beside itself.
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "kernels_c": frozenset(),
     "runtime": frozenset({"kernels_c"}),
@@ -23,14 +23,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "bench": frozenset({"kernels_c", "runtime", "converter", "aot", "Interpreter", "compile"}),
 }
 
-#: Imports (importer, imported) that close a circle and may, and why.
+#: Imports (importer, imported) that may close a circle, and why.
 CLOSES_A_CIRCLE: dict[tuple[str, str], str] = {
     ("twinfer.runtime.graph", "twinfer.runtime.write.tflite"): "a graph saves itself: Graph.save is for users",
 }
 
 
 def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
-    """Line and full name of every module that a module of ``package`` imports, wherever in the code it does."""
+    """Line and full name of every module that a module of ``package`` imports, anywhere in its code."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -41,7 +41,7 @@ def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
 
 
 def faults(folder: str, path: Path, source: str) -> list[str]:
-    """What module ``path`` (relative to the root) of ``folder`` imports against the rule, one line each."""
+    """The forbidden imports of module ``path`` (relative to the root) of ``folder``, one line each."""
     package = ".".join(("twinfer", *path.parent.parts))
     broken = []
     for line, name in imported(ast.parse(source), package):
@@ -104,7 +104,7 @@ def needs(name: str, path: Path, names: Mapping[str, Path]) -> set[str]:
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:
-    """The modules of one circle of imports, the first of them again at the end; none if there is no circle."""
+    """The modules of one circle of imports, with the first one again at the end; empty if there is no circle."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:

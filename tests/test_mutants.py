@@ -1,4 +1,4 @@
-"""The mutants' table cannot go stale, and what plants them tells noticed from unnoticed. ``make mutants`` runs them."""
+"""The mutants' tables are not stale, and the tool tells noticed mutants from unnoticed. ``make mutants`` runs them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ KILL, LIVE, HANG = mutant("a * b", "a - b"), mutant("a * b", "b * a"), mutant("a
 
 
 def test_some_two_hundred_over_every_area() -> None:
-    found = Counter(m.area for m in MUTANTS if not m.equivalent)
-    assert set(found) == AREAS
-    assert min(found.values()) >= 15
-    assert found.total() >= 200
+    by_area = Counter(m.area for m in MUTANTS if not m.equivalent)
+    assert set(by_area) == AREAS
+    assert min(by_area.values()) >= 15
+    assert by_area.total() >= 200
     assert len({(m.file, m.find, m.replace) for m in MUTANTS}) == len(MUTANTS)
 
 
@@ -52,12 +52,12 @@ def test_some_two_hundred_over_every_area() -> None:
 def test_every_mutant_applies_once_and_changes_code(file: str) -> None:
     source = (ROOT / file).read_text("utf-8")
     before = meaning(file, source)
-    for found in (m for m in MUTANTS if m.file == file):
-        assert meaning(file, found.applied(source)) != before, found
+    for each in (m for m in MUTANTS if m.file == file):
+        assert meaning(file, each.applied(source)) != before, each
 
 
 def meaning(file: str, source: str) -> str:
-    """The code without what means nothing; SyntaxError where Python's is none."""
+    """The code without comments and layout; SyntaxError if it is not valid Python."""
     if file.endswith(".py"):
         return ast.dump(ast.parse(source))
     return " ".join(re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL).split())
@@ -102,28 +102,30 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_verdicts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noticed, unnoticed; the tree itself is never touched, and what is known is not asked again."""
+    """Noticed and unnoticed mutants. The tree itself is never changed, and known verdicts are not asked again."""
     mutants, path = [KILL, LIVE, mutant("a * b", "a*b", "the same")], project.parent / "journal"
-    found: dict[Mutant, str] = {}
-    Judge(project, Journal(path), 2).judge(mutants, lambda m, verdict: found.update({m: verdict["verdict"]}))
-    assert [found[m] for m in mutants] == [KILLED, SURVIVED, EQUIVALENT]
+    verdicts: dict[Mutant, str] = {}
+    Judge(project, Journal(path), 2).judge(mutants, lambda m, verdict: verdicts.update({m: verdict["verdict"]}))
+    assert [verdicts[m] for m in mutants] == [KILLED, SURVIVED, EQUIVALENT]
     assert {name: (project / name).read_text() for name in TINY} == TINY
     again: list[str] = []
     monkeypatch.setattr(Sandbox, "pytest", lambda *_: pytest.fail("asked again"))
     Judge(project, Journal(path), 1).judge(mutants, lambda m, verdict: again.append(verdict["verdict"]))
-    assert sorted(again) == sorted(found.values())
+    assert sorted(again) == sorted(verdicts.values())
 
 
 def test_hung(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not end is ended, with all that it started, and counts as noticed."""
+    """A run that hangs is ended with all that it started, and counts as noticed."""
     copy = Sandbox(project, project.parent / "copy")
     with copy.planted(HANG):
         assert copy.pytest("tests/test_area.py", 0.1).code is None
     assert (copy.folder / "area.py").read_text() == TINY["area.py"]
     monkeypatch.setattr(Sandbox, "pytest", lambda _, tests, limit: Run(None if limit < PATIENCE else 0, 1.0, ""))
-    found: list[str] = []
-    Judge(project, Journal(project.parent / "j"), 1).judge([HANG], lambda _, verdict: found.append(verdict["verdict"]))
-    assert found == [HUNG]
+    verdicts: list[str] = []
+    Judge(project, Journal(project.parent / "j"), 1).judge(
+        [HANG], lambda _, verdict: verdicts.append(verdict["verdict"])
+    )
+    assert verdicts == [HUNG]
 
 
 def test_tests_that_fail_without_a_mutant(project: Path) -> None:

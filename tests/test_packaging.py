@@ -1,4 +1,4 @@
-"""wheel, sdist and editable install: each from clean sources into a clean environment, and used there."""
+"""wheel, sdist and editable install, each from clean sources into a clean environment where it is used."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def unoptimised(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiler that optimises nothing: 3 s instead of 50; ``make setup`` has built the kernels with all flags."""
+    """A compiler without optimisation takes 3 s instead of 50; ``make setup`` has built the kernels with all flags."""
     compiler = tmp_path_factory.mktemp("bin") / "cc"
     compiler.write_text(f'#!/bin/sh\nexec {shlex.join(find_compiler())} "$@" -O0\n')
     compiler.chmod(0o755)
@@ -67,20 +67,20 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """A copy of the sources alone, so that nothing built before helps."""
+    """A copy of the sources only, without anything built before."""
     copy = tmp_path / "sources"
     shutil.copytree(ROOT, copy, symlinks=True, ignore=_made)
     return copy
 
 
 def _made(folder: str, names: list[str]) -> set[str]:
-    """What of these names in a folder was built."""
+    """The names in a folder that are built files."""
     at_the_root = MADE_AT_THE_ROOT & set(names) if Path(folder) == ROOT else set()
     return at_the_root | shutil.ignore_patterns(*MADE)(folder, names)
 
 
 def install(folder: Path, *what: str | Path) -> Path:
-    """A new environment with only ``what`` and its dependencies in it; its Python."""
+    """The Python of a new environment with only ``what`` and its dependencies."""
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / "bin" / "python"
     run(python, *PIP, *what, cwd=folder)
@@ -111,7 +111,7 @@ def assert_complete(names: Iterable[str], prefixes: Iterable[str]) -> None:
 
 
 def assert_readable(names: Iterable[str], top: str) -> None:
-    """The pages that README.md links to come along."""
+    """The pages that README.md links to are included."""
     links = re.findall(r"\]\((\w[^)#]*)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
     missing = {link for link in links if not link.startswith("https:")} - {name.removeprefix(top) for name in names}
     assert links
@@ -155,7 +155,7 @@ def test_sdist(sources: Path, tmp_path: Path) -> None:
 
 def test_editable(sources: Path, tmp_path: Path) -> None:
     python = install(tmp_path, "-e", sources)
-    found = run(python, "-c", "import twinfer.runtime; print(twinfer.runtime.__file__)", cwd=tmp_path)
-    assert Path(found.strip()).resolve() == sources / "runtime" / "__init__.py"
+    imported = run(python, "-c", "import twinfer.runtime; print(twinfer.runtime.__file__)", cwd=tmp_path)
+    assert Path(imported.strip()).resolve() == sources / "runtime" / "__init__.py"
     # setuptools' editable installs work by an import hook, which type checkers do not run: tell them where it lies.
     assert_works(python, tmp_path, MYPYPATH=str(sources))

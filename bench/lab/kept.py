@@ -1,9 +1,9 @@
-"""The trained networks of ``accuracy`` and ``compression``, one per fold, kept in data/networks.npz: figures repeat.
+"""The trained networks of ``accuracy`` and ``compression``, one per fold, stored so that figures repeat.
 
-``make networks``, or ``python -m twinfer.bench.lab.kept [SET ...]``, trains them anew, which takes a quarter of an
-hour. The last bits of a matrix product depend on CPU and threads, and after thousands of steps the network does; so the
-file, not the training, is what the figures are of. It holds for every network float16 [FOLDS,
-parameters], which is exactly what its ONNX files have, and for every set a hash of its samples and folds.
+``make networks``, or ``python -m twinfer.bench.lab.kept [SET ...]``, trains them anew in a quarter of an hour. The last
+bits of a matrix product depend on CPU and threads, and after thousands of training steps the whole network does. So the
+figures are about the networks in data/networks.npz. For every network the file has float16 [FOLDS, parameters], exactly
+the values of its ONNX files; for every set it has a hash of samples and folds.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from twinfer.runtime.graph import Array
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "networks.npz"
 
-#: Where all randomness comes from: of the folds, of the first weights, of the order of the samples.
+#: The seed of all randomness: folds, first weights, order of the samples.
 SEED = 1
 
 
 def network(data: Dataset, model: str, fold: int) -> bytes:
-    """The ONNX file of the network that was trained without that fold: one sample, input "x" [1, channels, *space],
-    gives "logits" [1, classes]. ToolError where the kept networks are of other samples or folds."""
+    """The ONNX file of the network that was trained without that fold: input "x" [1, channels, *space], output "logits"
+    [1, classes]. ToolError if the stored networks are of other samples or folds."""
     arrays = _arrays(FILE)
     if not np.array_equal(arrays.get(data.name, b""), fingerprint(data)):
-        raise ToolError(f"{FILE.name} is not of these samples of {data.name}: make networks")
+        raise ToolError(f"{FILE.name} belongs to other samples of {data.name}: make networks")
     layers = untrained(data, model)
     at = 0
     for value in (value for layer in layers for value in layer.state()):
@@ -53,7 +53,7 @@ def untrained(data: Dataset, model: str) -> list[Layer]:
 
 
 def trained(data: Dataset, model: str) -> Array:
-    """Float16 [FOLDS, parameters]: of every fold what was trained on the others."""
+    """Float16 [FOLDS, parameters]: for every fold, the network trained on the others."""
     rows = []
     for train, _ in data.folds(SEED):
         layers = untrained(data, model)
@@ -80,7 +80,7 @@ def _arrays(path: Path) -> dict[str, Array]:
 
 
 def _anew(name: str, progress: Console) -> dict[str, Array]:
-    """The arrays that are kept of one set, its networks trained anew."""
+    """The arrays to store for one set, with its networks trained anew."""
     data = DATASETS[name]()
     arrays = {name: fingerprint(data)}
     for model in NETWORKS[name]:
@@ -90,7 +90,7 @@ def _anew(name: str, progress: Console) -> dict[str, Array]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train the networks of the sets, and keep those of the others; returns the exit status."""
+    """Trains the networks of the sets; those of other sets stay. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m twinfer.bench.lab.kept", description="Train the kept networks anew."
     )

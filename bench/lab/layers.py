@@ -1,4 +1,4 @@
-"""Layers of small networks in plain numpy, channels last: values, gradients, and how each is said in ONNX.
+"""Layers of small networks in plain numpy, channels last: values, gradients, and export to ONNX.
 
 Activations are float32 [n, *space, channels], with any number of dimensions of space; after ``GlobalAverage`` or
 ``Flatten`` [n, channels]. ``forward`` keeps what ``backward`` needs; ``backward`` takes the gradient of the output,
@@ -15,26 +15,26 @@ import numpy as np
 from twinfer.runtime.graph import Array
 from twinfer.runtime.op import Shape
 
-#: Share of the old in the running mean and variance of batch normalisation, and what is added to the variance.
+#: The share of the old values in the running mean and variance of batch normalisation, and epsilon.
 MOMENTUM, EPSILON = 0.9, 1e-5
 
 
 class Writer(Protocol):
-    """What ``export`` needs of an ONNX writer."""
+    """The ONNX writer that ``export`` needs."""
 
     def node(self, op: str, x: str, *constants: Array, **attributes: Any) -> str:
-        """Append a node with one input and constants; returns the name of its output."""
+        """Appends a node with one input and constants; returns the name of its output."""
 
 
 class Layer:
-    """A layer without parameters; subclasses say the rest."""
+    """A layer; this base class has no parameters."""
 
     def __init__(self) -> None:
         self.values: list[Array] = []
         self.grads: list[Array] = []
 
     def state(self) -> list[Array]:
-        """All that training leaves: ``values``, and what a layer has beside them."""
+        """All arrays that training changes: ``values``, and running statistics."""
         return self.values
 
     def forward(self, x: Array, *, training: bool) -> Array:
@@ -67,7 +67,7 @@ class Dense(Layer):
 
 
 class BatchNorm(Layer):
-    """Normalises every channel over the batch in training, by running mean and variance later."""
+    """Normalises every channel: over the batch in training, later by running mean and variance."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class BatchNorm(Layer):
 
 
 class Relu(Layer):
-    """max(x, 0), and no more than ``most`` if that is given: ReLU6."""
+    """max(x, 0), at most ``most`` if that is given (ReLU6)."""
 
     def __init__(self, most: float | None = None) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class Relu(Layer):
 
 
 class MaxPool(Layer):
-    """Largest of every two neighbours along the one dimension of space, whose size is even."""
+    """The larger of every two neighbours along the one dimension of space, whose size is even."""
 
     def forward(self, x: Array, *, training: bool) -> Array:
         pairs = x.reshape(x.shape[0], -1, 2, x.shape[2])
@@ -152,7 +152,8 @@ class GlobalAverage(Layer):
 
 
 class Flatten(Layer):
-    """[n, *space, 1] -> [n, elements]: of one channel, so that channels first and last are the same order."""
+    """[n, *space, 1] -> [n, elements]: one channel only, so that channels first and channels last have the same
+    order."""
 
     def forward(self, x: Array, *, training: bool) -> Array:
         self._shape = x.shape

@@ -1,4 +1,4 @@
-"""The networks that ``accuracy`` measures: what they are made of, their training in numpy, and their ONNX files."""
+"""The networks that ``accuracy`` measures: their layers, their training in numpy, and their ONNX files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH, RATE, DECAY = 64, 1e-2, 1e-4
 #: Opset and IR version of the files: old enough for every reader, new enough for Clip with inputs.
 OPSET, IR = 17, 8
 
-#: From the shape of one sample (channels last) and the number of classes to layers.
+#: (shape of one sample with channels last, number of classes, randomness) -> layers.
 Maker = Callable[[Shape, int, np.random.Generator], list[Layer]]
 
 
@@ -54,7 +54,7 @@ def cnn1d(shape: Shape, classes: int, rng: np.random.Generator) -> list[Layer]:
     return [*layers, GlobalAverage(), Dense(32, classes, rng)]
 
 
-#: Set -> model -> its maker and how many times training goes through the data.
+#: Set -> model -> its maker and the number of epochs.
 NETWORKS: Mapping[str, Mapping[str, tuple[Maker, int]]] = {
     "digits": {"mlp": (partial(mlp, (64, 32)), 40), "cnn": (partial(cnn, 1), 25)},
     "mnist": {"mlp": (partial(mlp, (128, 64)), 20), "cnn": (partial(cnn, 2), 10)},
@@ -81,7 +81,7 @@ def fit(layers: Sequence[Layer], x: Array, y: Array, epochs: int, rng: np.random
 
 
 def _gradients(layers: Sequence[Layer], x: Array, y: Array) -> None:
-    """Set every layer's ``grads`` to those of the batch's cross entropy."""
+    """Sets every layer's ``grads`` for the batch's cross entropy."""
     for layer in layers:
         x = layer.forward(x, training=True)
     odds = np.exp(x - x.max(1, keepdims=True))
@@ -110,7 +110,7 @@ class _Writer:
 
 
 def to_onnx(layers: Sequence[Layer], shape: Shape) -> bytes:
-    """The ONNX file of trained layers for one sample [channels, *space], batch normalisation still apart."""
+    """The ONNX file of trained layers for one sample [channels, *space], with batch normalisation not yet folded."""
     writer, at = _Writer(), "x"
     for layer in layers:
         at = layer.export(writer, at)

@@ -1,7 +1,7 @@
-"""Float ONNX file -> int8 file, by twinfer and by its peers, and the runtime that each of them is made for.
+"""Float ONNX file -> int8 file, by twinfer and by its peers, each with its runtime.
 
-ONNX Runtime is given its QDQ form with int8 activations and per-channel weights; ai-edge-quantizer, which reads
-.tflite, our float export and its own static recipe. All get the same calibration samples.
+ONNX Runtime gets its QDQ form with int8 activations and per-channel weights. ai-edge-quantizer reads .tflite: it gets
+our float export and its own static recipe. All get the same calibration samples.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.write.tflite import write
 
-#: Mean squared errors that differ by less count as equal: half a decibel.
+#: Mean squared errors count as equal if they differ by less: half a decibel.
 CLOSE = 10**0.05
 
 #: The one input of the networks.
@@ -39,8 +39,8 @@ INPUT = "x"
 
 @dataclass(frozen=True)
 class Engine:
-    """``make(onnx, samples)`` gives the file, ``run(file, x [n, …])`` its logits [n, classes]; ``needs``: module and
-    project of what must be installed. ``prepare`` is done before the clock starts: file that ``make`` begins with."""
+    """``make(onnx, samples)`` gives the file, ``run(file, x [n, …])`` its logits [n, classes]. ``needs``: module and
+    project that must be installed. ``prepare`` gives, before the clock starts, the file that ``make`` begins with."""
 
     make: Callable[[bytes, Array], bytes]
     run: Callable[[bytes, Array], Array]
@@ -53,11 +53,11 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Of the peer's package; empty for twinfer."""
+        """The version of the peer's package; empty for twinfer."""
         return importlib.metadata.version(self.needs[1]) if self.needs and self.installed else ""
 
     def timed(self, model: bytes, samples: Array) -> tuple[bytes, float]:
-        """The file and the seconds that making it took."""
+        """The file, and the seconds that ``make`` took."""
         source = self.prepare(model)
         start = time.perf_counter()
         content = self.make(source, samples)
@@ -69,13 +69,13 @@ def _ours_float(model: bytes, samples: Array | None = None) -> bytes:
 
 
 def _ours(model: bytes, samples: Array) -> bytes:
-    """As users get it: ranges by min-max."""
+    """The default: ranges by min-max."""
     return write(convert(onnx.load_model_from_string(model), quantize="int8", calibration={INPUT: samples}))
 
 
 def _ours_best(model: bytes, samples: Array) -> bytes:
-    """The method whose logits on the calibration samples are nearest to the float network's: no label is looked at. Of
-    methods that these samples do not tell apart the simplest."""
+    """The method with logits nearest to the float network's on the calibration samples; labels are not used. Of methods
+    that count as equal the simplest."""
     seen = conversion(onnx.load_model_from_string(model), quantize="int8", calibration={INPUT: samples})
     wanted = run_twinfer(write(seen.source), samples)
     files = [write(quantize(seen.source, seen.seen, Recipe(default=Choice("int8", None, name)))) for name in METHODS]
@@ -117,7 +117,7 @@ def _ai_edge(model: bytes, samples: Array) -> bytes:
 
 
 def run_onnx(model: bytes, x: Array) -> Array:
-    """In ONNX Runtime on one thread."""
+    """Logits by ONNX Runtime on one thread."""
     import onnxruntime
 
     options: Any = onnxruntime.SessionOptions()
@@ -127,7 +127,7 @@ def run_onnx(model: bytes, x: Array) -> Array:
 
 
 def run_twinfer(model: bytes, x: Array) -> Array:
-    """In the interpreter; int8 inputs are quantised, int8 outputs dequantised."""
+    """Logits by the interpreter; int8 inputs are quantised, int8 outputs dequantised."""
     session = Session(make_plan(read(model)))
     (source,), (output,) = session.plan.graph.inputs, session.plan.graph.outputs
     outputs = []
@@ -139,14 +139,14 @@ def run_twinfer(model: bytes, x: Array) -> Array:
 
 
 def run_litert(model: bytes, x: Array) -> Array:
-    """In LiteRT as users get it, with XNNPACK."""
+    """Logits by LiteRT with its default, XNNPACK."""
     (source,), (output,) = (graph := read(model)).inputs, graph.outputs
     peer = open_peer("litert", model, 1)
     return from_type(np.concatenate([peer([value[None]])[0] for value in to_type(x, source)]), output)
 
 
 def to_type(x: Array, tensor: Tensor) -> Array:
-    """Float values as the tensor holds them."""
+    """Float values in the tensor's type and quantisation."""
     if tensor.type == "FLOAT32":
         return x
     limits = np.iinfo(tensor.dtype)
@@ -155,7 +155,7 @@ def to_type(x: Array, tensor: Tensor) -> Array:
 
 
 def from_type(x: Array, tensor: Tensor) -> Array:
-    """What the tensor's values stand for."""
+    """The real values of the tensor's integers."""
     if tensor.type == "FLOAT32":
         return x
     return np.asarray((x.astype(np.float32) - tensor.zero) * np.float32(tensor.scale))
@@ -167,7 +167,7 @@ def _same(model: bytes, samples: Array) -> bytes:
 
 _ONNXRUNTIME = ("onnxruntime", "onnxruntime")
 
-#: What the float accuracy is measured with, and what loss is a difference to.
+#: The engine that float accuracy is measured with; loss is the difference to it.
 BASELINE = "onnxruntime float"
 
 #: Name -> engine, in the order of the table.
@@ -180,6 +180,6 @@ ENGINES: Mapping[str, Engine] = {
     "ai-edge-quantizer int8": Engine(_ai_edge, run_litert, ("ai_edge_quantizer", "ai-edge-quantizer"), _ours_float),
 }
 
-#: Ours with a limit, and the peers that it is compared with.
+#: Our engines, which have limits, and the peers that they are compared with.
 OURS = ("twinfer int8", "twinfer int8, best")
 PEERS = ("onnxruntime int8", "ai-edge-quantizer int8")

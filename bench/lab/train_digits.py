@@ -1,10 +1,10 @@
 """Trains the ``digits`` model of bench/models/builtin.py in plain numpy and writes bench/data/digits.npz.
 
-``python -m twinfer.bench.lab.train_digits`` takes ten seconds; with ``--data FOLDER`` it writes the samples instead, as
-``twinfer search`` takes them: digits_train.npz and digits_held.npz. scikit-learn supplies the data: 1,797 pictures of
-8x8 pixels; every fifth is held out. The file holds the parameters (p0, p1, … in the order of the layers, TFLite's
-layouts), the range of every activation over the training set, and how many held-out pictures each kind of model names
-rightly.
+``python -m twinfer.bench.lab.train_digits`` takes ten seconds; with ``--data FOLDER`` it writes the samples for
+``twinfer search`` instead: digits_train.npz and digits_held.npz. The data are scikit-learn's: 1,797 pictures of 8x8
+pixels; every fifth is held out. The file holds the parameters (p0, p1, … in the order of the layers, TFLite's layouts),
+the range of every activation over the training set, and the number of held-out pictures that each kind of model gets
+right.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from twinfer.bench.models.builtin import DIGITS, assemble, given, quantized, ranges
+from twinfer.bench.models.builtin import DIGITS, assemble, given
+from twinfer.bench.models.quantised import quantized, ranges
 from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.op import Shape
 from twinfer.runtime.plan.make import make_plan
@@ -25,7 +26,7 @@ from twinfer.runtime.run.session import Session
 
 SEED, EPOCHS, BATCH, RATE = 8, 60, 64, 1e-2
 
-#: Filter shapes and strides of the windowed layers, as ``models.digits`` asks for them; then one dense layer.
+#: Filter shapes and strides of the windowed layers, as ``topologies.digits`` asks for them; then one dense layer.
 LAYERS: tuple[tuple[Shape, int], ...] = (
     ((16, 3, 3, 1), 1),
     ((1, 3, 3, 16), 2),
@@ -70,7 +71,7 @@ def _pad(size: int, window: int, stride: int) -> tuple[int, int]:
 
 
 def forward(parameters: Sequence[Array], x: Array) -> tuple[Array, list[Any]]:
-    """Logits [n, 10], and what the way back needs."""
+    """Logits [n, 10], and the values that ``backward`` needs."""
     tape: list[Any] = []
     for i, (shape, stride) in enumerate(LAYERS):
         windows = patches(x, shape[1:3], stride)
@@ -85,7 +86,7 @@ def forward(parameters: Sequence[Array], x: Array) -> tuple[Array, list[Any]]:
 
 
 def backward(parameters: Sequence[Array], tape: list[Any], grad: Array) -> list[Array]:
-    """Gradients of the parameters from that of the logits."""
+    """Gradients of the parameters from the gradient of the logits."""
     grads = [grad.sum(0), grad.T @ tape[-1]]
     area = tape[-2][2].shape[1] * tape[-2][2].shape[2]
     g = np.broadcast_to((grad @ parameters[-2])[:, None, None] / area, tape[-2][2].shape)
@@ -129,7 +130,7 @@ def train(x: Array, labels: Array) -> list[Array]:
 
 
 def correct(graph: Graph, x: Array, labels: Array) -> int:
-    """How many pictures the model names rightly when the interpreter runs it."""
+    """The number of pictures that the model gets right in the interpreter."""
     session = Session(make_plan(graph))
     source, right = graph.inputs[0], 0
     for picture, label in zip(x, labels, strict=True):
@@ -143,7 +144,7 @@ def correct(graph: Graph, x: Array, labels: Array) -> int:
 
 
 def write_data(folder: Path) -> None:
-    """The samples trained on and those held out, each as an array for the model's input and ``labels``."""
+    """Writes the training samples and those held out, each as arrays for the model's input and ``labels``."""
     for name, (x, labels) in zip(("train", "held"), load(), strict=True):
         np.savez_compressed(folder / f"digits_{name}.npz", input=x, labels=labels)
 

@@ -17,7 +17,7 @@ SIZES = (250, 500, 1000, 2000)
 
 NCHW, NHWC = np.array([0, 3, 1, 2], np.int32), np.array([0, 2, 3, 1], np.int32)
 
-#: An operator, or some, on top of the last value: the ``i``-th time.
+#: Adds operators behind the last value, as block ``i``.
 Block = Callable[[Builder, Tensor, int], Tensor]
 
 
@@ -56,7 +56,7 @@ def _channel_softmax(b: Builder, x: Tensor, i: int) -> Tensor:
     return b.op("TANH", [b.op("TRANSPOSE", [y, NCHW])])
 
 
-#: Operators a block, and the block.
+#: Kind -> operators per block, and the block.
 BLOCKS: dict[str, tuple[int, Block]] = {
     "element-wise": (1, _element),
     "clips": (1, _clip),
@@ -68,7 +68,7 @@ BLOCKS: dict[str, tuple[int, Block]] = {
 
 
 def net(kind: str, size: int) -> Graph:
-    """A graph of about ``size`` operators: blocks of a kind on top of one another, behind a RESHAPE."""
+    """A graph of about ``size`` operators: blocks of one kind behind each other, after a RESHAPE."""
     count, block = BLOCKS[kind]
     b = Builder(kind)
     x = b.input("x", "FLOAT32", (1, 4 * 4 * 4))
@@ -79,7 +79,7 @@ def net(kind: str, size: int) -> Graph:
 
 
 def wide(size: int) -> Graph:
-    """So many outputs, each made of the input by one operator: all live to the end."""
+    """A graph with ``size`` outputs, each by one operator from the input. All live to the end."""
     b = Builder("wide")
     x = b.input("x", "FLOAT32", (1, 4))
     return b.graph([b.op("TANH", [x]) for _ in range(size)])

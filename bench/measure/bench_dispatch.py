@@ -1,4 +1,4 @@
-"""What the loop in Python costs an operator: at most 0.2 µs over the same calls from C. ``make bench`` runs it."""
+"""The cost of the loop in Python per operator: at most 0.2 µs over the same calls from C. ``make bench`` runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinfer.runtime.run.session import Session
 
 STEPS = 100
 
-#: Most that dispatch may cost an operator, in nanoseconds.
+#: The most that dispatch may cost per operator, in nanoseconds.
 LIMIT_NS = 200
 
 

@@ -1,4 +1,4 @@
-"""From a file to the first inference: importing, reading, planning, writing C; and a whole call with small tensors."""
+"""From a file to the first inference: importing, reading, planning, writing C, and a whole call with small tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What storing weights coded costs and saves on microcontrollers, beside the same model with plain weights."""
+"""What coded weights cost and save on microcontrollers, beside the same model with plain weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinfer.bench.measure.report import models, table
 
 
 def coding_tables(rows: Sequence[Row]) -> Iterator[Table]:
-    """A table per core of the models and settings that were measured with their weights stored in several ways."""
+    """One table per core, of the models and settings that were measured with weights stored in several ways."""
     for target in dict.fromkeys(row["target"] for row in rows):
         own = [row for row in rows if row["target"] == target and row.get("instructions") and "weights" in row]
         shown = table(f"Weights stored coded on {target}", "<", "flash", "", "RAM", "", "instructions", "")
@@ -23,7 +23,7 @@ def coding_tables(rows: Sequence[Row]) -> Iterator[Table]:
 
 
 def _add(shown: Table, rows: Sequence[Row]) -> None:
-    """A heading for every mode and setting of one model, and below it a line for every way to store weights."""
+    """One heading per mode and setting of a model, and below it one line per way to store weights."""
     for engine, setting in dict.fromkeys((row["engine"], row["optimize"]) for row in rows):
         own = [row for row in rows if (row["engine"], row["optimize"]) == (engine, setting)]
         plain = next((row for row in own if row["weights"] == "plain"), None)
@@ -41,7 +41,7 @@ def stored(row: Row) -> str:
 
 
 def coded_figures(row: Row, plain: Row) -> Iterator[str]:
-    """Flash, RAM and instructions, each with its ratio to that of plain weights."""
+    """Flash, RAM and instructions, each with its ratio to the same with plain weights."""
     for value, base in zip(_figures(row), _figures(plain), strict=True):
         yield f"{value:,}"
         yield f"{value / max(base, 1):.2f}"

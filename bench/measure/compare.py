@@ -53,7 +53,7 @@ class Contender:
 
 
 def compare(source: Source, comparison: Comparison, progress: Progress = lambda share: None) -> list[Row]:
-    """A row for the interpreter, one for compiled code and one for every peer; the first two raise what they raise.
+    """A row for the interpreter, one for compiled code and one per peer. Errors of the first two are raised.
 
     A peer that cannot run the model has a row with "error" and no times.
     """
@@ -75,9 +75,10 @@ def compare(source: Source, comparison: Comparison, progress: Progress = lambda 
 
 
 def _row(model: str, contender: Contender, times: Mapping[str, Timing], want: Sequence[Array], plan: Plan) -> Row:
-    """What the JSON says of one engine. Times are in microseconds; ``ratio``: times as fast as the interpreter.
+    """The row of one engine in the JSON. Times are in microseconds; ``ratio``: how many times as fast as the
+    interpreter.
 
-    ``spread_us`` is the 90th less the 10th percentile; ``max_difference`` is that of the outputs to the interpreter's.
+    ``spread_us`` is the 90th percentile minus the 10th; ``max_difference`` is that of the outputs to the interpreter's.
     """
     timing = times.get(contender.engine)
     ours = contender.engine in ("interpreted", "compiled")
@@ -110,18 +111,18 @@ def same_bits(a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def max_difference(a: Sequence[Array], b: Sequence[Array]) -> float | None:
-    """The largest absolute difference of an element; None where shapes do not agree or a value is no number."""
+    """The largest absolute difference of an element; None if shapes differ or a value is NaN."""
     pairs = list(zip(a, b, strict=True))
     if any(x.shape != y.shape or x.dtype.kind not in "fiub" for x, y in pairs):
         return None
-    with np.errstate(invalid="ignore"):  # infinity less infinity
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
         far = [np.max(np.abs(x.astype(np.float64) - y.astype(np.float64)), initial=0.0) for x, y in pairs]
     largest = float(np.max(far, initial=0.0))
     return largest if np.isfinite(largest) else None
 
 
 def _open_twins(source: Source) -> tuple[Interpreter, CompiledModel, Row]:
-    """The interpreter and its twin, and how long compiling has taken."""
+    """The interpreter, its compiled twin, and times of compiling."""
     interpreted = Interpreter.from_graph(source.graph)
     interpreted.allocate_tensors()
     before = set(cache_folder().glob("*.so"))
@@ -133,7 +134,7 @@ def _open_twins(source: Source) -> tuple[Interpreter, CompiledModel, Row]:
 
 
 def _own(model: Interpreter, inputs: Sequence[Array], rubbish: Sequence[int]) -> list[Array]:
-    """The outputs of a run for each byte of ``rubbish``, which fills the memory that the run before has used."""
+    """The outputs of one run per byte of ``rubbish``; the byte fills the memory that the run before used."""
     model.session.feed(inputs)
     outputs: list[Array] = []
     for byte in rubbish:
@@ -144,7 +145,7 @@ def _own(model: Interpreter, inputs: Sequence[Array], rubbish: Sequence[int]) ->
 
 
 def _peer(name: str, source: Source, inputs: Sequence[Array]) -> Contender:
-    """A peer in this process, once it has survived the model in another."""
+    """A peer in this process, after it has survived the model in another one."""
     count = len(source.graph.outputs)
     try:
         if find(name).aborts:
@@ -157,7 +158,7 @@ def _peer(name: str, source: Source, inputs: Sequence[Array]) -> Contender:
 
 
 def _layers(sessions: Sequence[Session], seconds: float) -> list[list[Row]]:
-    """For every session its steps, each with the shortest time of its kernel; the sessions take turns."""
+    """For every session, its steps with the shortest time of each kernel. The sessions take turns."""
     shortest = [session.profile(2) for session in sessions]
     end = time.perf_counter() + seconds / 2
     while time.perf_counter() < end:
@@ -167,7 +168,7 @@ def _layers(sessions: Sequence[Session], seconds: float) -> list[list[Row]]:
 
 
 def described(step: Step) -> Row:
-    """What every row of a layer says of its step, on whatever target it ran."""
+    """The columns that the row of a layer has on every target."""
     return {
         "index": step.node.index,
         "op": step.node.op,
@@ -183,7 +184,7 @@ def _steps(plan: Plan, ns: Sequence[int]) -> list[Row]:
 
 
 def _dispatch_us(session: Session, comparison: Comparison) -> float:
-    """What the loop in Python costs an operator, beyond the same calls made by one loop in C."""
+    """The cost of the loop in Python per operator, beyond the same calls in one loop in C."""
     runs: dict[str, Run] = {"c": session.run, "python": lambda: session.run_observed(None)}
     times = interleaved(runs, seconds=comparison.seconds / 4, rounds=comparison.rounds)
     return max(0.0, times["python"].min - times["c"].min) / 1e3 / max(1, len(session.plan.steps))

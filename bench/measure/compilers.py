@@ -2,9 +2,10 @@
 
 Random graphs (``bench/measure/movers.py``) are emitted with their self-tests, compiled at every level by every gcc that
 is installed, and run: here, by qemu-user for other architectures, on a board of QEMU's for a Cortex-M4. The self-test
-fills the arena with rubbish before every run, so a call that a compiler has deleted shows, as gcc 11 and 12 delete some
-where functions are open to their interprocedural analyses (``TW_NOINLINE`` in ``kernels_c/core/tw.h``). A graph that
-gives wrong bits is saved as a .tflite file. A thousand graphs take a compiler some minutes, so this is not part of CI.
+fills the arena with rubbish before every run, so that a call shows which a compiler has deleted. gcc 11 and 12 delete
+some where functions are open to their interprocedural analyses (``TW_NOINLINE`` in ``kernels_c/core/tw.h``). A graph
+that gives wrong bits is saved as a .tflite file. A thousand graphs take some minutes per compiler, so this is not part
+of CI.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ from twinfer.runtime.write.tflite import write
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
 FLAGS = ("-std=c11", "-ffp-contract=off", "-fno-trapping-math", "-w")
 
-#: Graphs that are compiled together: one file with the kernels once.
+#: Graphs per program: they share one copy of the kernels.
 TOGETHER = 25
 
-#: Seconds that a program may run.
+#: The most seconds that a program may run.
 PATIENCE = 120
 
 
 @dataclass(frozen=True, eq=False)
 class Compiler:
-    """A compiler's command, what runs its programs, the target that graphs are planned for, and files that it needs."""
+    """A compiler's command, the command that runs its programs, the target of the graphs, and files that it needs."""
 
     command: tuple[str, ...]
     runner: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Compiler:
     support: Mapping[str, str] = field(default_factory=dict)
 
     def line(self, level: str, folder: Path) -> list[str]:
-        """What compiles ``program.c`` in ``folder`` to ``program``."""
+        """The command that compiles ``program.c`` in ``folder`` to ``program``."""
         sources = [str(folder / path) for path in ("program.c", "data.c", *self.support) if path.endswith(".c")]
         scripts = [f"-Wl,-T,{folder / path}" for path in self.support if path.endswith(".ld")]
         return [*self.command, *FLAGS, level, *scripts, *sources, "-o", str(folder / "program"), "-lm"]
@@ -81,14 +82,14 @@ def program(seeds: Sequence[int], target: Target, mode: Mode) -> dict[str, str]:
         parts = [f'#include "{name}{part}.c"' for part in ("", "_static", "_test")]
         lines += [f"#define main {name}_main", *parts, "#undef main"]
     calls = [f"    (void)g{seed}_main();" for seed in seeds]
-    # Apart, as users compile them: where a compiler sees the values, it takes other ways.
+    # Separate, as users compile them: a compiler that sees the values does other things.
     files["data.c"] = "".join(f'#include "g{seed}_data.c"\n' for seed in seeds)
     files["program.c"] = "\n".join([*lines, "int main(void) {", *calls, "    return 0;", "}", ""])
     return files
 
 
 def sound(first: int, count: int) -> list[int]:
-    """Seeds from ``first`` on of graphs that can be planned: a few need more loops than a kernel has."""
+    """Seeds from ``first`` on whose graphs can be planned: a few need more loops than a kernel has."""
     seeds: list[int] = []
     for seed in range(first, first + count):
         with suppress(UnsupportedOperatorError):
@@ -98,7 +99,7 @@ def sound(first: int, count: int) -> list[int]:
 
 
 def wrong(compiler: Compiler, level: str, files: dict[str, str], folder: Path) -> set[str]:
-    """The graphs whose self-test does not say that it is ok; OSError or CalledProcessError if nothing can be run."""
+    """The graphs whose self-test fails; OSError or CalledProcessError if nothing can be run."""
     write_files(folder, {**files, **compiler.support})
     subprocess.run(compiler.line(level, folder), check=True, capture_output=True, text=True)
     run = [*compiler.runner, str(folder / "program")]
@@ -113,12 +114,12 @@ def wrong(compiler: Compiler, level: str, files: dict[str, str], folder: Path) -
 _CROSS = {"aarch64-linux-gnu": "aarch64", "arm-linux-gnueabihf": "arm", "riscv64-linux-gnu": "riscv64"}
 VERSIONS = ("11", "12", "13", "14")
 
-#: The microcontroller whose compiler is tried, too.
+#: The microcontroller whose compiler is also tried.
 BOARD = "cortex-m4"
 
 
 def installed(root: str = "") -> Iterator[Compiler]:
-    """The gcc of every version and architecture in this system, or in the one below ``root``, entered by chroot."""
+    """The gcc of every version and architecture in this system, or in the system in the folder ``root``, by chroot."""
     enter = ("chroot", root) if root else ()
 
     def there(name: str) -> bool:
@@ -139,7 +140,7 @@ def installed(root: str = "") -> Iterator[Compiler]:
 
 @dataclass(frozen=True)
 class Score:
-    """Of one compiler at one level: how many graphs it was given, which gave wrong bits, and why none could run."""
+    """The result of one compiler at one level: the number of graphs, those with wrong bits, and why none could run."""
 
     compiler: Compiler
     level: str
@@ -149,7 +150,7 @@ class Score:
 
 
 def judge(compiler: Compiler, level: str, programs: Sequence[dict[str, str]], work: Path | None) -> Score:
-    """Compile and run all programs in folders below ``work`` (None: where temporary files are)."""
+    """Compiles and runs all programs in folders below ``work`` (None: where temporary files go)."""
     names, failed = set[str](), set[str]()
     for files in programs:
         with tempfile.TemporaryDirectory(dir=work) as folder:
@@ -162,7 +163,7 @@ def judge(compiler: Compiler, level: str, programs: Sequence[dict[str, str]], wo
 
 
 def table(scores: Sequence[Score]) -> Table:
-    """Graphs of wrong bits by compiler and level."""
+    """Graphs with wrong bits, by compiler and level."""
     shown = Table("compiler", *LEVELS, "graphs", title="Graphs whose self-test fails")
     for compiler in dict.fromkeys(score.compiler for score in scores):
         row = {score.level: score for score in scores if score.compiler is compiler}
@@ -172,7 +173,7 @@ def table(scores: Sequence[Score]) -> Table:
 
 
 def save(names: Sequence[str], folder: Path) -> None:
-    """The graphs as .tflite files."""
+    """Saves the graphs as .tflite files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         (folder / f"{name}.tflite").write_bytes(write(graph(int(name.removeprefix("g")))))
@@ -180,12 +181,12 @@ def save(names: Sequence[str], folder: Path) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m twinfer.bench.measure.compilers", description=__doc__)
-    parser.add_argument("--graphs", type=int, default=100, metavar="N", help="for each compiler, others for each")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the first graph")
+    parser.add_argument("--graphs", type=int, default=100, metavar="N", help="number per compiler; each gets others")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first graph")
     parser.add_argument("--mode", choices=get_args(Mode), default="compiled")
-    parser.add_argument("--root", action="append", default=[], metavar="DIR", help="another system, entered by chroot")
-    parser.add_argument("--only", default="", metavar="TEXT", help="compilers whose command holds this")
-    parser.add_argument("--flags", default="", metavar="FLAGS", help="more for every compiler: --flags=-flto")
+    parser.add_argument("--root", action="append", default=[], metavar="DIR", help="folder of a system, for chroot")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only compilers with this in their command")
+    parser.add_argument("--flags", default="", metavar="FLAGS", help="more flags for every compiler: --flags=-flto")
     parser.add_argument("--work", type=Path, default=None, metavar="DIR", help="a folder that all systems share")
     parser.add_argument("-o", dest="output", type=Path, default=Path("build/wrong"), metavar="DIR")
     return parser.parse_args(arguments)

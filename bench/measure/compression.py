@@ -1,8 +1,8 @@
 """What pruning and clustering cost in accuracy on real data, and what they save of flash.
 
 ``make compression``, or ``python -m twinfer.bench.measure.compression [SET ...] [--folds N] [--json FILE] [--html
-FILE]``. The networks and data are ``accuracy``'s: every sample is judged once, by a network that has not seen it,
-unless ``--folds`` says that fewer parts are to be held out. Exit status 2 if something fails.
+FILE]``. Networks and data are those of ``accuracy``: every sample is judged once, by a network that has not seen it.
+``--folds`` limits the parts that are held out. Exit status 2 if something fails.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.write.tflite import write
 
-#: Rises when a key of the JSON changes its meaning or goes; new ones may come.
+#: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
 SCHEMA = 1
 
-#: What flash is counted for.
+#: The board that flash is counted for.
 CARD = "cortex-m4"
 
 INT8 = {"quantize": "int8"}
 FITTED = {**INT8, "compensate": True}
 
-#: Of the weights, how many are pruned. Less saves nothing: a table of values is smaller.
+#: Shares of the weights that are pruned. Smaller shares save nothing: a table of values is smaller.
 SHARES = (0.5, 0.7, 0.8, 0.9)
 
-#: What loss is a difference to.
+#: Loss is the difference to this setting.
 BASELINE = "float"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A way of converting: arguments of ``convert`` beside the calibration data; ``family``: what it is one of."""
+    """A way to convert: arguments of ``convert`` beside the calibration data. ``family``: the kind of setting."""
 
     family: str
     name: str
@@ -69,7 +69,7 @@ class Setting:
     def graph(self, model: onnx.ModelProto, samples: Array) -> Graph:
         given: dict[str, Any] = {**self.how, "calibration": {INPUT: samples}} if self.how else {}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)  # how poor it gets is what is measured
+            warnings.simplefilter("ignore", ModelWarning)  # poor outputs are what is measured
             return convert(model, **given)
 
 
@@ -94,7 +94,7 @@ def _settings() -> Iterator[Setting]:
 
 def _pruned(share: float) -> Iterator[Setting]:
     name = f"prune {share:.0%}"
-    yield Setting("pruned", f"{name} a layer", {**INT8, "prune": share, "prune_scope": "layer"})
+    yield Setting("pruned", f"{name} per layer", {**INT8, "prune": share, "prune_scope": "layer"})
     yield Setting("pruned", name, {**INT8, "prune": share})
     yield Setting("pruned, fitted", f"{name}, fitted", {**FITTED, "prune": share})
 
@@ -104,7 +104,7 @@ SETTINGS = tuple(_settings())
 
 
 def flash(graph: Graph, coding: Coding) -> int:
-    """Bytes of flash of the constants as they are emitted for ``CARD``, with the decoders and what calls them."""
+    """Bytes of flash of the constants that are emitted for ``CARD``, with the decoders and their calls."""
     plan = make_plan(graph, find(CARD).target, Options(weights=coding))
     return plan.constant_bytes + plan.decoding_bytes
 
@@ -126,7 +126,7 @@ class Found:
         self.zeros.append(float(np.mean(weights == 0)))
 
     def row(self, baseline: Tally) -> Row:
-        """As ``accuracy``'s; ``coded``: bytes of flash, mean of the folds, and ``folds_coded`` of each."""
+        """A row as in ``accuracy``. ``coded``: bytes of flash, mean of the folds; ``folds_coded``: of each fold."""
         own = {"family": self.setting.family, "setting": self.setting.name, "coded": round(mean(self.coded))}
         return {**own, "folds_coded": self.coded, **self.tally.row(baseline), "zeros": mean(self.zeros)}
 
@@ -138,7 +138,7 @@ def measure(
     folds: int,
     told: Callable[[Setting], None] = lambda setting: None,
 ) -> list[Row]:
-    """A row per setting, the baseline first; errors as those of ``convert``."""
+    """One row per setting, the baseline first. Errors as in ``convert``."""
     candidates = [Found(setting) for setting in settings]
     rng = np.random.default_rng(SEED)
     for fold, (train, held) in enumerate(islice(data.folds(SEED), folds)):
@@ -155,7 +155,7 @@ def measure(
 
 
 def rows(sets: Sequence[str], folds: int, told: Callable[[str], None] = lambda what: None) -> list[Row]:
-    """Of every set, network and setting; ``told`` what is being done."""
+    """The rows of every set, network and setting; calls ``told`` with what is being done."""
     measured: list[Row] = []
     for name in sets:
         data = DATASETS[name]()
@@ -170,7 +170,7 @@ def _tell(told: Callable[[str], None], where: str, setting: Setting) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Runs the command line; returns the exit status."""
     arguments = _parser().parse_args(argv)
     errors = Console(stderr=True, markup=False)
     try:

@@ -20,15 +20,15 @@ _COLUMNS = ("accuracy\n%", "loss\npoints", "logits'\nSNR dB", "zeros\n%", "file\
 #: The picture in pixels: its size, and the room for the axes on its left and below.
 _WIDE, _HIGH, _LEFT, _BELOW = 620, 300, 60, 40
 
-#: The least accuracy in the picture, as a loss in points: what lies below is of no use to anybody.
+#: The greatest loss in the picture, in points. Settings below are of no use.
 _WORST = 6.0
 
-#: A colour a family.
+#: One colour per family.
 _COLOURS = ("#222222", *COLOURS)
 
 
 def pareto(rows: Sequence[Row]) -> list[Row]:
-    """Those of one network that no other one beats in both coded bytes and accuracy, the smallest first."""
+    """The rows of one network that no other row beats in both coded bytes and accuracy, the smallest first."""
     return [rows[i] for i in front([(row["coded"], row["loss_points"]) for row in rows])]
 
 
@@ -41,15 +41,15 @@ def networks(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def about(folds: int) -> str:
-    """What was measured, in a line."""
+    """What was measured, in one line."""
     return (
         f"{folds} of {FOLDS} folds held out, ±: their standard deviation; bytes of all constants on Cortex-M4: as in "
-        "the file, and with weights in their smallest coding, decoders included; ●: none is smaller and better"
+        "the file, and with weights in their smallest coding, decoders included; ●: no other is both smaller and better"
     )
 
 
 def tables(rows: Sequence[Row], folds: int) -> Iterator[RenderableType]:
-    """The table, then what its figures are."""
+    """The table, then what its figures mean."""
     shown = report.table("Accuracy and flash of compressed networks", "<", *_COLUMNS, gap=1)
     for name, group in networks(rows).items():
         shown.add_row(Text(f"{name}, {group[0]['samples']:,} samples", style="bold"))
@@ -67,7 +67,7 @@ def tables(rows: Sequence[Row], folds: int) -> Iterator[RenderableType]:
 
 
 def _smallest(rows: Sequence[Row]) -> RenderableType:
-    """The least flash of every network at no more than so many points below int8's accuracy."""
+    """The least flash of every network within some points of int8's accuracy."""
     heads = (f"{loss:g} points\nbelow" if loss else "int8's\naccuracy" for loss in LOSSES)
     shown = report.table("Least flash at", "<", "int8 as\nin file", *heads, gap=1)
     for name, group in networks(rows).items():
@@ -78,14 +78,14 @@ def _smallest(rows: Sequence[Row]) -> RenderableType:
     return shown
 
 
-#: Points below int8's accuracy that the least flash is looked for at.
+#: Points below int8's accuracy at which the least flash is given.
 LOSSES = (0.0, 0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
 class Least:
-    """Bytes, mean of the folds, of the setting that all folds together choose; ``shares`` of int8's bytes that each
-    fold alone would have chosen, which shows how far the choice depends on the network."""
+    """Bytes (mean of the folds) of the setting that all folds together choose. ``shares`` of int8's bytes that each
+    fold alone would choose: they show how far the choice depends on the network."""
 
     bytes: int
     file: int
@@ -101,7 +101,7 @@ class Least:
 
 
 def least(group: Sequence[Row], points: float) -> Least:
-    """The smallest setting of one network that loses at most so many points more than int8; int8 itself is one."""
+    """The smallest setting of one network that loses at most ``points`` more than int8; int8 itself counts."""
     quantised = [row for row in group if row["family"] != "float"]
     int8 = next(row for row in group if row["setting"] == "int8")
     chosen = min(row["coded"] for row in quantised if row["accuracy"] >= int8["accuracy"] - points - 1e-9)
@@ -124,14 +124,14 @@ def _cells(row: Row) -> list[str]:
 
 
 def compression_html(rows: Sequence[Row], folds: int) -> str:
-    """The page: of every network a picture and a table of its Pareto front."""
+    """The page: a picture of every network and a table of its Pareto front."""
     note = f"{about(folds)}. The line joins those; settings that lose more than {_WORST:g} points are left out."
     parts = [f"<h2>{in_html(name)}</h2>{picture(group)}{_front(group)}" for name, group in networks(rows).items()]
     return page("Pruned and clustered networks: accuracy over flash", [f"<p>{in_html(note)}</p>\n", *parts])
 
 
 def picture(group: Sequence[Row]) -> str:
-    """One network: a point a setting that was quantised, a line along the Pareto front."""
+    """One network: one point per quantised setting, and a line along the Pareto front."""
     quantised = [row for row in group if row["family"] != "float"]
     shown = [row for row in quantised if row["loss_points"] <= _WORST] or quantised
     families = list(dict.fromkeys(row["family"] for row in shown))
@@ -150,7 +150,7 @@ def picture(group: Sequence[Row]) -> str:
 
 
 class _Place:
-    """From bytes and per cent to pixels."""
+    """Turns bytes and per cent into pixels."""
 
     def __init__(self, most: float, low: float, top: float) -> None:
         self.most, self.low, self.top = most, low, top

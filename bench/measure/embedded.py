@@ -1,8 +1,8 @@
 """One model on one microcontroller, in both modes: the rows of ``twinfer bench --target cortex-m4``.
 
-Compiled code is measured once for every use of flash that is asked for, interpreted once: its kernels are shared.
+Compiled code is measured for every use of flash asked for, interpreted code once, because its kernels are shared.
 
-Instructions, never cycles: QEMU executes what the core would, and knows nothing of its pipeline or its memory.
+Instructions, never cycles: QEMU executes what the core would, but knows nothing of its pipeline and memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from twinfer.runtime.target import Target
 #: Interpreted first, as on the host.
 MODES: Sequence[Mode] = get_args(Mode)[::-1]
 
-#: What a row says of an engine that could run; None in that of one that could not.
+#: Columns of the row of an engine that could run; they are None if it could not.
 FIGURES = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "stack_bytes", "stack_bound_bytes")
 
 
@@ -55,7 +55,7 @@ def every(
 
 @dataclass(frozen=True)
 class Measurement:
-    """What to measure: with which options, on which inputs, and whether single layers, too."""
+    """What to measure: options, inputs, and whether single layers are measured, too."""
 
     options: Sequence[Options] = every()
     seed: int = 0
@@ -63,7 +63,7 @@ class Measurement:
 
 
 def need_tools(card: Card) -> None:
-    """ToolError if anything is missing that these figures take."""
+    """Raises ToolError if a tool is missing that these figures need."""
     card.toolchain.need()
     runner_of(card).need()
     if find_spec("elftools") is None:
@@ -73,9 +73,9 @@ def need_tools(card: Card) -> None:
 def measure_on(
     source: Source, card: Card, measurement: Measurement, progress: Progress = lambda share: None
 ) -> list[Row]:
-    """A row for every one of the options, then TFLM's recorded ones where they are known.
+    """One row per options, then TFLM's recorded rows if there are any.
 
-    What cannot be built or run there has a row with "error" and no figures. Raises what planning raises.
+    If a build or run fails, the row has "error" and no figures. Errors of planning are raised.
     """
     plans = [make_plan(source.graph, card.target, options) for options in measurement.options]
     inputs = random_inputs(plans[0].graph, measurement.seed)
@@ -92,7 +92,7 @@ def measure_on(
 class Instructions:
     """A cost for ``twinfer.search``: instructions of one inference on a board (a name, or a card's file), compiled.
 
-    ToolError for what cannot be built or run there.
+    ToolError if it cannot be built or run there.
     """
 
     board: str
@@ -108,7 +108,7 @@ class Instructions:
 
 
 def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """What the interpreter on this computer computes."""
+    """The outputs of the interpreter on this computer."""
     session = Session(make_plan(graph))
     poison(session)
     session.feed(inputs)
@@ -117,7 +117,7 @@ def host_outputs(graph: Graph, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _planned(model: str, project: Project, card: Card) -> Row:
-    """A row with what is known before anything is built."""
+    """The columns that are known before anything is built."""
     plan = project.plan
     return {
         "model": model,
@@ -140,7 +140,8 @@ def _planned(model: str, project: Project, card: Card) -> Row:
 
 
 def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Sequence[Array]) -> Row:
-    """What the JSON says of one mode; stack is from the call of ``NAME_run`` on, as painted and as the static bound."""
+    """The row of one mode in the JSON. Stack is from the call of ``NAME_run`` on, as painted and as the static
+    bound."""
     row = _planned(model, project, card)
     try:
         firmware = build(project, card)
@@ -167,12 +168,12 @@ def _row(model: str, project: Project, card: Card, jobs: Sequence[Job], want: Se
 
 
 def _jobs(inputs: Sequence[Array], layers: bool) -> list[Job]:
-    """The whole, the same on painted stack and, if layers are asked for, step by step."""
+    """A whole run, one on painted stack and, if layers are asked for, one step by step."""
     return [Job(inputs), Job(inputs, paint=True), *([Job(inputs, by_step=True)] if layers else [])]
 
 
 def agree(value: Array, want: Array) -> bool:
-    """The same bits or, of floats, within the tolerance: newlib's exp and tanh are not glibc's."""
+    """Whether bits are the same or, for floats, within the tolerance: newlib's exp and tanh differ from glibc's."""
     difference = compare(0, want, value, TOLERANCE)
     return difference is None or difference.within
 
@@ -184,9 +185,9 @@ def verify_on(
     samples: Samples = ONE,
     progress: Progress = lambda share: None,
 ) -> Proof:
-    """Outputs of both modes on every core against the interpreter's on this computer; samples from fresh state each.
+    """Compares both modes on every core with the interpreter on this computer, every sample from fresh state.
 
-    ``options`` but for their mode are those of the C. Where a model cannot be built or run, the proof has a note.
+    The C has these ``options`` but for the mode. If a model cannot be built or run, the proof has a note.
     """
     graph = make_plan(source.graph).graph
     inputs = samples.inputs(graph)
@@ -208,7 +209,7 @@ def verify_on(
 
 
 def _over_rubbish(inputs: Sequence[list[Array]]) -> list[Job]:
-    """Every sample as often as there is other rubbish: each job finds another."""
+    """Every sample once per byte of rubbish, which fills the memory before the job."""
     return [Job(sample) for sample in inputs for _ in POISONS]
 
 
@@ -221,5 +222,5 @@ def _add_results(proof: Proof, engine: str, results: Sequence[Result], want: Seq
 
 
 def engine_on(card: Card, mode: Mode) -> str:
-    """What a proof calls a mode on a core."""
+    """The name of a mode on a core in a proof."""
     return f"{mode} on {card.name}"

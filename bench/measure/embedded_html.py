@@ -1,4 +1,4 @@
-"""The standing beside TFLM as one HTML file that needs nothing else: a picture and a table per core."""
+"""The comparison with TFLM as one HTML file that needs no other: a picture and a table per core."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from twinfer.bench.measure.page import COLOURS, page, svg
 from twinfer.runtime.printable import in_html
 
 _INTRODUCTION = """<p>Instructions of one inference under QEMU against TFLM + CMSIS-NN at -O3; bytes of code, params and
-tables against TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B a channel; RAM
+tables against TFLM's smallest build (-Os, int8 registrations); weights against weights + bias + 5 B per channel; RAM
 without stack against the least that any placement needs, and against TFLM's arena. Green: within the limit that the
 project set itself.</p>
 """
 
-#: The picture of a core in pixels: where its bars begin, what the longest one takes, a bar's height, room for a figure.
+#: The picture of a core in pixels: where its bars begin, length of the longest one, a bar's height, room for a figure.
 _LEFT, _LONG, _BAR, _FIGURE = 104, 176, 18, 40
 
-#: Above the bars: the core's name and its mean. Below them: what a ratio of 1 is.
+#: Pixels above the bars, for the core's name and mean, and below them, for the label of ratio 1.
 _ABOVE, _BELOW = 44, 22
 
 
 def embedded_html(rows: Sequence[Row]) -> str:
-    """The page of what ``twinfer bench`` has measured on microcontrollers; models TFLM did not run are not in it."""
+    """The page of ``twinfer bench``'s figures on microcontrollers. It leaves out models that TFLM did not run."""
     every = standings(rows)
     cores = [[s for s in every if s.target == target] for target in dict.fromkeys(s.target for s in every)]
-    parts = [*pictures(cores), *map(_table, cores)] or ["<p>TFLM's figures are known of none of these models.</p>"]
+    parts = [*pictures(cores), *map(_table, cores)] or ["<p>There are no figures of TFLM for these models.</p>"]
     return page("twinfer beside TFLM on Cortex-M", [_INTRODUCTION, *parts])
 
 
 def pictures(cores: Sequence[Sequence[Standing]]) -> list[str]:
-    """Of every core the instructions as bars, all to one scale; as many beside one another as the window is wide."""
+    """The instructions on every core as bars, all to one scale. As many pictures stand side by side as the window has
+    room for."""
     ratios = [v.value for own in cores for s in own if (v := s.instructions.get(shown(own)))]
     return [_picture(own, _LONG / max([*ratios, 1.0])) for own in cores]
 
 
 def _picture(own: Sequence[Standing], one: float) -> str:
-    """A bar per model, TFLM + CMSIS-NN being ``one`` pixels long; a line across the bars is their geometric mean."""
+    """One bar per model; ``one`` pixels are TFLM + CMSIS-NN. A line across the bars is their geometric mean."""
     setting, end = shown(own), _ABOVE + len(own) * _BAR
     shapes = [f'<text x="0" y="14" font-weight="bold">{in_html(own[0].target)}</text>']
     rows = [(standing, setting, _ABOVE + i * _BAR, one) for i, standing in enumerate(own)]
@@ -60,7 +61,7 @@ def _upright(x: float, end: int, style: str) -> str:
 
 
 def _bar(standing: Standing, setting: str, y: int, one: float) -> Iterator[str]:
-    """A model's name and its bar; no bar where this setting was not measured."""
+    """A model's name and its bar; no bar if this setting was not measured."""
     model, verdict = in_html(standing.model), standing.instructions.get(setting)
     yield f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">{model}</text>'
     if verdict is None:
@@ -79,7 +80,7 @@ def _ratio(standing: Standing, setting: str, y: int, one: float) -> Iterator[str
 
 
 def shown(own: Sequence[Standing]) -> str:
-    """The setting in the picture: the fastest that was measured."""
+    """The setting in the picture: the fastest one measured."""
     settings = settings_of(own)
     return next((setting for setting in ("speed", "balanced", "size") if setting in settings), "")
 

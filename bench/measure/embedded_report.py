@@ -1,4 +1,4 @@
-"""What ``twinfer bench`` has measured on microcontrollers, as tables."""
+"""The figures of ``twinfer bench`` on microcontrollers, as tables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from twinfer.bench.measure.report import bits, engine_label, models, table, vari
 Cell = str | Text
 
 
-#: Characters a line needs for all figures; on shorter ones _BOUNDS, the columns of bounds, are left out.
+#: Characters that a line needs for all figures. Shorter lines leave out _BOUNDS, the columns of bounds.
 ROOMY, _BOUNDS = 110, (5, 8)
 
 
 def embedded_tables(rows: Sequence[Row], width: int = ROOMY) -> Iterator[RenderableType]:
-    """Of every core instructions and bytes, then the layers of the models that have them, in lines of ``width``."""
+    """Instructions and bytes on every core, then the layers of the models that have them, in lines of ``width``."""
     for target in dict.fromkeys(row["target"] for row in rows):
         own = [row for row in rows if row["target"] == target]
         yield _figures(target, own, width >= ROOMY)
@@ -47,7 +47,7 @@ def _legend(rows: Sequence[Row]) -> Iterator[Text]:
 
 
 def _figures(target: str, rows: Sequence[Row], wide: bool) -> Table:
-    """A heading for every model, and below it a line per engine."""
+    """One heading per model, and below it one line per engine."""
     sizes = ("code\nbytes", "weight\nbytes", "arena\nbytes", "lower\nbound", "other\nRAM", "stack", "its\nbound")
     columns = _shown(("instructions", "a MAC", *sizes, "<outputs"), wide)
     shown = table(f"One inference on {target}", "<", *columns, gap=2 if wide else 1)
@@ -61,12 +61,12 @@ def _figures(target: str, rows: Sequence[Row], wide: bool) -> Table:
 
 
 def _shown(columns: Sequence[Any], wide: bool) -> list[Any]:
-    """Those that there is room for."""
+    """The columns that there is room for."""
     return [column for i, column in enumerate(columns) if wide or i not in _BOUNDS]
 
 
 def _label(row: Row) -> Text:
-    """The engine, and of compiled code what it is optimized for."""
+    """The engine; for compiled code also what it is optimised for."""
     label = engine_label(row)
     label = label.append(f", {row['optimize']}") if row["engine"] == "compiled" else label
     return label.append("" if row.get("weights", "file") == "file" else f", {stored(row)}")
@@ -88,7 +88,7 @@ def _number(value: int | None) -> str:
 
 
 def _layers(row: Row) -> Table:
-    """A line per step: what it costs with a body of its own and with a shared one; the choice that was made is bold."""
+    """One line per step: its cost with a body of its own and with a shared one. The choice of the compiler is bold."""
     title = f"Layers of {row['model']} on {row['target']}, {row['optimize']}: instructions, and bytes of their own"
     columns = ("MACs", "a MAC", "share", "own\nbody", "\nbytes", "shared\nbody", "\nbytes", "<choice")
     shown = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)
@@ -107,7 +107,7 @@ def _layers(row: Row) -> Table:
 
 
 def _choices(layer: Row) -> Iterator[Cell]:
-    """Instructions and bytes both ways, and which way it is."""
+    """Instructions and bytes both ways, the chosen one in bold."""
     taken = [_number(layer[key]) for key in ("instructions", "code_bytes")]
     other = [_number(layer[key]) for key in ("other_instructions", "other_code_bytes")]
     shared = layer["shared"]
@@ -119,14 +119,14 @@ def _choices(layer: Row) -> Iterator[Cell]:
 
 
 def _instances(row: Row) -> Iterator[Text]:
-    """What the layers share, which is nobody's own."""
+    """The bytes of the bodies that layers share."""
     if row["instances"]:
         sizes = ", ".join(f"{kernel} {_number(size)}" for kernel, size in row["instances"].items())
         yield Text(f"Bytes of shared bodies, paid once: {sizes}.")
 
 
 def beside_tflm(every: Sequence[Standing]) -> Iterator[RenderableType]:
-    """Of every core a table of the ratios to TFLM, green within the project's limits and red beyond."""
+    """One table per core of the ratios to TFLM: green within the project's limits, red beyond."""
     for target in dict.fromkeys(standing.target for standing in every):
         yield _beside([standing for standing in every if standing.target == target])
     if every:

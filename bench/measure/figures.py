@@ -1,7 +1,7 @@
-"""The figures of README.md and docs/, written from the JSON files that the commands named there have made.
+"""Writes the figures of README.md and docs/, from the JSON files of the commands that are named there.
 
-``python -m twinfer.bench.measure.figures`` writes them into the pages anew. The JSON files lie in bench/data/figures,
-and ``make figures`` makes all of them before. tests/bench/test_figures.py compares the pages with them.
+``python -m twinfer.bench.measure.figures`` writes them into the pages. The JSON files are in bench/data/figures; ``make
+figures`` writes these first. tests/bench/test_figures.py compares the pages with them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from twinfer.runtime.errors import ToolError
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "figures"
 
-#: Characters of a line of a page.
+#: Characters per line of a page.
 WIDTH = 130
 
 _NAMES = {"digits": "digits", "mnist": "MNIST 5k", "motions": "motions", "mlp": "MLP", "cnn": "CNN", "cnn1d": "1-D CNN"}
 
-#: Instruction-set levels of a PC -> what they are known by.
+#: Instruction-set levels of a PC -> their usual names.
 _LEVELS = {"base": "no SIMD asked for", "v3": "AVX2", "v4": "AVX512-VNNI"}
 
 
@@ -43,7 +43,7 @@ def host(document: Any) -> str:
 
 
 def machine(document: Any) -> str:
-    """What the times were measured on, in a sentence."""
+    """The machine that the times are from, in one sentence."""
     about = document["machine"]
     compiler = re.sub(r"\s*\([^)]*\)", "", about["compiler"])
     peers = ", ".join(f"{report.label(name)} {version}" for name, version in about["peers"].items())
@@ -61,7 +61,7 @@ def beside(core: str) -> Callable[[Any], str]:
 
 
 def others(document: Any) -> str:
-    """The cores that the pages have no table of, in a sentence."""
+    """The cores without a table in the pages, in one sentence."""
     every = standings(document["rows"])
     means = {core: mean([s for s in every if s.target == core], "speed") for core in {s.target for s in every}}
     shares = [
@@ -73,7 +73,7 @@ def others(document: Any) -> str:
 
 
 def accuracy(document: Any) -> str:
-    """A line per network: mean and standard deviation of the folds, in percent; bytes of our file and the peers'."""
+    """One line per network: mean and standard deviation of the folds in percent; bytes of our file and the peers'."""
     heads = ["accuracy, %", "samples", "float", "ours", "onnxruntime, static", "ai-edge-quantizer"]
     lines = [[*heads, "bytes: ours, ORT, ai-edge"]]
     engines = (OURS[0], *PEERS)
@@ -86,7 +86,8 @@ def accuracy(document: Any) -> str:
 
 
 def compression(document: Any) -> str:
-    """A line per network: the least bytes at so many points below int8, and what each fold alone would have chosen."""
+    """One line per network: the least bytes at some points below int8, and the range of what each fold alone would
+    choose."""
     lines = [["bytes", "int8", "at int8's accuracy", "0.5 points below", "1 point", "2 points"]]
     for name, group in _networks(document["rows"]):
         int8 = next(row for row in group if row["setting"] == "int8")
@@ -98,7 +99,8 @@ def compression(document: Any) -> str:
 
 
 def coding(document: Any) -> str:
-    """A line per model and way to store weights: flash, RAM, instructions, each with its ratio to plain weights'."""
+    """One line per model and way to store weights: flash, RAM and instructions, each with its ratio to plain
+    weights."""
     lines = [["Cortex-M4", "flash", "", "RAM", "", "instructions", ""]]
     for model in report.models(document["rows"]):
         own = [row for row in document["rows"] if row["model"] == model and row["engine"] == "compiled"]
@@ -108,7 +110,7 @@ def coding(document: Any) -> str:
 
 
 def search(document: Any) -> str:
-    """What was found, and in how many trials."""
+    """The result of the search, and the number of its trials."""
     trials = document["trials"]
     best = trials[document["chosen"]]
     int8 = min((t for t in trials if t["setting"]["precision"] == "int8" and "cost" in t), key=_plainness)
@@ -118,11 +120,11 @@ def search(document: Any) -> str:
 
 
 def _plainness(trial: Any) -> int:
-    """int8 without anything else comes first."""
+    """A sort key: int8 without anything else comes first."""
     return len(json.dumps(trial["setting"]))
 
 
-#: How a figure's block in a page begins -> the JSON file that it is made of, and how.
+#: The beginning of a figure's block in a page -> its JSON file, and the function that writes the block.
 FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Time of one inference": ("host", host),
     "Measured on ": ("host", machine),
@@ -137,18 +139,18 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def document(name: str) -> Any:
-    """What a command has written."""
+    """The JSON that a command has written."""
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def blocks() -> Iterator[tuple[str, str]]:
-    """How every figure's block begins, and what it is."""
+    """The beginning and the text of every figure's block."""
     for start, (name, text) in FIGURES.items():
         yield start, text(document(name))
 
 
 def pages() -> dict[Path, str]:
-    """README.md and everything in docs/, by path."""
+    """The texts of README.md and all of docs/, by path."""
     paths = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
     return {path: path.read_text(encoding="utf-8") for path in paths}
 
@@ -156,8 +158,8 @@ def pages() -> dict[Path, str]:
 def updated(texts: Mapping[Path, str]) -> dict[Path, str]:
     """The pages with every block replaced by its figures.
 
-    A block ends before an empty line, or where its code or the page ends. ToolError where one does not stand exactly
-    once in all pages.
+    A block ends before an empty line, or at the end of its code or page. ToolError if a block is not in the pages
+    exactly once.
     """
     texts = dict(texts)
     for start, text in blocks():
@@ -184,7 +186,7 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _printed(table: RenderableType, width: int) -> str:
-    """As a terminal of that width shows it, without colours."""
+    """The table as a terminal of that width shows it, without colours."""
     written = io.StringIO()
     Console(file=written, width=width, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())

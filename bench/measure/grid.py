@@ -12,7 +12,7 @@ from twinfer.runtime.printable import printable
 
 
 def harmless(cell: RenderableType, keep: str = "") -> RenderableType:
-    """The cell with names out of models escaped; nothing in it is markup. A Group is ours and stays as it is."""
+    """The cell with names from models escaped and without markup. A Group is our own and stays as it is."""
     if not isinstance(cell, str | Text):
         return cell
     text = cell if isinstance(cell, Text) else Text(cell)
@@ -21,7 +21,7 @@ def harmless(cell: RenderableType, keep: str = "") -> RenderableType:
 
 
 class Grid(Table):
-    """A table whose cells cannot harm a terminal."""
+    """A table with cells that cannot harm a terminal."""
 
     def add_row(self, *cells: RenderableType | None, **how: Any) -> None:
         super().add_row(*(cell if cell is None else harmless(cell) for cell in cells), **how)

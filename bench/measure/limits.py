@@ -1,6 +1,6 @@
-"""How we stand beside TFLM on Cortex-M: ratios to its recorded figures, and the limits that the project set itself.
+"""Compares our figures on Cortex-M with TFLM's recorded ones, and with the limits that the project set itself.
 
-All limits are in the tables below. What has none is shown without a verdict.
+All limits are in the tables below. Figures without a limit are shown without a verdict.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from twinfer.bench.measure.compare import Row
 #: The models whose instructions are averaged.
 MEAN_OF = ("ad01", "kws", "vww", "ic", "person", "micro_speech")
 
-#: Core -> most instructions of the fastest code against TFLM with CMSIS-NN at -O3: geometric mean, and each of them.
+#: Core -> the greatest ratio of the fastest code's instructions to TFLM with CMSIS-NN at -O3: mean, and each model.
 INSTRUCTIONS: Mapping[str, tuple[float, float]] = {"cortex-m4": (0.55, 0.70), "cortex-m55": (0.60, 0.85)}
 
-#: The same of hello_world as a number: the best peer's.
+#: The most instructions of hello_world: those of the best peer.
 HELLO: Mapping[str, int] = {"cortex-m4": 883, "cortex-m55": 686}
 
-#: Setting -> most bytes of code and params against TFLM's smallest build.
+#: Setting -> the greatest ratio of bytes of code and params to TFLM's smallest build.
 CODE: Mapping[str, float] = {"speed": 0.35, "size": 0.20}
 
-#: Most bytes of weights against those that no form could do without: weights, bias, and 5 a channel.
+#: The greatest ratio of bytes of weights to those that any form needs: weights, bias, and 5 per channel.
 WEIGHTS = 1.10
 
-#: Most bytes of RAM, without stack, against the plan's lower bound, and against the arena that TFLM uses.
+#: The greatest ratio of bytes of RAM, without stack, to the plan's lower bound, and to the arena that TFLM uses.
 RAM, ARENA = 1.10, 1.00
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A figure, its limit if it has one; ``text`` is how it is shown."""
+    """A figure and its limit, if it has one. ``text`` is what is shown."""
 
     value: float
     most: float | None = None
@@ -40,7 +40,7 @@ class Verdict:
 
     @property
     def good(self) -> bool | None:
-        """Whether it is within the limit; None without one."""
+        """Whether the figure is within the limit; None without a limit."""
         return None if self.most is None else self.value <= self.most
 
     def __str__(self) -> str:
@@ -69,7 +69,8 @@ def standings(rows: Sequence[Row]) -> list[Standing]:
 
 
 def mean(standing: Sequence[Standing], setting: str) -> tuple[Verdict, int] | None:
-    """The geometric mean of one core's instructions, and over how many of ``MEAN_OF``; None if there is none."""
+    """The geometric mean of one core's instructions, and the number of models of ``MEAN_OF`` in it; None if there are
+    none."""
     ratios = [s.instructions[setting].value for s in standing if s.model in MEAN_OF and setting in s.instructions]
     if not ratios:
         return None

@@ -1,4 +1,5 @@
-"""Random graphs of operators that move data: compilers have been wrong there (``bench/measure/compilers.py``)."""
+"""Random graphs of operators that move data. Compilers have miscompiled such graphs
+(``bench/measure/compilers.py``)."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ LAYERS: tuple[Callable[[Builder, Tensor, Rng], Tensor], ...] = (
     _gather, _gather, _transpose, _slice, _strided_slice, _concatenation, _pad, _tile, _quantize, _maximum,
 )  # fmt: skip
 
-#: Elements of a tensor beyond which no layer is put on top.
+#: A tensor with more elements gets no further layer.
 LARGE = 2_000
 
 

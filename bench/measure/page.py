@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: what the reports of the bench and of the converter have in common."""
+"""One HTML file that needs no other: what the reports of bench and converter share."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def svg(width: float, height: float, shapes: Iterable[str]) -> str:
 
 
 def wide(width: float, height: float, shapes: Iterable[str]) -> str:
-    """The same for more than a telephone is wide: it is scrolled there, not the page."""
+    """A picture that may be wider than a telephone: it scrolls by itself, not with the page."""
     return f"<figure>{svg(width, height, shapes)}</figure>"

@@ -1,6 +1,6 @@
-"""What every layer costs on a microcontroller, and what it would if it had chosen otherwise: own body or shared one.
+"""The cost of every layer on a microcontroller with a body of its own and with a shared one.
 
-The other choice is not estimated: the model is built with every layer sharing and with none, and both are run.
+Neither is estimated: the model is built with all layers sharing and with none, and both are run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Build:
     sizes: Sizes
 
     def price(self, i: int) -> tuple[int, int]:
-        """Instructions of step ``i``, and the bytes of code and params that are its alone."""
+        """Instructions of step ``i``, and the bytes of code and params of its own."""
         own = self.sizes.layer(i)
         return self.counts[i], own.get("code", 0) + own.get("params", 0)
 
@@ -35,7 +35,7 @@ class Build:
 def priced_layers(
     project: Project, card: Card, inputs: Sequence[Array], counts: Sequence[int], taken: Sizes
 ) -> dict[str, object]:
-    """What the row of a model says of its layers, and of the instances that they share: kernel -> bytes."""
+    """The columns of a model's row about its layers, and about the instances that they share (kernel -> bytes)."""
     layers = list(_layers(project, Build(counts, taken)))
     if project.mode == "compiled":
         forms = (emit(project.plan, project.name, policy=policy) for policy in (specialise, share_all))
@@ -54,7 +54,7 @@ def _layers(project: Project, form: Build) -> Iterator[Row]:
 
 
 def build_steps(project: Project, card: Card, inputs: Sequence[Array]) -> Build:
-    """Build a model and run it step by step. ToolError if a tool fails."""
+    """Builds a model and runs it step by step. ToolError if a tool fails."""
     (steps,) = run_jobs(build(project, card), [Job(inputs, by_step=True)])
     return Build(steps.counts, sizes(project, card))
 

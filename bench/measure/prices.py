@@ -1,8 +1,8 @@
-"""Measures what a body of its own costs and saves: ``python -m twinfer.bench.measure.prices MODEL...``.
+"""Measures what a layer's own body costs and saves: ``python -m twinfer.bench.measure.prices MODEL...``.
 
 Writes ``aot/print/prices.toml`` anew, which ``aot/print/choice.py`` reads. Every model is built with all layers
-specialised and with all shared; both are run step by step. Run it when kernels have changed: the figures are those of
-real layers.
+specialised and with all shared; both are run step by step. Run it when kernels have changed: the figures are from real
+layers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sample:
 
 
 def samples(source: Source, core: str) -> Iterator[Sample]:
-    """A sample of every kernel that the model has there."""
+    """A sample of every kernel of the model on that core."""
     card = find(core)
     plan = make_plan(source.graph, card.target, Options(optimize="speed"))
     inputs, name = random_inputs(plan.graph), identifier(source.name)
@@ -68,7 +68,7 @@ def samples(source: Source, core: str) -> Iterator[Sample]:
 
 
 def wide(model: str) -> Source:
-    """The 16x8 twin of a built-in float model, its ranges from seeded inputs."""
+    """The 16x8 twin of a built-in float model, with ranges from seeded inputs."""
     graph, rng = load(model).graph, np.random.default_rng(1)
     seen = {x.name: rng.standard_normal((8, *x.shape[1:]), np.float32) for x in graph.inputs}
     return Source(model.replace("float32", "int16x8"), convert(graph, quantize="int16x8", calibration=seen))
@@ -88,7 +88,7 @@ def table(every: Sequence[Sample]) -> str:
 
 
 def main(models: Sequence[str]) -> None:
-    """Measure the models and ``WIDE``, and write the table."""
+    """Measures the models and ``WIDE``, and writes the table."""
     sources = [*map(load, models), *map(wide, WIDE)]
     every = [sample for source in sources for core in CORES for sample in samples(source, core)]
     PRICES.write_text(table(every), encoding="utf-8")

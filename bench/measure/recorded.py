@@ -1,4 +1,4 @@
-"""TensorFlow Lite for Microcontrollers beside us: figures measured once, in ``data/peers_cortex_m.toml``."""
+"""The figures of TensorFlow Lite for Microcontrollers, measured once and stored in ``data/peers_cortex_m.toml``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def _tables() -> dict[str, Any]:
 
 
 def recorded(source: Source, target: str) -> list[Row]:
-    """A row per engine that was measured with this model on that core; a built-in model has its namesake's, "alike"."""
+    """One row per engine that was measured with this model on that core. A built-in model gets its namesake's rows,
+    "alike"."""
     tables = _tables()
     named = source.path is None and tables["alike"].get(source.name)
     model = named or tables["models"].get(source.sha256)
@@ -42,5 +43,5 @@ def recorded(source: Source, target: str) -> list[Row]:
 
 
 def _row(model: str, engine: str, target: str, figures: Row) -> Row:
-    """In the form of our own rows; the model's file lies in flash whole, beside the code."""
+    """The figures as one of our own rows. The whole model file is in flash, beside the code."""
     return {"model": model, "engine": engine, "target": target, "same_bits": None, "macs": None, **figures}

@@ -1,4 +1,4 @@
-"""What ``twinfer bench`` has measured, as tables for people and as JSON for programs."""
+"""The figures of ``twinfer bench``, as tables for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import printable
 from twinfer.runtime.run import isa
 
-#: Rises when a key of the JSON changes its meaning or goes; new ones may come.
+#: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
 SCHEMA = 1
 
 
@@ -34,7 +34,7 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on beside the code."""
+    """All that the figures depend on beside the code."""
     from twinfer.aot.build.host import find_compiler
 
     return {
@@ -58,7 +58,7 @@ def _cpu() -> str:
 
 
 def _compilers() -> dict[str, str]:
-    """The compilers of the microcontrollers, one for each board folder: "arm_compiler"."""
+    """The compilers of the microcontrollers, one per board folder: "arm_compiler"."""
     from twinfer.aot.build.targets import find, names
 
     compilers = {card.board: card.compiler for card in map(find, names())}
@@ -66,7 +66,7 @@ def _compilers() -> dict[str, str]:
 
 
 def _compiler(command: Callable[[], Sequence[str]]) -> str:
-    """The first line that a compiler says of itself; empty where there is none."""
+    """The first line of a compiler's version; empty if there is no compiler."""
     try:
         return compiler_version(command()).splitlines()[0]
     except (ToolError, IndexError):
@@ -93,7 +93,7 @@ def models(rows: Iterable[Row]) -> list[str]:
 
 
 def table(title: str, *columns: str, gap: int = 2) -> Table:
-    """A table that fits narrow terminals; columns whose name begins with "<" are left-aligned and may be folded."""
+    """A table that fits narrow terminals. Columns with names that begin with "<" are left-aligned and may be folded."""
     style = {"title_justify": "left", "title_style": "bold", "header_style": "bold", "pad_edge": False}
     shown = Grid(title=printable(title), box=box.SIMPLE_HEAD, show_edge=False, padding=(0, gap - 1, 0, 0), **style)  # type: ignore[arg-type]
     for column in columns:
@@ -105,7 +105,7 @@ def table(title: str, *columns: str, gap: int = 2) -> Table:
 
 
 def _times(rows: Sequence[Row]) -> Table:
-    """A heading for every model, and below it a line per engine."""
+    """One heading per model, and below it one line per engine."""
     columns = ("<", "min µs", "median", "spread", "× interpr.", "GMAC/s", "<outputs")
     shown = table("Time of one inference", *columns)
     for model in models(rows):
@@ -116,7 +116,7 @@ def _times(rows: Sequence[Row]) -> Table:
 
 
 def label(engine: str) -> str:
-    """An engine's name in tables; our own are called what they are."""
+    """An engine's name in tables; our own keep their names."""
     return peers()[engine].label if engine in peers() else LABELS.get(engine, engine)
 
 
@@ -141,7 +141,7 @@ def bits(row: Row) -> Text:
 
 
 def _foreign(engine: str) -> bool:
-    """Whether an engine is somebody else's: to differ from us is not our fault."""
+    """Whether an engine is a peer, whose differences are not our fault."""
     return engine in peers() or engine in LABELS
 
 
@@ -152,7 +152,7 @@ def number(value: float) -> str:
 
 
 def spread(value: float, folds: Sequence[float]) -> str:
-    """A mean and the standard deviation of what it is the mean of, if that is more than one figure."""
+    """A mean and, over several figures, their standard deviation."""
     return f"{value:.2f} ±{stdev(folds):.2f}" if len(folds) > 1 else f"{value:.2f}"
 
 
@@ -180,7 +180,7 @@ def _sizes(rows: Sequence[Row]) -> Table:
 
 
 def _layers(model: str, rows: Sequence[Row]) -> Table:
-    """A line per step: kernel times, the step's share of the interpreted run, Python dispatch's share of the step."""
+    """One line per step: kernel times, the step's share of the interpreted run, Python dispatch's share of the step."""
     times = [f"{row['engine'][:6]}.\nµs" for row in rows]
     shown = table(
         f"Layers of {model}", "#", "<operator", "<kernel", "<output", "MACs", *times, "share", "dis-\npatch", gap=1
@@ -203,7 +203,7 @@ def _layers(model: str, rows: Sequence[Row]) -> Table:
 
 
 def variant(op: str, kernel: str) -> str:
-    """What a kernel's name says beyond the operator's: wide_s8 of tw_conv2d_wide_s8."""
+    """The part of a kernel's name behind the operator's: wide_s8 of tw_conv2d_wide_s8."""
     words, rest = op.lower().replace("_", ""), kernel.removeprefix("tw_")
     for at in range(len(rest) + 1):
         if rest[:at].replace("_", "") == words:
@@ -212,10 +212,10 @@ def variant(op: str, kernel: str) -> str:
 
 
 def _dispatch(row: Row) -> Text:
-    """The line about the loop in Python, which runs only where somebody looks on (``on_call``)."""
+    """The line about the loop in Python, which runs only with ``on_call``."""
     steps, dispatch = len(row["layers"]), row["dispatch_us"]
     share = 100 * steps * dispatch / max(row["min_us"] + steps * dispatch, 1e-9)
     return Text(
-        f"Dispatch from Python, as with on_call: {dispatch:.3f} µs an operator, {share:.1f} % of a run;\n"
+        f"Dispatch from Python, as with on_call: {dispatch:.3f} µs per operator, {share:.1f} % of a run;\n"
         "without on_call, invoke() is one call into C."
     )

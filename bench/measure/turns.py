@@ -1,4 +1,4 @@
-"""Times several ways to do the same thing side by side, in turn, so that all meet the same machine."""
+"""Times several ways to do the same thing, in turn, so that all run on the same machine in the same state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Clock = Callable[[], int]
 #: A batch should take at least this long, in nanoseconds, so that reading the clock does not count.
 BATCH_NS = 100_000
 
-#: Calls that a batch has at most.
+#: The most calls in a batch.
 MAX_BATCH = 1 << 20
 
-#: Rounds that are measured at least, whatever the time allows.
+#: The least number of rounds, whatever the time.
 MIN_ROUNDS = 5
 
 
@@ -39,7 +39,7 @@ class Timing:
 
     @property
     def spread(self) -> float:
-        """90th less 10th percentile: what a single measurement may be off by."""
+        """90th minus 10th percentile: how far single measurements differ."""
         return self.quantile(0.9) - self.quantile(0.1)
 
     def quantile(self, q: float) -> float:
@@ -59,11 +59,11 @@ def interleaved(
     clock: Clock = time.perf_counter_ns,
     progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Timing]:
-    """Time every run, in turn: one batch of each a round, another one first every round.
+    """Times all runs in turn: one batch of each per round, another run first in every round.
 
-    A batch is made long enough for the clock and begins with one call that does not count, because the one before has
-    filled the caches with other data. ``rounds`` fixes the number of rounds; else they go on until ``seconds`` have
-    passed in all, ``MIN_ROUNDS`` at least. ``progress`` is told the share that is done, 0..1.
+    A batch is long enough for the clock. It begins with one call that does not count, because the batch before has
+    filled the caches with other data. ``rounds`` fixes the number of rounds; without it they go on for ``seconds`` in
+    all, and at least ``MIN_ROUNDS``. ``progress`` gets the share that is done, 0..1.
     """
     if not runs:
         return {}
@@ -86,7 +86,7 @@ def _enough(done: int, rounds: int | None, elapsed: int, seconds: float) -> bool
 
 
 def _batch_size(run: Run, clock: Clock) -> int:
-    """How many calls make a batch; trying it warms everything up."""
+    """The number of calls per batch. Trying it also warms everything up."""
     run()
     count = 1
     while count < MAX_BATCH:

@@ -1,7 +1,7 @@
 """The models that twinfer brings along, so that it can show and measure itself without a file.
 
-The four topologies of MLPerf Tiny with seeded weights (they compute as much as the real ones, and mean nothing), and a
-small network trained on scikit-learn's digits (bench/lab/train_digits.py), each in float32 and in int8. Every int8
+The four topologies of MLPerf Tiny with seeded weights (they compute as much as the real ones, but are not trained), and
+a small network trained on scikit-learn's digits (bench/lab/train_digits.py), each in float32 and in int8. Every int8
 model is its float32 twin quantised here: scales from the ranges that the twin's activations take on seeded inputs.
 """
 
@@ -11,115 +11,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Array, Graph, Node, Tensor
+from twinfer.bench.models.quantised import quantized, ranges
+from twinfer.bench.models.topologies import NETS, Net, Weights
+from twinfer.runtime.graph import Array, Graph
 from twinfer.runtime.op import Shape
-from twinfer.runtime.options import Options
-from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.run.session import Session
 
 DIGITS = Path(__file__).resolve().parents[1] / "data" / "digits.npz"
-
-#: Filter shape and the axis of its output channels -> weights and bias, float32.
-Weights = Callable[[Shape, int], tuple[Array, Array]]
-Range = tuple[float, float]
-
-#: Operators whose int8 output has the input's scale, because they only move or average values.
-_KEEP_SCALE = ("AVERAGE_POOL_2D", "RESHAPE")
-
-
-class Net:
-    """A float32 model put together layer by layer; ``weights`` supplies the parameters in the order of the layers."""
-
-    def __init__(self, name: str, shape: Shape, weights: Weights) -> None:
-        self.builder = Builder(name)
-        self.x = self.builder.input("input", "FLOAT32", shape)
-        self._weights = weights
-
-    def conv(self, x: Tensor, channels: int, size: Shape, stride: int = 1, activation: str = "RELU") -> Tensor:
-        weights, bias = self._weights((channels, *size, x.shape[-1]), 0)
-        return self._window("CONV_2D", x, weights, bias, stride, activation)
-
-    def depthwise(self, x: Tensor, size: Shape, stride: int = 1) -> Tensor:
-        weights, bias = self._weights((1, *size, x.shape[-1]), 3)
-        return self._window("DEPTHWISE_CONV_2D", x, weights, bias, stride, "RELU", depth_multiplier=1)
-
-    def _window(
-        self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: Any
-    ) -> Tensor:
-        more |= {"padding": "SAME", "stride_h": stride, "stride_w": stride}
-        return self.builder.op(op, [x, weights, bias], fused_activation_function=activation, **more)
-
-    def dense(self, x: Tensor, units: int, activation: str = "RELU") -> Tensor:
-        weights, bias = self._weights((units, x.shape[-1]), 0)
-        return self.builder.op("FULLY_CONNECTED", [x, weights, bias], fused_activation_function=activation)
-
-    def add(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.builder.op("ADD", [a, b], fused_activation_function="RELU")
-
-    def classify(self, x: Tensor, classes: int) -> Tensor:
-        """Average over all positions, then one dense layer and softmax."""
-        _, height, width, channels = x.shape
-        window: dict[str, Any] = {"filter_height": height, "filter_width": width, "stride_h": height, "stride_w": width}
-        x = self.builder.op("AVERAGE_POOL_2D", [x], padding="VALID", **window)
-        x = self.builder.op("RESHAPE", [x, np.array([1, channels], np.int32)], new_shape=(1, channels))
-        return self.builder.op("SOFTMAX", [self.dense(x, classes, "NONE")], beta=1.0)
-
-
-def kws(net: Net) -> Tensor:
-    """DS-CNN: keywords from 49 frames of 10 MFCC features."""
-    x = net.conv(net.x, 64, (10, 4), 2)
-    for _ in range(4):
-        x = net.conv(net.depthwise(x, (3, 3)), 64, (1, 1))
-    return net.classify(x, 12)
-
-
-def vww(net: Net) -> Tensor:
-    """MobileNetV1 with a quarter of the channels: is there a person in a 96x96 picture."""
-    x = net.conv(net.x, 8, (3, 3), 2)
-    for channels, stride in zip(
-        (16, 32, 32, 64, 64, *[128] * 6, 256, 256), (1, 2, 1, 2, 1, 2, *[1] * 5, 2, 1), strict=True
-    ):
-        x = net.conv(net.depthwise(x, (3, 3), stride), channels, (1, 1))
-    return net.classify(x, 2)
-
-
-def ic(net: Net) -> Tensor:
-    """ResNet8: 32x32 pictures of ten kinds."""
-    x = net.conv(net.x, 16, (3, 3))
-    for channels, stride in ((16, 1), (32, 2), (64, 2)):
-        y = net.conv(net.conv(x, channels, (3, 3), stride), channels, (3, 3), activation="NONE")
-        x = net.add(x if stride == 1 else net.conv(x, channels, (1, 1), stride, "NONE"), y)
-    return net.classify(x, 10)
-
-
-def ad01(net: Net) -> Tensor:
-    """Fully connected autoencoder over five frames of a machine's spectrum."""
-    x = net.x
-    for units in (128, 128, 128, 128, 8, 128, 128, 128, 128):
-        x = net.dense(x, units)
-    return net.dense(x, 640, "NONE")
-
-
-def digits(net: Net) -> Tensor:
-    """Handwritten digits, 8x8."""
-    x = net.conv(net.x, 16, (3, 3))
-    x = net.conv(net.depthwise(x, (3, 3), 2), 32, (1, 1))
-    return net.classify(net.conv(x, 32, (3, 3)), 10)
-
-
-#: Name -> layers, input shape, range of the input's values.
-NETS: Mapping[str, tuple[Callable[[Net], Tensor], Shape, Range]] = {
-    "kws": (kws, (1, 49, 10, 1), (-1, 1)),
-    "vww": (vww, (1, 96, 96, 3), (0, 1)),
-    "ic": (ic, (1, 32, 32, 3), (0, 1)),
-    "ad01": (ad01, (1, 640), (-1, 1)),
-    "digits": (digits, (1, 8, 8, 1), (0, 1)),
-}
 
 
 def builtin() -> dict[str, Callable[[], Graph]]:
@@ -156,9 +56,9 @@ def assemble(name: str, weights: Weights) -> Graph:
 
 
 def seeded(name: str) -> Weights:
-    """Random weights under which activations neither fade nor grow: after a ReLU a value has about a third of its
-    variance left, and filters that sum to zero pass on none of its mean. Multiples of 2**-12, so that no rounding of
-    the arithmetic here shows."""
+    """Random weights under which activations neither fade nor grow: a ReLU leaves about a third of the variance, and
+    filters that sum to zero pass on no mean. They are multiples of 2**-12, so that rounding on this machine does not
+    show."""
     rng = np.random.default_rng(list(name.encode()))
 
     def draw(shape: Shape, axis: int) -> tuple[Array, Array]:
@@ -187,65 +87,3 @@ def samples(name: str, count: int = 12) -> list[Array]:
     _, shape, (low, high) = NETS[name]
     rng = np.random.default_rng(len(name))
     return [rng.uniform(low, high, shape).astype(np.float32) for _ in range(count)]
-
-
-def ranges(graph: Graph, inputs: Iterable[Array]) -> dict[Node, Range]:
-    """Least and greatest value of every node's output over these inputs and 0, a tenth wider and rounded."""
-    session = Session(make_plan(graph, options=Options(preserve_all=True)))
-    seen = dict.fromkeys(graph.nodes, (0.0, 0.0))
-    for value in inputs:
-        session.view(graph.inputs[0])[...] = value
-        session.run()
-        for node, (low, high) in seen.items():
-            out = session.view(node.output)
-            seen[node] = (min(low, float(out.min())), max(high, float(out.max())))
-    return {node: (_widen(low), _widen(high)) for node, (low, high) in seen.items()}
-
-
-def _widen(value: float) -> float:
-    """Room for inputs that were not seen; two digits, so that no rounding of the arithmetic before shows."""
-    return float(f"{1.1 * value:.2g}")
-
-
-def quantized(graph: Graph, seen: Mapping[Node, Range], limits: Range) -> Graph:
-    """The int8 twin of a float32 graph whose nodes' outputs lie within ``seen`` and whose input lies within ``limits``.
-
-    Weights are symmetric, per output channel (FULLY_CONNECTED: per tensor, as TFLite's converter does); softmax has
-    TFLite's fixed scale 1/256.
-    """
-    source = graph.inputs[0]
-    builder = Builder(graph.name)
-    quantised = {source: builder.input(source.name, "INT8", source.shape, *_affine(limits))}
-    for node in graph.nodes:
-        x = quantised[node.input(0)]
-        inputs = [x, *(quantised[t] for t in node.inputs[1:] if t in quantised)]
-        if node.op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
-            inputs += _parameters(builder, node, x.scale)
-        elif node.op == "RESHAPE":
-            inputs.append(builder.constant(node.constant(1)))
-        scale, zero = (1 / 256, -128) if node.op == "SOFTMAX" else _affine(seen[node])
-        if node.op in _KEEP_SCALE:
-            scale, zero = x.scale, x.zero
-        out = node.output.shape
-        quantised[node.output] = builder.op(node.op, inputs, out, scale=scale, zero=zero, **node.options)
-    return builder.graph([quantised[t] for t in graph.outputs])
-
-
-def _affine(limits: Range) -> tuple[float, int]:
-    """Scale and zero point that spread the range over int8's 255 steps."""
-    low, high = limits
-    scale = float(np.float32((high - low) / 255))
-    return scale, round(-128 - low / scale)
-
-
-def _parameters(builder: Builder, node: Node, in_scale: float) -> tuple[Tensor, Tensor]:
-    """Weights in int8 and bias in int32, as constants."""
-    weights, bias = node.constant(1), node.constant(2)
-    axis = 3 if node.op == "DEPTHWISE_CONV_2D" else 0
-    others = tuple(a for a in range(weights.ndim) if a != axis)
-    peak = abs(weights).max(axis=others if node.op != "FULLY_CONNECTED" else None, keepdims=True)
-    scale = (np.maximum(peak, 1e-6) / 127).astype(np.float32)
-    w = np.clip(np.round(weights / scale), -127, 127).astype(np.int8)
-    bias_scale = (in_scale * scale.reshape(-1).astype(np.float64)).astype(np.float32)
-    b = np.round(bias / bias_scale.astype(np.float64)).astype(np.int32)
-    return builder.constant(w, scale.reshape(-1), axis=axis), builder.constant(b, bias_scale)

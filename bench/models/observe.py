@@ -1,4 +1,4 @@
-"""Runs of an interpreter or its compiled twin whose results no run before can have left: over rubbish."""
+"""Runs of an interpreter or its compiled twin over rubbish, so that no result can be left from an earlier run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ Values = dict[Tensor, Array]
 
 
 def initial_state(model: Interpreter) -> Values:
-    """The variables' first values, to which they are set."""
+    """Sets the variables to their first values and returns them."""
     model.reset_all_variables()
     return {tensor: model.session.view(tensor).copy() for tensor in model.plan.variables}
 
 
 def _prepare(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> None:
-    """Inputs, fresh state, and memory full of ``rubbish``, or what an earlier run has left would look like a result."""
+    """Sets the inputs and fresh state, and fills the memory with ``rubbish``, which hides the results of earlier
+    runs."""
     poison(model.session, rubbish)
     model.reset_all_variables()
     model.session.feed(inputs)
@@ -35,7 +36,7 @@ def whole(model: Interpreter, inputs: Sequence[Array], rubbish: int) -> Values:
 
 
 def observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
-    """Every tensor as soon as a run, step by step, has made it."""
+    """Every tensor, read right after the step that writes it."""
     _prepare(model, inputs, POISONS[0])
     session, graph = model.session, model.plan.graph
     seen: Values = dict(zip(graph.inputs, inputs, strict=True))
@@ -51,7 +52,8 @@ def observed(model: Interpreter, inputs: Sequence[Array]) -> Values:
 
 
 def _fill_dropped(graph: Graph, seen: Values) -> None:
-    """Tensors without a step of their own: another shape of their source, in its memory; or without elements."""
+    """Adds tensors without a step of their own: they share their source's memory in another shape, or have no
+    elements."""
     for node in graph.nodes:
         for tensor in node.outputs:
             if tensor not in seen:

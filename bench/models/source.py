@@ -1,4 +1,4 @@
-"""What a MODEL on the command line means: a .tflite file, or the name of a model that twinfer brings along."""
+"""Reads the MODEL of the command line: a .tflite file, or the name of a built-in model."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
 
-#: Files that ``twinfer convert`` makes .tflite files of.
+#: Suffixes of the files that ``twinfer convert`` reads.
 TO_CONVERT = (".onnx", ".keras", ".pt2")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model by name, as its file has it; ``path`` is None for a built-in one."""
+    """A model as in its file; ``path`` is None for a built-in one."""
 
     name: str
     graph: Graph
@@ -26,7 +26,7 @@ class Source:
 
     @cached_property
     def content(self) -> bytes:
-        """The .tflite file: as it is on disk, or written anew."""
+        """The bytes of the .tflite file: from the disk, or written anew."""
         from twinfer.runtime.write.tflite import write
 
         return self.path.read_bytes() if self.path is not None else write(self.graph)

@@ -1,4 +1,4 @@
-"""The twin proof: every tensor of a model as numpy, interpreter, compiled code and the peers compute it, compared."""
+"""The twin proof: compares every tensor of a model as numpy, interpreter, compiled code and peers compute it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS
 
-#: What the interpreter is compared with beside the peers.
+#: Our own engines that the interpreter is compared with.
 OWN = ("numpy", "compiled")
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What to prove on: ``count`` random inputs, the first of ``seed``."""
+    """The samples of a proof: ``count`` random inputs, the first from ``seed``."""
 
     count: int = 1
     seed: int = 0
@@ -45,7 +45,7 @@ ONE = Samples()
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element in which an engine differs from the interpreter, and by how much the tensor does at most."""
+    """The first element in which an engine differs from the interpreter, and the largest difference in the tensor."""
 
     sample: int
     element: tuple[int, ...]
@@ -57,7 +57,8 @@ class Difference:
 
 @dataclass
 class Line:
-    """One tensor: what made it, and for every engine that computes it the worst difference (None: the same bits)."""
+    """One tensor: the node that writes it and, per engine that computes it, the worst difference (None: the same
+    bits)."""
 
     tensor: Tensor
     node: Node | None
@@ -73,7 +74,7 @@ class Line:
 class Proof:
     """The matrix of a model: ``others`` against the interpreter. ``notes``: why one of them gave no outputs.
 
-    ``by_zero``: of what an integer DIV made, how many elements were divided by 0. No engine's word counts for these:
+    ``by_zero``: output of an integer DIV -> the number of its elements divided by 0. No engine decides about these:
     LiteRT aborts, TFLM forbids it.
     """
 
@@ -87,7 +88,7 @@ class Proof:
 
     @property
     def judges(self) -> list[str]:
-        """The engines whose word counts: our own, and the peer that is trusted most of those that could run the model.
+        """The engines that decide: our own, and the most trusted peer that could run the model.
 
         Peers legitimately differ from one another.
         """
@@ -99,7 +100,7 @@ class Proof:
         return judging
 
     def faults(self) -> Iterator[tuple[Line, str, Difference]]:
-        """What is wrong, in execution order."""
+        """The differences that are faults, in execution order."""
         for line in self.lines:
             for engine in self.judges:
                 difference = line.differences.get(engine)
@@ -108,7 +109,7 @@ class Proof:
 
     @property
     def unrun(self) -> list[str]:
-        """Targets that could not run the model; a peer that could not is no fault of the model's."""
+        """Targets that could not run the model. Peers that could not do not count."""
         return [engine for engine in self.notes if engine not in peers()]
 
     @property
@@ -123,13 +124,12 @@ def verify(
     samples: Samples = ONE,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Proof:
-    """Compare on every sample, each from fresh state, and with the peers in ``against``.
+    """Compares all engines, with the peers in ``against``, on every sample from fresh state.
 
-    numpy computes every operator by its ``reference`` from the interpreter's own inputs of it, so that an error shows
-    at the operator that makes it and nowhere else. Interpreter and compiled code run the plan that users run, observed
-    after every step, then again in one call, each time over rubbish. With ``guard`` every step of both is watched, and
-    GuardError names a wrong one; all other ``options`` are those of compiled code. Raises what planning and compiling
-    raise.
+    numpy computes every operator by its ``reference`` from the inputs that it has in the interpreter, so that an error
+    shows at its own operator only. Interpreter and compiled code run the plan that users run, step by step and then in
+    one call, both times over rubbish. With ``guard`` every step of both is watched, and GuardError names a wrong one.
+    All other ``options`` are for compiled code. Errors of planning and compiling are raised.
     """
     twins = _twins(make_plan(source.graph).graph, options)
     graph = twins[0].plan.graph
@@ -155,14 +155,14 @@ def _twins(graph: Graph, options: Options) -> tuple[Interpreter, CompiledModel]:
 
 
 def lines_of(graph: Graph, outputs_alone: bool = False) -> list[Line]:
-    """A line for every tensor that a node makes, and for outputs that none does; or for the outputs alone."""
+    """One line per tensor that a node writes and per output that none writes; or one per output only."""
     makers = {tensor: node for node in graph.nodes for tensor in node.outputs}
     tensors = graph.outputs if outputs_alone else dict.fromkeys((*makers, *graph.outputs))
     return [Line(tensor, makers.get(tensor)) for tensor in tensors]
 
 
 def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: tuple[Interpreter, CompiledModel]) -> Values:
-    """Numpy's and compiled code's lines of sample ``i``; what the interpreter computed."""
+    """Adds the results of numpy and compiled code for sample ``i``; returns the interpreter's values."""
     interpreted, compiled = twins
     graph, lines = proof.graph, {line.tensor: line for line in proof.lines}
     state = initial_state(interpreted)
@@ -177,7 +177,7 @@ def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: tuple[Interp
 
 
 def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Difference | None:
-    """None for the same bits, else where and by how much two values of a tensor differ."""
+    """None for the same bits; else where and by how much two values of a tensor differ."""
     other = np.asarray(other)
     if other.shape != ours.shape and other.size == ours.size:
         other = other.reshape(ours.shape)  # TFLM drops and adds dimensions of one
@@ -198,7 +198,7 @@ def compare(sample: int, ours: Array, other: Array, tolerance: float) -> Differe
 
 
 def _bits(array: Array) -> Array:
-    """The elements as unsigned integers: 0.0 and -0.0 are not the same."""
+    """The elements as unsigned integers, which tell 0.0 from -0.0."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
@@ -207,7 +207,7 @@ def _nan(array: Array) -> Array:
 
 
 def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tensor, Array]]:
-    """Every operator's outputs by its reference."""
+    """The outputs of every operator by its reference."""
     for node in graph.nodes:
         inputs = [None if t is None else t.data if t.data is not None else values[t] for t in node.inputs]
         with np.errstate(all="ignore"):
@@ -217,7 +217,7 @@ def _numpy(graph: Graph, values: Mapping[Tensor, Array]) -> Iterator[tuple[Tenso
 
 @dataclass(frozen=True)
 class _Answer:
-    """A peer's outputs for every sample, or why it gave none."""
+    """A peer's outputs for every sample, or the reason why there are none."""
 
     peer: str
     outputs: Sequence[list[Array]] = ()
@@ -225,7 +225,7 @@ class _Answer:
 
 
 def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
-    """What a peer answers; it computes in a process of its own, since it may crash."""
+    """A peer's answer, computed in a process of its own, because it may crash."""
     try:
         return _Answer(peer, isolated(peer, source.content, inputs, len(source.graph.outputs)))
     except ToolError as error:
@@ -233,7 +233,7 @@ def _asked(peer: str, source: Source, inputs: Sequence[list[Array]]) -> _Answer:
 
 
 def _add_peer(proof: Proof, answer: _Answer, wanted: Sequence[Values]) -> None:
-    """A peer's lines, or a note."""
+    """Adds a peer's results, or a note."""
     if answer.refusal:
         proof.notes[answer.peer] = answer.refusal
         return

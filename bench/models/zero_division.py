@@ -1,4 +1,4 @@
-"""Integers divided by 0: the bits agree, yet no reference says what is right. LiteRT aborts, TFLM forbids it."""
+"""Integers divided by 0: our bits agree, but no reference says what is right. LiteRT aborts, TFLM forbids it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def zero_divisions(graph: Graph, samples: Sequence[Sequence[Array]]) -> Counter[
 
 
 def has_integer_division(graph: Graph) -> bool:
-    """Whether any DIV is of integers; the others cannot divide them by 0."""
+    """Whether the graph has a DIV of integers."""
     return any(map(_divides_integers, graph.nodes))
 
 
@@ -39,13 +39,13 @@ def divided_by_zero(graph: Graph, values: Values) -> Mapping[Tensor, int]:
 
 
 def descriptions(counts: Mapping[Tensor, int], samples: str) -> Iterator[str]:
-    """A line for each tensor; ``samples`` names, in words, what the elements were counted on."""
+    """One line per tensor; ``samples`` says, in words, what the elements were counted on."""
     for tensor, count in counts.items():
         yield f"{tensor} is divided by 0 in {count} of its elements on {samples}: no engine defines that, LiteRT aborts"
 
 
 def warn_of_zero_divisions(graph: Graph, inputs: Sequence[Array], samples: str, model: str = "") -> None:
-    """A ModelWarning for every tensor that a run on ``inputs`` divides by 0; it names the model where one is given."""
+    """Warns of every tensor that a run on ``inputs`` divides by 0, and names the model if one is given."""
     for line in descriptions(zero_divisions(graph, [inputs]), samples):
         warnings.warn(f"{model}: {line}" if model else line, ModelWarning, stacklevel=3)
 

@@ -1,4 +1,4 @@
-"""The public runtimes beside ours, each behind the same few methods; every other module of this folder is one."""
+"""The public runtimes, behind the same few methods. Every other module of this folder is one."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ import numpy as np
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Array
 
-#: What a process of its own is told to do.
+#: The program of a peer's own process.
 _CHILD = f"import sys; from {__name__} import answer; answer(*sys.argv[1:])"
 
-#: Longest that a peer in a process of its own may take, in seconds.
+#: The most seconds that a peer in a process of its own may take.
 PATIENCE = 600
 
 
 class PeerModel(ABC):
-    """A model opened in a peer; called, it is a function from inputs to outputs.
+    """A model that is opened in a peer. Calling it maps inputs to outputs.
 
-    ``invoke`` is the peer's own method, so that a timed call has no wrapper of ours.
+    ``invoke`` is the peer's own method, so that timed calls have no wrapper of ours.
     """
 
     invoke: Callable[[], object]
 
     @abstractmethod
     def feed(self, inputs: Sequence[Array]) -> None:
-        """Set all inputs, in the model's order."""
+        """Sets all inputs, in the model's order."""
 
     @abstractmethod
     def outputs(self) -> list[Array]:
@@ -48,7 +48,7 @@ class PeerModel(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Variables to their first values."""
+        """Sets variables to their first values."""
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
         self.feed(inputs)
@@ -58,9 +58,9 @@ class PeerModel(ABC):
 
 @dataclass(frozen=True)
 class Peer:
-    """A public runtime beside ours: all that the command line, the reports and the benchmarks know of it.
+    """A public runtime: all that the command line, the reports and the benchmarks know of it.
 
-    ``open(model, outputs)`` gives a model of that many outputs, opened; it may raise RuntimeError and ValueError.
+    ``open(model, outputs)`` opens a model with that many outputs; it may raise RuntimeError and ValueError.
     """
 
     name: str  # on the command line and in JSON
@@ -69,9 +69,9 @@ class Peer:
     module: str  # what is imported
     package: str  # what is installed
     open: Callable[[bytes, int], PeerModel]
-    aborts: bool = False  # whether some models end the process, so that they are tried in another one first
+    aborts: bool = False  # whether some models end the process, so that another process tries them first
     benched: bool = False  # whether bench compares with it where it is installed
-    trust: int | None = None  # verify asks it where it is installed; its word counts if no lower number could run
+    trust: int | None = None  # verify uses it if installed; it decides if no peer with a lower number could run
 
 
 @cache
@@ -84,12 +84,12 @@ def peers() -> dict[str, Peer]:
 
 
 def benched() -> list[str]:
-    """The peers that bench compares with unless it is told others."""
+    """The peers that bench compares with by default."""
     return [peer.name for peer in peers().values() if peer.benched]
 
 
 def trusted() -> list[str]:
-    """The peers that verify asks unless it is told others; the one whose word counts most comes first."""
+    """The peers that verify uses by default; the most trusted one comes first."""
     ranked = [(peer.trust, peer.name) for peer in peers().values() if peer.trust is not None]
     return [name for _, name in sorted(ranked)]
 
@@ -103,7 +103,7 @@ def find(name: str) -> Peer:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Without what C++ code, or a progress bar, tells standard error (LiteRT greets for every delegate)."""
+    """Hides what C++ code or a progress bar writes to standard error (LiteRT greets for every delegate)."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -149,7 +149,7 @@ def _need(peer: str) -> None:
 
 
 def isolated(peer: str, model: bytes, samples: Sequence[Sequence[Array]], outputs: int) -> list[list[Array]]:
-    """Outputs for every sample, each from fresh state, computed in a process of its own, which may crash.
+    """Outputs for every sample from fresh state, computed in a process of its own, which may crash.
 
     ToolError if the peer is missing, refuses the model, crashes or hangs.
     """
@@ -170,7 +170,7 @@ def isolated(peer: str, model: bytes, samples: Sequence[Sequence[Array]], output
 
 
 def _failure(peer: str, status: int, said: str) -> str:
-    """What became of the process, with the last line that it wrote."""
+    """The reason why the process failed, with the last line that it wrote."""
     lines = said.strip().splitlines() or [""]
     if status < 0:
         return f"{peer} crashes on this model ({signal.Signals(-status).name}): {lines[-1]}"
@@ -179,7 +179,7 @@ def _failure(peer: str, status: int, said: str) -> str:
 
 
 def answer(peer: str, folder: str, samples: str, outputs: str) -> None:
-    """The other side of ``isolated``."""
+    """Runs in the process of ``isolated``: answers it by a file."""
     work = Path(folder)
     runner = open_peer(peer, (work / "model").read_bytes(), int(outputs))
     results: dict[str, Array] = {}

@@ -1,4 +1,4 @@
-"""LiteRT as users get it: XNNPACK and all, on one thread."""
+"""LiteRT with its defaults (XNNPACK), on one thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinfer.runtime.graph import Array
 
 
 class Litert(PeerModel):
-    """LiteRT's interpreter with the kernels that ``resolver``, a name of its OpResolverType, chooses."""
+    """LiteRT's interpreter with the kernels of ``resolver``, a name of its OpResolverType."""
 
     resolver = "AUTO"
 

@@ -1,4 +1,4 @@
-"""Which weights go: blocks of them, by magnitude, in one layer or in all of them together."""
+"""Chooses the weights that become zero: blocks of small magnitude, in one layer or over all layers together."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Block:
-    """``outputs`` by ``inputs`` weights of one tap, zero or not as a whole; with ``keep``: of every ``inputs`` in a
-    row at most ``keep`` are not zero. Where a size does not divide, the last block is smaller."""
+    """``outputs`` by ``inputs`` weights of one tap, which become zero together. With ``keep``: at most ``keep`` of
+    every ``inputs`` weights in a row are not zero. Where a size does not divide, the last block is smaller."""
 
     outputs: int = 1
     inputs: int = 1
@@ -51,8 +51,8 @@ def block(text: str) -> Block:
 
 
 def zeros(sparsity: float, size: int) -> int:
-    """The least number of zeros among ``size`` weights that is at least a share of ``sparsity``, taken as the decimal
-    number that it is printed as."""
+    """The least number of zeros among ``size`` weights whose share is at least ``sparsity``. ``sparsity`` means the
+    decimal number that Python prints."""
     return math.ceil(Fraction(repr(float(sparsity))) * size)
 
 
@@ -66,8 +66,8 @@ def energies(squares: NDArray[np.float64], shape: Block) -> tuple[NDArray[np.flo
 
 
 def mask(squares: NDArray[np.float64], count: int, shape: Block) -> Mask:
-    """The weights to keep if at least ``count`` of them become zero; ``squares`` are theirs, [outputs, taps, inputs].
-    Blocks of the least mean square go first, of equal ones the first. No more blocks go than ``count`` needs.
+    """The weights to keep if at least ``count`` of them become zero; ``squares`` [outputs, taps, inputs] holds their
+    squares. Blocks with the least mean square go first; of equal blocks the first goes. No more blocks go than needed.
     """
     if shape.keep is not None:
         return _some_of_many(squares, shape.inputs, shape.keep)
@@ -81,7 +81,7 @@ def mask(squares: NDArray[np.float64], count: int, shape: Block) -> Mask:
 
 
 def _some_of_many(squares: NDArray[np.float64], many: int, keep: int) -> Mask:
-    """The ``keep`` greatest of every ``many`` input channels in a row, the first of equals."""
+    """The ``keep`` greatest of every ``many`` input channels in a row; the first of equal ones."""
     outputs, taps, inputs = squares.shape
     padded = np.pad(squares, ((0, 0), (0, 0), (0, -inputs % many)), constant_values=-1.0)
     groups = padded.reshape(outputs, taps, -1, many)

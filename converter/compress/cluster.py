@@ -39,7 +39,7 @@ def cluster(graph: Graph, recipe: Recipe, samples: Samples | None = None, progre
     wanted = [w for w in layers_of(graph) if recipe.of_node(w.node).cluster and not w.is_float]
     if not wanted:
         raise InvalidArgumentError(
-            "nothing to cluster: the recipe asks it of no layer with integer weights; quantise the model (--quantize)"
+            "nothing to cluster: the recipe names no layer with integer weights; quantise the model (--quantize)"
         )
     watch, changed = None if samples is None else Watch(graph, samples), graph
     for i, weights in enumerate(wanted, 1):
@@ -69,7 +69,7 @@ def _best(values: Values, mass: Values, count: int, keep_zero: bool) -> Values:
     """Dynamic programming over where the clusters of the rising ``values`` begin."""
     cost, centre = _clusters(values, mass, keep_zero)
     least, starts = cost[0], []
-    for _ in range(count - 1):  # least[j]: of all values up to j, in one more cluster every time
+    for _ in range(count - 1):  # least[j]: cost of the values up to j; each round allows one cluster more
         ways = np.concatenate([[np.inf], least[:-1]])[:, None] + cost
         starts.append(ways.argmin(axis=0))
         least = ways.min(axis=0)
@@ -93,7 +93,7 @@ def _clusters(values: Values, mass: Values, keep_zero: bool) -> tuple[Values, Va
 
 
 def snapped(stored: Values, values: Values) -> Values:
-    """The nearest of the rising ``values``; of two as near the smaller one."""
+    """The nearest of the rising ``values``; the smaller one of two that are equally near."""
     between = (values[1:] + values[:-1]) / 2
     return values[np.searchsorted(between, stored, side="left")]
 

@@ -18,7 +18,7 @@ from twinfer.runtime.plan.codes import CODINGS
 @dataclass(frozen=True)
 class Footprint:
     """One layer's weights: how many, how many different, the share of zeros, Shannon's entropy in bits per weight, and
-    bytes: as they are, and by each way of coding (None where it does not apply)."""
+    the bytes: plain, and by each coding (None where it does not apply)."""
 
     name: str
     operator: str
@@ -34,7 +34,7 @@ class Footprint:
 
     @property
     def least(self) -> int:
-        """Bytes of the best way."""
+        """Bytes of the best coding, or plain."""
         return min(size for size in (self.plain, self.bitmap, self.lut, self.huffman) if size is not None)
 
 

@@ -1,4 +1,4 @@
-"""Pruning: weights of small magnitude become zero, one by one or in blocks, and the others make good for them."""
+"""Pruning: weights of small magnitude become zero, one by one or in blocks, and the others are fitted to make up."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def prune(
 
 
 def planned(layers: Sequence[Weights], recipe: Recipe, scope: str) -> dict[Weights, int]:
-    """How many weights of which layers become zero."""
+    """How many weights of each layer become zero."""
     if scope not in SCOPES:
         raise InvalidArgumentError(f"{scope!r} is no scope of pruning; there are: {', '.join(SCOPES)}")
     shares = {w: s for w in layers if (s := _sparsity(w, recipe))}
     if not shares:
         raise InvalidArgumentError(
-            f"nothing to prune: the recipe asks it of no layer with constant weights ({', '.join(known_layers())})"
+            f"nothing to prune: the recipe names no layer with constant weights ({', '.join(known_layers())})"
         )
     plan = {w: zeros(share, w.tensor.size) for w, share in shares.items()}
     together = [w for w, s in shares.items() if s == recipe.default.prune and _block(w, recipe).keep is None]
@@ -96,7 +96,7 @@ def _kept(weights: Weights, count: int, recipe: Recipe) -> Mask:
 
 
 def _fitted(watch: Watch, graph: Graph, weights: Weights, count: int, shape: Block) -> dict[Tensor, Tensor]:
-    """The layer's weights with ``count`` zeros, and its bias, fitted; the weights alone where that cannot be.
+    """The layer's weights with ``count`` zeros, and its bias, both fitted; where that is impossible, the weights alone.
 
     A weight that was zero stays zero.
     """

@@ -1,8 +1,7 @@
-"""The weights that are left, fitted so that a layer gives what it gave before, by least squares over samples.
+"""Fits the weights that are left by least squares over samples, so that a layer gives what it gave before.
 
 Layers are fitted in order. Each one sees what the changed layers before it give, and so corrects their error too.
-Source:
-the layer-wise problem of Hassibi & Stork 1993 (Optimal Brain Surgeon), Frantar & Alistarh 2022 (Optimal Brain
+Source: the layer-wise problem of Hassibi & Stork 1993 (Optimal Brain Surgeon), Frantar & Alistarh 2022 (Optimal Brain
 Compression) and 2023 (SparseGPT), solved exactly for the weights that are left; the fit to the original outputs from
 the changed inputs is He et al. 2017's ("Channel Pruning for Accelerating Very Deep Neural Networks").
 """
@@ -60,7 +59,7 @@ class Fitting:
         return rows.reshape(self.weights.stored().shape)
 
     def stored(self, rows: Rows, wide: Weights) -> dict[Tensor, Tensor]:
-        """What takes the place of the constants if the rows are these, in ``wide``'s scales, and the bias fits them."""
+        """The new constants for these rows, in ``wide``'s scales, with the bias that fits them."""
         constants = {self.weights.tensor: wide.changed(wide.rounded(self.shaped(rows)))}
         if self.bias is None:
             return constants
@@ -89,7 +88,7 @@ class Watch:
     def moments(self, changed: Graph, weights: Weights) -> Moments:
         """The moments of a layer of ``changed``, a graph that differs from this one in weights and biases only."""
         now = Session(make_plan(changed, options=Options(preserve_all=True)))
-        self.before.reset_variables()  # both begin the stream of samples anew, which SVDF remembers
+        self.before.reset_variables()  # SVDF remembers samples: both begin the stream anew
         gram: NDArray[np.float64] | float = 0.0
         cross: NDArray[np.float64] | float = 0.0
         for sample in self.samples:
@@ -138,7 +137,7 @@ class Fit:
 
     @property
     def covariance(self) -> Gram:
-        """How much changed rows matter where the bias makes good what it can."""
+        """How much changed rows matter after the bias has made up for what it can."""
         weights = self.gram[:, : self.inputs, : self.inputs]
         if not self.has_bias:
             return Gram(weights)
@@ -160,8 +159,7 @@ class Fit:
         return np.asarray(self.free[:, :, -1] - off / self.gram[:, -1, -1:])
 
     def _row(self, group: int, output: int, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """One row. Of two equivalent systems, over the weights that go or over those that stay, the smaller one is
-        solved."""
+        """One row. The weights that go and those that stay give equivalent systems; the smaller one is solved."""
         gram, inverse, free = self.gram[group], self.inverse[group], self.free[group, output]
         stays = np.append(kept, np.ones(int(self.has_bias), np.bool_))
         row = np.zeros_like(free)

@@ -1,4 +1,4 @@
-"""Activations that TFLite has no operator for, or one for some arguments only."""
+"""Activations that TFLite has no operator for, or only for some arguments."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ def silu(g: Emitter, x: Tensor) -> Tensor:
 
 
 def along(g: Emitter, op: str, x: Tensor, axis: int, **options: Any) -> Tensor:
-    """An operator over the last dimension (SOFTMAX, LOG_SOFTMAX), over another one."""
+    """An operator that works along the last dimension (SOFTMAX, LOG_SOFTMAX), applied along ``axis``."""
     order = [i for i in range(len(x.shape)) if i != axis] + [axis][: len(x.shape)]
     return g.transpose(g.unary(op, g.transpose(x, order), **options), [order.index(i) for i in range(len(order))])

@@ -15,14 +15,14 @@ class Budget:
         self.left = MOST
 
     def afford(self, size: int, what: str) -> None:
-        """UnsupportedOperatorError if so many bytes are too many to be computed ahead; the reader adds the node."""
+        """Raises UnsupportedOperatorError if fewer than ``size`` bytes are left. The reader adds the node."""
         if size > self.left:
             raise UnsupportedOperatorError(
-                f"{what} takes {size / 1e6:,.0f} MB more than what it is made of, {self.left / 1e6:,.0f} MB are left "
+                f"{what} takes {size / 1e6:,.0f} MB more than its inputs, but {self.left / 1e6:,.0f} MB are left "
                 "for constants that are computed ahead: export the model with smaller shapes, or make this an input"
             )
 
     def take(self, size: int, what: str) -> None:
-        """``afford``, and takes the bytes off; a result no larger than its operands costs nothing."""
+        """``afford``, then takes the bytes off. A result no larger than its operands costs nothing."""
         self.afford(size, what)
         self.left -= max(0, size)

@@ -57,7 +57,7 @@ def _arranged(g: Emitter, x: Tensor, term: str, order: str) -> Tensor:
 
 
 def _product(g: Emitter, operands: list[Tensor], terms: list[str], result: str) -> Tensor:
-    """Batch, rows and depth of the one by batch, depth and columns of the other, and the result in its order."""
+    """[batch, rows, depth] of the one times [batch, depth, columns] of the other, in the order of ``result``."""
     a, b = terms
     operands = [_summed(g, operands[0], a, b, result), _summed(g, operands[1], b, a, result)]
     a, b = _kept(a, b, result), _kept(b, a, result)

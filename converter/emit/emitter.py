@@ -1,4 +1,4 @@
-"""TFLite operators with known shapes, constants moved ahead of time."""
+"""Adds TFLite operators with known shapes to a graph. What only moves constants is done ahead of time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDER = {"int4": np.int8, "uint4": np.uint8, "int2": np.int8, "uint2": np.uint8,
 #: Types that TFLite's kernels compute in. What only the exporter's shape arithmetic uses is folded before.
 CARRIED = frozenset({"FLOAT32", "INT8", "INT16", "INT32", "INT64", "UINT8", "BOOL"})
 
-#: Types whose arithmetic is that of quantised numbers in TFLite, and operators to which that makes no difference.
+#: Types that TFLite computes in as quantised numbers only, and operators to which that makes no difference.
 SMALL = frozenset({"INT8", "INT16", "UINT8"})
 ORDERED = frozenset({"CAST", "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EQUAL"})
 
@@ -47,14 +47,14 @@ def constant(value: NDArray[Any], name: str = "constant") -> Tensor:
 
 
 class Emitter:
-    """Adds TFLite operators to a graph. ``place`` is the value that is being made: names start with it."""
+    """Adds TFLite operators to a graph. Names start with ``place``, the name of what is being emitted."""
 
     def __init__(self, name: str) -> None:
         self.builder = Builder(name)
         self.place = ""
         self.named = 0  # tensors named so far
         self.budget = Budget()
-        self.quants: dict[Tensor, Quant] = {}  # of integer tensors, where only their readers tell
+        self.quants: dict[Tensor, Quant] = {}  # of integer tensors whose readers alone know it
 
     def emit(self, op: str, inputs: Sequence[Operand], shape: Shape, type: str = "", **options: Any) -> Tensor:
         """An operator with one output, of input 0's type unless another is given; arrays become constants."""
@@ -194,13 +194,13 @@ class Emitter:
             return x
         shape = tuple(d + before + after for d, (before, after) in zip(x.shape, pads, strict=True))
         table = np.array(pads, np.int32)
-        if value == 0 and x.type not in SMALL:  # of quantised numbers PAD would take the zero point
+        if value == 0 and x.type not in SMALL:  # PAD fills quantised tensors with the zero point
             return self.emit("PAD", [x, table], shape)
         return self.emit("PADV2", [x, table, np.array(value, x.dtype)], shape)
 
 
 def moved(x: Tensor, shape: Shape, quant: Quant | None, move: Callable[[NDArray[Any]], NDArray[Any]]) -> Tensor:
-    """A constant with its elements in other places, and so the integers that it was dequantised from."""
+    """A constant with its elements moved, and with them the integers that it was dequantised from."""
     extra = {key: np.ascontiguousarray(move(value)) for key, value in x.extra.items()} if quant else {}
     data = np.ascontiguousarray(move(np.asarray(x.data)))
     return replace(x, shape=shape, data=data, quant=quant, extra=MappingProxyType(extra))

@@ -28,7 +28,7 @@ def with_outputs(g: Emitter, values: Sequence[tuple[str, Tensor]]) -> tuple[Grap
 
 
 def renamer(graph: Graph, names: Mapping[Tensor, str]) -> Callable[[Tensor], str]:
-    """Tensors' names in the source where they have one there, others as they are, each name once."""
+    """Tensors' names in the source; tensors without one keep theirs. No name is given twice."""
     used = {names[t] for t in graph.tensors if t in names}
 
     def name(tensor: Tensor) -> str:

@@ -16,7 +16,7 @@ def mean(g: Emitter, x: Tensor, axes: Shape) -> Tensor:
 
 
 def moments(g: Emitter, x: Tensor, axes: Shape) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean, what x differs from it by, and the variance."""
+    """Mean, x - mean, and the variance."""
     middle = mean(g, x, axes)
     rest = g.binary("SUB", x, middle)
     return middle, rest, mean(g, g.binary("MUL", rest, rest), axes)

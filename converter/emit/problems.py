@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 
-#: Nodes that are named for each reason; of the others the number is given.
+#: How many nodes are named per reason; the others are counted.
 NAMED = 8
 
 

@@ -31,7 +31,7 @@ ACTIVATIONS: dict[str, Activation] = {
 class Cell:
     """One direction: w [gates * hidden, depth] for the inputs with bias, r [gates * hidden, hidden] for the state.
 
-    ``bias_r`` [hidden] is what the GRU's reset gate acts on, too; where it is None that acts on the state itself.
+    ``bias_r`` [hidden]: the GRU's reset gate acts on the state's product and this bias; if None, on the state itself.
     ``peepholes`` [3 * hidden] are in the order i, o, f. ``coupled``: the LSTM's forget gate is 1 - the input gate.
     """
 
@@ -82,7 +82,7 @@ class Cell:
         return self.add(x, self.g.binary("MUL", state, weights))
 
 
-#: From cell, what its gates see of the input and the states: the states after the step, the first is the output.
+#: (cell, what its gates see of the input, states) -> the states after the step; the first is the output.
 Step = Callable[[Cell, Tensor, Sequence[Tensor]], list[Tensor]]
 
 

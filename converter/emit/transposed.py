@@ -13,8 +13,8 @@ def transpose_conv(
 ) -> Tensor:
     """TRANSPOSE_CONV of x [n, h, w, in], over the full extent and cut where the padding is not SAME.
 
-    ``constants`` are weights [out, kernel height, kernel width, in] and bias [out]. ``places`` are, each for height
-    and width: strides, the full extent of the result, where the part that is kept begins in it, and how large it is.
+    ``constants`` are weights [out, kernel height, kernel width, in] and bias [out]. ``places`` are, for height and
+    width each: the strides, the full extent of the result, and begin and extent of the part that is kept.
     """
     (w, bias), (strides, full, begin, size) = constants, places
     rows = list(zip(x.shape[1:3], strides, full, begin, size, strict=True))

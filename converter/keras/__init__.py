@@ -40,7 +40,7 @@ def _need_packages() -> None:
         raise ToolError("Keras models need the package keras and a backend of it: pip install 'twinfer[keras]'")
     try:
         import keras  # noqa: F401
-    except ImportError as error:  # TensorFlow is what it takes unless told otherwise
+    except ImportError as error:  # TensorFlow is its default
         there = [f"KERAS_BACKEND={name}" for name in ("tensorflow", "torch", "jax") if find_spec(name) is not None]
         what = f"set {' or '.join(there)} in the environment" if there else "install tensorflow, torch or jax"
         raise ToolError(f"Keras cannot load its backend ({error}): {what}") from error

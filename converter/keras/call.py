@@ -66,7 +66,7 @@ class Call:
         self.need(order != "channels_first", "data_format channels_first; build the model with channels_last")
 
     def weight(self, name: str) -> NDArray[np.float32]:
-        """The layer's weight of this name, float32; zeros of no element do not occur."""
+        """The layer's weight of this name, float32."""
         return array(getattr(self.layer, name), f"{self.name}/{name}")
 
     def optional(self, name: str) -> NDArray[np.float32] | None:

@@ -13,7 +13,7 @@ from twinfer.converter.keras import layers
 from twinfer.converter.keras.call import Call
 from twinfer.runtime.graph import Tensor
 
-#: Emits what stands for one call of a layer and returns its outputs.
+#: Emits the operators for one call of a layer and returns its outputs.
 Importer = Callable[[Emitter, Call], Tensor | Sequence[Tensor]]
 
 #: What would help where a layer has no importer; the others get ``NO_IMPORTER``.
@@ -35,12 +35,12 @@ def importers() -> Mapping[str, Importer]:
 
 @cache
 def functions() -> Mapping[str, Callable[[Emitter, Tensor], Tensor]]:
-    """What stands for the functions of ``keras.activations``, by their names there."""
+    """Emitters of the functions of ``keras.activations``, by name."""
     return importlib.import_module(f"{layers.__name__}.activation").FUNCTIONS  # type: ignore[no-any-return]
 
 
 def importer_of(operation: Any) -> Importer | None:
-    """The importer of an operation's class, or of one that it is made from without computing anything else."""
+    """The importer of an operation's class, or of a base class of Keras that computes the same."""
     import keras
 
     kind = type(operation)

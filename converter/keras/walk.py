@@ -26,29 +26,29 @@ CARRIED = {**{name: kind for kind, name in DTYPES.items()}, "float16": "FLOAT32"
 
 
 class Walk:
-    """Emits what makes symbolic tensors, given Tensors for some of them."""
+    """Emits the calls that symbolic tensors come from, given Tensors for some of them."""
 
     def __init__(self, g: Emitter, inputs: Sequence[Any], tensors: Sequence[Tensor]) -> None:
         self.g = g
         self.problems = Problems()
-        self.names: dict[Tensor, str] = {}  # what made a tensor, for those that leave a layer
-        self.values = {id(symbol): tensor for symbol, tensor in zip(inputs, tensors, strict=True)}
+        self.names: dict[Tensor, str] = {}  # the layer that a tensor comes from
+        self.values = dict(zip(inputs, tensors, strict=True))  # symbolic tensors are equal only to themselves
 
     def run(self, outputs: Sequence[Any]) -> list[Tensor]:
         """The Tensors of symbolic outputs; stand-ins for what cannot be expressed, which ``problems`` lists."""
         for output in outputs:
             self._make(output)
-        return [self.values[id(output)] for output in outputs]
+        return [self.values[output] for output in outputs]
 
     def _make(self, wanted: Any) -> None:
         """Emits all calls behind a symbolic tensor; nets are too deep for recursion."""
         stack = [wanted]
         while stack:
-            if id(stack[-1]) in self.values:
+            if stack[-1] in self.values:
                 stack.pop()
                 continue
             node = _node(stack[-1])
-            missing = [t for t in node.input_tensors if id(t) not in self.values]
+            missing = [t for t in node.input_tensors if t not in self.values]
             stack.extend(reversed(missing))
             if not missing:
                 self._emit(node)
@@ -66,7 +66,7 @@ class Walk:
                 raise ModelError(f"{type(node.operation).__name__} {name!r}: {error}") from error
             outputs = [_stand_in(name, symbol) for symbol in node.output_tensors]  # stand-ins may have been wrong
         for symbol, tensor in zip(node.output_tensors, outputs, strict=True):
-            self.values[id(symbol)] = tensor
+            self.values[symbol] = tensor
             self.names[tensor] = name
 
     def _filled(self, arguments: Any) -> Any:
@@ -75,7 +75,7 @@ class Walk:
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, keras.KerasTensor):
-            return self.values[id(value)]
+            return self.values[value]
         if isinstance(value, keras.Variable) or keras.ops.is_tensor(value):
             data = numbers(value)
             return data.astype(np.float32) if data.dtype.kind not in "iub" else data
@@ -116,41 +116,45 @@ class Walk:
             return self._through(layer, layer.call, args, kwargs)
 
     def _through(self, owner: Any, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
-        """What a function makes of symbolic tensors in place of Tensors, read from the calls that it made."""
+        """A function's outputs: it runs on symbolic tensors in place of Tensors; the calls that it makes are read."""
         given = _tensors((args, kwargs))
-        symbols = [_symbol(t) for t in given]
-        swapped = {id(t): symbol for t, symbol in zip(given, symbols, strict=True)}
-        args, kwargs = keras.tree.map_structure(lambda v: swapped.get(id(v), v), (list(args), dict(kwargs)))
+        symbols = {t: _symbol(t) for t in given}
+        args, kwargs = _each_tensor(symbols.__getitem__, (list(args), dict(kwargs)))
         try:
             outputs = keras.tree.flatten(function(*args, **_predicting(function, kwargs)))
         except Exception as error:  # the user's own code: it may raise anything
             raise UnsupportedOperatorError(f"{NO_IMPORTER} (its code cannot be followed: {error})") from error
-        return self._nested(symbols, outputs, given)
+        return self._nested([symbols[t] for t in given], outputs, given)
 
     def _nested(self, inputs: Sequence[Any], outputs: Sequence[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of a graph inside a layer; UnsupportedOperatorError if something in it cannot be expressed."""
         inner = Walk(self.g, inputs, tensors)
         place = self.g.place
         symbols = [o for o in outputs if isinstance(o, keras.KerasTensor)]
-        results = dict(zip(map(id, symbols), inner.run(symbols), strict=True))
+        results = dict(zip(symbols, inner.run(symbols), strict=True))
         self.g.place = place
         self.names.update(inner.names)
         for (kind, reason), names in inner.problems.by_reason.items():
             for name in names:
                 self.problems.add(kind, reason, f"{place}/{name}")
-        return [results[id(o)] if id(o) in results else as_tensor(self.g, self._value(o)) for o in outputs]
+        return [results[o] if isinstance(o, keras.KerasTensor) else as_tensor(self.g, self._value(o)) for o in outputs]
 
 
 def _node(symbol: Any) -> Any:
     """The call that made a symbolic tensor."""
     operation, index, _ = symbol._keras_history
     if operation is None:
-        raise ModelError(f"{symbol} is made by nothing; it is no output of this model's inputs")
+        raise ModelError(f"{symbol} comes from no call; it does not depend on this model's inputs")
     return operation._inbound_nodes[index]
 
 
 def _tensors(arguments: Any) -> list[Tensor]:
     return [t for t in keras.tree.flatten(arguments) if isinstance(t, Tensor)]
+
+
+def _each_tensor(function: Callable[[Tensor], Any], arguments: Any) -> Any:
+    """The arguments with ``function(t)`` for every Tensor t among them."""
+    return keras.tree.map_structure(lambda v: function(v) if isinstance(v, Tensor) else v, arguments)
 
 
 def _symbol(tensor: Tensor) -> Any:
@@ -159,7 +163,7 @@ def _symbol(tensor: Tensor) -> Any:
 
 def _shapes(layer: Any, args: Any, kwargs: Mapping[str, Any]) -> list[Shape]:
     """The shapes of a layer's outputs, as Keras gives them for these inputs."""
-    args, kwargs = keras.tree.map_structure(lambda v: _symbol(v) if isinstance(v, Tensor) else v, (list(args), kwargs))
+    args, kwargs = _each_tensor(_symbol, (list(args), kwargs))
     return [tuple(t.shape) for t in keras.tree.flatten(layer.compute_output_spec(*args, **kwargs))]
 
 
@@ -195,7 +199,7 @@ def _predicting(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict
 
 @contextmanager
 def _as_before(layer: Any) -> Iterator[None]:
-    """Takes away what following its code adds to the layers inside one: the calls that they remember."""
+    """Running a layer's code adds calls to the layers inside it, which remember them; takes these away again."""
     inside = list(layer._flatten_layers())
     before = [len(part._inbound_nodes) for part in inside]
     try:

@@ -21,7 +21,7 @@ def finished(g: Emitter, values: Mapping[str, Tensor], outputs: Sequence[str]) -
 
 
 def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]:
-    """Quantisations of integer tensors, told through the operators that only move their elements."""
+    """Quantisations of integer tensors, passed on through the operators that only move their elements."""
     known = {**{t: t.quant for t in graph.tensors if t.quant is not None}, **quants}
     for nodes in (graph.nodes, graph.nodes[::-1]):
         for node in nodes:
@@ -33,7 +33,7 @@ def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]
 
 
 def _named(graph: Graph, names: Mapping[Tensor, str], quants: Mapping[Tensor, Quant]) -> Callable[[Tensor], Tensor]:
-    """Tensors by their ONNX names, with what their integers stand for."""
+    """The graph with ONNX's names for its tensors, and their quantisations."""
     name = renamer(graph, names)
 
     def named(tensor: Tensor) -> Tensor:
@@ -43,5 +43,5 @@ def _named(graph: Graph, names: Mapping[Tensor, str], quants: Mapping[Tensor, Qu
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """Float constants without the integers that they were made of."""
+    """Float constants without the integers that they were dequantised from."""
     return replace(tensor, quant=None, extra=EMPTY) if tensor.type == "FLOAT32" and tensor.quant is not None else tensor

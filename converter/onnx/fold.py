@@ -28,7 +28,7 @@ NOT_FOLDED = frozenset(
 def folded(
     proto: onnx.NodeProto, inputs: Sequence[Tensor | None], opsets: Mapping[str, int], budget: Budget
 ) -> list[Tensor | None] | None:
-    """The node's outputs as constants, by ONNX's reference implementation; None if it is for a run to make them.
+    """The node's outputs as constants, by ONNX's reference implementation; None if only a run can compute them.
 
     UnsupportedOperatorError if they are more than the budget has.
     """
@@ -52,8 +52,7 @@ def folded(
 
 
 def _growth(proto: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> int:
-    """Bytes of the results beyond those of inputs and attributes; none of a node that does not hold, which is said
-    when it is computed."""
+    """Bytes of the results beyond those of inputs and attributes. 0 for a damaged node; its error comes later."""
     given = [np.empty(0, np.int8) if tensor is None else np.asarray(tensor.data) for tensor in inputs]
     try:
         asked = proto.op_type, given, attributes_of(proto)

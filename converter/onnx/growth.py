@@ -1,5 +1,4 @@
-"""The size of a node's results over constants, before they are computed: for operators with large results of small
-inputs.
+"""The size of a node's constant results before they are computed, for operators that make much of small inputs.
 
 ONNX's own shape inference is not asked: damaged attributes crash it (1.23: GatherND with batch_dims -3).
 """
@@ -13,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: A node's inputs, those that are absent at the end left out; one absent before others has no elements.
+#: A node's inputs. Absent ones at the end are left out; absent ones before others have no elements.
 Values = Sequence[NDArray[Any]]
 Attributes = Mapping[str, Any]
 
 
 def elements(op: str, inputs: Values, attributes: Attributes) -> int:
-    """About how many elements the results have; as many as broadcasting gives, or as all inputs have, of other
-    operators. Raises whatever a damaged node makes of it."""
+    """About how many elements the results have. Operators that are not in GROWING have as many as broadcasting gives,
+    or as all inputs together. A damaged node may raise any exception."""
     if op in GROWING:
         return int(GROWING[op](inputs, attributes))
     try:
@@ -30,7 +29,7 @@ def elements(op: str, inputs: Values, attributes: Attributes) -> int:
 
 
 def element_bytes(op: str, inputs: Values, attributes: Attributes) -> int:
-    """Bytes of one of them: of the first input where the others say shapes and places, else of the widest."""
+    """Bytes per element of the results: those of input 0 if the others are shapes and places, else the widest."""
     if op == "ConstantOfShape":
         return int(np.asarray(attributes.get("value", np.float32(0))).itemsize)
     told_by = inputs[:1] if op in _OF_FIRST else inputs
@@ -38,7 +37,7 @@ def element_bytes(op: str, inputs: Values, attributes: Attributes) -> int:
 
 
 def _product(values: Any) -> int:
-    """Exact, and nothing negative."""
+    """The product, exact; negative factors count as 0."""
     return math.prod(max(0, int(v)) for v in np.asarray(values).reshape(-1))
 
 
@@ -84,7 +83,7 @@ def _gather_nd(inputs: Values, _: Attributes) -> int:
 
 
 def _windows(inputs: Values, attributes: Attributes) -> int:
-    """Convolution, also transposed: padding, strides and kernels as if all made the result larger."""
+    """Convolution, also transposed. An upper bound: padding, strides and kernels all count as additions."""
     x, channels = inputs[0], max(inputs[0].shape[1], *(value.shape[0] for value in inputs[1:] if value.ndim), 1)
     pads, strides = attributes.get("pads", ()), attributes.get("strides", ())
     kernel = [*attributes.get("kernel_shape", ()), *(d for value in inputs[1:2] for d in value.shape[2:])]
@@ -95,12 +94,12 @@ def _windows(inputs: Values, attributes: Attributes) -> int:
 
 
 def _outer(inputs: Values, _: Attributes) -> int:
-    """As many as there are pairs: an upper bound."""
+    """As many as there are pairs of elements: an upper bound."""
     return math.prod(max(1, value.size) for value in inputs)
 
 
 def _named(*sizes: int) -> Callable[[Values, Attributes], int]:
-    """As many as the values of these inputs say, multiplied."""
+    """The product of the values of these inputs."""
     return lambda inputs, _: math.prod(_product(inputs[i]) for i in sizes if i < len(inputs))
 
 

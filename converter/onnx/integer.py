@@ -1,8 +1,8 @@
-"""Makes integer operators of what lies between DEQUANTIZE and QUANTIZE, ``Graph -> Graph``.
+"""Turns the operators between DEQUANTIZE and QUANTIZE into integer operators, ``Graph -> Graph``.
 
 1. ``_forward``: operators that only move elements run on the integers; DEQUANTIZE goes behind them.
 2. ``_backward``: QUANTIZE goes in front of them, and of clamps, which it commutes with exactly.
-3. ``arithmetic``: what computes from dequantised inputs to a quantised output does so in integers, by the scales given.
+3. ``arithmetic``: operators from dequantised inputs to a quantised output compute in integers, by the scales given.
 What has no integer form (no scales on one side, no such operator in TFLite) stays float between both.
 """
 
@@ -35,7 +35,7 @@ def integer(graph: Graph) -> Graph:
 
 
 def _forward(view: View, node: Node) -> Change | None:
-    """The node on integers, and what turns its outputs back; None if its inputs are not all of one quantisation."""
+    """The node on integers, and DEQUANTIZE behind it; None if its inputs differ in quantisation."""
     if row_of(node).moves is None or _needs_infinity(view, node):
         return None
     sources: dict[int, Tensor] = {}
@@ -52,7 +52,7 @@ def _forward(view: View, node: Node) -> Change | None:
 
 
 def _on_integers(node: Node, sources: Mapping[int, Tensor], kinds: set[str]) -> Change | None:
-    """The node over integers, which left by operators of these kinds."""
+    """The node over integers; operators of ``kinds`` turned these into what the node reads."""
     first = next(iter(sources.values()))
     one_form = all(alike(first, other, 0) and first.type == other.type for other in sources.values())
     inputs = _moved_inputs(node, sources) if one_form and len(kinds) == 1 else None
@@ -65,7 +65,7 @@ def _on_integers(node: Node, sources: Mapping[int, Tensor], kinds: set[str]) -> 
 
 
 def _needs_infinity(view: View, node: Node) -> bool:
-    """Whether minus infinity is put among the values: -128 stands for it only until a maximum is taken."""
+    """Whether minus infinity is put among the values. -128 may stand for it only if a maximum follows."""
     fill = row_of(node).fill
     value = None if fill is None else node.input(fill).data
     if value is None or not bool(np.isneginf(value).any()):
@@ -86,7 +86,7 @@ def _moved_inputs(node: Node, sources: Mapping[int, Tensor]) -> tuple[Tensor | N
 
 
 def _filled(value: Tensor, quant: Quant) -> Tensor | None:
-    """The number that is put among the values as an integer; None if it is none of the quantisation."""
+    """The number that is put among the values, as an integer; None if the quantisation has none for it."""
     number = float(value.data.reshape(-1)[0]) if value.data is not None else np.nan
     if value.type == "UINT8":
         return replace(value, type="INT8", data=np.array(int(number) - 128, np.int8), quant=quant)
@@ -100,7 +100,7 @@ def _filled(value: Tensor, quant: Quant) -> Tensor | None:
 
 
 def _cancelled(view: View, node: Node) -> Change | None:
-    """Integers that leave and enter at once: by the same scale they are the same, else requantised."""
+    """DEQUANTIZE and QUANTIZE in a row: nothing if the scales are the same, else one requantisation."""
     left = view.producer(node.input(0)) if enters(node) else None
     if left is None or not leaves(left):
         return None
@@ -116,7 +116,7 @@ def _cancelled(view: View, node: Node) -> Change | None:
 
 
 def _backward(view: View, node: Node) -> Change | None:
-    """What makes integers of the node's inputs, and the node on them; None if its fill has no integer."""
+    """QUANTIZE of the node's inputs, and the node on integers; None if its fill has no integer."""
     row = row_of(node)
     entry = only_entry(view, node) if row.moves is not None or row.clamps else None
     if entry is None or node.input(row.first).type != entry.input(0).type:

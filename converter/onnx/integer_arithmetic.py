@@ -14,7 +14,7 @@ from twinfer.runtime.graph import EMPTY, Node, Quant, Tensor
 
 
 def arithmetic(view: View, node: Node) -> Change | None:
-    """The operator on integers with the result that its only reader makes of its floats."""
+    """The operator on integers, with the output of the QUANTIZE that alone reads its floats."""
     row, entry = row_of(node), only_entry(view, node)
     if entry is None or entry.output.type != "INT8" or not row.scales.imported or row.moves is not None:
         return None
@@ -24,7 +24,7 @@ def arithmetic(view: View, node: Node) -> Change | None:
 
 
 def _plain(view: View, node: Node, y: Tensor) -> tuple[Node, ...] | None:
-    """An operator without weights; None if a scale is missing, or its inputs would need one scale and have not."""
+    """An operator without weights; None if a scale is missing, or if inputs differ that need the same one."""
     row = row_of(node)
     sources = {i: _source(view, t) for i, t in enumerate(node.inputs) if t is not None and t.type == "FLOAT32"}
     if any(t is None or t.type != "INT8" or t.quant is None or t.quant.per_channel for t in sources.values()):
@@ -40,13 +40,13 @@ def _plain(view: View, node: Node, y: Tensor) -> tuple[Node, ...] | None:
 
 
 def _integers(view: View, tensor: Tensor | None) -> Tensor | None:
-    """The integers that a DEQUANTIZE made this tensor of."""
+    """The integers behind a tensor that DEQUANTIZE gives."""
     left = view.producer(tensor, "DEQUANTIZE")
     return None if left is None else left.input(0)
 
 
 def _source(view: View, tensor: Tensor | None) -> Tensor | None:
-    """The integers that a float tensor was made of, also of a constant."""
+    """The integers behind a float tensor or constant."""
     return None if tensor is None else _integers(view, tensor) or stored(tensor)
 
 
@@ -59,7 +59,7 @@ def _requantized(node: Node, inputs: tuple[Tensor | None, ...], quant: Quant | N
 
 
 def _layer(view: View, node: Node, at: Parameters, y: Tensor) -> tuple[Node, ...] | None:
-    """An operator with weights and bias; None if a scale is missing, or is none that kernels take."""
+    """An operator with weights and bias; None if a scale is missing, or if kernels do not take it."""
     first = row_of(node).first
     x, w = _integers(view, node.input(first)), stored(node.input(at.weights))
     if x is None or w is None or (x.type, w.type) != ("INT8", "INT8") or w.quant is None or w.quant.zero_point.any():
@@ -92,7 +92,7 @@ def _in_steps_of(quant: Quant | None, sums: Quant) -> bool:
 
 
 def _integer_bias(bias: Tensor | None, sums: Quant) -> Tensor | None:
-    """The bias in steps of the sums: its own integers where they are that, else rounded to them."""
+    """The bias in steps of the sums: its own integers if they are in these steps, else rounded."""
     if bias is None or bias.data is None:
         return None
     own = stored(bias)

@@ -1,4 +1,4 @@
-"""Where integers become what ONNX has in their place, and come back from it."""
+"""Operators that turn integers into what ONNX has in their place, floats or uint8, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def leaves(node: Node) -> bool:
 
 
 def enters(node: Node) -> bool:
-    """Whether the node makes integers of floats, or int8 of the same numbers as uint8."""
+    """Whether the node turns floats into integers, or uint8 into the same numbers as int8."""
     if node.op != "QUANTIZE":
         return False
     from_bytes = (node.input(0).type, node.output.type) == ("UINT8", "INT8")

@@ -72,7 +72,7 @@ class Model:
                 self._inline(branch, node)
 
     def _branch(self, proto: onnx.NodeProto) -> onnx.GraphProto | None:
-        """What an If with a constant condition runs; None of other nodes."""
+        """The branch that an If with a constant condition runs; None for other nodes."""
         own = proto.op_type == "If" and proto.domain in ("", "ai.onnx")
         condition = self.values.get(proto.input[0]) if own else None
         if condition is None or condition.data is None or condition.size != 1:
@@ -111,7 +111,7 @@ class Model:
             self._lose(proto)  # what was put in for lost values may be wrong
 
     def _unknown(self, op: str, proto: onnx.NodeProto) -> None:
-        """An operator without importer has no need of one where its inputs are constants."""
+        """Folds an operator without importer if its inputs are constants."""
         inputs = [self.values.get(name) for name in proto.input]
         results = None if self.lost.intersection(proto.input) else self._folded(proto, inputs)
         if results is None:
@@ -149,7 +149,7 @@ class Model:
         return [results] if isinstance(results, Tensor) else results
 
     def _lose(self, proto: onnx.NodeProto) -> None:
-        """Puts something of their type and shape in for the node's outputs, so that the nodes behind are checked."""
+        """Puts stand-ins of the right type and shape in place of the node's outputs, to check the nodes behind."""
         for name in filter(None, proto.output):
             tensor = self._stated.get(name)
             if tensor is None:

@@ -42,7 +42,7 @@ class OnnxNode:
         return self.inputs[i] if i < len(self.inputs) else None
 
     def constant(self, i: int) -> NDArray[Any] | None:
-        """The value of input ``i``, None if it is absent; UnsupportedOperatorError if only a run makes it."""
+        """The value of input ``i``, None if it is absent; UnsupportedOperatorError if it is computed at run time."""
         tensor = self.optional(i)
         if tensor is None:
             return None

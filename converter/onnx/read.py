@@ -20,10 +20,10 @@ from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.files import read_bytes
 
-#: Opsets that are read. Later ones than 21 add types to the operators that TFLite has, and change none of them.
+#: Opsets that are read. Those after 21 only add types to the operators that TFLite has.
 OPSETS = range(11, 26)
 
-#: Nodes that functions may become: calls of calls double a model with every line of the file.
+#: How many nodes functions may become. Functions that call functions can double a model per line of the file.
 MOST_NODES = 1_000_000
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto | OnnxFile
@@ -33,7 +33,7 @@ _DAMAGE = (DecodeError, OSError, onnx.checker.ValidationError, ValueError)
 
 
 def read_onnx(source: Source, *, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
-    """The model of a path, of a file that is parsed already, of a file's bytes or of a ModelProto.
+    """Reads a model from a path, a file that is parsed already, a file's bytes or a ModelProto.
 
     ``shapes`` gives inputs a static shape; those with open dimensions need one. Inputs and outputs keep their names,
     order, types and layout (NCHW); a signature ``serving_default`` names them. What depends on constants alone is
@@ -86,7 +86,7 @@ def _damaged(name: str, error: Exception) -> ModelError:
 
 
 def _external(model: onnx.ModelProto) -> Iterator[str]:
-    """Where the values of constants lie that the file does not hold itself: paths relative to it."""
+    """Paths, relative to the file, of the values that it does not hold itself."""
     constants = (tensor for graph in _graphs(model.graph) for tensor in graph.initializer)
     entries = (entry for tensor in constants for entry in tensor.external_data)
     return (entry.value for entry in entries if entry.key == "location")
@@ -97,7 +97,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if not model.functions:
         return model
     if (count := _count_inlined(model)) > MOST_NODES:
-        raise ModelError(f"the model's functions cannot be inlined: {count:,} nodes, {MOST_NODES:,} are the limit")
+        raise ModelError(f"the model's functions cannot be inlined: {count:,} nodes; the limit is {MOST_NODES:,}")
     try:
         return onnx.inliner.inline_local_functions(model)
     except Exception as error:  # mostly of functions that call themselves; the inliner does not say what else it raises
@@ -105,7 +105,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _count_inlined(model: onnx.ModelProto) -> int:
-    """The nodes that there are when every call of a function has become its body; ModelError if one calls itself."""
+    """How many nodes there are once function bodies replace all calls; ModelError if one calls itself."""
     bodies = {(f.domain, f.name): [*_called(f.node)] for f in model.functions}
     counts: dict[tuple[str, str], int] = {}
     try:
@@ -120,7 +120,7 @@ def _count_inlined(model: onnx.ModelProto) -> int:
 
 
 def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
-    """Domain and name of every node's operator or function, those of the graphs that nodes run, too."""
+    """Domain and name of every node's operator or function, also in the graphs that nodes run."""
     for node in nodes:
         yield node.domain, node.op_type
         for inner in _inner(node):
@@ -132,7 +132,7 @@ def _check(model: onnx.ModelProto) -> None:
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
     if opset not in OPSETS:
         raise ModelError(
-            f"the model has opset {opset}, {OPSETS.start} to {OPSETS.stop - 1} are read: "
+            f"the model has opset {opset}; opsets {OPSETS.start} to {OPSETS.stop - 1} are read: "
             "export it with opset 17 or 21, or use onnx.version_converter"
         )
     for graph in _graphs(model.graph):
@@ -142,7 +142,7 @@ def _check(model: onnx.ModelProto) -> None:
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph, and those that its nodes run."""
+    """The graph, and the graphs that its nodes run."""
     yield graph
     for node in graph.node:
         for inner in _inner(node):
@@ -167,7 +167,7 @@ def _check_nodes(model: onnx.ModelProto, graph: onnx.GraphProto) -> None:
 
 
 def _alone(node: onnx.NodeProto) -> onnx.NodeProto:
-    """The node; graphs that it runs are empty: their nodes may read names around them, which the checker ignores."""
+    """The node with empty graphs: nodes inside these may read names around them, which the checker does not know."""
     if not _inner(node):
         return node
     bare = onnx.NodeProto()

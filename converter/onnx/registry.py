@@ -11,7 +11,7 @@ from twinfer.converter.onnx import ops
 from twinfer.converter.onnx.node import OnnxNode
 from twinfer.runtime.graph import Tensor
 
-#: Emits what stands for one ONNX node and returns its outputs, absent ones as None.
+#: Emits the operators for one ONNX node and returns its outputs; absent ones are None.
 Importer = Callable[[Emitter, OnnxNode], Tensor | Sequence[Tensor | None]]
 
 #: What would help where an operator has no importer; the others get ``NO_IMPORTER``.

@@ -21,7 +21,7 @@ def type_of(value: onnx.ValueInfoProto) -> str:
 
 
 def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
-    """The input's shape; InvalidArgumentError if the model leaves it open and nobody says it, or both disagree."""
+    """The input's shape; InvalidArgumentError if neither the model nor ``given`` states it, or if they disagree."""
     dims = value.type.tensor_type.shape.dim if value.type.tensor_type.HasField("shape") else None
     stated = None if dims is None else [d.dim_value if _is_known(d) else None for d in dims]
     if given is None:
@@ -35,7 +35,7 @@ def static_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Sha
         said = "nothing of it" if stated is None else f"[{', '.join('?' if s is None else str(s) for s in stated)}]"
         raise InvalidArgumentError(
             f"input {value.name!r} cannot have the shape {list(shape)}: the model says {said}; "
-            "what it leaves open (?) is at least 1 and below 2^31"
+            "open dimensions (?) must be at least 1 and below 2^31"
         )
     return shape
 

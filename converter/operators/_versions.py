@@ -1,4 +1,4 @@
-"""Reasons why a node needs a version of its operator: what the ``needs`` of rows are written in."""
+"""Reasons why a node needs a version of its operator, for the ``needs`` of rows."""
 
 from __future__ import annotations
 

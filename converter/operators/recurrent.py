@@ -11,7 +11,7 @@ ROWS = {
     "SVDF": Row(
         hybrid=(1, 2),
         types=INT8,
-        # Integer kernels have no activation: RELU is that the least value stands for 0.
+        # Integer kernels have no activation; for RELU the least value stands for 0.
         state=State(svdf_is_float, svdf, streams=True, own_scale=True),
         versions={"INT8": 3},
         needs=((2, hybrid()), (4, hybrid(setting=ASYMMETRIC))),

@@ -1,4 +1,4 @@
-"""Operators over dimensions: reductions, and what compares or scales the values along one."""
+"""Operators over dimensions: reductions, and operators that compare or scale the values along one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Passes: functions ``Graph -> Graph``, found by discovery, and the order in which ``convert`` runs them.
 
 A pass is one file here: ``<name>.py`` holds the function ``<name>``. ``PLACES`` in the file says where the pipeline
-runs it: once per place. The pipeline goes by rising places of all files; it begins at QUANTISING unless ``convert``
-quantises. A pass without PLACES runs by name only.
+runs it: once per place. The pipeline takes the places of all files in rising order. It begins at QUANTISING unless
+``convert`` quantises. A pass without PLACES runs by name only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _by_name(package: ModuleType) -> dict[str, Pass]:
     return {**first, **{name: step for name, (step, _) in _placed(package).items() if name not in first}}
 
 
-#: What ``convert`` runs, in this order: a plain tuple, leave out, repeat or add what you like.
+#: What ``convert`` runs, in this order. It is a plain tuple: leave out, repeat or add what you like.
 PIPELINE: tuple[Pass, ...] = pipeline_of(sys.modules[__name__])
 
 #: What it runs where it quantises.

@@ -1,4 +1,4 @@
-"""Operators that clip, to which range, and what is known of a tensor's range."""
+"""Operators that clip, the ranges they clip to, and what is known of a tensor's range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.ops.core.activation import RANGES, quantized_range
 
-#: Least and greatest value: real numbers, of int8 tensors stored ones.
+#: Least and greatest value: real numbers; for int8 tensors the stored ones.
 Range = tuple[float, float]
 
 
@@ -25,7 +25,8 @@ def whole(tensor: Tensor) -> Range:
 
 
 def activation_range(name: str, tensor: Tensor) -> Range | None:
-    """What an activation leaves of a float32 or int8 tensor; None if it is no clip, or the integers have no scale."""
+    """The range that an activation clips a float32 or int8 tensor to; None if it is no clip or the integers have no
+    scale."""
     if name == "NONE":
         return whole(tensor)
     if name not in RANGES:
@@ -40,7 +41,7 @@ def activation_range(name: str, tensor: Tensor) -> Range | None:
 
 
 def clipped(node: Node) -> tuple[Tensor, Range] | None:
-    """What a node clips, and to which range; None if it does anything else (requantising is something else)."""
+    """What a node clips, and to which range; None if it does anything else, such as requantise."""
     clamps = row_of(node).clamps
     if not (clamps or node.op in ("MINIMUM", "MAXIMUM")) or node.output.type not in ("FLOAT32", "INT8"):
         return None
@@ -60,12 +61,12 @@ def _alike(x: Tensor, y: Tensor) -> bool:
 
 
 def both(a: Range, b: Range) -> Range:
-    """One clip behind the other: b has the last word."""
+    """The range after clip a and then clip b."""
     return min(max(a[0], b[0]), b[1]), max(min(a[1], b[1]), b[0])
 
 
 def named(span: Range, tensor: Tensor, names: Iterable[str]) -> str | None:
-    """Which of the activations leaves exactly this of a tensor."""
+    """Which of the activations clips the tensor to exactly this range."""
     return next((name for name in names if activation_range(name, tensor) == span), None)
 
 
@@ -87,7 +88,7 @@ def bounds(view: View, tensor: Tensor) -> Range:
 
 
 def _moved(node: Node) -> Tensor | None:
-    """The input whose elements are all that the results hold; None if there is none such."""
+    """The input that all elements of the results come from; None if there is no such input."""
     row = row_of(node)
     positions = row.carrying(node)
     return node.input(positions[0]) if row.moves and not row.fills and len(positions) == 1 else None

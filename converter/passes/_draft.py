@@ -1,4 +1,4 @@
-"""A graph while it is changed: every change costs what it touches, whatever the size of the graph."""
+"""A graph while it is changed. The cost of a change depends on what it touches, not on the size of the graph."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 class Draft:
     """The nodes of a graph in order of execution, and who makes and reads its tensors, kept up to date.
 
-    Every node that the graph had is a place; what takes over from the node stands there. ``undo`` takes changes back.
+    Every node of the first graph is a place, and nodes that replace it stand there. ``undo`` takes changes back.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.producers: dict[Tensor, Node] = {}
-        #: As an ordered set; a node that reads a tensor twice is there once.
+        #: An ordered set: a node that reads a tensor twice is in it once.
         self.consumers: dict[Tensor, dict[Node, None]] = {}
         self._places: list[Sequence[Node]] = [()] * len(graph.nodes)
         self._place: dict[Node, int] = {}
@@ -32,7 +32,7 @@ class Draft:
         return (node for nodes in self._places for node in nodes)
 
     def position(self, node: Node) -> tuple[int, int]:
-        """What nodes are sorted by."""
+        """The key that nodes are sorted by."""
         place = self._place[node]
         return place, self._places[place].index(node)
 
@@ -45,16 +45,16 @@ class Draft:
 
     @property
     def mark(self) -> int:
-        """What ``undo`` takes to come back to the draft as it is now."""
+        """The state of the draft, for ``undo``."""
         return len(self._before)
 
     def undo(self, mark: int) -> None:
-        """Takes back what was swapped since."""
+        """Takes back all swaps since the mark."""
         while len(self._before) > mark:
             self._put(*self._before.pop())
 
     def _put(self, place: int, nodes: Sequence[Node]) -> None:
-        """All that a place holds from now on."""
+        """Puts these nodes, and no others, at a place."""
         for node in self._places[place]:
             self.unlink(node)
         self._places[place] = nodes
@@ -63,14 +63,14 @@ class Draft:
             self.link(node)
 
     def link(self, node: Node) -> None:
-        """Notes what a node makes and reads."""
+        """Notes what a node writes and reads."""
         self.producers.update(dict.fromkeys(node.outputs, node))
         for tensor in node.inputs:
             if tensor is not None:
                 self.consumers.setdefault(tensor, {})[node] = None
 
     def unlink(self, node: Node) -> None:
-        """Forgets it again."""
+        """Forgets what a node writes and reads."""
         del self._place[node]
         for output in node.outputs:
             if self.producers.get(output) is node:

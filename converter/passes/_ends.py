@@ -1,4 +1,4 @@
-"""Which dimension of an input or output is the channels, judged by the operators that read or write it as an image."""
+"""Finds the channels of inputs and outputs by the operators that read or write them as images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinfer.converter.passes._rewrite import View
 from twinfer.converter.rows import row_of
 from twinfer.runtime.graph import Graph, Node, Tensor
 
-#: In ``Graph.extra``: the names of inputs and outputs whose channels the source has second, whatever reads them.
+#: In ``Graph.extra``: the names of inputs and outputs that have their channels second in the source.
 CHANNELS_FIRST = "channels_first"
 
 #: A dimension that a RESHAPE has put in.
@@ -19,9 +19,9 @@ NEW = -1
 
 
 def channels_first(graph: Graph, ends: Collection[Tensor]) -> list[Tensor]:
-    """The ends that have their channels second.
+    """The inputs and outputs (``ends``) that have their channels second.
 
-    Where no operator tells, the source does (``CHANNELS_FIRST``), unless operators say otherwise of other ends.
+    Where no operator tells, the source does (``CHANNELS_FIRST``), unless operators contradict it at other ends.
     """
     view = View(graph)
     places = {t: _channels(view, t) for t in ends}
@@ -53,7 +53,7 @@ def _channels(view: View, end: Tensor) -> int | None:
 
 
 def _near(node: Node, tensor: Tensor, order: Order) -> Iterator[tuple[Tensor, Order]]:
-    """Tensors beyond a node that hold the same elements, and which dimensions of the end their dimensions are."""
+    """Tensors on the other side of a node with the same elements, and which dimensions of the end theirs are."""
     turn = order_of(node)
     if turn is not None:
         yield node.output, after(order, turn)
@@ -68,7 +68,7 @@ def _near(node: Node, tensor: Tensor, order: Order) -> Iterator[tuple[Tensor, Or
 
 
 def _with_row(x: Tensor, y: Tensor, order: Order) -> Order | None:
-    """Lines become images of one row, and back."""
+    """The order through a reshape of lines to images of one row, or back."""
     for at in (1, 2):
         if y.shape == (*x.shape[:at], 1, *x.shape[at:]):
             return (*order[:at], NEW, *order[at:])

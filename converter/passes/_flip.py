@@ -1,4 +1,4 @@
-"""Groups of operators whose tensors take another order of dimensions together, where that saves transposes."""
+"""Gives groups of operators another order of dimensions where that saves transposes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinfer.converter.passes._layout import (
 from twinfer.converter.passes._rewrite import Rule, View, apply_near
 from twinfer.runtime.graph import Graph, Node, Tensor
 
-#: Bytes moved by transposes, and how many of them are neither at an input nor at an output.
+#: Bytes moved by transposes, and the number of transposes that are neither at an input nor at an output.
 Cost = tuple[int, int]
 
 
@@ -51,19 +51,19 @@ class _Turned(View):
         self.cost = self.cost[0] + after[0] - before[0], self.cost[1] + after[1] - before[1]
 
     def _share(self, x: Tensor, order: Order) -> Cost:
-        """What all transposes of the tensor in that order cost."""
+        """The cost of all transposes of the tensor to that order."""
         inner, at_end = self._moves[x, order, False] > 0, self._moves[x, order, True] > 0
         return x.nbytes * (inner or at_end), int(inner and not at_end)
 
 
 def cost(graph: Graph) -> Cost:
-    """What the transposes of a graph cost."""
+    """The cost of the transposes of a graph."""
     return _Turned(graph).cost
 
 
 def settled(graph: Graph, tidy: Rule) -> Graph:
-    """The graph with its operators in the orders that cost least. One group after the other tries another order, and
-    keeps it where the transposes, once the rule has tidied up around the group, cost less."""
+    """The graph with its operators in cheap orders. Each group in turn tries another order and keeps it if the
+    transposes cost less once ``tidy`` was applied around the group."""
     view = _Turned(graph)
     while _round(view, tidy):
         pass
@@ -71,7 +71,7 @@ def settled(graph: Graph, tidy: Rule) -> Graph:
 
 
 def _round(view: _Turned, tidy: Rule) -> bool:
-    """Tries every group once; whether that was of use."""
+    """Tries every group once; whether anything was changed."""
     tried, better = set[tuple[Node, Order]](), False
     for seed, order in _seeds(view):
         if seed in view and (seed, order) not in tried:
@@ -92,7 +92,7 @@ def _cheaper(view: _Turned, group: frozenset[Node], order: Order, tidy: Rule) ->
 
 
 def _seeds(view: View) -> list[tuple[Node, Order]]:
-    """Operators beside a transpose, and the order in which they would not need it."""
+    """Operators beside a transpose, each with the order that makes the transpose needless."""
     seeds: dict[tuple[Node, Order], None] = {}
     for node in view:
         order = order_of(node)
@@ -106,7 +106,8 @@ def _seeds(view: View) -> list[tuple[Node, Order]]:
 
 
 def _group(view: View, seed: Node, order: Order) -> frozenset[Node]:
-    """The operator, and all that can change their order with it: those that share its values, and so on."""
+    """The operator, and all that can change their order with it: the neighbours that share its values, theirs, and so
+    on."""
     group, ahead = {seed}, [seed]
     while ahead:
         for near in _around(view, ahead.pop()):
@@ -126,21 +127,21 @@ def _around(view: View, node: Node) -> Iterator[Node]:
 
 
 def values(node: Node) -> list[Tensor]:
-    """What the operator computes with, but for constants and single numbers."""
+    """The operator's values, without constants and single numbers."""
     inputs = [node.inputs[i] for i in operands(node)]
     rank = len(node.output.shape)
     return [t for t in inputs if t is not None and t.data is None and len(t.shape) == rank]
 
 
 class _Flip:
-    """What changes where a group of operators is put into another order."""
+    """The changes that put a group of operators into another order."""
 
     def __init__(self, view: View, group: frozenset[Node], order: Order) -> None:
         self.view, self.group, self.order = view, group, order
         self.moved: dict[Tensor, Tensor] = {}
 
     def swaps(self) -> dict[Node, Sequence[Node]]:
-        """What takes the place of every node of the group, and of the transposes of what it makes."""
+        """The replacements of every node of the group, and of the transposes of its results."""
         inside = {node: self._inside(node) for node in sorted(self.group, key=self.view.position)}
         readers = [n for node in inside for t in node.outputs for n in self.view.consumers.get(t, ())]
         behind = {n: [self._behind(n, order)] for n in readers if (order := order_of(n)) is not None}
@@ -155,7 +156,7 @@ class _Flip:
         return [*entered, reordered(node, self.order, self.moved), *back]
 
     def _enter(self, tensor: Tensor) -> Node:
-        """Transposes a value of the group that is made outside of it, in one step with a transpose that made it."""
+        """Transposes a value that enters the group, merged with the transpose that it comes from, if any."""
         self.moved[tensor] = turned_tensor(tensor, self.order, f"{tensor.name}/turned")
         maker = self.view.producer(tensor)
         before = order_of(maker)
@@ -171,5 +172,5 @@ class _Flip:
         return tensor in self.view.public or not all(inside)
 
     def _behind(self, node: Node, order: Order) -> Node:
-        """The transpose of a result of the group, of the new result."""
+        """A transpose behind the group, as a transpose of the new result."""
         return transpose(self.moved[node.input(0)], after(inverse(self.order), order), node.output)

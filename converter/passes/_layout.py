@@ -31,7 +31,7 @@ def after(first: Order, second: Order) -> Order:
 
 
 def order_of(node: Node | None) -> Order | None:
-    """The order of a TRANSPOSE that is no more than that, of fixed shapes; None for any other operator."""
+    """The order of a TRANSPOSE with fixed shapes; None for any other operator."""
     if node is None or node.op != "TRANSPOSE" or node.input(1).data is None or touches_state(node):
         return None
     x, y, order = node.input(0), node.output, tuple(int(i) for i in np.asarray(node.input(1).data).reshape(-1))
@@ -59,13 +59,13 @@ def turned_tensor(x: Tensor, order: Order, name: str) -> Tensor:
 
 
 def operands(node: Node) -> tuple[int, ...]:
-    """Positions of the inputs that hold elements: of an element-wise operator all, also a condition."""
+    """Positions of the inputs that hold elements: all of an element-wise operator, conditions included."""
     row = row_of(node)
     return tuple(range(len(node.inputs))) if row.elementwise else tuple(row.carrying(node))
 
 
 def flexible(node: Node, order: Order) -> bool:
-    """Whether the operator can work on tensors in that order of dimensions, all of its outputs being of that rank."""
+    """Whether the operator can work on tensors in that order of dimensions. All its outputs must have that rank."""
     row, rank = row_of(node), len(order)
     if touches_state(node) or any(len(t.shape) != rank or is_open(t) for t in node.outputs):
         return False
@@ -75,7 +75,7 @@ def flexible(node: Node, order: Order) -> bool:
 
 
 def _adapts(node: Node, dimensions: Dimensions, order: Order) -> bool:
-    """Whether all that names dimensions can be changed to those of the order."""
+    """Whether all constants and options that name dimensions can be changed to the order."""
     settings = (*dimensions.rows, *dimensions.axes)
     if any(i >= len(node.inputs) or node.input(i).data is None for i in settings):
         return False
@@ -106,7 +106,7 @@ def operand(tensor: Tensor | None, order: Order, moved: Mapping[Tensor, Tensor])
 
 
 def reordered(node: Node, order: Order, moved: Mapping[Tensor, Tensor]) -> Node:
-    """A ``flexible`` operator over tensors in another order: what ``moved`` has for its values."""
+    """A ``flexible`` operator over tensors in another order; ``moved`` maps its values to these."""
     inputs = list(node.inputs)
     for i in operands(node):
         inputs[i] = operand(node.inputs[i], order, moved)
@@ -138,11 +138,11 @@ def _axes(axes: Any, order: Order) -> list[int]:
 
 
 def only_ones(x: Tensor, order: Order) -> bool:
-    """Whether a transpose moves dimensions of one element only: then the elements stay in their order."""
+    """Whether a transpose moves only dimensions of one element, so that all elements stay in their order."""
     large = [i for i in order if x.shape[i] != 1]
     return large == sorted(large)
 
 
 def sorted_orders(orders: Sequence[int]) -> Order:
-    """Where each number stands once they are sorted."""
+    """The place of each number once they are sorted."""
     return tuple(sorted(orders).index(i) for i in orders)

@@ -1,4 +1,4 @@
-"""What passes are made of: a rule that looks at one node, applied until it finds nothing more to change."""
+"""Passes apply a rule, which looks at one node, until it finds nothing more to change."""
 
 from __future__ import annotations
 
@@ -41,31 +41,32 @@ class Change:
 
 
 class View(Draft):
-    """A graph, who makes and reads its tensors, and which of these the outside knows; ``apply`` changes it."""
+    """A graph with the writers and readers of its tensors, and which tensors the outside knows; ``apply`` changes
+    it."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        #: Tensors that the outside knows: none of them may vanish.
+        #: Tensors that the outside knows. None of them may vanish.
         self.public = frozenset(_public(graph))
 
     def producer(self, tensor: Tensor | None, *ops: str) -> Node | None:
-        """The node that makes the tensor, if it is one of ``ops`` (none given: any)."""
+        """The node that writes the tensor if it is one of ``ops`` (none given: any)."""
         node = None if tensor is None else self.producers.get(tensor)
         return node if node is not None and (not ops or node.op in ops) else None
 
     def feeds(self, tensor: Tensor | None, *ops: str) -> Node | None:
-        """The node that makes ``tensor`` if it is one of ``ops``, may run later, and nothing else needs the tensor."""
+        """The node that writes ``tensor`` if it is one of ``ops``, may run later, and nothing else needs the tensor."""
         node = self.producer(tensor, *ops)
         if tensor is None or node is None or tensor in self.public or touches_state(node):
             return None
         return node if len(self.consumers.get(tensor, ())) == 1 and len(node.outputs) == 1 else None
 
     def only_here(self, tensor: Tensor) -> bool:
-        """Whether a constant belongs to one node alone: then a changed copy costs no memory."""
+        """Whether one node alone reads a constant, so that a changed copy costs no memory."""
         return tensor.data is not None and tensor not in self.public and len(self.consumers.get(tensor, ())) == 1
 
     def apply(self, change: Change) -> list[Node]:
-        """Makes a change, and leaves out what nobody reads then; the nodes that see something new by it."""
+        """Makes a change and leaves out what nobody reads any more. Returns the nodes that the change touches."""
         renames = {n: (renamed(n, change.replaced),) for t in change.replaced for n in self._touching(t)}
         swaps = {**renames, **dict.fromkeys(change.remove, ())}
         place = (min if change.first else max)(change.remove, key=self.position)
@@ -73,7 +74,7 @@ class View(Draft):
         return self.swap_all(swaps)
 
     def swap_all(self, swaps: Mapping[Node, Sequence[Node]]) -> list[Node]:
-        """Puts nodes in the place of others, and leaves out what nobody reads then; the nodes that see it."""
+        """Replaces nodes and leaves out what nobody reads any more. Returns the nodes that this touches."""
         for node, instead in swaps.items():
             self.swap(node, instead)
         read = [t for node in swaps for t in node.inputs if t is not None]
@@ -82,19 +83,20 @@ class View(Draft):
         return [*new, *(near for t in read for near in self._touching(t, 1)), *self.around(new)]
 
     def _touching(self, tensor: Tensor, most: int | None = None) -> list[Node]:
-        """Who makes a tensor and who reads it, if these are no more than ``most``."""
+        """The writer and the readers of a tensor, if these are no more than ``most``."""
         maker, readers = self.producers.get(tensor), self.consumers.get(tensor, {})
         return [*([maker] if maker else []), *(readers if most is None or len(readers) <= most else ())]
 
     def around(self, nodes: Iterable[Node]) -> list[Node]:
-        """The neighbours of nodes: what feeds them, and two operators further, as far as rules look back."""
+        """The neighbours of nodes: what feeds them, and what stands up to two operators further, as far as rules
+        look."""
         nodes = list(nodes)
         readers = [n for node in nodes for t in node.outputs for n in self.consumers.get(t, ())]
         further = [n for node in readers for t in node.outputs for n in self.consumers.get(t, ())]
         return [*(n for node in nodes for t in node.inputs if t for n in self._touching(t, 1)), *readers, *further]
 
     def _bury(self, tensors: Iterable[Tensor]) -> None:
-        """Leaves out the makers of tensors that nobody needs, and theirs."""
+        """Leaves out the writers of tensors that nobody needs, then the writers of what these read."""
         ahead = list(tensors)
         while ahead:
             node = self.producers.get(ahead.pop())
@@ -116,8 +118,8 @@ Rule = Callable[[View, Node], Change | None]
 def rewrite(graph: Graph, rule: Rule) -> Graph:
     """The graph after ``rule`` was applied wherever it applies, again and again.
 
-    A rule gets every node in order of execution and returns what to change, or None. It must make progress: nothing
-    stops one that undoes itself. What a change leaves without a reader goes with it.
+    A rule gets every node in order of execution and returns what to change, or None. It must make progress: a rule that
+    undoes itself runs for ever. Nodes that a change leaves without a reader go.
     """
     while apply_near(view := View(graph), rule, view):
         graph = view.result()
@@ -125,7 +127,7 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
 
 
 def apply_near(view: View, rule: Rule, nodes: Iterable[Node]) -> bool:
-    """Applies the rule to nodes, and around every change again; whether anything was changed."""
+    """Applies the rule to nodes, then to the neighbours of every change. Returns whether anything was changed."""
     mark, ahead = view.mark, dict.fromkeys(nodes)
     queue = deque(ahead)
     while queue:
@@ -140,7 +142,7 @@ def apply_near(view: View, rule: Rule, nodes: Iterable[Node]) -> bool:
 
 
 def touches_state(node: Node) -> bool:
-    """Whether the node reads or writes what outlives it: then neither its place nor its number of runs may change."""
+    """Whether the node reads or writes a state. If so, neither its place nor its number of runs may change."""
     tensors = [t for t in (*node.inputs, *node.outputs) if t is not None]
     return any(t.variable or t.type in HANDLES for t in tensors)
 
@@ -156,7 +158,7 @@ def needed(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
 
 
 def has_effects(node: Node) -> bool:
-    """Whether it matters that the node runs, even if nobody reads what it makes; subgraphs that it runs may do more."""
+    """Whether the node must run even if nobody reads its results; the subgraphs that it runs may have effects."""
     calls = any("subgraph" in key for key in node.options)
     return calls or touches_state(node) or not node.outputs or node.op.startswith("CUSTOM:")
 
@@ -170,7 +172,7 @@ def _named(signatures: Sequence[Signature]) -> list[Tensor]:
 
 
 def rebuilt(graph: Graph, nodes: Iterable[Node]) -> Graph:
-    """The graph over these nodes; the tensors are those that are used, those that were there in their order."""
+    """The graph over these nodes. Unused tensors go; the old ones keep their order."""
     numbered = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
     new = dict.fromkeys(t for node in numbered for t in _tensors(node) if t is not None)
     new.update(dict.fromkeys(_public(graph)))
@@ -227,7 +229,7 @@ def works(node: Node) -> bool:
 
 
 def bypass(view: View, node: Node, source: Tensor, target: Tensor) -> Change | None:
-    """Takes the node out, which passes ``source`` on as ``target``; None where both must stay.
+    """Takes out a node that passes ``source`` on as ``target``; None where both must stay.
 
     A target that the outside knows is written by the source's producer instead.
     """
@@ -242,7 +244,7 @@ def bypass(view: View, node: Node, source: Tensor, target: Tensor) -> Change | N
 
 
 def scalar(tensor: Tensor | None) -> float | None:
-    """The one number that a constant holds in all its elements, as stored; None if there is none."""
+    """The number that all elements of a constant hold, as stored; None if they differ or it is no constant."""
     if tensor is None or tensor.data is None or tensor.type not in DTYPES or not tensor.size:
         return None
     first = tensor.data.reshape(-1)[0]

@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 
 def batch_norm(graph: Graph) -> Graph:
     """MUL, ADD, SUB and DIV by constants, one per output channel or one for all, behind float CONV_2D,
-    DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED become part of weights and bias; before CONV_2D,
-    DEPTHWISE_CONV_2D and FULLY_CONNECTED, too, but additions only where no window sees padding.
+    DEPTHWISE_CONV_2D, TRANSPOSE_CONV and FULLY_CONNECTED become part of weights and bias. The same goes in front of
+    CONV_2D, DEPTHWISE_CONV_2D and FULLY_CONNECTED, for additions only where no window sees padding.
 
     Weights that several operators share stay.
     """
@@ -60,7 +60,7 @@ def _behind(view: View, node: Node) -> Change | None:
 
 
 def _per_channel(values: Floats, channels: int) -> Floats | None:
-    """The constant as one number a channel; None if it varies along other axes."""
+    """The constant as one number per channel; None if it varies along other axes."""
     if values.size != 1 and (values.size != channels or values.shape[-1] != channels):
         return None
     return np.broadcast_to(values.reshape(-1), (channels,))
@@ -72,7 +72,7 @@ def _bias(node: Node, at: Parameters) -> Floats:
 
 
 def _with(node: Node, at: Parameters, weights: Floats, bias: Floats) -> Node | None:
-    """The node with other weights and bias; None if it can have no bias, or they leave float32."""
+    """The node with other weights and bias; None if it can have no bias, or if the new values leave float32's range."""
     if at.bias is None or not all(bool((np.abs(v) <= np.finfo(np.float32).max).all()) for v in (weights, bias)):
         return None
     old, old_bias = node.input(at.weights), node.optional(at.bias)
@@ -111,7 +111,8 @@ def _absorbed(node: Node, at: Parameters, form: Affine) -> Node | None:
 
 
 def _seen(values: Floats, x: Tensor, depth: int) -> Floats | None:
-    """The constant along the last ``depth`` elements of x; None if it differs from row to row, or there is none."""
+    """The constant along the last ``depth`` elements of x; None if it differs from row to row, or if x has no such
+    elements."""
     if values.size == 1:
         return np.broadcast_to(values.reshape(-1), (depth,))
     if not x.size:
@@ -121,7 +122,7 @@ def _seen(values: Floats, x: Tensor, depth: int) -> Floats | None:
 
 
 def _spread(at: Parameters, shape: tuple[int, ...], channels: Floats) -> Floats:
-    """One number an input channel -> the weights' shape."""
+    """One number per input channel -> the weights' shape."""
     if at.depthwise:
         return np.broadcast_to(channels.repeat(shape[3] // channels.size), shape)
     groups = channels.size // shape[-1]

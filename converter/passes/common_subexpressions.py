@@ -1,4 +1,4 @@
-"""What is computed twice is computed once."""
+"""Operators that compute the same become one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ PLACES = (20, 150)
 
 
 def common_subexpressions(graph: Graph) -> Graph:
-    """Of operators with the same inputs, options and kind of outputs the first serves all readers; constants count as
-    the same by value. Operators that twinfer does not know (random numbers, custom ones) and state are left alone."""
+    """The first of several operators with the same inputs, options and kind of outputs serves all readers. Constants
+    of equal value count as the same. Operators that twinfer does not know (random numbers, custom ones) and state are
+    left alone."""
     view, known, instead, kept = View(graph), dict[Hashable, Node](), dict[Tensor, Tensor](), list[Node]()
     for node in graph.nodes:
         now = renamed(node, instead)
@@ -33,7 +34,7 @@ def _comparable(node: Node) -> bool:
 
 
 def _taken(view: View, first: Node, second: Node) -> dict[Tensor, Tensor] | None:
-    """The outputs that the second node's readers see; None if the outside knows one that must be written, too."""
+    """The outputs that the second node's readers see; None if the outside knows one, which must stay."""
     if any(t in view.public for t in second.outputs):
         return None
     return dict(zip(second.outputs, first.outputs, strict=True))
@@ -46,7 +47,7 @@ def _key(node: Node) -> Hashable:
 
 
 def _value(tensor: Tensor) -> Hashable:
-    """What makes two constants the same."""
+    """A key that equal constants share."""
     data = b"" if tensor.data is None else tensor.data.tobytes()
     return tensor.type, tensor.shape, _quant(tensor.quant), hashlib.sha256(data).digest()
 

@@ -1,4 +1,4 @@
-"""What depends on constants alone is computed ahead of time."""
+"""Operators over constants are computed ahead of time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinfer.runtime.shapes import SHAPE_OPS, guarded, is_open
 #: Where the pipeline runs the pass (``passes/__init__.py``).
 PLACES = (10,)
 
-#: Bytes that a folded result may always have; beyond them it must not take more than the constants it is made of.
+#: Bytes that a folded result may always have. A larger one must not take more than the constants that it replaces.
 SMALL = 1024
 
 
@@ -40,7 +40,7 @@ def _fold(view: View, node: Node) -> Change | None:
 
 
 def _known(node: Node, tensor: Tensor) -> bool:
-    """Whether all that the node takes of the tensor is known: its value, or for SHAPE and RANK its shape."""
+    """Whether the node's input is known: its value, or for SHAPE and RANK its shape."""
     if node.op in SHAPE_OPS:
         return not is_open(tensor)
     return tensor.data is not None and tensor.type in DTYPES and "sparsity" not in tensor.extra
@@ -52,7 +52,7 @@ def _fits(view: View, node: Node) -> bool:
 
 
 def results(node: Node) -> list[Array] | None:
-    """The outputs of a node over constants; None where twinfer lacks the operator or the node does not hold."""
+    """The outputs of a node over constants; None where twinfer lacks the operator or the node is damaged."""
     if not works(node):
         return None
     inputs = [None if t is None else np.zeros(t.shape, np.uint8) if t.data is None else t.data for t in node.inputs]

@@ -33,8 +33,8 @@ class Affine:
 
 
 def affine(node: Node | None) -> Affine | None:
-    """What a float ADD, SUB, MUL or DIV with one constant does before its activation; None if it is anything else,
-    or makes its input larger."""
+    """What a float ADD, SUB, MUL or DIV with one constant does before its activation; None if it is anything else, or
+    if it makes its input larger."""
     if node is None or node.op not in ("ADD", "SUB", "MUL", "DIV") or node.output.type != "FLOAT32":
         return None
     a, b = node.input(0), node.input(1)
@@ -53,7 +53,7 @@ def elementwise_constants(graph: Graph) -> Graph:
     """MUL * MUL is one MUL, ADD + ADD one ADD, ADD before MUL is MUL before ADD, and so with SUB and DIV: the form
     that convolutions absorb. x * 1 and x + 0 go. Floats only: quantised results would change.
 
-    Constants do not grow: per channel after per row stays as it is.
+    Constants do not grow: a constant per channel behind one per row stays as it is.
     """
     return rewrite(graph, _merge)
 

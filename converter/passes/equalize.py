@@ -23,7 +23,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 #: Activations f with f(s x) = s f(x) for positive s.
 HOMOGENEOUS = ("NONE", "RELU")
 
-#: Rounds over all pairs, and the change of the factors below which they end.
+#: The most rounds over all pairs, and the change of the factors below which they end.
 ROUNDS, CLOSE = 20, 1e-3
 
 Values = dict[Tensor, NDArray[np.float64]]
@@ -31,7 +31,7 @@ Values = dict[Tensor, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two layers, where the second alone reads what the first gives; where each has its weights and bias."""
+    """Two layers and where their weights and bias are. The second alone reads what the first gives."""
 
     first: Node
     second: Node
@@ -63,7 +63,7 @@ def _own(node: Node, at: Parameters) -> list[Tensor]:
 
 
 def _pairs(graph: Graph) -> Iterator[_Pair]:
-    """Neighbours, also across a RELU of its own, whose weights nobody else reads."""
+    """Neighbours, also with a RELU between them, whose weights nobody else reads."""
     view = View(graph)
     for second in graph.nodes:
         of_second = _changeable(view, second)

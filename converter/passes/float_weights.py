@@ -1,4 +1,4 @@
-"""Constants that are stored in fewer bits become floats: what quantisation starts from."""
+"""Constants that are stored in fewer bits become floats, which quantisation starts from."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PLACES = (1,)
 
 def float_weights(graph: Graph) -> Graph:
     """DEQUANTIZE of constants (float16 weights, int8 weights) becomes float constants, and hybrid operators get float
-    weights. Hybrid operators take float values and int8 weights; LiteRT quantises their values as they come.
+    weights. Hybrid operators take float values and int8 weights; LiteRT quantises their values at run time.
 
     ``convert`` runs it first where it quantises: calibration then sees the float network, and no rule has to look
-    through a DEQUANTIZE. A model that stays float keeps its small constants: folded, float16 would be twice the size.
+    through a DEQUANTIZE. A model that stays float keeps its small constants: folded float16 would take twice the bytes.
     """
     return rewrite(graph, _widen)
 
@@ -48,12 +48,12 @@ def _folded(view: View, node: Node) -> Change | None:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether scales and values are where they usually are: neither sparse nor with one scale per block."""
+    """Whether the tensor is neither sparse nor quantised with one scale per block."""
     return "sparsity" not in tensor.extra and "details" not in tensor.extra
 
 
 def _is_small(tensor: Tensor) -> bool:
-    """Whether it is a constant of int8 or int4 with usable scales: one, or one per channel."""
+    """Whether it is an int8 or int4 constant with one scale, or one per channel."""
     quant = tensor.quant
     if tensor.data is None or tensor.type not in ("INT8", "INT4") or not _is_plain(tensor) or quant is None:
         return False

@@ -12,15 +12,15 @@ from twinfer.runtime.graph import Graph, Node
 #: Where the pipeline runs the pass (``passes/__init__.py``).
 PLACES = (60, 130)
 
-#: What the format can say of fused activations.
+#: The fused activations that the format has.
 FUSED = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 
 _OPTION = "fused_activation_function"
 
 
 def fuse_activations(graph: Graph) -> Graph:
-    """RELU, RELU6, RELU_N1_TO_1, and MINIMUM and MAXIMUM with numbers that mean one of them, become the fused
-    activation of the operator before them. int8 only where the clip does not requantise."""
+    """RELU, RELU6, RELU_N1_TO_1, and MINIMUM and MAXIMUM with the numbers of one of them, become the fused
+    activation of the operator before them. In int8 only where the clip does not requantise."""
     return rewrite(graph, _fuse)
 
 

@@ -18,9 +18,9 @@ PLACES = (110,)
 
 
 def fuse_padding(graph: Graph) -> Graph:
-    """PAD with zero (int8: the zero point) before a VALID convolution, and with no more than any value before a VALID
-    MAX_POOL_2D, becomes padding SAME where TFLite's SAME puts every window at the same place. AVERAGE_POOL_2D leaves
-    padding out of its average, so that nothing is the same there."""
+    """PAD before a VALID convolution or MAX_POOL_2D becomes padding SAME where that puts every window at the same
+    place. A convolution needs PAD with zero (int8: the zero point), MAX_POOL_2D PAD with a value that is never above
+    another. AVERAGE_POOL_2D stays: it leaves padding out of its average."""
     return rewrite(graph, _fuse)
 
 

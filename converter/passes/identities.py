@@ -24,8 +24,8 @@ _16_BITS = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
 
 
 def identities(graph: Graph) -> Graph:
-    """Leaves out operators that change nothing: moves to where everything is already, CAST to the same type,
-    x * 1 and x + 0, QUANTIZE of what DEQUANTIZE made of the same integers.
+    """Leaves out operators that change nothing: moves that move nothing, CAST to the same type, x * 1, x + 0, and
+    DEQUANTIZE with QUANTIZE behind it if the integers stay the same.
 
     Quantised element-wise operators go where all values of the type come out as they went in.
     """
@@ -65,9 +65,9 @@ def _unchanged(node: Node, i: int) -> bool:
 
 
 def _steps_table(node: Node, of: int = 0) -> NDArray[Any] | None:
-    """What an element-wise int8 operator makes of every value of input ``of``, by its reference: int8 [256].
+    """The outputs of an element-wise int8 operator for every value of input ``of``, by its reference: int8 [256].
 
-    None where it is no such operator, or another input is no single constant number. This proves rules for int8.
+    None where it is no such operator, or another input is not one constant number. This proves rules for int8.
     """
     x, y = node.input(of), node.output
     if (x.type, y.type) != ("INT8", "INT8"):

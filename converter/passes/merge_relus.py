@@ -1,4 +1,4 @@
-"""Clips: several in a row become one, those that clip nothing go."""
+"""Several clips in a row become one; clips that change nothing go."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ COMMON = ("RELU", "RELU6")
 
 
 def merge_relus(graph: Graph) -> Graph:
-    """RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1, and MINIMUM and MAXIMUM with one number: where all values lie inside
-    of the range already (what the producer leaves, what int8 can hold) the clip goes; several become one RELU.
+    """RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1, and MINIMUM and MAXIMUM with one number. A clip goes if all values lie
+    inside its range already, by the operator before it or by int8's limits. Several in a row become one RELU.
 
-    int8 only where all tensors have the same quantisation.
+    In int8 only where all tensors have the same quantisation.
     """
     return rewrite(graph, _merge)
 
@@ -40,7 +40,7 @@ def _merge(view: View, node: Node) -> Change | None:
 
 
 def _joined(view: View, node: Node, source: Tensor, span: Range) -> Change | None:
-    """The node and all clips before it as fewer operators, or as a RELU."""
+    """The node and all clips before it, as fewer operators or as one RELU."""
     chain = [node]
     while (before := view.feeds(source)) is not None and (inner := clipped(before)) is not None:
         chain, source, span = [before, *chain], inner[0], both(inner[1], span)
@@ -50,7 +50,7 @@ def _joined(view: View, node: Node, source: Tensor, span: Range) -> Change | Non
 
 
 def _written(span: Range, x: Tensor, y: Tensor, known: Sequence[str]) -> tuple[Node, ...]:
-    """Operators that clip x to the range, of those that every runtime has and those that are there already."""
+    """Operators that clip x to the range: operators that every runtime has, or that the graph has already."""
     if name := named(span, y, (*COMMON, *known)):
         return (new_node(name, [x], y),)
     low, high = whole(y)

@@ -1,4 +1,4 @@
-"""The layout of images at the model's inputs and outputs: NHWC where NCHW came in."""
+"""The layout of images at the model's inputs and outputs: NCHW becomes NHWC."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def channels_last(graph: Graph, names: Collection[str] = ()) -> Graph:
 
     ``names`` says which ends, of three dimensions or more. Without names, all ends of four dimensions with the channels
     second are turned; a ModelWarning tells if there are none. A TRANSPOSE beside each keeps the meaning; the pass
-    ``transposes`` removes it. Raises InvalidArgumentError for names that are none, and for those whose channels are
-    last already.
+    ``transposes`` removes it. Raises InvalidArgumentError for unknown names, and for ends that have their channels last
+    already.
     """
     ends = [t for t in dict.fromkeys((*graph.inputs, *graph.outputs)) if len(t.shape) > 2]
     first = channels_first(graph, ends)
@@ -49,7 +49,7 @@ def _check(names: Collection[str], ends: Sequence[Tensor], first: Sequence[Tenso
 
 
 def _nothing(ends: Sequence[Tensor]) -> str:
-    """Why no image has to be turned."""
+    """Why no input or output has to be turned."""
     images = [str(t) for t in ends if len(t.shape) == 4]
     if images:
         return f"{', '.join(images)} {'have' if len(images) > 1 else 'has'} the channels last already"
@@ -59,9 +59,9 @@ def _nothing(ends: Sequence[Tensor]) -> str:
 
 def nhwc_io(graph: Graph) -> Graph:
     """Changes the interface: inputs and outputs of four dimensions that come in NCHW are NHWC afterwards, under their
-    names, wherever that saves transposes. No part of the pipeline; run ``transposes`` before it.
+    names, wherever that saves transposes. Not part of the pipeline; run ``transposes`` before it.
 
-    What was in NCHW must then be fed, and comes out, as ``value.transpose(0, 2, 3, 1)``.
+    Values that were NCHW must then be fed, and come out, as ``value.transpose(0, 2, 3, 1)``.
     """
     for tensor in (*graph.inputs, *graph.outputs):
         if len(tensor.shape) == 4 and not is_open(tensor) and tensor.data is None:

@@ -17,9 +17,9 @@ PLACES = (40, 80)
 
 
 def reshapes(graph: Graph) -> Graph:
-    """Of several reshapes in a row only the last stays. A reshape to the same shape goes, and so does one that only
-    flattens in front of FULLY_CONNECTED, which flattens itself. Element-wise operators move before reshapes, where they
-    meet what they fuse with. Open dimensions are left alone."""
+    """Only the last of several reshapes in a row stays. A reshape to the same shape goes, and so does one that only
+    flattens in front of FULLY_CONNECTED, which flattens itself. Element-wise operators move in front of reshapes, where
+    they may fuse. Open dimensions are left alone."""
     return rewrite(graph, _merge)
 
 
@@ -47,7 +47,7 @@ def _merge(view: View, node: Node) -> Change | None:
 
 
 def _behind(view: View, x: Tensor) -> Tensor | None:
-    """What x is a reshape of."""
+    """The tensor that x is a reshape of."""
     before = view.producer(x)
     if (
         before is None
@@ -84,7 +84,7 @@ def _behind_elements(view: View, node: Node) -> Change | None:
 
 
 def _operand(tensor: Tensor | None, x: Tensor, y: Tensor) -> Tensor | None:
-    """A constant as it broadcasts to x as well as to y; None if it does not."""
+    """A constant in a shape that broadcasts to both x and y; None if there is none."""
     if tensor is None or tensor.data is None or _per_channel(tensor) or tensor.type not in DTYPES:
         return None
     along_last = bool(x.shape and y.shape and tensor.shape) and x.shape[-1] == y.shape[-1] == tensor.shape[-1]
@@ -99,6 +99,6 @@ def _per_channel(*tensors: Tensor) -> bool:
 
 
 def _open(node: Node) -> bool:
-    """Whether shapes may still change: one is open, or computed at run time."""
+    """Whether a shape is open, or computed at run time."""
     run_time = _only_reshapes(node) and any(t is not None and t.data is None for t in node.inputs[1:])
     return run_time or any(t is not None and is_open(t) for t in (*node.inputs, *node.outputs))

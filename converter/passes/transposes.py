@@ -1,4 +1,4 @@
-"""Transposes are pushed to where they meet, merged, cancelled and absorbed."""
+"""Transposes are moved until they meet, then merged, cancelled or absorbed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def transposes(graph: Graph) -> Graph:
     Two in a row become one. Constants are transposed here. FULLY_CONNECTED around a flattening takes the order into its
     weights. Element-wise operators, CONCATENATION, PAD, SPLIT, SLICE, reductions and the like work in any order: groups
     of them change it together where that moves fewer bytes. So a convolutional net from NCHW keeps transposes at its
-    inputs and outputs only. What moves single elements becomes a RESHAPE.
+    inputs and outputs only. A transpose that moves no element becomes a RESHAPE.
     """
     return rewrite(settled(rewrite(graph, _local), _local), _no_move)
 
@@ -62,7 +62,7 @@ def _local(view: View, node: Node) -> Change | None:
 
 
 def _merged(view: View, node: Node, order: Order) -> Change | None:
-    """The TRANSPOSE of a constant, one that moves nothing, or one behind another."""
+    """Merges a TRANSPOSE of a constant, one that moves nothing, or one behind another."""
     x, y = node.input(0), node.output
     if x.data is not None and x.type in DTYPES and not x.extra and y not in view.public:
         return Change((node,), (), {y: turned_tensor(x, order, y.name)})
@@ -105,14 +105,14 @@ def _reduction(view: View, node: Node) -> Change | None:
 
 
 def _before(view: View, node: Node) -> tuple[Node | None, Order | None]:
-    """The TRANSPOSE in front of a node that makes another rank, and its order."""
+    """The TRANSPOSE in front of a node that changes the rank, and its order."""
     before = view.producer(node.input(0), "TRANSPOSE")
     fixed = not is_open(node.input(0)) and not is_open(node.output) and not touches_state(node)
     return (before, order_of(before)) if fixed else (None, None)
 
 
 def _put_behind(view: View, before: Node, node: Node, order: Order, make: Callable[[Tensor], Node]) -> Change | None:
-    """The node without the transpose before it, and what is left of that behind it; None if both would stay."""
+    """The node without the transpose in front of it, and with what is left of it behind; None if that saves nothing."""
     y = node.output
     if order == tuple(range(len(order))):
         return Change((node,), (make(y),))
@@ -138,8 +138,8 @@ def _no_move(view: View, node: Node) -> Change | None:
 
 
 def _same_in_rows(shape: tuple[int, ...], order: Order, depth: int) -> NDArray[np.int64] | None:
-    """Which element of a row of ``depth`` the transpose puts at each place; None if it mixes rows or treats them
-    differently, or there are none."""
+    """Which element of a row of ``depth`` the transpose puts at each place. None if it mixes rows, if rows differ in
+    this, or if there are no rows."""
     if 0 in shape:
         return None
     places = np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1, depth)
@@ -174,7 +174,7 @@ def _columns(view: View, node: Node) -> Change | None:
 
 
 def _rows(view: View, node: Node, order: Order) -> Change | None:
-    """The TRANSPOSE of what FULLY_CONNECTED made goes into the rows of its weights, and into the bias."""
+    """The TRANSPOSE of a FULLY_CONNECTED's result goes into the rows of its weights, and into the bias."""
     middle = view.feeds(node.input(0), "RESHAPE", "EXPAND_DIMS")
     dense = view.feeds(middle.input(0), "FULLY_CONNECTED") if middle is not None else None
     w = _parameters(view, dense) if dense is not None else None

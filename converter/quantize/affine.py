@@ -12,7 +12,7 @@ from twinfer.runtime.graph import Quant, Tensor
 #: Scales are kept within what float32 divides without loss.
 LEAST_SCALE, MOST_SCALE = 2.0**-80, 2.0**80
 
-#: The end of the range of a tensor that was always 0: functions of it are made for values near 0.
+#: The end of the range of a tensor that was always 0. Functions of it then serve values near 0.
 EMPTY = 1.0
 
 #: Integer type -> least and greatest value of an activation. INT16 is symmetric (zero point 0).
@@ -42,7 +42,8 @@ def _scale(value: float) -> float:
 
 
 def quantize(values: NDArray[Any], quant: Quant, low: int, high: int) -> NDArray[np.int64]:
-    """The nearest integers (halves away from zero, as QUANTIZE rounds) within [low, high]; per channel if quant is."""
+    """The nearest integers within [low, high], halves away from zero as QUANTIZE rounds; per channel if ``quant``
+    is."""
     scale, zero = (along(a, values.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
     steps = values.astype(np.float64) / scale
     whole = np.copysign(np.floor(np.abs(steps) + 0.5), steps)
@@ -50,7 +51,7 @@ def quantize(values: NDArray[Any], quant: Quant, low: int, high: int) -> NDArray
 
 
 def dequantize(q: NDArray[Any], quant: Quant) -> NDArray[np.float64]:
-    """What the integers stand for."""
+    """The real values of integers."""
     scale, zero = (along(a, q.ndim, quant) for a in (quant.scale.astype(np.float64), quant.zero_point))
     return np.asarray(scale * (q.astype(np.int64) - zero), np.float64)
 
@@ -63,7 +64,7 @@ def real(value: NDArray[Any], tensor: Tensor) -> NDArray[np.float64]:
 
 
 def fed(value: NDArray[Any], tensor: Tensor) -> NDArray[Any]:
-    """A float value as the tensor takes it."""
+    """A float value in the tensor's type and quantisation."""
     if tensor.quant is None or tensor.type not in LIMITS:
         return value
     return quantize(value, tensor.quant, *LIMITS[tensor.type]).astype(tensor.dtype)

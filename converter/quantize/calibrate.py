@@ -16,21 +16,21 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
-#: ``progress(done, total)`` after every sample; the total is None where only reading all samples would tell.
+#: ``progress(done, total)`` after every sample; the total is None if the samples must be read to count them.
 Progress = Callable[[int, int | None], None]
 
-#: States of which a run shows the last value only, and what computes all their values after it.
+#: States of which a run shows only the last value, and functions that compute all their values afterwards.
 Histories = Mapping[Tensor, Callable[[Session], Array]]
 
 
 def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) -> dict[Tensor, Observed]:
     """Run ``graph`` (float, all shapes known) on every sample, one at a time, and observe all its float tensors.
 
-    Every sample is run from fresh state; where an operator ``streams``, samples are successive inputs of a stream.
+    Every sample runs from fresh state. If an operator ``streams``, the samples are successive inputs of one stream.
     Memory does not grow with the number of samples; their order only changes the moving averages. Raises
-    InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``), and where a tensor takes a value
-    that is no number; UnsupportedOperatorError for what twinfer has no kernel for. Warns with ModelWarning of inputs
-    that never change, and of integers for a float input.
+    InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``) and for a tensor with NaN or
+    infinity; UnsupportedOperatorError for operators without a kernel. Warns with ModelWarning of inputs that never
+    change, and of integers for a float input.
     """
     session = Session(make_plan(graph, options=Options(preserve_all=True)))
     seen = {t: Observed() for t in observable(graph)}
@@ -68,19 +68,19 @@ def _observe(session: Session, seen: Mapping[Tensor, Observed], histories: Histo
 
 
 def _warn_if_constant(tensor: Tensor, seen: Observed | None) -> None:
-    """A ModelWarning for an input that calibration never saw change: its range, and those behind it, are a guess."""
+    """Warns of an input that never changes in calibration: its range, and those behind it, are a guess."""
     if seen is not None and seen.low == seen.high and seen.count * tensor.size > 1:
         what = f"calibration data: input {tensor.name!r} is {seen.low:g} everywhere in all {seen.count} samples"
         warnings.warn(f"{what}; give data like those in use", ModelWarning, stacklevel=2)
 
 
 def observable(graph: Graph) -> list[Tensor]:
-    """The float tensors that are computed, fed or kept."""
+    """The float tensors that are computed, inputs or states."""
     return [t for t in graph.tensors if t.type == "FLOAT32" and t.data is None]
 
 
 def streams(graph: Graph) -> bool:
-    """Whether samples are parts of a stream: a state lasts from one to the next."""
+    """Whether samples are parts of a stream, so that a state lasts from one to the next."""
     return any(state is not None and state.streams for state in (row_of(node).state for node in graph.nodes))
 
 
@@ -94,7 +94,7 @@ def run(session: Session, sample: Mapping[Tensor, Array]) -> None:
 
 
 def finite(value: Array, tensor: Tensor, i: int) -> Array:
-    """The value; InvalidArgumentError if it is no number somewhere, with the tensor and the sample."""
+    """The value. InvalidArgumentError with tensor and sample if it holds NaN or infinity."""
     if not np.isfinite(value).all():
         bad = value[~np.isfinite(value)][0]
         raise InvalidArgumentError(

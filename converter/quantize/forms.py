@@ -22,7 +22,7 @@ _STEPS = 255
 def precision_of(node: Node, wanted: Choice, seen: Calibration | None = None) -> Choice:
     """The choice, with the precision that the node can have: the one wanted, int8 in place of int4, or float.
 
-    Without ``seen``, divisors count as far enough from 0, and all values as within reach of a scale.
+    Without ``seen``, divisors count as far enough from 0, and all values as small enough for a scale.
     """
     row = row_of(node)
     if wanted.precision == "float" or wanted.type not in row.types or not _fits(node, row, wanted.type, seen):
@@ -39,7 +39,7 @@ def _fits(node: Node, row: Row, type: str, seen: Calibration | None) -> bool:
 
 
 def _is_float(node: Node, row: Row) -> bool:
-    """Whether all that would be quantised is float, and what must be constant is."""
+    """Whether all tensors to quantise are float, and those that must be constant are."""
     values = [node.input(i) for i in row.scaled(node)]
     outputs = () if row.scales.indices else node.outputs
     floats = all(t.type == "FLOAT32" and not t.variable for t in (*values, *outputs))
@@ -66,8 +66,8 @@ def _divides(node: Node, row: Row, seen: Calibration | None) -> bool:
 
 
 def _has_steps(node: Node, row: Row, seen: Calibration | None) -> bool:
-    """Whether a scale can reach every value. It cannot reach the -infinity that masks attention; all else would round
-    to 0."""
+    """Whether a scale can reach every value. None reaches the -infinity of attention masks; the other values would
+    round to 0."""
     tensors = (*(node.input(i) for i in row.scaled(node)), *node.outputs)
     ranges = (_limits(t, seen or {}) for t in tensors if t.type == "FLOAT32")
     return all(limits is None or max(-limits[0], limits[1]) <= MOST_SCALE * _STEPS for limits in ranges)
@@ -81,7 +81,7 @@ def _limits(tensor: Tensor, seen: Calibration) -> Range | None:
 
 
 def _has_kernel(node: Node, row: Row, type: str) -> bool:
-    """Whether twinfer runs the integer form: asked of the operator itself, with quantisations that stand for any."""
+    """Whether twinfer has a kernel for the integer form. The operator itself is asked, with example quantisations."""
     if node.op not in operators():
         return False
     quant = Quant.per_tensor(1.0)
@@ -102,7 +102,7 @@ def _has_kernel(node: Node, row: Row, type: str) -> bool:
 
 
 def _set_parameters(node: Node, parameters: Parameters, type: str, inputs: list[Tensor | None]) -> None:
-    """Puts integer weights and bias, of values that stand for any, into ``inputs``."""
+    """Puts integer weights and bias with example values into ``inputs``."""
     quant = Quant.per_tensor(1.0)
     inputs[parameters.weights] = _int(node.input(parameters.weights), "INT8", quant)
     if parameters.bias is not None and node.optional(parameters.bias) is not None:

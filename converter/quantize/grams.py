@@ -1,4 +1,4 @@
-"""What a layer's weights are multiplied with, as matrices: these tell how much a change of the weights matters."""
+"""The inputs of a layer's weights as Gram matrices, which tell how much a change of the weights matters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinfer.converter.rows import parameters_of, row_of
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.window import shifted, window_of
 
-#: Layers with more weights per output have no Gram matrix: it would be large.
+#: Layers with more weights per output get no Gram matrix: it would be too large.
 MOST_INPUTS = 2304
 
 #: Share of the mean of a Gram matrix's diagonal that is added to it.
@@ -33,7 +33,7 @@ class Gram:
         diagonal = np.einsum("gii->gi", self.sums)
         damping = DAMPING * diagonal.mean(axis=1) + np.finfo(np.float32).tiny
         damped = self.sums + damping[:, None, None] * np.eye(self.sums.shape[1])
-        scale = damped.max(axis=(1, 2), keepdims=True)  # only ratios count: keeps the inverse within floats
+        scale = damped.max(axis=(1, 2), keepdims=True)  # only ratios count; this avoids overflow
         return np.asarray(np.linalg.cholesky(np.linalg.inv(damped / scale)).transpose(0, 2, 1), np.float64)
 
     def error(self, off: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -42,7 +42,7 @@ class Gram:
 
 
 def inputs_of(node: Node) -> float:
-    """Weights of one output; infinite for a node whose outputs are no sums over windows of the input."""
+    """Number of weights per output; infinite for a node whose outputs are not sums over windows of the input."""
     parameters = parameters_of(node)
     if parameters is None or parameters.summed is None or node.input(row_of(node).first).data is not None:
         return math.inf
@@ -51,7 +51,7 @@ def inputs_of(node: Node) -> float:
 
 
 def windows(node: Node, x: Array) -> NDArray[np.float64]:
-    """What the weights are multiplied with where input 0 has the real values ``x``: [groups, windows, inputs]."""
+    """The values that the weights are multiplied with if input 0 is ``x`` (real): [groups, windows, inputs]."""
     row = row_of(node)
     if not row.image:
         return np.asarray(x.reshape(1, -1, node.input(1).shape[1]), np.float64)

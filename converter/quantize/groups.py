@@ -1,4 +1,4 @@
-"""Which tensors share one quantisation, and which it is."""
+"""Finds which tensors share one quantisation, and chooses it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Groups:
         return min(0.0, *(low for low, _ in ranges)), max(0.0, *(high for _, high in ranges))
 
     def _needed(self, tensor: Tensor, type: str) -> float:
-        """The least span that its readers take, and the kernel of its operator beside the spans of its inputs."""
+        """The least span that is taken by its readers and, given the spans of the inputs, by its operator's kernel."""
         read = max((row_of(n).scales.span for n in self._readers.get(tensor, ()) if n in self._types), default=0.0)
         node = self._producer.get(tensor)
         if node is None or not row_of(node).scales.least:
@@ -76,10 +76,9 @@ class Groups:
             self._join((node.output, type), (tensor, type))
 
     def _joined(self, node: Node, values: list[Tensor], type: str) -> Iterable[Tensor]:
-        """The inputs that take the output's scale; the others are requantised on their way in.
-
-        One alone always does. Of several, those that nobody else reads do, unless their scale is fixed and is not the
-        scale of them all.
+        """The inputs that take the output's scale; the others are requantised first. A single input always takes it. Of
+        several inputs, those that nobody else reads take it, unless their scale is fixed and another input's scale
+        differs.
         """
         fixed = [self._fixed.get(self._root((t, type))) for t in values]
         if len(values) == 1 or (fixed[0] is not None and all(f == fixed[0] for f in fixed)):

@@ -1,4 +1,4 @@
-"""A histogram that grows with the values that it sees; every count stays in a bin that holds its values."""
+"""A histogram that grows with the values that it sees. Every count stays in a bin that holds its value."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Histogram:
     """Counts of values in 2 * HALF bins of equal width around zero; exact zeros are counted apart.
 
     The width is the least power of two that reaches the greatest magnitude seen. When it doubles, every bin of the new
-    width is two of the old: the counts are those that one pass with the final width would have given, whatever the
-    order. (PyTorch's HistogramObserver grows by interpolation, onnxruntime's by appending bins of the first width.)
+    width is two of the old: the counts are those of one pass with the final width, in whatever order the values came.
+    (PyTorch's HistogramObserver grows by interpolation, onnxruntime's by appending bins of the first width.)
     """
 
     def __init__(self) -> None:

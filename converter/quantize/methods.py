@@ -1,4 +1,4 @@
-"""How a range is chosen from what calibration has seen: the methods by name."""
+"""Methods that choose a range from what calibration has seen, by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinfer.converter.quantize.histogram import HALF
 from twinfer.converter.quantize.observed import Observed
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" says another.
+#: Share of the values, in percent, that "percentile" keeps inside the range; "percentile-99.9" sets another.
 PERCENTILE = 99.99
 
 #: Candidates for one end of the range in "mse", and thresholds in "entropy".
@@ -24,7 +24,7 @@ CANDIDATES = 100
 #: all bins alike, so that clipped values count.
 CLIPPED, SMOOTHING = 1e-3, 1e-4
 
-#: From what was observed and the integer type to the range that is to be spread over it.
+#: (what was observed, integer type) -> the range that the type's steps cover.
 Method = Callable[[Observed, str], Range]
 
 
@@ -52,8 +52,8 @@ def percentile(seen: Observed, type: str, kept: float = PERCENTILE) -> Range:
 def mse(seen: Observed, type: str) -> Range:
     """The range of least mean squared error between the values and what their integers stand for.
 
-    Coordinate descent: each end in turn shrinks over CANDIDATES shares of itself, twice. Values count as their bin's
-    middle; exact zeros have no error. Source: Banner et al. 2019, by search in place of their closed form.
+    Coordinate descent: each end in turn tries CANDIDATES shares of itself, twice. Values count as the middle of their
+    bin; exact zeros have no error. Source: Banner et al. 2019, by search in place of their closed form.
     """
     if not seen.histogram.counts.any() or not _coarse(type):
         return minmax(seen, type)
@@ -74,8 +74,8 @@ def _error(seen: Observed, limits: Range, type: str) -> float:
 
 
 def _values(seen: Observed) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Counts of the bins that have any, and the values that stand for them: within what was seen, which matters where
-    many values are the greatest one (6 behind RELU6), which is where its bin begins."""
+    """Counts of the bins that are not empty, and a value for each. Values are cut to what was seen: that matters if
+    many are the greatest one (6 behind RELU6), where its bin begins."""
     used = seen.histogram.counts.nonzero()[0]
     return seen.histogram.counts[used], np.clip(seen.histogram.centres()[used], seen.low, seen.high)
 
@@ -85,10 +85,10 @@ def entropy(seen: Observed, type: str) -> Range:
 
     Clips at a magnitude, but never more than CLIPPED of the values. Exact zeros, which ReLU makes, are left out: they
     are exact in every range. Source: Migacz, "8-bit Inference with TensorRT", 2017, with the steps of the asymmetric
-    type in place of 128 magnitudes, and over all values: there, what is clipped moves to the outermost bin of P, so
-    that a range that clips much costs little if its steps are as fine as the bins. That rewards narrow ranges wherever
-    values gather in single bins (a plane's background behind a first layer), since wide steps spread these over their
-    neighbours; the bound holds against the same.
+    type in place of 128 magnitudes, and over all values. In the source, clipped values move to the outermost bin of P:
+    clipping much then costs little if steps are as fine as bins. That favours narrow ranges where values gather in
+    single bins (the background of an image behind a first layer), which wide steps spread over their neighbours.
+    CLIPPED guards against the same.
     """
     if not seen.histogram.counts.any() or not _coarse(type):
         return minmax(seen, type)
@@ -111,10 +111,10 @@ def _outside(seen: Observed, limits: Range) -> float:
 
 
 def _divergence(seen: Observed, limits: Range, type: str) -> float:
-    """KL(P || Q): P the distribution over all bins, Q what the quantised values tell of it.
+    """KL(P || Q): P is the distribution over all bins, Q the one that the quantised values give.
 
-    Every step is spread evenly over the bins in the range that fall into it, the outermost steps with what they took up
-    by clipping; bins beyond have nothing in Q but SMOOTHING, which Q holds everywhere.
+    Q spreads every step evenly over its bins in the range; the outermost steps include the clipped values. Bins outside
+    the range have only SMOOTHING, which Q has everywhere.
     """
     counts, values = _values(seen)
     steps = quantize(values, activation(limits, type), *LIMITS[type]) - LIMITS[type][0]
@@ -126,7 +126,7 @@ def _divergence(seen: Observed, limits: Range, type: str) -> float:
 
 
 def _coarse(type: str) -> bool:
-    """Whether the type has fewer steps than the histogram bins: only then is there something to weigh."""
+    """Whether the type has fewer steps than the histogram has bins. If not, every range is equally good."""
     least, most = LIMITS[type]
     return most - least < 2 * HALF
 
@@ -141,7 +141,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def method(name: str) -> Method:
-    """The method of that name, or "percentile-P" for one that keeps P percent; InvalidArgumentError for no other."""
+    """The method of that name, or "percentile-P" for one that keeps P percent; InvalidArgumentError for other names."""
     if name in METHODS:
         return METHODS[name]
     kind, _, kept = name.partition("-")

@@ -1,4 +1,4 @@
-"""What calibration notes of one tensor: its range, how the range moves, a histogram, and the mean."""
+"""What calibration notes of one tensor: range, moving average of ranges, histogram, and mean."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from twinfer.converter.quantize.affine import Range
 from twinfer.converter.quantize.histogram import Histogram
 from twinfer.runtime.graph import Array, Tensor
 
-#: Least weight of a new batch in the moving average of the range (PyTorch's MovingAverageMinMaxObserver has it from
-#: the second batch on; here the first 1 / MOVING batches count alike, so that the first one does not decide).
+#: The least weight of a new batch in the moving average of the range. PyTorch's MovingAverageMinMaxObserver uses it
+#: from the second batch on. Here the first 1 / MOVING batches count alike, so that the first one does not decide.
 MOVING = 0.01
 
-#: Samples of a batch: the average of the ranges of single samples would clip something in every other sample.
+#: Samples per batch. An average over the ranges of single samples would clip something in every other sample.
 BATCH = 16
 
 
@@ -25,8 +25,8 @@ class Observed:
     """What one tensor was seen to hold: range, moving average of the batches' ranges, histogram, and mean.
 
     ``batch`` is the range of the batch that is being read, ``average`` that of the batches before. ``total`` is the sum
-    over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps what
-    methods have made of all this, by their name and the integer type.
+    over all samples, with the tensor's shape: bias correction needs the mean of every element. ``ranges`` keeps the
+    ranges that methods have chosen, by method and integer type.
     """
 
     low: float = np.inf
@@ -58,7 +58,7 @@ class Observed:
 
     @property
     def moving(self) -> Range:
-        """The moving average of the ranges of whole batches; all that was seen if there was none."""
+        """The moving average of the ranges of whole batches; without one, the range of all that was seen."""
         return self.average if self.count >= BATCH else (self.low, self.high)
 
     @property
@@ -67,5 +67,5 @@ class Observed:
         return np.zeros(1) if self.total is None else self.total / self.count
 
 
-#: What every float tensor of a graph that is not a constant was seen to hold.
+#: What calibration saw of every float tensor that is not a constant.
 Calibration = Mapping[Tensor, Observed]

@@ -1,4 +1,4 @@
-"""How good a quantised graph is, in one number and the layers that cost most, and whether to warn of it."""
+"""How good a quantised graph is: one number, the layers that cost most, and a warning if it is poor."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
-#: Outputs with a lower signal-to-noise ratio are worth a warning: an error of a tenth of the signal.
+#: Outputs with a lower signal-to-noise ratio get a warning: the error is a tenth of the signal.
 LEAST_DB = 20.0
 
-#: Samples of an iterator kept for judging; layers times samples run to find the worst layers; how many of these are
-#: named.
+#: Samples of an iterator that are kept for judging; runs (layers times samples) to find the worst layers; how many of
+#: these are named.
 KEPT, RUNS, NAMED = 16, 200, 3
 
 
 @dataclass(frozen=True)
 class Quality:
-    """``snr_db`` of all float outputs beside those of the float graph; ``worst``: the layers that cost most if they
-    alone are quantised, the costliest first (none if no layer is)."""
+    """``snr_db``: signal-to-noise ratio of all float outputs to the float graph's; ``worst``: the layers that cost most
+    if they alone are quantised, the costliest first."""
 
     snr_db: float
     worst: tuple[Sensitivity, ...]
@@ -58,7 +58,7 @@ def quality(graph: Graph, quantized: Graph, samples: Samples) -> Quality | None:
 
 
 def warn_if_poor(judged: Quality, mode: str) -> None:
-    """A ModelWarning for outputs below ``LEAST_DB``, with what may be done."""
+    """Warns of outputs below ``LEAST_DB`` and says what may help."""
     if judged.snr_db >= LEAST_DB:
         return
     others = "int8 or int16x8" if mode == "int4" else "int16x8"
@@ -75,7 +75,7 @@ def warn_if_poor(judged: Quality, mode: str) -> None:
 
 
 def kept(samples: Samples, keep: list[Any]) -> Samples:
-    """The samples; of an iterator, which can be read once, the first ones are put into ``keep`` on the way."""
+    """The samples. An iterator can be read only once: its first samples are also put into ``keep``."""
     if not isinstance(samples, Iterator):
         return samples
     keep += islice(samples, KEPT)

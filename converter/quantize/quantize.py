@@ -34,12 +34,12 @@ SUFFIX = {"INT8": "_int8", "INT16": "_int16", "FLOAT32": "_float"}
 
 @dataclass(frozen=True)
 class Options:
-    """What ``quantize`` may be told beside the recipe.
+    """Options of ``quantize`` beside the recipe.
 
     ``inference_type``: type of the graph's float inputs and outputs, "FLOAT32" to keep them, with QUANTIZE and
-    DEQUANTIZE at the borders; None is the type of the default precision. ``bias_correction``: biases take up what the
-    rounding of the weights adds on average. ``grams`` (``rounding.grams`` of this graph): these nodes' weights are
-    rounded so that the layer's outputs change least, not each to the nearest.
+    DEQUANTIZE at the borders; None is the type of the default precision. ``bias_correction``: biases make up for what
+    the rounding of the weights adds on average. ``grams`` (``rounding.grams`` of this graph): the weights of these
+    nodes are rounded so that outputs change least, not to the nearest.
     """
 
     inference_type: str | None = None
@@ -65,7 +65,7 @@ def quantize(
 
     ``seen`` is what ``calibrate`` says of this very graph. Nodes whose row has no integer types, that the recipe keeps,
     or whose integer form has no kernel, stay float between DEQUANTIZE and QUANTIZE. A tensor keeps its name in the type
-    that it is made in; its other forms get a suffix. InvalidArgumentError where ``seen`` lacks a tensor.
+    in which it is computed; its other forms get a suffix. InvalidArgumentError where ``seen`` lacks a tensor.
     """
     writer = _Writer(graph, seen, recipe, options)
     for tensor in graph.inputs:
@@ -81,7 +81,7 @@ def quantize(
 class _Writer:
     """The quantised graph while it is written.
 
-    ``home``: the form in which a tensor comes into being. ``forms``: all its forms, by type and quantisation.
+    ``home``: the form in which a tensor is computed. ``forms``: all its forms, by type and quantisation.
     """
 
     source: Graph
@@ -128,13 +128,13 @@ class _Writer:
         self.inputs.append(self.home.get(tensor, tensor))
 
     def _settle(self, tensor: Tensor, home: Tensor) -> Tensor:
-        """Note the form in which the tensor comes into being."""
+        """Notes the form in which the tensor is computed."""
         self.home[tensor] = home
         self.forms[_key(tensor, home.type, home.quant)] = home
         return home
 
     def form(self, tensor: Tensor, type: str, quant: Quant | None = None) -> Tensor:
-        """The tensor in that type and quantisation, converted by a QUANTIZE or DEQUANTIZE if it is not there yet."""
+        """The tensor in that type and quantisation; adds a QUANTIZE or DEQUANTIZE if there is none yet."""
         key = _key(tensor, type, quant)
         home = self.home.get(tensor, tensor)
         if key not in self.forms and (home.type, home.quant) == (type, quant):
@@ -162,7 +162,7 @@ class _Writer:
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def node(self, node: Node) -> None:
-        """The node as it was chosen to be."""
+        """Adds the node in its chosen precision."""
         choice = self.choices[node]
         if choice.precision == "float":
             self._append(replace(node, inputs=tuple(None if t is None else self._as_it_was(t) for t in node.inputs)))
@@ -186,14 +186,14 @@ class _Writer:
         return self.form(tensor, "FLOAT32") if tensor in self.home and type == "FLOAT32" else tensor
 
     def _output(self, tensor: Tensor, type: str) -> Tensor:
-        """The tensor in the quantisation of its group, or of its own range, from which readers' forms are made."""
+        """The output in the quantisation of its group, or of its own range; the forms for readers come from it."""
         state = row_of(self._producer[tensor]).state
         alone = state is not None and state.own_scale
         quant = activation(self._range(tensor), type) if alone else self.groups.quant(tensor, type)
         return self._settle(tensor, replace(tensor, type=type, quant=quant))
 
     def _parameters(self, node: Node, at: Parameters, choice: Choice, inputs: list[Tensor | None]) -> None:
-        """Put weights and bias into ``inputs``."""
+        """Puts weights and bias into ``inputs``."""
         bits = 4 if choice.precision == "int4" else 8
         per_channel = at.int4_axis or bits == 8 if choice.granularity is None else choice.granularity == "channel"
         layer = Layer(node, at, bits, per_channel)

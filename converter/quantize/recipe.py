@@ -14,9 +14,9 @@ A recipe file is TOML or JSON::
     prune_block = "1x4"
     cluster = 4                         # bits: at most 16 different weights
 
-INT8 weights have one scale per channel. FULLY_CONNECTED needs ``granularity = "tensor"`` for TFLM older than September
-2024, which refuses one scale per channel there (older than May 2024: computes nonsense). INT4 weights of
-FULLY_CONNECTED have one scale, as TFLM takes no more, unless a rule says "channel".
+INT8 weights have one scale per channel. TFLM before September 2024 refuses one scale per channel in FULLY_CONNECTED
+(before May 2024 it computes nonsense): set ``granularity = "tensor"`` for it. INT4 weights of FULLY_CONNECTED have one
+scale, as TFLM needs, unless a rule says "channel".
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GRANULARITIES = ("channel", "tensor")
 INPUT = "INPUT"
 
 
-#: Bits of the numbers of different weights that clustering leaves.
+#: Clustering to this many bits leaves at most 2**bits different weights.
 CLUSTER_BITS = range(2, 8)
 
 
@@ -74,10 +74,10 @@ def _one_of(what: str, value: str | None, known: Iterable[str], *, show: bool = 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a node and its outputs are quantised; ``granularity`` (of weights): None is the operator's default.
+    """How a node and its outputs are quantised. ``granularity`` of the weights: None is the operator's default.
 
     ``prune``: share of its weights that become zero, ``prune_block``: in what shape (``compress.blocks``);
-    ``cluster``: its integer weights take at most 2**cluster values (0: as many as they like).
+    ``cluster``: its integer weights take at most 2**cluster values (0: no limit).
     """
 
     precision: str = "int8"
@@ -132,7 +132,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A default, and rules that change it in their order: of two that say the same thing the later one counts."""
+    """A default, and rules that change it in order: if two rules set the same thing, the later one counts."""
 
     rules: tuple[Rule, ...] = ()
     default: Choice = Choice()
@@ -162,7 +162,7 @@ class Recipe:
 
 
 def recipe(tables: Mapping[str, Any], default: Choice = Choice()) -> Recipe:
-    """The recipe that a file's contents mean, over ``default``; InvalidArgumentError says which rule is wrong."""
+    """The recipe in a file's contents, over ``default``. InvalidArgumentError names the rule that is wrong."""
     unknown = set(tables) - {"rule"}
     if unknown or not isinstance(tables.get("rule", []), list):
         raise InvalidArgumentError(f"a recipe is a list of tables called 'rule'; it has {sorted(map(str, tables))}")

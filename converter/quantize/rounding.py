@@ -1,7 +1,7 @@
 """Adaptive rounding of weights: later weights correct what rounding the earlier ones did to a layer's output.
 
-The weights of an output channel are rounded in order; the error of each is spread over those that follow so that the
-output over the calibration samples changes least. Source: Frantar et al. 2023, "GPTQ" (section 3.3), which solves the
+The weights of an output channel are rounded in order; the error of each is spread over those that follow, so that the
+outputs over the calibration samples change least. Source: Frantar et al. 2023, "GPTQ" (section 3.3), which solves the
 layer-wise reconstruction that AdaRound (Nagel et al. 2020) poses without gradients.
 """
 
@@ -46,12 +46,12 @@ def grams(graph: Graph, samples: Samples) -> dict[Node, Gram]:
 
 
 def _inputs(node: Node) -> float:
-    """Weights of one output; infinite for a node that is not quantised."""
+    """Number of weights per output; infinite for a node that is not quantised."""
     return np.inf if precision_of(node, DEFAULT.default).precision == "float" else inputs_of(node)
 
 
 def adaptive(layer: Layer, quant: Quant, gram: Gram) -> NDArray[np.int64]:
-    """The weights as integers, in their shape; a weight of 0, as pruning leaves them, stays 0."""
+    """The weights as integers, in their shape. Weights of 0, as pruning leaves them, stay 0."""
     axis = layer.parameters.axis
     scales = np.broadcast_to(quant.scale.astype(np.float64), (layer.channels,)).reshape(len(gram.sums), -1)
     rows = rows_of(layer.values(), axis).reshape(*scales.shape, -1)
@@ -79,7 +79,7 @@ def fed_back(rows: Rows, gram: Gram, nearest: Callable[[Rows, int], Rows]) -> Ro
 
 
 def nearer(wanted: Rows, one: Rows, other: Rows, gram: Gram) -> NDArray[np.bool_]:
-    """For every output whether ``one`` changes it less than ``other`` does: [groups, outputs]."""
+    """Whether ``one`` changes each output less than ``other`` does: [groups, outputs]."""
     return np.asarray(gram.error(one - wanted) < gram.error(other - wanted))
 
 

@@ -13,11 +13,11 @@ from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.read.files import reading
 
-#: A .npz or .npy file, arrays by input name with the samples along the first axis, or samples as dicts by input name.
-#: A lone input takes any name, or none: an array, or its samples.
+#: A .npz or .npy file, arrays by input name with the samples along the first axis, or samples as dicts by input name. A
+#: model with one input takes any name, or an array or its samples without a name.
 Samples = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]
 
-#: The name of the array with the right answers: a search judges by it, calibration ignores it.
+#: The name of the array with the right answers. A search judges by it; calibration ignores it.
 LABELS = "labels"
 
 #: One value for every input of a graph.
@@ -25,17 +25,17 @@ Sample = Mapping[Tensor, Array]
 
 FORMS = (
     "give a .npz or .npy file, a dict of arrays by input name with the samples along the first axis, or an iterable of "
-    "dicts by input name; of a lone input its array will do"
+    "dicts by input name; a model with one input takes the array itself"
 )
 
 
 def samples_of(graph: Graph, source: Samples, *, warn: bool = False) -> Iterator[Sample]:
     """The samples of ``source`` as arrays of the inputs' shapes and dtypes, one after the other.
 
-    A sample may lack the leading dimension of an input if that is 1, and a lone input's name. InvalidArgumentError
-    names the input and the sample for names, shapes, dtypes and values (NaN, infinities) that do not fit, and for no
-    samples at all.
-    ``warn``: a ModelWarning names an input that takes floats and is given integers, by the first sample.
+    A sample may lack an input's leading dimension if that is 1. A model with one input needs no name.
+    InvalidArgumentError names the input and the sample for names, shapes, dtypes and values (NaN, infinities) that do
+    not fit, and for no samples at all.
+    ``warn``: warn of an input that takes floats if the first sample gives it integers.
     """
     count = 0
     for i, sample in enumerate(_raw(graph, source)):
@@ -59,13 +59,13 @@ def _warn_of_integers(graph: Graph, sample: Mapping[str, Any]) -> None:
 
 
 def need_to_last(source: Samples) -> None:
-    """InvalidArgumentError for an iterator, which reading once uses up."""
+    """Raises InvalidArgumentError for an iterator: it can be read only once."""
     if isinstance(source, Iterator):
         raise InvalidArgumentError("the samples are read more than once: give a list, a dict of arrays or a file")
 
 
 def count_of(graph: Graph, source: Samples) -> int | None:
-    """How many samples there are; None if only reading them all would tell."""
+    """How many samples there are; None if they must all be read to count them."""
     if isinstance(source, str | os.PathLike):
         source = loaded(graph, source)
     if isinstance(source, Mapping):
@@ -96,7 +96,7 @@ def _named(graph: Graph, source: Iterator[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _alone(graph: Graph, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values by name; the only one of a lone input by that input's name, whatever it came with."""
+    """The values by name. A model with one input gets its only value whatever that is called."""
     if len(graph.inputs) == len(values) == 1:
         return {graph.inputs[0].name: next(iter(values.values()))}
     return values
@@ -117,7 +117,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Array | dict[str, Array]:
 
 
 def loaded(graph: Graph, path: str | os.PathLike[str]) -> Mapping[str, Array]:
-    """The arrays of a .npz or .npy file; the latter is the value of a graph's only input."""
+    """The arrays of a .npz file, or of a .npy file for a graph with one input."""
     arrays = read_arrays(path)
     if not isinstance(arrays, np.ndarray):
         return arrays

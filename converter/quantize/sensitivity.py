@@ -1,4 +1,4 @@
-"""Which layer costs most: every node of a quantised graph is put alone into the float graph it was made of."""
+"""Finds the layer that costs most: each node of a quantised graph is put alone into the float graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.session import Session
 
-#: Most runs, counted as nodes times samples; one sample is always run. The time so grows with the graph, not with its
+#: The most runs, counted as nodes times samples; one sample always runs. So the time grows with the graph, not its
 #: square.
 MOST_RUNS = 10_000
 
@@ -22,12 +22,12 @@ MOST_RUNS = 10_000
 def sensitivity(
     graph: Graph, quantized: Graph, samples: Samples, progress: Progress | None = None, runs: int | None = None
 ) -> tuple[Sensitivity, ...]:
-    """The outputs' signal-to-noise ratio where one node alone is as in ``quantized``; the costliest node comes first.
+    """The outputs' signal-to-noise ratio if one node alone is quantised; the costliest node comes first.
 
     Nodes that stay float are left out. The float graph runs once per sample. Then every quantised node runs alone on
     the values that its float twin saw, and the nodes after it run again. At most ``runs`` (MOST_RUNS) such runs take
     place: with many nodes only the first samples count. Errors as those of ``calibrate``; InvalidArgumentError for an
-    iterator, which calibration has used up.
+    iterator, because calibration has used it up.
     """
     need_to_last(samples)
     bench = _Bench(graph, quantized)
@@ -53,8 +53,8 @@ class _Twin:
         self.states: Sequence[Array] = ()
 
     def run(self, floats: Session) -> None:
-        """Runs on the values in the float graph, and puts its results in place of the node's own."""
-        pairs = zip(self.node.inputs, self.quantized.inputs, strict=False)  # what was added behind is constant
+        """Runs on the values in the float graph, and replaces the node's results by its own."""
+        pairs = zip(self.node.inputs, self.quantized.inputs, strict=False)  # inputs added at the end are constant
         values = {twin: fed(floats.view(t), twin) for t, twin in pairs if t and twin in self.session.plan.graph.inputs}
         run(self.session, values)
         for tensor, twin in zip(self.node.outputs, self.quantized.outputs, strict=True):
@@ -79,7 +79,7 @@ class _Bench:
         self.outputs = [t for t in self.session.plan.graph.outputs if t.type == "FLOAT32" and t.data is None]
 
     def add(self, sample: Sample) -> None:
-        """One more sample. The last node comes first: what earlier ones read is not overwritten until then."""
+        """One more sample. The last node comes first, so that nothing is overwritten that an earlier node reads."""
         feed(self.session, sample)
         after, wanted = self._states(), [self.session.view(t).copy() for t in self.outputs]
         for twin in reversed(self.twins):

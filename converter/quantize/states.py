@@ -1,4 +1,4 @@
-"""SVDF and LSTM in int8: what these operators need beside quantised values, weights and bias.
+"""What SVDF and LSTM need in int8 beside quantised values, weights and bias.
 
 Source: LiteRT's "8-bit quantization specification"; TFLite's tools/optimize/operator_property.cc.
 """
@@ -18,13 +18,13 @@ from twinfer.converter.quantize.weights import MOST_BIAS, Layer, bias_tensor, in
 from twinfer.runtime.graph import Node, Quant, Tensor
 from twinfer.runtime.ops.recurrent.lstm import CELL, GATES, HIDDEN
 
-#: The range of a state, from the tensor.
+#: Tensor of a state -> its range.
 Ranges = Callable[[Tensor], Range]
 
-#: Of the scales of an LSTM's cells, which are powers of 2: least and greatest exponent that kernels take.
+#: The least and greatest exponent that kernels take for the scale of an LSTM's cells, a power of 2.
 CELL_EXPONENTS = (-12, -4)
 
-#: Tensors that an LSTM's node lists as intermediate: of four gates (for layer normalisation only) and the hidden state.
+#: Tensors that an LSTM's node lists as intermediate: four gates (for layer normalisation only) and the hidden state.
 _INTERMEDIATES = 5
 
 _SVDF_FEATURES, _SVDF_TIME, _SVDF_BIAS, _SVDF_STATE = 1, 2, 3, 4
@@ -41,14 +41,14 @@ def lstm_is_float(node: Node) -> bool:
 
 
 def svdf_is_float(node: Node) -> bool:
-    """Whether all parameters are float constants, and SVDF ends in RELU, without which LiteRT refuses integers."""
+    """Whether all parameters are float constants and the activation is RELU: LiteRT refuses integers with any other."""
     relu = node.options.get("fused_activation_function") == "RELU"
     return relu and _are_float_constants(node, (_SVDF_FEATURES, _SVDF_TIME, _SVDF_BIAS))
 
 
 def lstm(node: Node, ranges: Ranges) -> Node:
-    """The node, whose input and output are quantised, with the rest quantised: weights per tensor, bias INT32, the
-    hidden state like the output, cells INT16 in steps of a power of 2."""
+    """The node, whose input and output are quantised already, with the rest quantised: weights per tensor, bias INT32,
+    the hidden state like the output, cells INT16 in steps of a power of 2."""
     inputs, x, hidden = list(node.inputs), node.input(0), node.output.quant
     for w, r, b in GATES:
         for position, bias, source in ((w, b, x), (r, None, node.output)):
@@ -75,14 +75,14 @@ def _cell(limits: Range) -> Quant:
 
 
 def _intermediate(name: str, hidden: Quant | None, i: int) -> Tensor:
-    """Empty: only its quantisation counts, and only the hidden state's."""
+    """An empty tensor. Only its quantisation counts, and only for the hidden state."""
     last = i == _INTERMEDIATES - 1
     return Tensor(f"{name}_intermediate", "INT8" if last else "FLOAT32", (0,), hidden if last else None)
 
 
 def svdf(node: Node, ranges: Ranges) -> Node:
-    """The node, whose input and output are quantised, with the rest quantised: features INT8, the filter over time and
-    the state INT16, bias INT32."""
+    """The node, whose input and output are quantised already, with the rest quantised: features INT8, the filter over
+    time and the state INT16, bias INT32."""
     inputs, state, time = list(node.inputs), node.input(_SVDF_STATE), node.input(_SVDF_TIME)
     features = Layer(node, Parameters(_SVDF_FEATURES), per_channel=False)
     quant = weight_quant(features, 1.0)
@@ -100,8 +100,8 @@ def svdf(node: Node, ranges: Ranges) -> Node:
 
 
 def _over_time(filters: Layer, units: int, held: float) -> Quant:
-    """The scale of the filter over time. Kernels sum in int32 and do not saturate: a unit's sums over states of 16 bits
-    and its bias must stay within half of that each."""
+    """The scale of the filter over time. Kernels sum in int32 without saturation. So a unit's sum over 16-bit states
+    and its bias must each stay within half of int32."""
     taps = np.abs(filters.values()).reshape(units, -1)
     bias = 0.0 if filters.bias is None else float(np.abs(filters.biases()).max(initial=0.0))
     scale = max(taps.max(initial=0.0) / 32767, taps.sum(1).max(initial=0.0) / 2**15, bias / MOST_BIAS / held)

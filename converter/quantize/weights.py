@@ -18,7 +18,7 @@ from twinfer.runtime.registry import operator
 #: Bits of weights -> greatest magnitude; symmetric, so that -128 and -8 are not used.
 MOST = {8: 127, 4: 7}
 
-#: A bias must fit int32 with room for the sums that it is added to.
+#: A bias must fit int32 and leave room for the sums that it is added to.
 MOST_BIAS = 1 << 30
 
 
@@ -59,7 +59,7 @@ def weight_quant(layer: Layer, in_scale: float) -> Quant:
     scales = np.maximum(peaks / MOST[layer.bits], np.abs(layer.biases()) / MOST_BIAS / in_scale)
     if not layer.per_channel:
         scales = scales.max(keepdims=True)
-    dead = scales < LEAST_SCALE  # a channel without any value: any scale will do
+    dead = scales < LEAST_SCALE  # all weights are 0: any scale will do
     scales = np.where(dead, 1.0 if dead.all() else scales.max(), scales).astype(np.float32)
     return Quant(scales, np.zeros(scales.size, np.int64), layer.parameters.axis if layer.per_channel else 0)
 
@@ -100,7 +100,7 @@ def with_weights(layer: Layer, values: NDArray[np.float32]) -> Node:
 
 
 def correction(layer: Layer, quant: Quant, q: NDArray[np.int64], position: int, seen: Observed) -> NDArray[np.float64]:
-    """What the rounding of the weights adds to every output channel on average, negated, [channels]; ``seen`` is what
+    """Minus the average that the rounding of the weights adds to every output channel, [channels]. ``seen`` is what
     calibration saw of the input at ``position``.
 
     The layer is linear: E[layer(x, dW)] = layer(E[x], dW), averaged over the positions. Source: Nagel et al. 2019,

@@ -1,4 +1,4 @@
-"""The samples of a search: those that ranges are calibrated on, and others that settings are judged on."""
+"""The samples of a search: some to calibrate ranges on, others to judge settings on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinfer.converter.quantize.samples import LABELS, Samples, loaded, samples_
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph
 
-#: Where samples serve for both, one in QUARTER is for calibration, but no more than MOST.
+#: Where one set serves both, one sample in QUARTER is for calibration, but no more than MOST.
 QUARTER, MOST = 4, 200
 
 #: Arrays by the name of the input, [samples, *shape].
@@ -23,7 +23,8 @@ Arrays = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Data:
-    """No sample is in both; ``labels`` [judged, …] or None; ``sha256`` of all that was given."""
+    """Samples to calibrate on and samples to judge on; none is in both. ``labels`` [judged, …] or None. ``sha256``: of
+    all data given."""
 
     calibration: Arrays
     judged: Arrays
@@ -41,9 +42,9 @@ def gather(
 ) -> Data:
     """The samples of ``data``: a .npz file (.npy for one input) or arrays by name, with or without LABELS.
 
-    Ranges are calibrated on ``calibration``, else on ``count`` samples drawn with the seed (a quarter, at most 200);
-    judged are all others: those that equal a calibration sample are left out. InvalidArgumentError for data that do not
-    fit the model or are too few.
+    Ranges are calibrated on ``calibration``, else on ``count`` samples drawn with the seed (by default a quarter, at
+    most 200). All others are judged, but for those that equal a calibration sample. InvalidArgumentError for data that
+    do not fit the model or are too few.
     """
     arrays = dict(data) if isinstance(data, Mapping) else dict(loaded(graph, data))
     labels = None
@@ -65,7 +66,7 @@ def gather(
     if not len(rest):
         distinct = len(set(_contents(rows)))
         raise InvalidArgumentError(
-            f"all {total} samples ({distinct} distinct) are calibration samples: judging takes others, give some"
+            f"all {total} samples ({distinct} distinct) are calibration samples: judging needs others: give some"
         )
     return Data(own, _picked(rows, rest), None if labels is None else labels[rest], digest.hexdigest())
 
@@ -80,7 +81,7 @@ def _checked(labels: Array, total: int) -> Array:
     """The labels as int64 or float64, one entry per sample."""
     count = len(labels) if labels.ndim else 0
     if count != total:
-        raise InvalidArgumentError(f"there are {total} samples but {count} labels: one each is needed")
+        raise InvalidArgumentError(f"there are {total} samples but {count} labels: give one per sample")
     if labels.dtype.kind not in "biuf":
         raise InvalidArgumentError(f"labels of dtype {labels.dtype}: give whole numbers (classes) or floats (targets)")
     if labels.dtype.kind != "f":
@@ -95,7 +96,7 @@ def _split(total: int, seed: int, count: int | None) -> tuple[Array, Array]:
     """Numbers of the samples to calibrate on, in the order drawn, and of the others, in the data's."""
     count = max(1, min(total // QUARTER, MOST)) if count is None else count
     if not 0 < count < total:
-        raise InvalidArgumentError(f"of {total} samples {count} cannot be calibrated on and others be left to judge by")
+        raise InvalidArgumentError(f"cannot calibrate on {count} of {total} samples and judge by others")
     drawn = np.random.default_rng(seed).permutation(total)[:count]
     return drawn, np.setdiff1d(np.arange(total), drawn)
 

@@ -32,13 +32,13 @@ from twinfer.runtime.read.tflite import read
 from twinfer.runtime.target import GENERIC, Target
 from twinfer.runtime.write.tflite import write
 
-#: Trials at most, if nothing else is said.
+#: The most trials, by default.
 TRIALS = 64
 
-#: Who allows a larger loss means per cent, or would take any model.
+#: The greatest budget: a larger one is meant in per cent, or accepts any model.
 MOST_LOSS = 0.5
 
-#: The arguments that say what a trial is judged by.
+#: The arguments that set how a trial is judged.
 _JUDGED = ("metric", "cost", "target", "inference_type")
 
 
@@ -69,8 +69,8 @@ class How(TypedDict, total=False):
 @dataclass(frozen=True)
 class Found:
     """The result of a search: all ``trials`` in the order proposed, the Pareto ``front`` by rising cost, and the
-    ``chosen`` one of it, None if no setting is inside the budget. ``search``: how it was set up;
-    ``float_cost``: what the float model costs."""
+    ``chosen`` trial of the front, None if no setting is inside the budget. ``search``: its set-up. ``float_cost``: the
+    cost of the float model."""
 
     max_loss: float
     trials: tuple[Trial, ...]
@@ -88,7 +88,7 @@ class Found:
     def graph(self, trial: Trial | None = None) -> Graph:
         """The model of a trial, by default of the chosen one.
 
-        InvalidArgumentError if there is none, ToolError if this machine makes another of it than its worker did.
+        InvalidArgumentError if there is none, ToolError if this machine gets other bytes than the worker did.
         """
         trial = trial or self.chosen
         if trial is None or trial.error:
@@ -98,7 +98,7 @@ class Found:
         graph = Bench(self.job).quantized(trial.setting)
         if hashlib.sha256(write(graph)).hexdigest() != trial.sha256:
             raise ToolError(
-                f"{trial.setting}: this machine makes other bits than the worker: do they differ in version?"
+                f"{trial.setting}: this machine gets other bytes than the worker: are their versions the same?"
             )
         return graph
 
@@ -109,21 +109,22 @@ def search(
     """The cheapest quantisation of ``source`` that loses at most ``max_loss`` (a share, at most 0.5) on ``data``.
 
     ``source``: a float model, as ``convert`` takes it. ``data``: a .npz file or arrays by the names of the inputs,
-    samples along the first axis, and, if wanted, "labels": whole numbers are classes, floats targets; without them
-    the float model's own outputs are (``loss.Judge`` defines the loss; ``metric``: "auto", "answers", "error").
-    ``calibration``: samples for the ranges; else ``calibrate`` of the data's (``data.gather``). ``cost``: bytes of
-    the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a graph, its
-    file and the target that can be pickled. ``methods``, ``precisions`` and ``recipes`` (files) are what is combined,
-    ``trials`` the most there may be, ``seed`` that of split and search: the same arguments give the same result,
-    whoever does the work (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps
-    every trial, and spares a second run those that it has. ``progress(done, total, what)`` is called after each.
-    ``inference_type``, ``equalize``, ``shapes`` and ``channels_last``: as ``convert`` has them.
+    samples along the first axis, optionally with "labels": whole numbers are classes, floats are targets. Without
+    labels the float model's own outputs count as right (``loss.Judge`` defines the loss; ``metric``: "auto", "answers",
+    "error").
+    ``calibration``: samples for the ranges; without it, ``calibrate`` samples of the data (``data.gather``). ``cost``:
+    bytes of the file ("flash"), of the "constants" or of the "arena" in the plan for ``target``, or a function of a
+    graph, its file and the target that can be pickled. ``methods``, ``precisions`` and ``recipes`` (files) are
+    combined. ``trials``: the most trials. ``seed``: of split and search. The same arguments give the same result with
+    any workers (``executor``, ``jobs``, ``dask``: see ``workers.workers``). ``journal``: a file that keeps every trial,
+    so that a second run does not repeat them. ``progress(done, total, what)`` is called after every trial.
+    ``inference_type``, ``equalize``, ``shapes`` and ``channels_last``: as in ``convert``.
 
-    A failed trial has an ``error``. The loss is measured on the samples that the search chose by; among many settings
-    some are lucky there. Measure the chosen one on samples that the search has not seen.
+    A failed trial has an ``error``. The loss is measured on the samples that the search chose by, and among many
+    settings some are lucky there. Measure the chosen model on samples that the search has not seen.
 
     InvalidArgumentError for arguments and data that do not fit, ToolError for workers that do not work; other
-    TwinferErrors as those of ``convert``.
+    TwinferErrors as in ``convert``.
     """
     _check(max_loss, how)
     seed, limit, told = how.get("seed", 0), how.get("trials", TRIALS), how.get("progress")
@@ -167,13 +168,13 @@ def _space(how: How) -> Space:
     if len(recipes) < len(files):
         raise InvalidArgumentError("two recipes are called the same: give their files different names")
     if coarse := [name for name, recipe in recipes.items() if recipe.prunes or recipe.clusters]:
-        raise InvalidArgumentError(f"{coarse[0]}: a search quantises alone, it cannot prune or cluster: prune first")
+        raise InvalidArgumentError(f"{coarse[0]}: a search only quantises, it cannot prune or cluster: prune first")
     rules = {name: recipe.rules for name, recipe in recipes.items()}
     return Space(how.get("methods", METHODS), how.get("precisions", PRECISIONS), rules)
 
 
 def _check_step(job: Job, max_loss: float) -> None:
-    """Whether the samples are enough to tell the budget from nothing."""
+    """Raises InvalidArgumentError if the samples are too few to tell the budget from no loss."""
     if job.judge.step > max_loss > 0:
         count, need = job.judge.wanted[0].size, math.ceil(1 / max_loss)
         raise InvalidArgumentError(
@@ -183,7 +184,7 @@ def _check_step(job: Job, max_loss: float) -> None:
 
 
 def _setup(how: How, data: Data) -> dict[str, Any]:
-    """What a trial's outcome depends on beside model, data and setting."""
+    """All that a trial's result depends on beside model, data and setting."""
     cost, target = how.get("cost", "flash"), how.get("target", GENERIC)
     calibrated, judged = (len(next(iter(arrays.values()))) for arrays in (data.calibration, data.judged))
     return {
@@ -198,6 +199,6 @@ def _setup(how: How, data: Data) -> dict[str, Any]:
 
 
 def _machine(target: Target) -> str:
-    """All that a cost may depend on: the target, and the options that the plan for it is made with."""
+    """All that a cost may depend on: the target, and the options of the plan for it."""
     known = (target.name, USUAL.optimize, *sorted(target.features), USUAL.weights, USUAL.decode)
     return ", ".join([*known, f"alignment {target.alignment}"])

@@ -1,4 +1,4 @@
-"""The journal of a search: one line of JSON per result, so that nothing is done twice."""
+"""The journal of a search: one line of JSON per result, so that no trial runs twice."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: What a line holds: the files it is about, how the search was set up, what was asked, and what came of it.
+#: The keys of a line: the model and data it is about, the set-up of the search, the question, and the answer.
 _KEYS = ("model", "data", "search", "key", "value")
 
-#: How every line begins, and so one that was not written whole: nothing else is cut off.
+#: The beginning of every line. Only a last line that begins so may be cut off.
 _START = b'{"data": "'
 
 
 class Journal:
     """Answers by question, for one model, one data set (their SHA-256s) and one set-up of the search.
 
-    ``path`` None: kept in memory only. A file is read, appended to at once, and may hold searches of other set-ups,
-    which are passed over; a last line that was not written whole is cut off. InvalidArgumentError for a file that is no
-    journal, or one of another model or other data.
+    ``path`` None: kept in memory only. A file is read, and every answer is appended at once. Searches of other set-ups
+    in the file are passed over. A last line that was not written whole is cut off. InvalidArgumentError for a file that
+    is no journal, or is of another model or data.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, model: str, data: str, search: Mapping[str, Any]) -> None:
@@ -65,11 +65,11 @@ class Journal:
             self._known[_text(line["key"])] = line["value"]
 
     def get(self, key: Mapping[str, Any]) -> Any:
-        """What is known, or None."""
+        """The answer, or None."""
         return self._known.get(_text(_plain(key)))
 
     def add(self, key: Mapping[str, Any], value: Any) -> None:
-        """Note it, on disk before this returns."""
+        """Notes an answer; it is on disk before this returns."""
         self._known[_text(_plain(key))] = _plain(value)
         if self._path is not None:
             with self._path.open("ab") as file:
@@ -87,5 +87,5 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As it comes back from JSON."""
+    """The value as it comes back from JSON."""
     return json.loads(_text(value))

@@ -1,4 +1,4 @@
-"""What a quantised model loses: its answers or its errors beside the float model's, over the judged samples."""
+"""The loss of a quantised model: its answers or errors beside the float model's, over the judged samples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ METRICS = ("auto", "answers", "error")
 class Judge:
     """Compares outputs, each [samples, *shape], with what is ``wanted`` of them.
 
-    "answers": an answer is the arg-max along the last axis (or the value itself of an integer output); ``wanted`` are
-    the right ones, labels or the float model's own. The score is the share of right answers, the loss the float model's
-    score less the quantised one's. "error": ``wanted`` are targets or the float model's outputs; the score is the
-    relative squared error, the sum of squared differences over that of the targets' squared distances from their mean
-    over the samples (1 - R^2), averaged over the outputs; the loss is the quantised model's score less the float
+    "answers": an answer is the arg-max along the last axis (of an integer output: the value itself). ``wanted`` are the
+    right answers: labels, or the float model's own. The score is the share of right answers; the loss is the float
+    model's score minus the quantised one's. "error": ``wanted`` are targets or the float model's outputs; the score is
+    the relative squared error, the sum of squared differences over that of the targets' squared distances from their
+    mean over the samples (1 - R^2), averaged over the outputs; the loss is the quantised model's score minus the float
     model's. ``floats`` are the float model's outputs.
     """
 
@@ -34,13 +34,14 @@ class Judge:
         return self._value(outputs) / (self.wanted[0].size if self.metric == "answers" else 1)
 
     def loss(self, outputs: Sequence[Array]) -> float:
-        """Negative if these outputs are better."""
+        """The loss; negative if these outputs are better."""
         if self.metric == "error":
             return self._value(outputs) - self._value(self.floats)
         return (self._value(self.floats) - self._value(outputs)) / self.wanted[0].size
 
     def snr_db(self, outputs: Sequence[Array]) -> float:
-        """Energy of the float model's outputs by that of the differences, in dB, as ``report.compare`` has it."""
+        """Ratio of the energies of the float model's outputs and of the differences, in dB, as in
+        ``report.compare``."""
         signal = sum(_distance(y, 0) for y in self.floats)
         noise = sum(_distance(*pair) for pair in zip(outputs, self.floats, strict=True))
         return decibels(signal, noise)
@@ -52,11 +53,11 @@ class Judge:
 
     @property
     def step(self) -> float:
-        """The least difference between two losses; 0 if losses are continuous."""
+        """The least difference between two losses; 0 if any is possible."""
         return 1 / self.wanted[0].size if self.metric == "answers" else 0.0
 
     def _value(self, outputs: Sequence[Array]) -> float:
-        """How many answers are right, or the error."""
+        """The number of right answers, or the error."""
         if self.metric == "answers":
             return int((answers(outputs[0]) == self.wanted[0]).sum())
         errors = [_distance(y, wanted) / _spread(wanted) for y, wanted in zip(outputs, self.wanted, strict=True)]
@@ -81,8 +82,8 @@ def judge(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array | No
     """The judge for a model with these ``outputs`` that gives ``floats`` in float32, [samples, *shape] each.
 
     ``labels``: integers are right answers, floats are targets; None: the float model's own. ``metric``: "auto" takes
-    answers where labels are integers, or where there are none and the model has one output that answers can be had of.
-    InvalidArgumentError for what does not fit.
+    answers if labels are integers, or if there are none and the model has one output with answers. InvalidArgumentError
+    for labels and metrics that do not fit.
     """
     if metric not in METRICS:
         raise InvalidArgumentError(f"{metric!r} is no metric; there are: {', '.join(METRICS)}")
@@ -116,7 +117,7 @@ def _answers(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array |
         return (own,)
     (tensor,) = outputs
     if labels.size != own.size:
-        need = f"{own[0].size} a sample"
+        need = f"{own[0].size} per sample"
         raise InvalidArgumentError(f"labels {list(labels.shape)}: {tensor} gives {need}, {list(own.shape)} in all")
     classes = tensor.shape[-1] if tensor.type == "FLOAT32" else None
     if classes is not None and not (labels.min() >= 0 and labels.max() < classes):
@@ -129,7 +130,7 @@ def _targets(outputs: Sequence[Tensor], floats: Sequence[Array], labels: Array |
     wanted: Sequence[Array] = floats
     if labels is not None:
         if labels.size != floats[0].size:
-            need = f"{floats[0][0].size} targets a sample; classes must be whole numbers"
+            need = f"{floats[0][0].size} targets per sample; classes must be whole numbers"
             raise InvalidArgumentError(f"labels {labels.dtype} {list(labels.shape)}: {outputs[0]} needs {need}")
         wanted = [labels.reshape(floats[0].shape)]
     for tensor, value in zip(outputs, wanted, strict=True):

@@ -1,15 +1,15 @@
-"""Which of many settings are worth looking at: those that no other one beats in cost and loss at once."""
+"""Finds the settings that no other setting beats in both cost and loss."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-#: Cost and loss, both the less the better.
+#: Cost and loss; for both, less is better.
 Point = tuple[float, float]
 
 
 def front(points: Sequence[Point]) -> list[int]:
-    """Positions of the points that no other point equals or beats in both, by rising cost and so by falling loss.
+    """Positions of the points that no other point equals or beats in both, by rising cost (so by falling loss).
 
     Of equal points the first one counts.
     """

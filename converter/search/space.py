@@ -13,13 +13,13 @@ from twinfer.converter.quantize.methods import method
 from twinfer.converter.quantize.recipe import Choice, Recipe, Rule
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: From the cheapest to the most exact; what a layer may be raised to stands behind what the model is in.
+#: From the cheapest to the most exact. A layer may be raised to precisions behind the model's own.
 PRECISIONS = ("int4", "int8", "int16x8", "float")
 
-#: Methods that are tried if nothing else is said.
+#: Methods that are tried by default.
 METHODS = ("minmax", "mse", "percentile", "entropy", "moving-average", "percentile-99.9", "percentile-99.999")
 
-#: What may be done to weights and biases beside (``quantize.Options``).
+#: Corrections of weights and biases (``quantize.Options``).
 CORRECTIONS = ("bias correction", "adaptive rounding")
 
 
@@ -27,9 +27,9 @@ CORRECTIONS = ("bias correction", "adaptive rounding")
 class Setting:
     """One way to quantise a model.
 
-    ``precision`` and ``method`` are the default, ``rules`` those of the user's recipe ``recipe`` (its file; empty:
-    none), ``layers`` precisions of single layers by the name of their output, which go before both. ``corrections``
-    are some of CORRECTIONS, in their order.
+    ``precision`` and ``method`` are the default. ``rules`` are those of the user's recipe, ``recipe`` is its file
+    (empty: none). ``layers`` are precisions of single layers by the name of their output; they override both.
+    ``corrections`` are some of CORRECTIONS, in their order.
     """
 
     precision: str
@@ -40,30 +40,30 @@ class Setting:
     layers: tuple[tuple[str, str], ...] = ()
 
     def as_recipe(self) -> Recipe:
-        """The recipe that says so."""
+        """The recipe for this setting."""
         single = tuple(Rule(re.escape(name), precision=precision) for name, precision in self.layers)
         return Recipe((*self.rules, *single), Choice(self.precision, None, self.method))
 
     def corrected(self, *names: str) -> Setting:
-        """The same with these corrections, without those of them that it had."""
+        """The setting with each of these corrections switched: added, or removed if it was there."""
         return replace(self, corrections=tuple(c for c in CORRECTIONS if (c in names) != (c in self.corrections)))
 
     def at(self, name: str, precision: str) -> Setting:
-        """The same with one layer in that precision; the default's needs no mention unless a recipe has rules."""
+        """The setting with one layer in that precision. The default precision is only listed if a recipe has rules."""
         others = {**dict(self.layers), name: precision}
         if precision == self.precision and not self.rules:
             del others[name]
         return replace(self, layers=tuple(sorted(others.items())))
 
     def json(self) -> dict[str, Any]:
-        """As JSON has it; rules as in a recipe file."""
+        """The setting for JSON, with rules as in a recipe file."""
         plain = asdict(self)
         del plain["rules"], plain["layers"]
         return {**plain, "rule": [_table(rule) for rule in self.as_recipe().rules]}
 
     @property
     def apart(self) -> str:
-        """What differs from the default: the recipe, and how many layers are in which precision."""
+        """What differs from the default, in words: the recipe, and the number of layers per precision."""
         counts = Counter(precision for _, precision in self.layers)
         return ", ".join(filter(None, [self.recipe, *(f"{counts[p]} in {p}" for p in PRECISIONS if counts[p])]))
 
@@ -90,15 +90,15 @@ class Space:
             if name not in PRECISIONS:
                 raise InvalidArgumentError(f"{name!r} is no precision; there are: {', '.join(PRECISIONS)}")
         if not self.methods or not self.bases:
-            raise InvalidArgumentError("nothing to search: at least one method and one precision beside float it takes")
+            raise InvalidArgumentError("nothing to search: give at least one method, and one precision beside float")
 
     @property
     def bases(self) -> list[str]:
-        """What a whole model may be in."""
+        """The precisions that a whole model may have."""
         return [name for name in PRECISIONS if name in self.precisions and name != "float"]
 
     def raised(self, base: str) -> list[str]:
-        """What single layers of such a model may be raised to."""
+        """The precisions that single layers of such a model may be raised to."""
         return [name for name in PRECISIONS[PRECISIONS.index(base) + 1 :] if name in self.precisions]
 
     def grid(self) -> list[Setting]:
@@ -107,7 +107,8 @@ class Space:
         return [Setting(p, m, recipe=name, rules=r) for (name, r), m, p in product(recipes, self.methods, self.bases)]
 
     def neighbours(self, setting: Setting, layers: Sequence[str]) -> Iterator[Setting]:
-        """What differs from the setting in one thing; ``layers`` are those that can have a precision of their own."""
+        """Settings that differ from this one in one thing. ``layers`` are those that can have a precision of their
+        own."""
         yield from (replace(setting, method=name) for name in self.methods if name != setting.method)
         yield from (setting.corrected(name) for name in CORRECTIONS)
         own = dict(setting.layers)

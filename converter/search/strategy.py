@@ -1,8 +1,8 @@
 """The order in which settings are tried. Every round depends only on the results of the rounds before.
 
-First every precision with every method; then corrections on the best of each; then, where that misses the budget,
-layers are raised along their sensitivity, 1, 2, 4, … of them, and the least number that meets it is bisected; what
-trials are left go to random neighbours of the two settings between which the budget lies.
+First every precision with every method, then corrections on the best of each. Where that misses the budget, the most
+sensitive layers are raised, 1, 2, 4, … of them, and the least number that meets the budget is bisected. The trials that
+are left go to random neighbours of the two settings between which the budget lies.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from twinfer.converter.search.trial import Trial
 from twinfer.converter.search.workers import Run
 from twinfer.runtime.graph import Graph
 
-#: Neighbours in one round. The number does not depend on workers, so that these do not change the result.
+#: Neighbours in one round. The number does not depend on the workers, so that they do not change the result.
 ROUND = 8
 
-#: ``told(done, total, what)``: trials done, how many there may be, and what was done last.
+#: ``told(done, total, what)``: trials done, the most there may be, and the last one.
 Told = Callable[[int, int, str], None]
 
 
 class Ledger:
-    """The trials so far, in the order in which they were proposed, whatever order they ended in.
+    """The trials so far, in the order in which they were proposed, not in which they ended.
 
-    ``limit``: most trials, those of the journal among them.
+    ``limit``: the most trials, including those of the journal.
     """
 
     def __init__(self, run: Run, journal: Journal, limit: int, max_loss: float, told: Told | None = None) -> None:
@@ -47,7 +47,7 @@ class Ledger:
         return len(self.trials) >= self._limit
 
     def attempt(self, settings: Sequence[Setting]) -> None:
-        """Try what is new of them, as far as the limit allows."""
+        """Tries the new ones among the settings, as far as the limit allows."""
         new = [setting for setting in dict.fromkeys(settings) if setting not in self.trials]
         new = new[: self._limit - len(self.trials)]
         done = self._noted(new)
@@ -58,12 +58,12 @@ class Ledger:
         self.trials |= {setting: done[setting] for setting in new}
 
     def _noted(self, settings: Sequence[Setting]) -> dict[Setting, Trial]:
-        """Those that the journal has."""
+        """The trials that the journal has."""
         pairs = ((setting, self._journal.get({"trial": setting.json()})) for setting in settings)
         return {setting: Trial(setting, **value) for setting, value in pairs if _is_trial(value)}
 
     def orders(self, settings: Sequence[Setting]) -> dict[Setting, tuple[str, ...]]:
-        """For each its layers, the most sensitive one first."""
+        """Setting -> its layers, the most sensitive first."""
         keys = {setting: {"order": setting.json()} for setting in settings}
         missing = [setting for setting, key in keys.items() if not _is_order(self._journal.get(key))]
         for setting, names in self._run("order", missing):
@@ -75,18 +75,18 @@ class Ledger:
         return [trial for trial in self.trials.values() if not trial.error]
 
     def front(self) -> list[Trial]:
-        """By rising cost and falling loss."""
-        good = sorted(self.good(), key=lambda trial: trial.badness)  # of equal points the one of least noise counts
+        """The Pareto front, by rising cost and falling loss."""
+        good = sorted(self.good(), key=lambda trial: trial.badness)  # the least noisy of equal points counts
         return [good[i] for i in front([(trial.cost, trial.loss) for trial in good])]
 
     def chosen(self) -> Trial | None:
-        """The cheapest inside the budget."""
+        """The cheapest trial inside the budget."""
         return next((trial for trial in self.front() if trial.loss <= self.max_loss), None)
 
     def around(self) -> list[Setting]:
         """The settings of the front between which the budget lies, the one inside it first.
 
-        The last of the front if none is inside; nothing if the cheapest of all is.
+        The last of the front if none is inside; none if the cheapest of all is inside.
         """
         known = self.front()
         inside = [trial.loss <= self.max_loss for trial in known]
@@ -104,7 +104,8 @@ def _value(trial: Trial) -> dict[str, Any]:
 
 
 def _is_trial(value: Any) -> bool:
-    """Whether a journal's value is what ``_value`` makes; one that another version or a hand wrote is tried again."""
+    """Whether a journal's value has the form that ``_value`` gives. A value of another version or by hand is tried
+    again."""
     if not isinstance(value, dict) or set(value) != set(_VALUES):
         return False
     texts, figures = ("sha256", "error"), ("loss", "score", "snr_db", "seconds")
@@ -116,12 +117,12 @@ def _is_trial(value: Any) -> bool:
 
 
 def _is_order(value: Any) -> bool:
-    """The same of the layers' order."""
+    """The same for the order of layers."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
-    """Fill the ledger."""
+    """Fills the ledger."""
     ledger.attempt(space.grid())
     _correct(ledger, space)
     _walk(ledger, space, graph)
@@ -129,7 +130,7 @@ def explore(ledger: Ledger, space: Space, graph: Graph, seed: int) -> None:
 
 
 def _best(ledger: Ledger, space: Space) -> list[Trial]:
-    """For every precision and recipe, the trial of least loss with no layer raised."""
+    """The trial of least loss without raised layers, for every precision and recipe."""
     best = []
     for base, recipe in product(space.bases, ("", *space.recipes)):
         own = [t for t in ledger.good() if (t.setting.precision, t.setting.recipe) == (base, recipe)]
@@ -139,7 +140,7 @@ def _best(ledger: Ledger, space: Space) -> list[Trial]:
 
 
 def _correct(ledger: Ledger, space: Space) -> None:
-    """Every correction by itself, then those together that lessen the loss."""
+    """Tries every correction by itself, then all that reduce the loss together."""
     best = _best(ledger, space)
     ledger.attempt([trial.setting.corrected(name) for trial in best for name in CORRECTIONS])
     both = []
@@ -151,7 +152,7 @@ def _correct(ledger: Ledger, space: Space) -> None:
 
 
 def _walk(ledger: Ledger, space: Space, graph: Graph) -> None:
-    """Raise the most sensitive layers of what misses the budget: powers of two of them, then bisected."""
+    """Raises the most sensitive layers of settings that miss the budget: 1, 2, 4, … of them, then bisects."""
     missed = [trial.setting for trial in _best(ledger, space) if trial.loss > ledger.max_loss]
     missed = [setting for setting in missed if space.raised(setting.precision)]
     if ledger.full or not missed:
@@ -192,7 +193,7 @@ def _middle(ledger: Ledger, walk: Sequence[Setting]) -> list[Setting]:
 
 
 def raisable(graph: Graph, setting: Setting, to: Sequence[str]) -> dict[str, None]:
-    """Names of the layers that would be finer in one of those precisions than the setting has them, in their order."""
+    """Names of the layers that one of those precisions would make finer than the setting does, in their order."""
     recipe, rank = setting.as_recipe(), PRECISIONS.index
     names: dict[str, None] = {}
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""One trial: quantise as a setting says, weigh what comes out, run it on the judged samples."""
+"""One trial: quantise by a setting, price the result, run it on the judged samples."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ORDER_SAMPLES = 32
 
 
 def flash(graph: Graph, content: bytes, target: Target) -> int:
-    """Bytes of the .tflite file, which an interpreter keeps: constants, scales, names, and what every operator adds."""
+    """Bytes of the .tflite file, which an interpreter keeps: constants, scales, names, operators."""
     return len(content)
 
 
 def constants(graph: Graph, content: bytes, target: Target) -> int:
-    """Bytes of the constants in the plan for the target: what compiled C keeps of a model in flash beside its code."""
+    """Bytes of the constants in the plan for the target, which compiled C keeps in flash beside its code."""
     return make_plan(graph, target).constant_bytes
 
 
@@ -52,7 +52,7 @@ def arena(graph: Graph, content: bytes, target: Target) -> int:
     return make_plan(graph, target).arena_bytes
 
 
-#: Of a graph, its file and the target what it costs.
+#: (graph, its file, target) -> cost.
 Cost = Callable[[Graph, bytes, Target], int]
 
 COSTS: dict[str, Cost] = {"flash": flash, "constants": constants, "arena": arena}
@@ -61,7 +61,7 @@ COSTS: dict[str, Cost] = {"flash": flash, "constants": constants, "arena": arena
 @dataclass(frozen=True)
 class Trial:
     """The result of a setting: its cost; loss, score and outputs' signal-to-noise ratio (see ``loss.Judge``); the
-    SHA-256 of its file; or the error that it ended in. ``seconds`` it took."""
+    SHA-256 of its file; or its error. ``seconds``: the time that it took."""
 
     setting: Setting
     cost: int = 0
@@ -74,7 +74,7 @@ class Trial:
 
     @property
     def badness(self) -> tuple[float, float]:
-        """To compare by: the loss and, where it is the same, the noise."""
+        """The key to compare by: the loss, then the noise."""
         return self.loss, -self.snr_db
 
 
@@ -95,7 +95,7 @@ class Job:
     inference_type: str | None
 
     def price(self, graph: Graph, content: bytes) -> int:
-        """What a graph costs; InvalidArgumentError from a cost that is no whole number."""
+        """The cost of a graph; InvalidArgumentError if it is not a whole number."""
         cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
         amount = cost(graph, content, self.target)
         try:
@@ -113,7 +113,8 @@ def make_job(
     target: Target = GENERIC,
     inference_type: str | None = None,
 ) -> Job:
-    """Calibrate the float model, and run it on the judged samples. InvalidArgumentError for what does not fit."""
+    """Calibrates the float model and runs it on the judged samples. InvalidArgumentError for arguments that do not
+    fit."""
     if isinstance(cost, str) and cost not in COSTS:
         raise InvalidArgumentError(f"{cost!r} is no cost; there are: {', '.join(COSTS)}")
     graph = read(model)
@@ -126,7 +127,7 @@ def make_job(
 
 
 def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
-    """What a graph makes of samples of the float graph's inputs: values of every output, [samples, *shape]."""
+    """The values of a graph's outputs, [samples, *shape], for samples of the float graph's inputs."""
     session = Session(make_plan(graph))
     names = [t.name for t in floats.inputs]
     values = [fed(inputs[name], t) for name, t in zip(names, graph.inputs, strict=True)]
@@ -140,7 +141,7 @@ def outputs(graph: Graph, floats: Graph, inputs: Arrays) -> list[Array]:
 
 
 class Bench:
-    """A job in a worker: what its trials share."""
+    """A job in a worker, with all that its trials share."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -150,7 +151,7 @@ class Bench:
 
     @cached_property
     def grams(self) -> dict[Any, Any]:
-        """For adaptive rounding; a worker makes them once."""
+        """Gram matrices for adaptive rounding; a worker computes them once."""
         return dict(grams(self.graph, self.job.calibration))
 
     def quantized(self, setting: Setting) -> Graph:
@@ -173,16 +174,15 @@ class Bench:
         cost = self.job.price(quantized, content)
         results = outputs(quantized, self.graph, self.job.judged)
         for tensor, value in zip(quantized.outputs, results, strict=True):
-            if not np.isfinite(value).all():  # what stays float may divide by a step that is 0
+            if not np.isfinite(value).all():  # float operators may divide by a quantised 0
                 raise ModelError(f"{tensor} is not finite on every judged sample")
         judge, sha256 = self.job.judge, hashlib.sha256(content).hexdigest()
         return Trial(setting, cost, judge.loss(results), judge.score(results), judge.snr_db(results), sha256)
 
     def order(self, setting: Setting) -> tuple[str, ...]:
-        """The layers that are quantised, by the names of their outputs: what costs most when it alone is comes first.
-
-        Found with calibration samples, by the precision and the method of the setting. Where a layer cannot be
-        quantised alone, the order is the graph's.
+        """The quantised layers, by the names of their outputs. The layer that costs most if it alone is quantised comes
+        first. Measured on calibration samples, with the precision and the method of the setting. Where a layer cannot
+        be quantised alone, the order is the graph's.
         """
         samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
         plain = replace(setting.as_recipe(), rules=setting.rules)
@@ -195,7 +195,7 @@ class Bench:
 
 
 def work(held: str | bytes, what: str, setting: Setting) -> Any:
-    """In a worker: the ``Bench`` method of that name for the job that was pickled to this file, or is these bytes."""
+    """Runs, in a worker, the ``Bench`` method called ``what``. ``held`` is the pickled job, or the path of its file."""
     return getattr(_bench(held), what)(setting)
 
 

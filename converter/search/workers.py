@@ -1,4 +1,4 @@
-"""Who does the trials: this process, an executor, or a Dask cluster. The job goes to every worker once."""
+"""The workers that run trials: this process, an executor, or a Dask cluster. Every worker gets the job once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ToolError
 #: Seconds to wait for a Dask scheduler.
 DASK_TIMEOUT_S = 10
 
-#: From the name of a ``Bench`` method and settings to its results, in the order in which they are done.
+#: (name of a ``Bench`` method, settings) -> its results, in the order in which they are done.
 Run = Callable[[str, Sequence[Setting]], Iterator[tuple[Setting, Any]]]
 
 
@@ -30,8 +30,8 @@ def workers(job: Job, executor: Executor | None = None, jobs: int | None = None,
     """Workers for a job: ``executor``, which stays open; ``dask``, a scheduler's address or a ``distributed.Client``;
     else ``jobs`` processes (None: one per CPU; 1: this very process).
 
-    An executor's workers read the job from a file in the folder for temporary ones: those of other machines need that
-    folder to be shared (TMPDIR), or Dask, which sends the job by itself. ToolError if workers die or Dask is missing.
+    An executor's workers read the job from a file in the folder for temporary files. Workers on other machines need
+    that folder shared (TMPDIR), or Dask, which sends the job itself. ToolError if workers die or Dask is missing.
     """
     jobs = _cpus() if jobs is None else jobs
     if jobs < 1:
@@ -108,7 +108,8 @@ def _opened(executor: Executor | None, jobs: int) -> Iterator[Executor]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits; processes started meanwhile never hear it: a terminal tells all, but one must end the search."""
+    """Ctrl-C waits, and processes that start meanwhile ignore it. A terminal sends it to all, but only one may end the
+    search."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -118,7 +119,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _client(dask: Any) -> Iterator[Any]:
-    """The client itself, or one for an address, which is closed again."""
+    """The client itself, or a client for an address, which is closed at the end."""
     if not isinstance(dask, str):
         yield dask
         return

@@ -1,4 +1,4 @@
-"""Names of constants, and what is counted of a plan, at their edges."""
+"""Edge cases of the names of constants and of the sums over a plan."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_arena_serves_the_largest_of_several_models() -> None:
 
 
 def test_memory_that_is_shared_counts_once() -> None:
-    """In place, input and output lie on one another."""
+    """In place, input and output share memory."""
     x, middle, y = (tensor((1000,), name=name) for name in "xmy")
     nodes = tuple(Node("ABS", (a,), (b,)) for a, b in ((x, middle), (middle, y)))
     plan = make_plan(Graph("g", (x, middle, y), nodes, (x,), (y,)))

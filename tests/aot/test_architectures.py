@@ -1,7 +1,7 @@
-"""Another architecture is a card and a board folder: two that lie beside these tests build, run, count and verify.
+"""Another architecture is a card and a board folder. Two of them, in this folder, build, run, count and verify.
 
 ``machines/pc.toml`` is this computer, ``machines/a64.toml`` a core that a program of QEMU's emulates without a board;
-both have the folder ``machines/linux``. Each is copied to an empty place first: nothing else knows of it.
+both have the folder ``machines/linux``. Each is copied to an empty folder first, so that nothing else can know of it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["pc", "a64"])
 def card(request: pytest.FixtureRequest, tmp_path: Path) -> Card:
-    """The card of a copy; where its tools are not installed the test is skipped."""
+    """The card of a copy; skips the test if its tools are not installed."""
     return copied(request.param, tmp_path)
 
 
@@ -77,7 +77,7 @@ def test_is_verified_as_any_other(card: Card) -> None:
 
 
 def test_sizes_and_stack(card: Card) -> None:
-    """Every constant is there; of the stack is said what is not known, for these cards' folder reads no frames."""
+    """Every constant is there. The stack bound names what is unknown, because this board folder reads no frames."""
     project = dense(card)
     assert sizes(project, card).weight_bytes >= project.constants.nbytes
     bound = stack_bound(project, card)

@@ -1,4 +1,4 @@
-"""Cards of boards at their limits: what just fits, and numbers that 32 bits just hold."""
+"""Board cards at their limits: models that just fit, and numbers that just fit 32 bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ M4 = find("cortex-m4")
 
 
 def test_what_just_fits_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RAM takes arena and stack to the byte."""
+    """RAM holds arena and stack to the byte."""
 
     def reached(*_: Any) -> Any:
         raise ToolError("as far as the compiler")
@@ -39,10 +39,10 @@ def test_what_just_fits_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_the_linker_has_what_the_board_has(name: str) -> None:
-    """Program and vector table fill the flash where they are in one piece; the table is elsewhere on some boards."""
+    """Program and vector table fill the flash if they are in one piece; some boards have the table elsewhere."""
     card, text = find(name), firmware.linker_scripts(find(name))["link.ld"]
-    found = re.findall(r"^\s*(\w+) \(\w+\) : ORIGIN = (\w+), LENGTH = (\w+)", text, re.MULTILINE)
-    regions = {region: (int(origin, 16), int(length, 16)) for region, origin, length in found}
+    rows = re.findall(r"^\s*(\w+) \(\w+\) : ORIGIN = (\w+), LENGTH = (\w+)", text, re.MULTILINE)
+    regions = {region: (int(origin, 16), int(length, 16)) for region, origin, length in rows}
     vectors, flash, ram = (regions[region] for region in ("VECTORS", "FLASH", "RAM"))
     assert ram == (card.ram_origin, card.ram_bytes)
     if card.vectors is None:
@@ -65,7 +65,7 @@ def test_numbers_of_32_bits(value: int, good: bool, tmp_path: Path) -> None:
 
 
 def test_counts_are_beyond_an_empty_call_which_is_one_instruction() -> None:
-    """The first intervals are an empty run, an empty step and the loop; what is painted is not counted."""
+    """The first intervals are an empty run, an empty step and the loop; painting does not count."""
     project = SimpleNamespace(layers=("a", "b"))
     machine: Any = SimpleNamespace(projects=[project])
     jobs = [Job([]), Job([], paint=True), Job([], by_step=True)]

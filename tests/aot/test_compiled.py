@@ -48,12 +48,13 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libraries are kept in build/, found again by content: unchanged operators are not built twice."""
+    """Keeps libraries in build/, by content, so that unchanged operators are not built twice."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
 
 
 def models(op: str, *targets: Target) -> Iterator[tuple[str, Graph, list[Any], Plan]]:
-    """Name, graph, input values and plan of every case of the operator; of a target, what those before lack."""
+    """Name, graph, input values and plan of every case of the operator, for each target without what earlier targets
+    have."""
     for name, case in cases_of(op).items():
         graph, kernels = graph_of(case.node), set()
         for target in targets:
@@ -81,12 +82,12 @@ def taken_from_outside(engine: CompiledSession) -> set[str]:
 @pytest.mark.parametrize("op", operators())
 def test_compiled_is_interpreted(op: str, compiler: str) -> None:
     need(compiler)
-    found = list(models(op, HOST, DSP, MVE))
-    plans = {name: plan for name, _, _, plan in found}
+    cases = list(models(op, HOST, DSP, MVE))
+    plans = {name: plan for name, _, _, plan in cases}
     engines = compile_plans(plans, compiler=compiler, flags=(*FLAGS, *WARNINGS))
-    assert taken_from_outside(engines[found[0][0]]) <= ALLOWED_SYMBOLS
+    assert taken_from_outside(engines[cases[0][0]]) <= ALLOWED_SYMBOLS
     wrong = []
-    for name, graph, values, _ in found:
+    for name, graph, values, _ in cases:
         want = interpreted(graph, values, HOST, isa.level())
         got = outputs_of(engines[name], values)
         if [g.tobytes() for g in got] != [w.tobytes() for w in want]:
@@ -108,21 +109,21 @@ def test_cpp_takes_it(op: str, tmp_path: Path) -> None:
 def test_no_fault_under_sanitizers(op: str, targets: tuple[Target, ...], tmp_path: Path) -> None:
     """The self-tests of all cases in one program: compiled for small targets, interpreted for the host.
 
-    Kernels read their params at run time, so that no step of theirs is decided by the compiler instead.
+    Kernels read their params at run time, so that the compiler decides none of their steps.
     """
     need("gcc")
-    found = list(models(op, *targets))
+    cases = list(models(op, *targets))
     mode: Mode = "interpreted" if targets == (HOST,) else "compiled"
     projects = with_common_instances(
-        [emit(plan.printed(mode=mode), name, policy=share_all) for name, _, _, plan in found]
+        [emit(plan.printed(mode=mode), name, policy=share_all) for name, _, _, plan in cases]
     )
-    assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, found, strict=True)])
+    assert_sanitized(tmp_path, [(project, values) for project, (_, _, values, _) in zip(projects, cases, strict=True)])
 
 
 @pytest.mark.corpus("app", "op", "derived", sample=40)
 @pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 def test_corpus(corpus_model: Any) -> None:
-    """Real models, whole: a sample; ``--all-models`` takes every one."""
+    """A sample of whole real models; all with ``--all-models``."""
     twins = [Interpreter(model_path=corpus_model.path), CompiledModel(model_path=corpus_model.path)]
     try:
         twins[0].allocate_tensors()

@@ -1,4 +1,5 @@
-"""The emitted C as text and under compilers: golden files, determinism, no warnings, exact constants, what links in."""
+"""The emitted C as text and under compilers: golden files, determinism, no warnings, exact constants, linked
+symbols."""
 
 from __future__ import annotations
 
@@ -179,7 +180,8 @@ def test_constants_keep_every_bit(compiler: str, tmp_path: Path) -> None:
 
 
 def test_constants_of_one_source_are_kept_once() -> None:
-    """The same array is one constant for each type that it is read as; an equal one may differ after a training."""
+    """One array is one constant per type that it is read as. Equal arrays stay apart: training may change one of
+    them."""
     a = np.arange(40, dtype=np.int32)
     model = constant_model([a, a[:], a.view(np.uint32), a.copy()], ["INT32", "INT32", "UINT32", "INT32"])
     project = emit(make_plan(model), "m")
@@ -192,7 +194,7 @@ def halved(quant: Quant | None) -> Quant | None:
 
 
 def with_weights(graph: Graph, change: Callable[[Any], Any]) -> Graph:
-    """The model with other constants of other scales."""
+    """The model with changed constants and scales."""
     trained = {t: replace(t, data=change(t.data), quant=halved(t.quant)) for t in graph.tensors if t.data is not None}
     nodes = tuple(replace(n, inputs=tuple(trained.get(t, t) for t in n.inputs)) for n in graph.nodes)
     return replace(graph, tensors=tuple(trained.get(t, t) for t in graph.tensors), nodes=nodes)
@@ -201,7 +203,7 @@ def with_weights(graph: Graph, change: Callable[[Any], Any]) -> Graph:
 @pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("name", ["dense", "conv"])
 def test_training_changes_the_data_file_only(name: str, mode: Mode) -> None:
-    """Also where weights become equal or zero."""
+    """Also if weights become equal or zero."""
     plan = tiny.MODELS[name]()
     before = emit(plan.printed(mode=mode), name, sha256="0" * 64).files
     for change in (lambda data: -data, lambda data: np.zeros_like(data)):
@@ -228,7 +230,7 @@ void of_N(const TYPE *x, float *y, int n) { while (n--) *y++ = q_dequantize_inpu
 
 
 def test_header_quantizes_as_numpy(tmp_path: Path) -> None:
-    """Halves, their neighbours, both ends and beyond; back and forth gives every value again."""
+    """Halves, their neighbours, both ends and beyond. Every value survives the way there and back."""
     installed(("gcc",))
     tensors = tuple(tensor((4,), t, s, z, name=t) for t, s, z in QUANTIZERS)
     project = emit(make_plan(Graph("q", tensors, (), tensors, tensors[:1])), "q")
@@ -283,7 +285,7 @@ def test_equal_params_share_one_body() -> None:
 
 
 def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the two different bodies, the one with less work shares."""
+    """The one of two bodies that does less work is shared."""
     monkeypatch.setattr(choice, "MOST_BODIES", 1)
     plan = tiny.dense()
     assert specialise(plan) == default_policy(plan) == {0}
@@ -302,7 +304,7 @@ def test_many_bodies_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layer 0 does a third of the work, layers 1 and 2, which have a body in common, the rest."""
+    """Layer 0 does a third of the work; layers 1 and 2, which share a body, do the rest."""
     monkeypatch.setattr(choice, "_price", lambda kernel: price)
     monkeypatch.setattr(choice, "WORTH", {"balanced": worth, "size": worth})
     plan = tiny.dense()
@@ -313,7 +315,7 @@ def test_what_is_worth_a_body(price: Price, worth: float, shared: set[int], monk
 
 
 def test_prices_are_of_kernels() -> None:
-    """Whatever is in the file is a kernel that there is, at sane prices: run make prices."""
+    """Every entry of the file is an existing kernel with sane prices. If not: make prices."""
     for kernel, price in choice._prices().items():
         assert kernel_function(kernel, 0)
         assert price.pace > 0
@@ -366,10 +368,10 @@ def test_bad_names_are_refused(name: str) -> None:
 @given(st.text())
 def test_any_text_makes_a_name_and_a_comment(text: str) -> None:
     emit_module.check_name(identifier(text)[:60])
-    made = comment(text)
-    assert made.isascii()
-    assert made.isprintable() or not made
-    assert not any(mark in made for mark in ("*/", "/*", "??"))
+    written = comment(text)
+    assert written.isascii()
+    assert written.isprintable() or not written
+    assert not any(mark in written for mark in ("*/", "/*", "??"))
 
 
 def load(name: str) -> tuple[Any, Any]:

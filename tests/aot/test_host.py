@@ -95,23 +95,23 @@ def test_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", tiny.MODELS)
 def test_engines_are_twins(name: str) -> None:
-    """Whole runs and layer by layer: every tensor after every step, several runs on, variables reset."""
+    """Whole runs and layer by layer: every tensor after every step, over several runs, then with variables reset."""
     plan = tiny.MODELS[name]()
     engines = [Session(plan), compile_plans({name: plan})[name]]
     seen: list[list[Any]] = [[], []]
-    for engine, found in zip(engines, seen, strict=True):
+    for engine, values in zip(engines, seen, strict=True):
 
-        def look(i: int, step: Any, engine: Session = engine, found: list[Any] = found) -> None:
-            found.append((i, [engine.view(t).tobytes() for t in step.call.written]))
+        def look(i: int, step: Any, engine: Session = engine, values: list[Any] = values) -> None:
+            values.append((i, [engine.view(t).tobytes() for t in step.call.written]))
 
         for seed in range(2):
             for tensor, value in zip(plan.graph.inputs, random_inputs(plan.graph, seed), strict=True):
                 engine.view(tensor)[...] = value
             engine.run()
-            found.append([engine.view(t).tobytes() for t in plan.graph.outputs])
+            values.append([engine.view(t).tobytes() for t in plan.graph.outputs])
             engine.run_observed(look)
         engine.reset_variables()
-        found.append([engine.view(t).tobytes() for t in plan.variables])
+        values.append([engine.view(t).tobytes() for t in plan.variables])
     assert seen[0] == seen[1]
 
 
@@ -131,7 +131,7 @@ def test_compile_is_the_interpreter() -> None:
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_without_outputs_or_without_inputs(compiler: str) -> None:
-    """What copies is there if there is anything to copy, and only then: an unused function is a warning."""
+    """The copying function is there only if there is something to copy: an unused one would be a warning."""
     plans = {}
     for name in ("both", "input", "output", "neither"):
         b = Builder(name)

@@ -1,4 +1,4 @@
-"""The project folder: it builds, its self-test tells right from wrong, and nothing of anybody else's is overwritten."""
+"""The project folder: it builds, its self-test tells right from wrong, and other people's files are not overwritten."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_builds_and_passes(name: str, mode: Mode, tmp_path: Path) -> None:
 
 @pytest.fixture
 def cmake() -> None:
-    """Skips where CMake is not installed, but in CI."""
+    """Skips if CMake is not installed; fails in CI."""
     if not shutil.which("cmake") and not os.environ.get("CI"):
         pytest.skip("cmake is needed")
 
@@ -67,7 +67,8 @@ def compiled_with(folder: Path, source: str) -> list[str]:
 
 
 def test_cmake_subproject_takes_the_callers_flags(tmp_path: Path, cmake: None) -> None:
-    """Level, machine and ABI are the caller's; exactness alone is the folder's, and its caller's sources are spared."""
+    """The caller sets level, machine and ABI. The folder adds only flags for exactness, and not to the caller's
+    sources."""
     card = find("cortex-m4")
     slim = make_plan(tiny.dense().graph, card.target, Options(optimize="size"))
     write_project(slim, "dense", tmp_path / "made", card=card, stack_bytes=0)
@@ -127,7 +128,7 @@ def test_changed_golden_byte_fails(name: str, tmp_path: Path) -> None:
 
 
 def _with_first_wanted(text: str, change: Callable[[str], str]) -> str:
-    """A self-test that wants another value of the first output's first element."""
+    """A self-test that wants another value in the first element of the first output."""
     first = r"(_test_want_0\[\d+\]\[\d+\] = \{\s*\{\s*)([^,]+)"
     changed = re.sub(first, lambda m: m[1] + change(m[2]), text)
     assert changed != text
@@ -146,7 +147,7 @@ def _with_first_wanted(text: str, change: Callable[[str], str]) -> str:
     ],
 )
 def test_floats_are_compared_within_the_bound(value: str, verdict: str, tmp_path: Path) -> None:
-    """Of the tensor's largest magnitude, as verify does; a NaN or an infinity is no neighbour of any number."""
+    """The bound is a share of the tensor's largest magnitude, as in verify. NaN and infinity are near no number."""
     plan = tiny.conv()
     write_project(plan, "conv", tmp_path)
     (output,) = vectors(plan, random_inputs(plan.graph))[0].outputs
@@ -158,7 +159,7 @@ def test_floats_are_compared_within_the_bound(value: str, verdict: str, tmp_path
 
 @pytest.mark.parametrize("op", ["EXP", "TANH", "LOGISTIC", "SQRT"])
 def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_tools: None) -> None:
-    """newlib's exp and tanh are not glibc's, and a NaN's sign is the machine's."""
+    """newlib's exp and tanh differ from glibc's, and the sign of a NaN depends on the machine."""
     card, shape = find("cortex-m4"), (1, 500)
     x, y = tensor(shape, name="x"), tensor(shape, name="y")
     values = np.linspace(-9, 9, 500, dtype=np.float32).reshape(shape)
@@ -172,7 +173,7 @@ def test_float_models_pass_on_their_own_target(op: str, tmp_path: Path, board_to
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_boards_link_as_one_program(core: str, tmp_path: Path) -> None:
-    """With -flto: what only the assembler or newlib calls is kept, and near enough."""
+    """With -flto: functions that only the assembler or newlib calls are kept, and within reach of a branch."""
     card = find(core)
     write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
     done = make(tmp_path, "test", f"ARCH={shlex.join(card.flags)} -flto")
@@ -180,7 +181,7 @@ def test_boards_link_as_one_program(core: str, tmp_path: Path) -> None:
 
 
 def test_model_without_outputs(tmp_path: Path) -> None:
-    """Nothing is compared, and no function is left over that compilers complain of."""
+    """Nothing is compared, and no unused function is left for compilers to complain of."""
     x = tensor((1, 4), "INT8", 0.5, 3, name="x")
     write_project(make_plan(Graph("none", (x,), (), (x,), ())), "m", tmp_path)
     done = make(tmp_path, "all", "test")
@@ -189,7 +190,7 @@ def test_model_without_outputs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["m", "base"])
 def test_model_of_a_constant_alone(name: str, tmp_path: Path) -> None:
-    """Nothing is fed and nothing computed; the self-test has a variable that is called base."""
+    """Nothing is fed or computed. The self-test has a variable that is called base."""
     y = tensor((1, 4), "INT8", 0.5, data=np.arange(4), name="y")
     write_project(make_plan(Graph("constant", (y,), (), (), (y,))), name, tmp_path)
     done = make(tmp_path, "all", "test")
@@ -204,7 +205,7 @@ def test_only_the_kernels_used(tmp_path: Path) -> None:
 
 
 def test_every_file_says_its_licence(tmp_path: Path) -> None:
-    """All is twinfer's but the model's values; twinfer.json is the only file without comments."""
+    """All files are twinfer's but for the model's values; only twinfer.json has no comments."""
     card = find("cortex-m4")
     write_project(make_plan(tiny.dense().graph, card.target), "m", tmp_path, card=card, stack_bytes=0)
     text = (tmp_path / "LICENSE").read_text()
@@ -292,7 +293,7 @@ def test_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("field", ["ram_bytes", "flash_bytes"])
 def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
-    """To the byte of arena and constants, and before anything is written."""
+    """Exact to the byte of arena and constants, before anything is written."""
     card = replace(find("cortex-m4"), name="tiny", stack_bytes=100)
     plan = make_plan(tiny.dense().graph, card.target)
     arena, constants = plan.arena_bytes, emit(plan, "dense").constants.nbytes
@@ -312,7 +313,7 @@ def test_what_cannot_fit_is_said_at_once(field: str, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize("stack_bytes", [None, 100])
 def test_code_that_does_not_fit_is_said_at_once(stack_bytes: int | None, tmp_path: Path) -> None:
-    """To the byte of what is linked of the model alone, whoever says what stack it takes."""
+    """Exact to the byte of the linked model, whether the stack is given or computed."""
     card = replace(find("cortex-m4"), name="tiny")
     plan = make_plan(tiny.dense().graph, card.target)
     needed = sizes(emit(plan, "dense"), card).flash_bytes

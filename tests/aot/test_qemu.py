@@ -35,14 +35,14 @@ from twinfer.runtime.target import HOST, MVE
 
 MAIN = "cortex-m4"
 
-#: What builds for the cores and what runs the programs, each with the packages that have it.
+#: The compiler for the cores and the emulator, each with its packages.
 TOOLS = {"arm-none-eabi-gcc": "gcc-arm-none-eabi libnewlib", "qemu-system-arm": "qemu-system-arm"}
 
-#: Of the other cores' cases, one in so many is tried.
+#: Other cores try one case in this many.
 SAMPLE = 8
 
-#: newlib's expf, tanhf and their kin against glibc's: two units in the last place where they differ at all, as measured
-#: on all cases; absolute for values up to 1, relative beyond.
+#: The bound for newlib's expf, tanhf and the like against glibc's: two units in the last place, as measured on all
+#: cases. Absolute for values up to 1, relative beyond.
 LIBM = 3e-7
 
 WITH_LIBM = (
@@ -56,7 +56,7 @@ MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs are kept in build/, found again by content; without the tools there are no tests, but in CI."""
+    """Keeps programs in build/, by content. Without the tools the tests are skipped, but fail in CI."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):
@@ -65,7 +65,7 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A model for one core, its inputs and the host's outputs; ``bound`` is what floats may differ by."""
+    """A model for one core, its inputs and the host's outputs; ``bound`` is the greatest difference of floats."""
 
     project: Project
     inputs: Sequence[Any]
@@ -83,7 +83,7 @@ def trials_of(op: str, card: Card, mode: Mode, policy: Policy | None, every: int
 
 
 def differing(card: Card, trials: Sequence[Trial]) -> list[str]:
-    """The models, all in one program, whose outputs are not the host's."""
+    """The models whose outputs differ from the host's; all are in one program."""
     firmware = build(with_common_instances([t.project for t in trials]), card)
     results = run_jobs(firmware, [Job(t.inputs, i) for i, t in enumerate(trials)], count=False)
     return [
@@ -94,7 +94,7 @@ def differing(card: Card, trials: Sequence[Trial]) -> list[str]:
 
 
 def agree(got: Any, want: Any, bound: float) -> bool:
-    """The same bits; a NaN's sign and payload are free, for Arm and x86 differ in them."""
+    """Whether bits are the same. NaNs may differ in sign and payload, as they do between Arm and x86."""
     if got.dtype.kind != "f":
         return bool(got.tobytes() == want.tobytes())
     if bound:
@@ -116,7 +116,8 @@ def with_helium() -> Iterator[str]:
     ("core", "op"), [*((MAIN, op) for op in operators()), *(("cortex-m55", op) for op in with_helium())]
 )
 def test_operators(core: str, op: str, mode: Mode) -> None:
-    """Every case on the main core and, of what has kernels for Helium, there; compiled ones specialised."""
+    """Every case on the main core, and on the Cortex-M55 if the operator has Helium kernels. Compiled ones are
+    specialised."""
     card, policy = find(core), specialise if mode == "compiled" else None
     assert not differing(card, list(trials_of(op, card, mode, policy, 1)))
 
@@ -124,7 +125,7 @@ def test_operators(core: str, op: str, mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("core", [name for name in names() if name != MAIN])
 def test_operators_on_other_cores(core: str, mode: Mode) -> None:
-    """Some cases of every operator, kernels shared: one program a core."""
+    """Some cases of every operator, kernels shared: one program per core."""
     card, policy = find(core), share_all if mode == "compiled" else None
     assert not differing(card, [t for op in operators() for t in trials_of(op, card, mode, policy, SAMPLE)])
 
@@ -152,7 +153,7 @@ def digits(card: Card, kind: str = "int8") -> tuple[Project, list[Any]]:
 
 
 def test_plugin_works_here() -> None:
-    """Then it has counted the loop of known length to the instruction; the fall-back would hide that it does not."""
+    """The plugin counts a loop of known length to the instruction. The fall-back would hide a broken plugin."""
     card = find(MAIN)
     assert isinstance(runner_of(card), Qemu)
     assert runner_of(card).counter(card) is not None
@@ -160,7 +161,7 @@ def test_plugin_works_here() -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_counts_repeat(core: str) -> None:
-    """Again, and after other jobs."""
+    """Counts are the same when repeated, and after other jobs."""
     card = find(core)
     project, inputs = digits(card)
     first = measure(project, card, inputs)
@@ -173,7 +174,7 @@ def test_counts_repeat(core: str) -> None:
 
 
 class Outputs(tuple[Any, ...]):
-    """Arrays that are equal if their bytes are."""
+    """Arrays that are equal if their bytes are equal."""
 
     __hash__ = tuple.__hash__
 
@@ -183,7 +184,7 @@ class Outputs(tuple[Any, ...]):
 
 @pytest.mark.parametrize("core", names())
 def test_layers_add_up(core: str) -> None:
-    """NAME_run is its layers, a call of two or three instructions each, and its own checks."""
+    """NAME_run costs its layers, two or three instructions per call, and its own checks."""
     card = find(core)
     project, inputs = digits(card)
     measured = measure(project, card, inputs)
@@ -220,12 +221,12 @@ def test_hot_spots() -> None:
     card = find(MAIN)
     project, inputs = digits(card)
     firmware = build(project, card)
-    found = hot_spots(firmware, inputs)
+    spots = hot_spots(firmware, inputs)
     counted = measure(project, card, inputs).instructions
-    assert 0 <= sum(spot.instructions for spot in found) - counted < 30
-    assert found[0].place.partition(":")[0] in ("dsp_tile.h", "dsp.h")
-    assert found[0].function.startswith("digits_int8_")
-    assert found == hot_spots(firmware, inputs)
+    assert 0 <= sum(spot.instructions for spot in spots) - counted < 30
+    assert spots[0].place.partition(":")[0] in ("dsp_tile.h", "dsp.h")
+    assert spots[0].function.startswith("digits_int8_")
+    assert spots == hot_spots(firmware, inputs)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Sizes from the linked ELF: every byte is accounted for, and each to what it belongs to."""
+"""Sizes from the linked ELF: every byte is accounted for, in the group that it belongs to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 M4 = find("cortex-m4")
 MODES = pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 
-#: Bytes of code of TFLM's smallest build with CMSIS-NN for each model, all -Os, and weights + biases + 5 B a channel.
+#: Bytes of code of TFLM's smallest build with CMSIS-NN for each model, all -Os, and weights + biases + 5 B per channel.
 PEER = {
     "mlp_kws_int8": (45_448, 27_316),
     "mlp_vww_int8": (45_448, 232_762),
@@ -42,9 +42,9 @@ def project(name: str, core: str, mode: Mode) -> Project:
     return emit(make_plan(graph, find(core).target).printed(mode=mode), name)
 
 
-def section_bytes(made: Project, card: Card) -> dict[str, int]:
+def section_bytes(emitted: Project, card: Card) -> dict[str, int]:
     """What ``size`` says of the image, by section."""
-    listed = run_tool([card.toolchain.tool("size"), "-A", str(image(made, card))])
+    listed = run_tool([card.toolchain.tool("size"), "-A", str(image(emitted, card))])
     rows = [line.split() for line in listed.splitlines()[2:] if line.startswith(".")]
     return {name: int(size) for name, size, _ in rows}
 
@@ -53,34 +53,34 @@ def section_bytes(made: Project, card: Card) -> dict[str, int]:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
 @pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8", "kws_float32"])
 def test_every_byte_is_accounted_for(name: str, core: str, mode: Mode) -> None:
-    made, card = project(name, core, mode), find(core)
-    found, sections = sizes(made, card), section_bytes(made, card)
+    emitted, card = project(name, core, mode), find(core)
+    measured, sections = sizes(emitted, card), section_bytes(emitted, card)
     read_only = sum(sections.get(s, 0) for s in (".text", ".rodata", ".ARM.extab", ".ARM.exidx"))
-    assert found.code_bytes + found.weight_bytes == read_only
-    assert found.ram_bytes == made.plan.arena_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
-    assert found.flash_bytes == read_only + sections.get(".data", 0)
+    assert measured.code_bytes + measured.weight_bytes == read_only
+    assert measured.ram_bytes == emitted.plan.arena_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
+    assert measured.flash_bytes == read_only + sections.get(".data", 0)
 
 
 def test_sums_are_of_groups_and_padding() -> None:
-    """Every group in a power of two of its own, so that no sum is right by chance."""
+    """Every group has a power of two of its own, so that no sum is right by chance."""
     groups = ("code", "library", "params", "tables", "constants", "weights", "biases", "multipliers", "data", "bss")
-    made = Sizes(tuple(Symbol(g, g, 1 << (2 * i), 1 << (2 * i + 1), i % 2) for i, g in enumerate(groups)), 1 << 20)
+    total = Sizes(tuple(Symbol(g, g, 1 << (2 * i), 1 << (2 * i + 1), i % 2) for i, g in enumerate(groups)), 1 << 20)
     of = {group: 3 << (2 * i) for i, group in enumerate(groups)}
-    assert dict(made.groups) == of
-    assert made.weight_bytes == of["weights"] + of["biases"] + of["multipliers"]
-    assert made.code_bytes == sum(of[g] for g in ("code", "library", "params", "tables", "constants"))
-    assert made.flash_bytes == made.code_bytes + made.weight_bytes + of["data"]
-    assert made.ram_bytes == (1 << 20) + of["data"] + of["bss"]
-    assert made.layer(0) == {group: of[group] for group in groups[::2]}
+    assert dict(total.groups) == of
+    assert total.weight_bytes == of["weights"] + of["biases"] + of["multipliers"]
+    assert total.code_bytes == sum(of[g] for g in ("code", "library", "params", "tables", "constants"))
+    assert total.flash_bytes == total.code_bytes + total.weight_bytes + of["data"]
+    assert total.ram_bytes == (1 << 20) + of["data"] + of["bss"]
+    assert total.layer(0) == {group: of[group] for group in groups[::2]}
 
 
 def test_written_memory_of_the_image_is_ram() -> None:
-    """What starts as zero takes no flash, what starts as anything else takes both."""
+    """Memory that starts as zero takes no flash; memory with other first values takes flash and RAM."""
     plain = project("dense", "cortex-m4", "compiled")
     more = "static volatile int dense_zero[5], dense_seven[2] = {7};\nint dense_run(void *arena, const"
     text = plain.code["dense.c"].replace("int dense_run(void *arena, const", more)
     text = text.replace("    return 0;\n}", "    dense_zero[1] += dense_seven[1];\n    return 0;\n}")
-    both = [sizes(made, M4) for made in (plain, replace(plain, code={**plain.code, "dense.c": text}))]
+    both = [sizes(emitted, M4) for emitted in (plain, replace(plain, code={**plain.code, "dense.c": text}))]
     before, after = both
     assert (before.groups.get("bss", 0), before.groups.get("data", 0)) == (0, 0)
     assert (after.groups["bss"], after.groups["data"]) == (20, 8)
@@ -90,7 +90,7 @@ def test_written_memory_of_the_image_is_ram() -> None:
 
 @pytest.mark.parametrize("channels", [1, 15, 16, 17, 255, 256, 300])
 def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
-    """However many channels there are: a convolution's filled up to whole vectors, a look-up table's 256 values."""
+    """For any number of channels: a convolution's are padded to whole vectors; a look-up table has 256 values."""
     b = Builder("both")
     x = b.input("x", "INT8", (1, 2, 2, 1), scale=0.1)
     weights, bias = np.ones((channels, 1, 1, 1), np.int8), np.ones(channels, np.int32)
@@ -103,70 +103,70 @@ def test_multipliers_are_weights_and_tables_are_not(channels: int) -> None:
     want = {target.name: apart for target in TARGETS}
     want |= {"dsp": ["weights", "biases"], "mve": ["weights"]}  # with others in one array
     for target in TARGETS:
-        made = emit(make_plan(graph, target), "both")
-        conv, tanh = made.plan.steps
-        groups = _groups(made)
+        emitted = emit(make_plan(graph, target), "both")
+        conv, tanh = emitted.plan.steps
+        groups = _groups(emitted)
         (table,) = (a for a in tanh.call.inputs if isinstance(a, Constant))
-        assert groups[made.constants.symbol(table) or ""] == "tables"
-        roles = [groups[made.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, Constant)]
+        assert groups[emitted.constants.symbol(table) or ""] == "tables"
+        roles = [groups[emitted.constants.symbol(a) or ""] for a in conv.call.inputs if isinstance(a, Constant)]
         assert roles == want[target.name]
 
 
 @MODES
 @pytest.mark.parametrize("name", [*tiny.MODELS, "kws_int8"])
 def test_constants_to_the_byte(name: str, mode: Mode) -> None:
-    """Every array that a layer reads is there, once, as large as it is; nothing but alignment comes on top."""
-    made = project(name, "cortex-m4", mode)
-    found = sizes(made, M4)
-    arrays = {s.name: s.size for s in found.symbols if s.group in (*WEIGHTS, "tables")}
-    assert arrays == {c.symbol: c.array.nbytes for c in made.constants.all}
-    stored = found.weight_bytes + found.groups.get("tables", 0)
-    assert stored <= made.constants.nbytes + (made.plan.target.constant_alignment - 1) * len(arrays)
+    """Every array that a layer reads is there once, in its exact size; only alignment is added."""
+    emitted = project(name, "cortex-m4", mode)
+    measured = sizes(emitted, M4)
+    arrays = {s.name: s.size for s in measured.symbols if s.group in (*WEIGHTS, "tables")}
+    assert arrays == {c.symbol: c.array.nbytes for c in emitted.constants.all}
+    stored = measured.weight_bytes + measured.groups.get("tables", 0)
+    assert stored <= emitted.constants.nbytes + (emitted.plan.target.constant_alignment - 1) * len(arrays)
 
 
 def test_groups_and_layers() -> None:
     """kws: ten convolutions, pooling, fully connected, softmax with its table."""
-    made = project("kws_int8", "cortex-m4", "compiled")
-    found = sizes(made, M4)
-    channels = [s.node.output.shape[-1] for s in made.plan.steps if s.call.macs]
-    by_step = {s.node.op: found.layer(i) for i, s in enumerate(made.plan.steps)}
-    first = made.plan.steps[0]
-    assert found.layer(0)["weights"] >= first.node.input(1).nbytes
-    ends = found.groups["biases"] + found.groups["multipliers"]  # kernels may take both in one array
+    emitted = project("kws_int8", "cortex-m4", "compiled")
+    measured = sizes(emitted, M4)
+    channels = [s.node.output.shape[-1] for s in emitted.plan.steps if s.call.macs]
+    by_step = {s.node.op: measured.layer(i) for i, s in enumerate(emitted.plan.steps)}
+    first = emitted.plan.steps[0]
+    assert measured.layer(0)["weights"] >= first.node.input(1).nbytes
+    ends = measured.groups["biases"] + measured.groups["multipliers"]  # kernels may take both in one array
     assert 9 * sum(channels) <= ends <= 10 * sum(channels) + 8 * len(channels)
-    assert by_step["SOFTMAX"]["tables"] >= made.plan.steps[-1].call.inputs[1].nbytes > 0
+    assert by_step["SOFTMAX"]["tables"] >= emitted.plan.steps[-1].call.inputs[1].nbytes > 0
     assert by_step["AVERAGE_POOL_2D"].keys() == {"code"}
-    names = {s.name: s.group for s in found.symbols}
+    names = {s.name: s.group for s in measured.symbols}
     assert names["kws_int8_run"] == "code"
     assert names["memset"] == "library"
-    own = [s for s in found.symbols if s.layer is None and s.name and s.group == "code"]
+    own = [s for s in measured.symbols if s.layer is None and s.name and s.group == "code"]
     assert [s.name for s in own] == ["kws_int8_run"]
 
 
 def test_the_table_of_the_interpreted_mode_is_params() -> None:
-    found = sizes(project("kws_int8", "cortex-m4", "interpreted"), M4)
-    assert found.groups["params"] > 500
-    assert "constants" not in found.groups
+    measured = sizes(project("kws_int8", "cortex-m4", "interpreted"), M4)
+    assert measured.groups["params"] > 500
+    assert "constants" not in measured.groups
 
 
 def test_memory_that_libraries_write_is_counted() -> None:
-    """newlib's expf may set errno, which lies in its reentrancy structure."""
-    made = project("kws_float32", "cortex-m4", "compiled")
-    found = sizes(made, M4)
-    assert found.ram_bytes > made.plan.arena_bytes
-    assert any(s.name == "impure_data" and s.group == "data" for s in found.symbols)
+    """newlib's expf may set errno, which is in its reentrancy structure."""
+    emitted = project("kws_float32", "cortex-m4", "compiled")
+    measured = sizes(emitted, M4)
+    assert measured.ram_bytes > emitted.plan.arena_bytes
+    assert any(s.name == "impure_data" and s.group == "data" for s in measured.symbols)
 
 
 @pytest.mark.parametrize(("value", "group"), [("", "bss"), (" = {1}", "data")])
 def test_memory_that_is_written_is_ram(value: str, group: str) -> None:
     """A buffer planted in the model's code, used by its run: with first values it takes flash as well."""
-    made = project("dense", "cortex-m4", "compiled")
-    text = made.code["dense.c"].replace("return 0;", "planted[0] ^= 1;\n    return 0;")
+    emitted = project("dense", "cortex-m4", "compiled")
+    text = emitted.code["dense.c"].replace("return 0;", "planted[0] ^= 1;\n    return 0;")
     code = {
-        **made.code,
+        **emitted.code,
         "dense.c": text.replace("#include <stddef.h>", f"static volatile int planted[25]{value};\n#include <stddef.h>"),
     }
-    plain, larger = sizes(made, M4), sizes(replace(made, code=code), M4)
+    plain, larger = sizes(emitted, M4), sizes(replace(emitted, code=code), M4)
     assert larger.groups[group] - plain.groups.get(group, 0) == 100
     assert larger.ram_bytes - plain.ram_bytes == 100
     constant = larger.code_bytes + larger.weight_bytes
@@ -174,14 +174,14 @@ def test_memory_that_is_written_is_ram(value: str, group: str) -> None:
 
 
 def test_variables_keep_reset() -> None:
-    found = sizes(project("state", "cortex-m4", "compiled"), M4)
-    assert "state_reset" in {s.name for s in found.symbols}
+    measured = sizes(project("state", "cortex-m4", "compiled"), M4)
+    assert "state_reset" in {s.name for s in measured.symbols}
 
 
 def test_another_flag_another_size() -> None:
-    made = project("kws_int8", "cortex-m4", "compiled")
+    emitted = project("kws_int8", "cortex-m4", "compiled")
     careful = replace(M4, flags=(*M4.flags, "-mno-unaligned-access"))
-    assert sizes(made, careful).code_bytes > sizes(made, M4).code_bytes
+    assert sizes(emitted, careful).code_bytes > sizes(emitted, M4).code_bytes
 
 
 def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,8 +202,8 @@ def test_without_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_smaller_than_asked(model: str, mode: Mode, corpus: Any) -> None:
     """The limits that the project sets itself against TFLM."""
     plan = make_plan(load(str(corpus / "models" / f"{model}.tflite")).graph, find("cortex-m4").target)
-    found: Sizes = sizes(emit(plan.printed(mode=mode), model), M4)
+    measured: Sizes = sizes(emit(plan.printed(mode=mode), model), M4)
     code, weights = PEER[model]
-    assert found.code_bytes <= 0.35 * code
-    assert found.weight_bytes <= 1.05 * weights
-    assert found.ram_bytes <= 1.10 * plan.lower_bound_bytes
+    assert measured.code_bytes <= 0.35 * code
+    assert measured.weight_bytes <= 1.05 * weights
+    assert measured.ram_bytes <= 1.10 * plan.lower_bound_bytes

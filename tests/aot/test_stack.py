@@ -1,4 +1,4 @@
-"""The stack: a bound from frames and calls, held against what a run under QEMU writes."""
+"""The stack: a bound from frames and calls, compared with what a run under QEMU writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ THUMB = ARCHITECTURE.instructions
 
 
 def projects(graphs: dict[str, Graph], core: str) -> list[Project]:
-    """In both modes."""
+    """The projects of the graphs in both modes."""
     card = find(core)
     plans = {name: make_plan(graph, card.target) for name, graph in graphs.items()}
     return [emit(plan.printed(mode=mode), f"{name}_{mode}") for name, plan in plans.items() for mode in MODES]
@@ -52,10 +52,10 @@ def tiny_graphs() -> dict[str, Graph]:
 
 @pytest.mark.parametrize("core", CORES)
 def test_mark_is_within_the_bound(core: str) -> None:
-    made = projects({**tiny_graphs(), **({"digits": builtin()["digits_int8"]()} if core == M4.name else {})}, core)
-    program = build(made, find(core))
-    jobs = [Job(random_inputs(p.plan.graph), model=i, paint=True) for i, p in enumerate(made)]
-    for i, (result, one) in enumerate(zip(run_jobs(program, jobs, count=False), made, strict=True)):
+    emitted = projects({**tiny_graphs(), **({"digits": builtin()["digits_int8"]()} if core == M4.name else {})}, core)
+    program = build(emitted, find(core))
+    jobs = [Job(random_inputs(p.plan.graph), model=i, paint=True) for i, p in enumerate(emitted)]
+    for i, (result, one) in enumerate(zip(run_jobs(program, jobs, count=False), emitted, strict=True)):
         bound = firmware_bound(program, model=i)
         assert not bound.unknown, one.name
         assert bound.bytes is not None
@@ -66,7 +66,7 @@ def test_mark_is_within_the_bound(core: str) -> None:
 
 @pytest.mark.parametrize("core", CORES[::2])
 def test_frames_read_from_instructions_are_the_compilers(core: str) -> None:
-    """So those of library functions, which only their instructions tell, can be believed."""
+    """So the frames of library functions, which can only be read from instructions, can be trusted."""
     card = find(core)
     for one in projects({"conv": tiny.conv().graph, "digits": builtin()["digits_int8"]()}, core):
         told = compiler_frames(callgraph(image_sources(one, card), card.toolchain, flags_for(card, one)))
@@ -101,7 +101,7 @@ def test_stack_taken(instruction: tuple[str, str], size: int | None) -> None:
 
 
 def linked(folder: Path, source: str) -> tuple[Path, str]:
-    """A program of one C file, and what the compiler says of its frames."""
+    """A program of one C file, and the compiler's report of its frames."""
     (folder / "library.c").write_text(source)
     told = callgraph({"library.c": source}, M4.toolchain, (*M4.flags, "-O2"))
     command = [M4.compiler, *M4.flags, "-O2", "-nostartfiles", "-Wl,--entry=root", "library.c", "-o", "made.elf"]
@@ -130,7 +130,7 @@ def test_no_bound_where_there_is_none(source: str, why: str, tmp_path: Path) -> 
 
 
 def test_pointers_lead_to_all_whose_address_is_taken(tmp_path: Path) -> None:
-    """The deepest of them counts; one that nobody points to does not."""
+    """The deepest of them counts; a function that nothing points to does not."""
     one = "__attribute__((noinline)) int f{0}(void) {{ volatile char a[{0}] = {{1}}; return a[0]; }}\n"
     source = "".join(one.format(size) for size in (100, 400, 900))
     source += "int (*const table[])(void) = {f100, f400};\nint unused(void) { return 1 + f900(); }\n"
@@ -154,10 +154,10 @@ def test_pointers_lead_to_all_whose_address_is_taken(tmp_path: Path) -> None:
 def test_a_pointer_needs_somewhere_to_lead(
     indirect: bool, pointed: set[str], size: int | None, unknown: tuple[str, ...]
 ) -> None:
-    """Where no function's address is taken, nobody knows what is called."""
+    """If no function's address is taken, the called function is unknown."""
     near, far = (Function(name, frame, frozenset(), False) for name, frame in (("near", 32), ("far", 100)))
-    found = {"root": Function("root", 8, frozenset({"near"}), indirect), "near": near, "far": far}
-    bound = deepest(found, "root", frozenset(pointed))
+    functions = {"root": Function("root", 8, frozenset({"near"}), indirect), "near": near, "far": far}
+    bound = deepest(functions, "root", frozenset(pointed))
     assert (bound.bytes, bound.unknown) == (size, unknown)
 
 
@@ -167,7 +167,7 @@ def test_a_function_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_libraries_are_part_of_the_chain() -> None:
-    """Soft floats on a core without any."""
+    """Software floats on a core without a floating-point unit."""
     card = find("cortex-m0")
     bound = stack_bound(emit(make_plan(tiny.conv().graph, card.target), "conv"), card)
     assert bound.chain[:2] == ("conv_run", "conv_0_conv_2d")
@@ -175,7 +175,7 @@ def test_libraries_are_part_of_the_chain() -> None:
 
 
 def test_a_bit_field_is_no_branch() -> None:
-    """As objdump writes what two instructions with constants between them look like."""
+    """A text by objdump of constants between two instructions, which it takes for instructions."""
     lines = ("0:\tbfcsel\t0, 7fff86e <g-0x792>, 4, eq", "4:\tbfc\tr3, #0, #8", "8:\tbl\t0 <h>")
     listing = "\n".join(["00000000 <f>:", *lines])
     assert functions(listing, {}, THUMB)["f"].calls == {"h"}

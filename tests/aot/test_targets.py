@@ -106,7 +106,7 @@ def test_flags_that_cards_may_have(flags: list[str], tmp_path: Path) -> None:
 
 
 def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
-    """A card that was not read from a file: nothing of it runs, ends a comment, or begins a line of its own."""
+    """The card does not come from a file. No text of it runs, ends a comment, or begins a line."""
     if not shutil.which("make") or not shutil.which("gcc"):
         pytest.skip("make and gcc are needed")
     hostile = '$(shell touch ran)`touch ran`*/ #error \n#error @name@ "${x}; \\'
@@ -124,7 +124,7 @@ def test_what_is_printed_of_a_card_stays_text(tmp_path: Path) -> None:
 
 
 def _said(folder: Path, *command: str) -> str:
-    """What a command that has to succeed says."""
+    """The output of a command that must succeed."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""Every kernel for every core compiles with flags that users have beside ours: debug builds, frame pointers, clang."""
+"""Every kernel compiles for every core with flags of users beside ours: debug builds, frame pointers, clang."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_gcc(core: str, flags: str, source: Path) -> None:
 
 @pytest.mark.parametrize("core", TRIPLES)
 def test_clang(core: str, source: Path) -> None:
-    """With newlib's headers, which lie beside gcc."""
+    """With newlib's headers from the folder of gcc."""
     newlib = Path(run_tool([COMPILER, "-print-sysroot"]).strip() or "/usr/lib/arm-none-eabi") / "include"
     float_abi = "" if core == "cortex-m0" else "hf"
     target = [f"--target={TRIPLES[core]}-none-eabi{float_abi}", f"-mcpu={core}", "-isystem", str(newlib)]

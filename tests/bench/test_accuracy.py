@@ -26,11 +26,11 @@ from twinfer.bench.lab.quantisers import BASELINE, ENGINES, OURS, PEERS, run_onn
 from twinfer.bench.measure.figures import document
 from twinfer.runtime.errors import ToolError
 
-#: What is installed; onnxruntime, which all is measured against, is always there in CI.
+#: The installed engines. CI always has onnxruntime, which all are measured against.
 INSTALLED = {name: engine for name, engine in ENGINES.items() if engine.installed}
 RNG = np.random.default_rng(3)
 
-#: What of a row depends on the kept networks and the converter alone.
+#: The columns that depend on the stored networks and the converter only.
 REPEATS = ("samples", "correct", "folds", "changed", "bytes")
 
 LAYERS = {
@@ -52,7 +52,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_gradients(name: str) -> None:
-    """Every gradient is what moving the value a little shows."""
+    """Every gradient agrees with a small change of the value."""
     layer, shape = LAYERS[name]
     rng = np.random.default_rng(5)
     x = rng.normal(0, 4, shape)
@@ -82,14 +82,14 @@ def test_the_onnx_file_computes_what_the_layers_do(maker: networks.Maker, shape:
     rng = np.random.default_rng(7)
     x, y = rng.normal(size=(128, *shape)).astype(np.float32), rng.integers(0, 4, 128)
     last = np.moveaxis(x, 1, -1)
-    made = maker(last.shape[1:], 4, rng)
-    fit(made, last, y, 1, rng)  # so that running statistics are not those of the start
-    found = run_onnx(to_onnx(made, shape), x)
-    np.testing.assert_allclose(found, predict(made, last), rtol=1e-3, atol=1e-4)
+    net = maker(last.shape[1:], 4, rng)
+    fit(net, last, y, 1, rng)  # so that running statistics are not those of the start
+    outputs = run_onnx(to_onnx(net, shape), x)
+    np.testing.assert_allclose(outputs, predict(net, last), rtol=1e-3, atol=1e-4)
 
 
 def test_training_is_kept_and_repeatable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command writes the same file again, keeps other sets' networks, and the ONNX file has what it wrote."""
+    """The command writes the same file again and keeps the networks of other sets; the ONNX file has these values."""
     pytest.importorskip("onnxruntime")
     data = digits()
     few = Dataset("digits", data.x[:400], data.y[:400], data.group[:400])
@@ -117,7 +117,7 @@ def test_training_is_kept_and_repeatable(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_every_network_is_kept() -> None:
-    """All folds of all sets, every number finite; without the file nothing is measured."""
+    """All folds of all sets, with finite numbers. Without the file nothing is measured."""
     with np.load(kept.FILE) as arrays:
         for name, models in NETWORKS.items():
             assert arrays[name].shape == (32,)
@@ -162,11 +162,11 @@ def test_data_sets(name: str, package: str, shape: tuple[int, ...]) -> None:
 
 
 def test_int8_on_the_digits() -> None:
-    """Ours within half a point, beside whatever peer is installed; float gives the answers of ONNX Runtime. The figures
-    that are kept come again."""
+    """Our loss is within half a point, beside the installed peers; float gives the answers of ONNX Runtime. The
+    recorded figures repeat."""
     pytest.importorskip("onnxruntime")
-    found = measure(digits(), "mlp", INSTALLED)
-    rows = [{"set": "digits", "model": "mlp", "engine": e, **t.row(found[BASELINE])} for e, t in found.items()]
+    totals = measure(digits(), "mlp", INSTALLED)
+    rows = [{"set": "digits", "model": "mlp", "engine": e, **t.row(totals[BASELINE])} for e, t in totals.items()]
     by_name = {row["engine"]: row for row in rows}
     assert by_name[BASELINE]["samples"] == 1797
     assert by_name[BASELINE]["accuracy"] > 97
@@ -194,7 +194,7 @@ def test_the_verdict() -> None:
 
 
 def test_the_table_fits_80_columns() -> None:
-    """No engine's name is folded, all figures as long as they get."""
+    """No engine's name is folded, with all figures at their longest."""
     fixed = {"set": "motions", "model": "cnn1d", "samples": 5000, "accuracy": 98.75, "folds": [100.0, 80.0]}
     figures = {"loss_points": 88.88, "changed": 5000, "snr_db": 38.8, "convert_s": 99.99, "bytes": 116_352}
     written = io.StringIO()
@@ -211,10 +211,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     own = {name: ENGINES[name] for name in (BASELINE, *OURS)}
     monkeypatch.setattr(accuracy, "ENGINES", own)
     status = accuracy.main(["digits", "--json", str(tmp_path / "a.json")])
-    found = json.loads((tmp_path / "a.json").read_text())
-    assert [row["engine"] for row in found["rows"]] == list(own)
-    assert status == int(not all(limit["held"] for limit in found["limits"]))
-    assert f"{sum(limit['held'] for limit in found['limits'])} of 2 limits are held" in capsys.readouterr().out
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert [row["engine"] for row in written["rows"]] == list(own)
+    assert status == int(not all(limit["held"] for limit in written["limits"]))
+    assert f"{sum(limit['held'] for limit in written['limits'])} of 2 limits are held" in capsys.readouterr().out
     with pytest.raises(SystemExit) as refused:
         accuracy.main(["cifar"])
     assert refused.value.code == 2
@@ -238,11 +238,11 @@ def test_without_onnxruntime_there_is_nothing_to_compare_with(
 
 
 def test_best_looks_at_no_label() -> None:
-    """The chosen file is one of the methods', and its logits are the nearest on the calibration samples."""
+    """The chosen file comes from one of the methods, the one with the nearest logits on the calibration samples."""
     pytest.importorskip("onnxruntime")
     data, rng = digits(), np.random.default_rng(2)
-    made = mlp((16,), (8, 8, 1), 10, rng)
-    model = to_onnx(made, (1, 8, 8))
+    net = mlp((16,), (8, 8, 1), 10, rng)
+    model = to_onnx(net, (1, 8, 8))
     content, seconds = ENGINES[OURS[1]].timed(model, data.x[:20])
     plain, _ = ENGINES[OURS[0]].timed(model, data.x[:20])
     wanted = run_onnx(model, data.x[:20])

@@ -1,4 +1,4 @@
-"""Measuring: who runs when, by a clock that only moves when told; and what is reported of a comparison."""
+"""Measuring: the order of runs, by a clock that only moves when told, and the report of a comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from twinfer.runtime.run.session import Session
 
 
 class World:
-    """Runs that take as long as they are told, on a clock of their own; ``log`` is who ran."""
+    """Runs that take a given time on a clock of their own. ``log`` lists the runs."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -136,7 +136,7 @@ def test_rows_have_the_promised_keys(rows: list[dict[str, Any]]) -> None:
 
 
 def test_layers() -> None:
-    """Every layer has its own time, and Python's dispatch is what the loop in Python costs more than that in C."""
+    """Every layer has its own time. Dispatch is the cost of the loop in Python beyond that in C."""
     interpreted, compiled = compare(Source("chain", chain(20)), Comparison(layers=True, rounds=20))
     for row in (interpreted, compiled):
         assert [layer["op"] for layer in row["layers"]] == ["FULLY_CONNECTED", *["NEG", "RELU"] * 10]
@@ -159,7 +159,7 @@ def test_report(rows: list[dict[str, Any]]) -> None:
     for part in tables([*rows, failed]):
         console.print(part)
     text = written.getvalue()
-    for word in ("interpreted", "compiled", "same bits", "FULLY_CONNECTED", "µs an operator", "crashes", "lower"):
+    for word in ("interpreted", "compiled", "same bits", "FULLY_CONNECTED", "µs per operator", "crashes", "lower"):
         assert word in text
     assert list(tables([])) == []
 
@@ -239,7 +239,7 @@ def test_profile_takes_off_what_the_clock_costs(monkeypatch: pytest.MonkeyPatch)
 
 
 class SecondWrong(CompiledModel):
-    """Right the first time it runs, and never again."""
+    """A model that is right in its first run only."""
 
     runs = 0
 

@@ -1,4 +1,4 @@
-"""What reports say at their edges: a difference that is just allowed, a figure at its limit, values of no number."""
+"""Edge cases of reports: a difference that is just allowed, a figure at its limit, values that are NaN."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_differences_of_what_is_no_number() -> None:
 
 
 def test_layers_have_their_shortest_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sessions take turns until the time is over, which is told after two turns."""
+    """The sessions take turns until the time is over, here after two turns."""
     clock = iter([0.0, 0.1, 0.2, 9.0])
     monkeypatch.setattr(host.time, "perf_counter", lambda: next(clock))
 
@@ -55,26 +55,26 @@ def test_quantiles_lie_between(share: float, value: float) -> None:
 def test_a_difference_that_is_just_allowed() -> None:
     ours, other = np.array([2.0, 1.0], np.float32), np.array([2.0, 1.5], np.float32)
     for tolerance, within in ((0.25, True), (0.2499, False)):
-        found = compare(0, ours, other, tolerance)
-        assert found is not None
-        assert found.within is within
-        assert found.element == (1,)
+        difference = compare(0, ours, other, tolerance)
+        assert difference is not None
+        assert difference.within is within
+        assert difference.element == (1,)
 
 
 def test_the_element_that_is_named_is_the_guilty_one() -> None:
     ours = np.array([4.0, 1.0, 1.0], np.float32)
-    found = compare(0, ours, ours + np.array([0.1, 0, 2], np.float32), 0.1)
-    assert found is not None
-    assert found.element == (2,)
+    difference = compare(0, ours, ours + np.array([0.1, 0, 2], np.float32), 0.1)
+    assert difference is not None
+    assert difference.element == (2,)
 
 
 def test_a_fault_is_not_covered_by_what_is_allowed() -> None:
     line = Line(tiny.dense().graph.outputs[0], None)
     for within in (True, False, True):
         line.add("compiled", difference(within))
-    found = line.differences["compiled"]
-    assert found is not None
-    assert not found.within
+    worst = line.differences["compiled"]
+    assert worst is not None
+    assert not worst.within
     line.add("tflm", None)
     line.add("tflm", difference(False))
     assert line.differences["tflm"] is not None
@@ -125,7 +125,7 @@ def test_the_mean_s_limit_is_that_of_the_fastest_code() -> None:
     nothing = Verdict(1.0)
     standing = [Standing("kws", "cortex-m4", ratios, {}, nothing, nothing, nothing)]
     for setting, most in (("speed", INSTRUCTIONS["cortex-m4"][0]), ("size", None)):
-        found = mean(standing, setting)
-        assert found is not None
-        assert found[0].value == pytest.approx(ratios[setting].value)
-        assert (found[0].most, found[1]) == (most, 1)
+        average = mean(standing, setting)
+        assert average is not None
+        assert average[0].value == pytest.approx(ratios[setting].value)
+        assert (average[0].most, average[1]) == (most, 1)

@@ -1,4 +1,4 @@
-"""The search for compilers that translate emitted C wrongly: what it tries, and that it sees a wrong program."""
+"""The search for compilers that translate emitted C wrongly: it tries what it should, and sees a wrong program."""
 
 from __future__ import annotations
 

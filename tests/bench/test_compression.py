@@ -39,21 +39,21 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     page, rows = tmp_path / "c.html", tmp_path / "c.json"
     command = ["digits", "--json", str(rows), "--html", str(page), "--folds", "2"]
     assert compression.main(command) == 0
-    found = json.loads(rows.read_text())
-    by_name = {row["setting"]: row for row in found["rows"]}
+    written = json.loads(rows.read_text())
+    by_name = {row["setting"]: row for row in written["rows"]}
     assert list(by_name) == [s.name for s in SOME]
-    assert found["folds"] == 2
-    assert all(row["samples"] == by_name["float"]["samples"] > 700 for row in found["rows"])
+    assert written["folds"] == 2
+    assert all(row["samples"] == by_name["float"]["samples"] > 700 for row in written["rows"])
     assert by_name["float"]["loss_points"] == 0
     assert by_name["float"]["accuracy"] > 95
-    assert all(len(row["folds"]) == len(row["folds_coded"]) == 2 for row in found["rows"])
+    assert all(len(row["folds"]) == len(row["folds_coded"]) == 2 for row in written["rows"])
     assert by_name["cluster 3, fitted"]["coded"] < by_name["int8"]["coded"] < by_name["float"]["coded"]
     assert by_name["prune 70%"]["zeros"] >= 0.7
     out = capsys.readouterr().out
     assert "2 of 5 folds" in out
     assert "Least flash" in out
     (drawn,) = [ElementTree.fromstring(p) for p in re.findall(r"<svg.*?</svg>", page.read_text(), re.DOTALL)]
-    shown = [row for row in found["rows"] if row["family"] != "float" and row["loss_points"] <= 6]
+    shown = [row for row in written["rows"] if row["family"] != "float" and row["loss_points"] <= 6]
     assert len(drawn.findall(f"{SVG}circle")) == len(shown) >= 2
 
 
@@ -71,7 +71,7 @@ def test_without_the_data_it_says_what_to_install(
 
 
 def test_flash_counts_what_is_emitted() -> None:
-    """Fewer values, less flash, decoders included; plain it is the same, whatever the values."""
+    """Fewer values take less flash, decoders included; plain weights take the same for any values."""
     graph = int8_model("kws")
     small = convert(graph, cluster=2)
     assert flash(graph, "plain") == pytest.approx(flash(small, "plain"), rel=0.01)
@@ -99,8 +99,8 @@ def test_least_flash_is_chosen_by_all_folds_and_by_each_alone() -> None:
         setting("small", [98.2, 95.8], [50, 52]),
         setting("smaller", [97.6, 95.6], [40, 44]),
     ]
-    found = [least(group, loss) for loss in (0.0, 0.3, 0.4, 2.0)]
-    assert [(each.bytes, each.share, each.spread) for each in found] == [
+    chosen = [least(group, loss) for loss in (0.0, 0.3, 0.4, 2.0)]
+    assert [(each.bytes, each.share, each.spread) for each in chosen] == [
         (51, "51 %", "50-92"),  # the second fold alone would take int8
         (51, "51 %", "50-52"),
         (42, "42 %", "40-44"),
@@ -109,7 +109,7 @@ def test_least_flash_is_chosen_by_all_folds_and_by_each_alone() -> None:
 
 
 def test_tables_fit_80_columns() -> None:
-    """No name is folded, the longest ones neither, with as many bytes as the networks have."""
+    """Not even the longest names are folded, beside the bytes of the largest networks."""
     names = ("float", *(s.name for s in SETTINGS))
     rows = [
         {**row(111_148, 88.88), "set": "motions", "model": "cnn1d", "setting": name, "bytes": 111_148, "samples": 5000}

@@ -39,7 +39,7 @@ WORDS = 900
 #: The cores that TFLM was measured on.
 CORES = tuple(f"cortex-m{number}" for number in (0, 3, 4, 7, 33, 55))
 
-#: What a row on a microcontroller says that repeats everywhere, with the same compiler.
+#: The columns of a row on a microcontroller that are the same everywhere with the same compiler.
 COUNTED = ("instructions", "code_bytes", "weight_bytes", "ram_bytes", "arena_bytes", "lower_bound_bytes", "stack_bytes")
 
 
@@ -103,7 +103,7 @@ def test_every_network_and_every_fold_is_measured() -> None:
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize(("model", "core"), [("kws_int8", "cortex-m4"), ("ad01_int8", "cortex-m55")])
 def test_counts_come_again(model: str, core: str) -> None:
-    """What is counted on a microcontroller is the same anywhere, to the last instruction."""
+    """Counts on a microcontroller are the same anywhere, to the last instruction."""
     compiler = find(core).toolchain.version.splitlines()[0]
     kept = document("embedded")
     if kept["machine"]["arm_compiler"] != compiler:
@@ -150,7 +150,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_commands_that_take_a_target_are_named() -> None:
-    """And the targets are: microcontrollers, this computer, any machine."""
+    """So are the targets: microcontrollers, this computer, any machine."""
     with_target = {name for name, parser in parsers().items() if "--target" in parser._option_string_actions}
     (named,) = re.findall(r"^((?:[^\n]+\n)*?[^\n]*take `--target`(?:[^\n]+\n)+)", ALL, re.MULTILINE)
     assert set(re.findall(r"`([a-z]+)`", named)) - {"generic", "host"} == with_target
@@ -167,14 +167,14 @@ def code_in(page: Path, language: str) -> list[str]:
 
 
 def with_code(language: str) -> Any:
-    """A test of every page that has such code."""
+    """Parametrises a test with every page that has such code."""
     having = [page for page in PAGES if code_in(page, language)]
     return pytest.mark.parametrize("page", having, ids=[page.stem for page in having])
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files that the examples begin with, in the current directory."""
+    """Puts the files that the examples start from into the current directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = digits()
@@ -185,7 +185,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def values_of(code: str) -> dict[str, Any]:
-    """What the reader of an example has: inputs, samples and, where it is about PyTorch, a module."""
+    """What the reader of an example has: inputs, samples and, for PyTorch, a module."""
     with np.load("samples.npz") as arrays:
         samples = {"x": arrays["x"]}
     values: dict[str, Any] = {"x": np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), np.int8)}
@@ -213,12 +213,12 @@ def test_python_examples(page: Path, folder: Path) -> None:
         assert graph.inputs[0].type == ("FLOAT32" if name == "tiny.tflite" else "INT8")
 
 
-#: What a command of the examples is given beside, so that it takes seconds.
+#: Further options of the examples' commands, so that they take seconds.
 SHORTER = {"search": ["--trials", "3", "--jobs", "1"], "bench": ["--runs", "1"]}
 
 
 def run_line(line: str) -> None:
-    """A command of ours, or make in a folder that one has written, which must succeed."""
+    """Runs a command of ours, or make in a folder that one has written; it must succeed."""
     _, name, *arguments = shlex.split(line)
     if line.startswith("make"):
         subprocess.run(shlex.split(line), check=True, capture_output=True)
@@ -246,7 +246,7 @@ def test_every_command_has_an_example() -> None:
 
 @with_code("toml")
 def test_toml_examples(page: Path, folder: Path) -> None:
-    """A recipe, or a board."""
+    """Each is a recipe or a board card."""
     for code in code_in(page, "toml"):
         file = Path("my_board.toml")
         file.write_text(code)

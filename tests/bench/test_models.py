@@ -1,4 +1,4 @@
-"""The built-in models: as large as the real ones, alive in every layer, accepted by the public runtimes, as accurate
+"""The built-in models: as large as the real ones, active in every layer, accepted by the public runtimes, as accurate
 as recorded."""
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from twinfer.bench.lab.train_digits import correct, load
-from twinfer.bench.models.builtin import DIGITS, NETS, builtin, int8_model, samples
+from twinfer.bench.models.builtin import DIGITS, builtin, int8_model, samples
+from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options
@@ -23,7 +24,7 @@ from twinfer.runtime.write.tflite import write
 #: Multiply-accumulates of MLPerf Tiny's own models of these names.
 MACS = {"kws": 2_656_768, "vww": 7_489_664, "ic": 12_501_632, "ad01": 264_192}
 
-#: int8 steps by which LiteRT's outputs may differ: its own kernels round once where the reference rounds twice.
+#: int8 steps by which LiteRT's outputs may differ: its own kernels round once, the reference rounds twice.
 STEPS = {"litert": 8, "litert-ref": 2}
 
 each_model = pytest.mark.parametrize("make", builtin().values(), ids=builtin())
@@ -37,7 +38,7 @@ def run(graph: Graph, value: Any) -> Any:
 
 
 def int8_layers(name: str) -> Iterator[tuple[Node, Any]]:
-    """Every node of an int8 model and the values it gives over some inputs that calibration has not seen."""
+    """Every node of an int8 model, with its values for some inputs that calibration has not seen."""
     graph = int8_model(name)
     session = Session(make_plan(graph, options=Options(preserve_all=True)))
     source = graph.inputs[0]
@@ -85,7 +86,7 @@ def test_tflm_gives_the_same_bits(make: Callable[[], Graph]) -> None:
 
 
 def assert_litert_agrees(peer: str, given: Graph, graph: Graph) -> None:
-    """LiteRT's outputs of ``given`` are ours of ``graph``: within STEPS of integers, within rounding of floats."""
+    """LiteRT's outputs of ``given`` equal ours of ``graph``: integers within STEPS, floats within rounding."""
     (value,) = random_inputs(graph, 1)
     (out,) = open_peer(peer, write(given), 1)([value])
     got, tensor = run(graph, value), graph.outputs[0]
@@ -113,7 +114,7 @@ def test_another_bias_is_noticed(kind: str, peer: str) -> None:
 
 
 def _with(graph: Graph, old: Tensor, new: Tensor) -> Graph:
-    """The graph with another constant."""
+    """The graph with one constant replaced."""
     nodes = (replace(n, inputs=tuple(new if t is old else t for t in n.inputs)) for n in graph.nodes)
     return replace(graph, nodes=tuple(nodes), tensors=tuple(new if t is old else t for t in graph.tensors))
 

@@ -1,4 +1,4 @@
-"""A peer is one file: verify, bench and the command line find what is put into bench/peers; nothing else is touched."""
+"""A peer is one file: verify, bench and the command line find a file that is put into bench/peers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from needs import ROOT
 from twinfer.bench.peers.engines import benched, find, peers, trusted
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: A runtime that is none: twinfer's interpreter, its integers wrong in the bits of WRONG.
+#: A pretended runtime: twinfer's interpreter with the bits of WRONG flipped.
 ECHO = """
 from twinfer import Interpreter
 from twinfer.bench.peers.engines import Peer, PeerModel
@@ -41,7 +41,7 @@ PEER = Peer("echo", "Echo Runtime", "Echo", "twinfer", "echo", Echo, aborts=True
 
 
 def with_peer(folder: Path, source: str) -> Path:
-    """A twinfer whose bench/peers has one file more, all else being this one's."""
+    """A copy of twinfer with one more file in bench/peers."""
     links = {"twinfer": ROOT / "twinfer", "twinfer/bench": ROOT / "bench", "twinfer/bench/peers": ROOT / "bench/peers"}
     for name, original in links.items():
         (folder / name).mkdir()

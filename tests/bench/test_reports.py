@@ -1,4 +1,4 @@
-"""Figures that people read, computed again from what they are of: plans, shapes and times."""
+"""Figures that people read, computed again from their sources: plans, shapes and times."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def dense() -> Graph:
 
 
 def painted(plan: Plan, position: int) -> int:
-    """Bytes of the arena that hold something while an operator runs, byte by byte."""
+    """Bytes of the arena in use while an operator runs, counted one by one."""
     used = np.zeros(plan.arena_bytes, bool)
     for tensor, (first, last) in plan.lives.items():
         if first <= position <= last:
@@ -90,9 +90,9 @@ def test_inspect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(live) <= told["plan"]["lower_bound_bytes"] <= told["plan"]["arena_bytes"] == -(-max(ends) // 16) * 16
     assert told["plan"]["macs"] == sum(op["macs"] for op in told["operators"])
     assert told["constant_bytes"] == sum(t.data.nbytes for t in graph.tensors if t.data is not None)
-    for row, made in zip(told["targets"], (plan, generic), strict=True):
-        figures = (made.arena_bytes, made.lower_bound_bytes, made.scratch_bytes, made.constant_bytes)
-        assert tuple(row.values()) == (made.target.name, *figures)
+    for row, each in zip(told["targets"], (plan, generic), strict=True):
+        figures = (each.arena_bytes, each.lower_bound_bytes, each.scratch_bytes, each.constant_bytes)
+        assert tuple(row.values()) == (each.target.name, *figures)
     assert [t["bytes"] for t in told["plan"]["tensors"]] == [
         t.nbytes for t in plan.offsets if t not in {step.scratch for step in plan.steps}
     ]
@@ -140,7 +140,7 @@ NS |= {"c": (5000.0, 7000.0, 8000.0), "python": (9000.0, 9500.0, 9900.0)}
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """A comparison on a machine whose every time is known: profiled 3,000 and 500 ns, at best 1,000 and 200."""
+    """A comparison on a machine with known times: profiled 3,000 and 500 ns, at best 1,000 and 200."""
     profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
     monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
     monkeypatch.setattr(comparing, "interleaved", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
@@ -177,7 +177,7 @@ def test_tables_of_bench(rows: list[dict[str, Any]]) -> None:
         ["32", "1.000", "1.000", "83 %", "67 %"],
         ["-", "0.200", "0.200", "17 %", "91 %"],
     ]
-    assert "2.000 µs an operator, 33.3 % of a run" in str(dispatch)
+    assert "2.000 µs per operator, 33.3 % of a run" in str(dispatch)
     fast = {**rows[0], "macs": 16_000_000}
     assert cells(next(iter(report.tables([fast]))))[1][5] == "2000.0", "16 million in 8 us are 2,000 a nanosecond"
     failed = {**rows[0], "min_us": None, "error": "no"}
@@ -199,7 +199,7 @@ def test_how_outputs_differ(row: Any, text: str, style: str) -> None:
 
 
 def test_digits() -> None:
-    """Four that say something, where the number steps up too."""
+    """Four significant digits, also where the number gets one digit more."""
     wanted = {999.9: "999.9", 1000: "1,000", 100: "100.0", 99.99: "99.99", 10: "10.00", 9.999: "9.999", 0: "0.000"}
     assert {value: report.number(value) for value in wanted} == wanted
 
@@ -241,7 +241,7 @@ def test_figures_on_microcontrollers() -> None:
 
 
 def test_coded_weights_beside_plain_ones() -> None:
-    """Flash is code and weights, RAM is that with stack."""
+    """Flash is code and weights; RAM includes the stack."""
     plain = {**ROW, "weights": "plain"}
     coded = {**ROW, "weights": "lut", "code_bytes": 3600, "weight_bytes": 540, "ram_bytes": 2987, "instructions": 9000}
     (table,) = coding_tables([plain, coded, {**coded, "model": "alone"}, {**plain, "instructions": None}])
@@ -254,14 +254,14 @@ def test_coded_weights_beside_plain_ones() -> None:
 
 
 def test_beside_tflm() -> None:
-    """Ratios to the peer at -O3, code to the smallest; each against its limit, which is good when it is met."""
+    """Ratios to the peer at -O3; for code, to its smallest build. Each has its limit, and is good within it."""
     slow = {**ROW, "optimize": "size", "instructions": 9000, "code_bytes": 2000}
-    (found,) = limits.standings([ROW, slow, PEER, SMALL])
+    (standing,) = limits.standings([ROW, slow, PEER, SMALL])
     shown = {"speed": ("0.60", True), "size": ("0.90", None)}
-    assert {s: (str(v), v.good) for s, v in found.instructions.items()} == shown
+    assert {s: (str(v), v.good) for s, v in standing.instructions.items()} == shown
     code = {"speed": ("3,500 0.35", True), "size": ("2,000 0.20", True)}
-    assert {s: (str(v), v.good) for s, v in found.code.items()} == code
-    assert [(str(v), v.good) for v in (found.weights, found.ram, found.arena)] == [
+    assert {s: (str(v), v.good) for s, v in standing.code.items()} == code
+    assert [(str(v), v.good) for v in (standing.weights, standing.ram, standing.arena)] == [
         ("1.10", True),
         ("1.10", True),
         ("0.52", True),
@@ -269,7 +269,7 @@ def test_beside_tflm() -> None:
     (bare,) = limits.standings([ROW, PEER])
     assert (str(bare.code["speed"]), bare.code["speed"].good) == ("3,500", None), "without the smallest build"
     coded = {**ROW, "weights": "lut", "instructions": 1}
-    assert limits.standings([ROW, coded, PEER, SMALL])[0].instructions == {"speed": found.instructions["speed"]}
+    assert limits.standings([ROW, coded, PEER, SMALL])[0].instructions == {"speed": standing.instructions["speed"]}
 
 
 @pytest.mark.parametrize(
@@ -285,15 +285,15 @@ def test_beside_tflm() -> None:
 )
 def test_limits_of_instructions(target: str, ratio: float, setting: str, good: bool | None) -> None:
     own = {**ROW, "target": target, "optimize": setting, "instructions": round(10_000 * ratio)}
-    (found,) = limits.standings([own, {**PEER, "target": target}])
-    assert found.instructions[setting].good is good
+    (standing,) = limits.standings([own, {**PEER, "target": target}])
+    assert standing.instructions[setting].good is good
 
 
 def bars(page: str) -> tuple[list[float], float]:
-    """The lengths of a picture's bars, and what a ratio of 1 is there: as far as the broken line."""
-    found = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', page)
+    """The lengths of a picture's bars, and the length of ratio 1, where the broken line is."""
+    bars_drawn = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', page)
     (line,) = re.findall(r'<line x1="([\d.]+)" x2="[\d.]+" y1="([\d.]+)" y2="[\d.]+"[^>]*stroke-dasharray', page)
-    x, y, width, height = (list(map(float, column)) for column in zip(*found, strict=True))
+    x, y, width, height = (list(map(float, column)) for column in zip(*bars_drawn, strict=True))
     if len(set(width)) > 1:
         return width, float(line[0]) - x[0]
     return height, y[0] + height[0] - float(line[1])
@@ -306,12 +306,12 @@ def test_means_are_geometric_and_of_the_benchmark_alone() -> None:
         for name, count in pairs.items()
         for row in ({**ROW, "instructions": count}, {**PEER, "recorded": f"alike: {name}"})
     ]
-    found = limits.standings(rows)
-    assert [standing.model for standing in found] == list(pairs)
-    average = limits.mean(found, "speed")
+    standings = limits.standings(rows)
+    assert [standing.model for standing in standings] == list(pairs)
+    average = limits.mean(standings, "speed")
     assert average is not None
     assert (average[0].value, average[1], average[0].good) == (pytest.approx(0.6), 2, False)
-    assert limits.mean(found, "size") is None
+    assert limits.mean(standings, "size") is None
     page = embedded_html(rows)
     assert "mean 0.60 (≤ 0.55)" in page
     assert "geometric mean of 2" in page
@@ -327,8 +327,8 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
     graph = dense()
     first = graph.nodes[0]
 
-    def proof(*found: Difference | None) -> Proof:
-        pairs = zip(graph.nodes, found, strict=True)
+    def proof(*differences: Difference | None) -> Proof:
+        pairs = zip(graph.nodes, differences, strict=True)
         lines = [Line(node.outputs[0], node, {"compiled": each, "tflm": None}) for node, each in pairs]
         return Proof("m", graph, lines, 3, {"litert-ref": "refuses"}, ("numpy", "compiled", "tflm", "litert-ref"))
 
@@ -352,10 +352,10 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
 
 @pytest.mark.parametrize(("within", "told"), [(True, 0), (False, 1)])
 def test_what_does_not_count_is_told_where_it_is_far(within: bool, told: int) -> None:
-    """LiteRT's reference kernels, where TFLM agrees."""
+    """LiteRT's reference kernels do not count if TFLM agrees."""
     graph = dense()
-    found = {"tflm": None, "litert-ref": Difference(0, (0, 1), 1.0, 2.0, 1.0, within)}
-    alone = Proof("m", graph, [Line(graph.outputs[0], graph.nodes[1], found)], 1)
+    differences = {"tflm": None, "litert-ref": Difference(0, (0, 1), 1.0, 2.0, 1.0, within)}
+    alone = Proof("m", graph, [Line(graph.outputs[0], graph.nodes[1], differences)], 1)
     lines = [str(text) for text in findings([alone])]
     assert lines[0] == "m: proven on one sample"
     assert [line.startswith("m: not counted, since tflite-micro agrees: LiteRT") for line in lines[1:]] == [True] * told
@@ -381,7 +381,7 @@ def test_what_compile_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_what_convert_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """How many operators, how many of them are still float, and bytes of constants."""
+    """The number of operators, how many of them are still float, and the bytes of constants."""
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "d.npz", **{load("digits_float32").graph.inputs[0].name: rng.random((8, 8, 8, 1), np.float32)})
     out = tmp_path / "m.tflite"

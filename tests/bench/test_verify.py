@@ -1,4 +1,4 @@
-"""The twin proof: it proves what is right, and says exactly where something is wrong."""
+"""The twin proof: it proves right models, and says exactly where something is wrong."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def prove(peers: tuple[str, ...] = (), **wanted: Any) -> Proof:
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, op: str, reference: Any) -> None:
-    """From now on an operator's meaning in numpy is another."""
+    """Replaces an operator's reference in numpy."""
     other = replace(registry.operators()[op], reference=reference)
     monkeypatch.setattr(module, "operator", lambda node: other if node.op == op else registry.operator(node))
 
 
 def wrong_reference(monkeypatch: pytest.MonkeyPatch, op: str, at: tuple[int, ...], by: int) -> None:
-    """From now on numpy computes one element of an operator's output otherwise."""
+    """Makes numpy compute one element of an operator's output wrongly."""
     right = registry.operators()[op]
 
     def reference(node: Any, inputs: Any) -> Any:
@@ -156,15 +156,15 @@ def test_comparison_of_values() -> None:
     payload.view(np.uint32)[0, 2] = 0xFFC12345
     assert compare(0, one, payload, 0) is None, "a NaN of another sign and payload is a NaN"
     for ours, other in ((np.nan, 0.0), (0.0, np.nan)):
-        found = compare(0, np.array([1, ours], np.float32), np.array([1, other], np.float32), 1e-5)
-        assert found is not None
-        assert (found.within, found.element, found.largest) == (False, (1,), np.inf), "a number is none"
+        difference = compare(0, np.array([1, ours], np.float32), np.array([1, other], np.float32), 1e-5)
+        assert difference is not None
+        assert (difference.within, difference.element, difference.largest) == (False, (1,), np.inf), "a number is none"
     near = one.copy()
     near[0, 1] += 1e-5
-    found = compare(7, one, near, 1e-5)
-    assert found is not None
-    assert found.within
-    assert (found.sample, found.element) == (7, (0, 1))
+    difference = compare(7, one, near, 1e-5)
+    assert difference is not None
+    assert difference.within
+    assert (difference.sample, difference.element) == (7, (0, 1))
     zero = np.zeros((1, 1), np.float32)
     signs = compare(0, zero, -zero, 1e-5)
     assert signs is not None
@@ -173,14 +173,14 @@ def test_comparison_of_values() -> None:
     assert signs is not None
     assert not signs.within
     near[0, 0] = 2
-    found = compare(0, one, near, 1e-5)
-    assert found is not None
-    assert not found.within
-    assert found.element == (0, 0)  # the guilty one
+    difference = compare(0, one, near, 1e-5)
+    assert difference is not None
+    assert not difference.within
+    assert difference.element == (0, 0)  # the guilty one
     for other in (np.nan, 5.0):
-        found = compare(0, one, np.array([[1, 2, np.nan, other]], np.float32), 1e-5)
-        assert found is not None
-        assert not found.within
+        difference = compare(0, one, np.array([[1, 2, np.nan, other]], np.float32), 1e-5)
+        assert difference is not None
+        assert not difference.within
     wrong_type = compare(0, one, one.astype(np.float64), 1e-5)
     assert wrong_type is not None
     assert not wrong_type.within
@@ -215,7 +215,7 @@ def test_corpus_models_are_proven(corpus_model: Any) -> None:
 
 
 def test_the_matrix_fits_80_columns() -> None:
-    """With all engines no operator's and no tensor's name is folded."""
+    """With all engines, no name of an operator or tensor is folded."""
     proof = prove()
     others = ("numpy", "compiled", "tflm", "litert")
     named = [replace(line, tensor=replace(line.tensor, name="fully_connected_18")) for line in proof.lines]

@@ -22,7 +22,8 @@ TOLD = "'div_2' INT8[2, 3] is divided by 0 in {} of its elements on {}: no engin
 
 
 def ratio(divisors: Sequence[int] | None) -> Graph:
-    """x [2, 3] / divisors [3], int8; 3 stands for 0. None: x divided by what is computed of it, all rounded to 0."""
+    """x [2, 3] / divisors [3], int8; the value 3 means 0. None: x divided by values computed from it, all rounded to
+    0."""
     b = Builder("ratio")
     x = b.input("x", "INT8", (2, 3), scale=0.5, zero=3)
     if divisors is None:
@@ -33,7 +34,7 @@ def ratio(divisors: Sequence[int] | None) -> Graph:
 
 
 def of_inputs(kind: str) -> Graph:
-    """a [4] / b [4], both fed."""
+    """a [4] / b [4], both inputs."""
     b = Builder("inputs")
     scale = {} if kind in ("FLOAT32", "INT32") else {"scale": 0.5, "zero": 0}
     operands = [b.input(name, kind, (4,), **scale) for name in "ab"]
@@ -48,7 +49,7 @@ def model(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("kind", ["INT8", "INT32"])
 def test_divisors_that_are_fed(kind: str) -> None:
-    """Samples add up; each is counted from what it feeds."""
+    """Counts add up over samples; each depends on the sample's inputs."""
     graph = of_inputs(kind)
     dtype = graph.inputs[0].dtype
     samples = [[np.ones(4, dtype), np.array(by, dtype)] for by in ([0, 1, 0, 2], [1, 1, 1, 1], [5, 0, 1, 1])]

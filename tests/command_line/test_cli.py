@@ -1,4 +1,4 @@
-"""The command line, end to end: what it prints and writes, its exit status, and how it ends when it must."""
+"""The command line, end to end: output, files, exit status, and interruption."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_bench(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path = tmp_path / "figures.json"
     assert main(["bench", model, "digits_int8", "--layers", *QUICK, "--json", str(path)]) == 0
     text = capsys.readouterr().out
-    for word in ("two", "digits_int8", "interpreted", "compiled", "same bits", "Layers of two", "µs an operator"):
+    for word in ("two", "digits_int8", "interpreted", "compiled", "same bits", "Layers of two", "µs per operator"):
         assert word in text
     figures = json.loads(path.read_text())
     assert figures["schema"] == 1
@@ -120,7 +120,7 @@ def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_equal_constants_are_counted_once() -> None:
-    """As the file has them: they share a buffer there."""
+    """As in the file, where they share a buffer."""
     b = Builder("steps")
     x = b.input("x", "FLOAT32", (1, 3))
     for value in (1, 1, 2, 1):
@@ -290,7 +290,7 @@ def test_nobody_reads_on() -> None:
 
 
 def heed_ctrl_c() -> None:
-    """For a child's start: under nohup it is ignored, and children inherit that."""
+    """For the start of a child process: nohup ignores Ctrl-C, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

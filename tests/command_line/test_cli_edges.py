@@ -1,4 +1,4 @@
-"""What the command line reads and draws, at its edges: arrays of another width, names with =, full arenas."""
+"""Edge cases of what the command line reads and draws: arrays of another width, names with =, full arenas."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_file_with_an_equals_sign_in_its_name(tmp_path: Path) -> None:
     ],
 )
 def test_exit_status_of_bench(told: list[dict[str, Any]], status: int) -> None:
-    """Floats may differ within the tolerance; what did not run comes behind what is wrong; peers do not count."""
+    """Floats may differ within the tolerance. A difference counts before a failed run; peers do not count."""
     own = [{"engine": name, **row} for name, row in zip(("interpreted", "compiled"), told, strict=True)]
     assert judged([*own, {"engine": "tflm", "same_bits": False}, {"engine": "litert", "error": "crashed"}]) == status
 
@@ -86,7 +86,7 @@ def test_an_arena_that_is_as_small_as_can_be() -> None:
 
 
 def test_a_tensor_is_drawn_to_the_end_of_its_life() -> None:
-    """What an operator reads for the last time is there while it runs."""
+    """A tensor that an operator reads last is there while the operator runs."""
     plan = tiny.dense()
     picture = ArenaMap(plan)
     for position in range(len(plan.graph.nodes)):

@@ -1,4 +1,4 @@
-"""Options of the command line: targets by their names, what has no effect is said, what cannot be read points on."""
+"""Options of the command line: names of targets, messages about options without effect, and about unreadable files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONG = "x" * 5000
 
 
 def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command that ends with status 2 says: one line."""
+    """The one line that a command with status 2 prints."""
     assert main(arguments) == 2
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
@@ -78,7 +78,7 @@ def test_unknown_targets_where_programs_run(command: str, capsys: pytest.Capture
 
 
 def test_inspect_for_a_target(capsys: pytest.CaptureFixture[str]) -> None:
-    """The arena, the kernels and the bytes there."""
+    """Arena, kernels and bytes are those of the target."""
     told: dict[str, Any] = {}
     for target in ("host", "m4", "cortex-m55", "generic"):
         assert main(["inspect", "digits_int8", "--json", "--target", target]) == 0
@@ -154,7 +154,7 @@ def test_verify_and_bench_say_that_nothing_is_coded(capsys: pytest.CaptureFixtur
 
 
 def test_compile_says_that_nothing_is_coded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Float weights cannot be; those of a coarse layer can."""
+    """Float weights cannot be coded; those of a coarse layer can."""
     b = Builder("coarse")
     x = b.input("x", "INT8", (1, 64), scale=0.5)
     weights = b.constant(np.tile(np.arange(4, dtype=np.int8), (16, 16)), scale=0.5)

@@ -90,7 +90,8 @@ def test_bench_several_targets(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Faster for more flash, smaller for more instructions; the standing beside TFLM in the terminal and as a page."""
+    """More flash gives speed, more instructions give size. The comparison with TFLM is shown in the terminal and as a
+    page."""
     page, path = tmp_path / "page.html", tmp_path / "rows.json"
     arguments = ["bench", "kws_int8", "vww_int8", "--target", M4, "--engine", "compiled", "--optimize"]
     assert main([*arguments, "speed,balanced,size", "--html", str(page), "--json", str(path)]) == 0
@@ -110,7 +111,7 @@ def test_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_price_of_both_choices() -> None:
-    """Every layer has what it made and what it did not; both were built."""
+    """Every layer has the price of the choice that was taken and of the other one; both were built."""
     source, card = load("digits_int8"), targets.find(M4)
     (row,) = measure_on(source, card, Measurement(every(["size"], modes=["compiled"]), layers=True))
     plan = make_plan(source.graph, card.target, Options(optimize="size"))
@@ -132,7 +133,7 @@ def test_price_of_both_choices() -> None:
 
 
 def test_standing_against_the_limits() -> None:
-    """Every figure is held against its limit, where it has one."""
+    """Every figure with a limit is compared with it."""
     row: Any = {"model": "m", "engine": "compiled", "target": M4, "optimize": "speed", "instructions": 60}
     row |= {"code_bytes": 300, "weight_bytes": 112, "ram_bytes": 100, "lower_bound_bytes": 100}
     peer: Any = {"model": "m", "target": M4, "recorded": "kws", "instructions": 100, "code_bytes": 1000}
@@ -149,11 +150,11 @@ def test_standing_against_the_limits() -> None:
     hello = [{**peer, "recorded": "hello", "instructions": 3510} for peer in peers]
     assert limits.standings([{**row, "instructions": 883}, *hello])[0].instructions["speed"].good
     assert not limits.standings([{**row, "instructions": 884}, *hello])[0].instructions["speed"].good
-    assert "none of these models" in embedded_html([row])
+    assert "no figures of TFLM" in embedded_html([row])
 
 
 def test_the_limit_of_a_mean_is_that_of_the_fastest_code() -> None:
-    """cortex-m4: a mean of 0.55, and 0.70 for each; balanced and size have no limit, nor have other cores."""
+    """cortex-m4: 0.55 for the mean and 0.70 for each model. Balanced, size and other cores have no limit."""
     verdicts = {setting: limits.Verdict(0.5) for setting in ("speed", "balanced", "size")}
     fine = limits.Verdict(1.0)
     on = {core: limits.Standing("kws", core, verdicts, verdicts, fine, fine, fine) for core in (M4, "cortex-m0")}
@@ -198,7 +199,8 @@ def test_in_the_picture_nothing_overlaps_and_nothing_is_clipped(models: Sequence
 
 
 def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
-    """Left, top, right, bottom of a text of 13 pixels, a character 7.4 wide, which is more than a browser's mean."""
+    """Left, top, right and bottom of a text of 13 pixels. A character counts 7.4 pixels, more than in browsers on
+    average."""
     x, y, wide = float(text.attrib["x"]), float(text.attrib["y"]), 7.4 * len("".join(text.itertext()))
     left = x - wide if text.attrib.get("text-anchor") == "end" else x
     return left, y - 11, left + wide, y + 3
@@ -376,7 +378,7 @@ def test_cmake(tmp_path: Path) -> None:
 def test_a_stack_that_is_not_measured_is_said(
     missing: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A header without the macro comes with a word on what to install, for the same command may give it elsewhere."""
+    """Without the tools the header lacks the macro, and a warning says what to install."""
     if missing == "compiler":
         monkeypatch.setattr(tools.shutil, "which", lambda name: None)
     else:

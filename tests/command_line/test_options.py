@@ -1,6 +1,6 @@
-"""Every option of every subcommand: what it changes of what the library is asked for, and that it changes nothing else.
+"""Every option of every subcommand changes what it should in the calls of the library, and nothing else.
 
-The library's front doors are replaced by one that notes what it is called with and then refuses.
+The library's front doors are replaced by a function that notes its arguments and then refuses.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Facts = dict[str, Any]
 
 
 def planned(plan: Plan) -> Facts:
-    """What was asked of a plan, and whether it is spread out so that it can be watched."""
+    """The options of a plan, and whether its tensors are spread out for guard mode."""
     how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target)
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
     return {**about, "guard": plan.arena_bytes > usual.arena_bytes}
@@ -95,7 +95,7 @@ def linked(project: Any, card: Any) -> Facts:
     return {"engine": project.mode, "on": card.name, **planned(project.plan)}
 
 
-#: Where a front door is, its name there, and what of a call to it is noted.
+#: Module and name of a front door, and what is noted of a call.
 DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (convert, "convert_file", converted),
     (find, "search", searched),
@@ -114,7 +114,7 @@ Ask = Callable[[str], list[Facts]]
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
-    """What a command line asks the library for, call by call."""
+    """Runs a command line and returns what it asks of the library, call by call."""
     calls: list[Facts] = []
 
     def door(note: Callable[..., Facts]) -> Callable[..., Any]:
@@ -169,7 +169,7 @@ del VERIFY_THERE["peers"]
 
 SHAPES = {"x": (1, 28, 28), "a=b": (4,)}
 
-#: A command line -> what it asks for; then options -> what they change of that.
+#: A command line -> what it asks for, and options -> what they change in it.
 MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
     "convert net.onnx -o out.tflite": (
         CONVERT,
@@ -319,13 +319,13 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
     ),
 }
 
-#: Options whose effect is not a call: tests of their own hold them.
+#: Options whose effect is not a call; they have tests of their own.
 ELSEWHERE = {"run": {"--input", "--output", "--seed"}, "inspect": {"--json", "--target"}}
 
 
 @pytest.mark.parametrize("line", MATRIX)
 def test_what_is_asked_for(line: str, ask: Ask) -> None:
-    """Without options the defaults, all of them; with one what it says, and nothing else."""
+    """Without options all defaults; with an option its own change and nothing else."""
     usual, options = MATRIX[line]
     assert ask(line) == [usual]
     for option, changed in options.items():
@@ -342,7 +342,7 @@ def test_every_option_is_tried() -> None:
 
 
 def test_several_targets_and_models(ask: Ask) -> None:
-    """Each model on each target, in order and once; host and boards are proven apart."""
+    """Each model on each target, in order and once. Host and boards are proven separately."""
     proofs = ask("verify digits_int8 digits_float32 --target cortex-m0,host,cortex-m4,cortex-m0")
     assert [(call["model"], call["on"]) for call in proofs] == [
         (model, on) for model in ("digits_int8", "digits_float32") for on in (["host"], ["cortex-m0", "cortex-m4"])
@@ -356,7 +356,7 @@ def test_bench_without_models_takes_all_there_are(ask: Ask) -> None:
 
 
 def test_seeds_of_run(tmp_path: Path) -> None:
-    """Inputs that are not given are those of the seed; 0 where none is said."""
+    """Inputs that are not given come from the seed, by default 0."""
     graph = make_plan(load("digits_int8").graph).graph
     for option, seed in (([], 0), (["--seed", "3"], 3)):
         np.save(tmp_path / "x.npy", random_inputs(graph, seed)[0])
@@ -420,7 +420,7 @@ def small() -> Source:
 
 @pytest.fixture
 def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The seeds that random inputs are asked for."""
+    """Notes the seeds of random inputs."""
     asked: list[int] = []
 
     def noted(graph: Any, seed: int = 0) -> Any:
@@ -434,7 +434,7 @@ def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The projects that are built for boards; none of them gets further."""
+    """Notes the projects that are built for boards, and stops there."""
     projects: list[Any] = []
 
     def refuse(project: Any, card: Any) -> Any:
@@ -456,7 +456,8 @@ def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
 
 
 def test_what_is_built_to_be_measured(built: list[Any]) -> None:
-    """Compiled code for every setting and storage, interpreted once a storage: its kernels are shared."""
+    """Compiled code for every setting and storage; interpreted code once per storage, because its kernels are
+    shared."""
     storages: list[Any] = [("plain", "layer"), ("lut", "start")]
     rows = embedded.measure_on(small(), M4, embedded.Measurement(every(["size", "speed"], storages)))
     wanted = [("interpreted", "size", *how) for how in storages]
@@ -498,7 +499,7 @@ def test_compiling_takes_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_price_of_a_layer_and_of_an_instance() -> None:
-    """A layer's is its code and its params; that of an instance includes what its alignment costs."""
+    """The price of a layer is its code and params; that of an instance includes alignment."""
     symbols = [Symbol("small_0_relu", "code", 100, 4, 0), Symbol("small_0_params", "params", 24, 0, 0)]
     symbols += [Symbol("small_0_in1", "weights", 512, 0, 0), Symbol("small_1_relu", "code", 60, 0, 1)]
     project = emit(make_plan(small().graph, GENERIC), "small")

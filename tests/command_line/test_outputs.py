@@ -1,4 +1,4 @@
-"""Where results are written: every command to regular files, links, pipes, devices, and to places that cannot be."""
+"""Where results are written: every command to regular files, links, pipes and devices, and to impossible places."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def dense() -> Graph:
     return b.graph([b.op("FULLY_CONNECTED", [x, weights, None])])
 
 
-#: Every option that names a file, and what stands before it; IN and DATA are made by ``there``.
+#: Every option that names a file, with the command in front of it. The fixture ``there`` writes IN and DATA.
 OPTIONS = {
     "convert -o": "convert IN -o",
     "convert --report": "convert IN -o /dev/null --quantize int8 --calibration DATA --report",
@@ -129,7 +129,7 @@ def test_a_block_device_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_is_half_written(tmp_path: Path) -> None:
-    """Neither a file nor, where it cannot be taken back, a stream."""
+    """A failure leaves no half file, and nothing in a stream."""
     (tmp_path / "old").write_text("old")
     heard = threading.Event()
 
@@ -151,7 +151,7 @@ def test_nothing_is_half_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["> out", ">> out", "| cat > out"])
 def test_standard_output_by_its_name(shell: str, there: Path) -> None:
-    """What is printed stands around it, wherever the shell sends it."""
+    """Printed text stands around the result, wherever the shell sends it."""
     (there / "out").write_text("before\n")
     line = f"{sys.executable} -m twinfer bench in.tflite --against none --runs 3 --json /dev/stdout {shell}"
     subprocess.run(["bash", "-c", line], cwd=there, check=True, timeout=300)
@@ -167,7 +167,7 @@ def test_standard_output_by_its_name(shell: str, there: Path) -> None:
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_inputs_are_not_overwritten(option: str, there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By no name that they have."""
+    """Not by any of their names."""
     model = there / "in.tflite"
     content = model.read_bytes()
     (there / "soft").symlink_to("in.tflite")
@@ -308,7 +308,7 @@ def test_a_large_folder_is_not_walked(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_inputs_in_the_folder_of_a_project(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What lies in build/ goes when the project is replaced."""
+    """Files in build/ go when the project is replaced."""
     assert main(["compile", str(there / "in.tflite"), "-o", str(there / "c")]) == 0
     (there / "c" / "build").mkdir()
     model = (there / "in.tflite").rename(there / "c" / "build" / "in.tflite")

@@ -1,4 +1,4 @@
-"""Names out of models and of files do nothing to a terminal, wherever they are shown."""
+"""Names from models and files cannot harm a terminal, wherever they are shown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from twinfer.runtime.graph import Graph
 from twinfer.runtime.printable import in_html, printable
 from twinfer.runtime.write.tflite import write
 
-#: Clears the screen, rings, goes back, turns the direction of writing, looks like markup and like a closing tag of it.
+#: Clears the screen, rings, goes back, turns the direction of writing, and looks like markup and its closing tag.
 EVIL = "e\x1b[2Jv\x07\x08\r\u202ei\x9bl\u2066[red][/x]"
 SEEN = r"e\x1b[2Jv\x07\x08\r\u202ei\x9bl\u2066[red][/x]"
 
@@ -47,7 +47,7 @@ def custom() -> Graph:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Models of hostile names in files of hostile names, and samples."""
+    """Models with hostile names in files with hostile names, and samples."""
     file = EVIL.replace("/", "")
     for graph, name in ((dense(), file), (custom(), f"custom{file}")):
         (tmp_path / f"{name}.tflite").write_bytes(write(graph))
@@ -120,7 +120,7 @@ def test_pages() -> None:
 
 
 def test_errors_and_warnings_of_the_api() -> None:
-    """Python shows them on terminals, too."""
+    """Python also shows them on terminals."""
     for kind in (InvalidArgumentError, ModelError, ModelWarning):
         assert str(kind(f"{EVIL}\n{EVIL}")) == f"{SEEN}\n{SEEN}"
         assert str(pickle.loads(pickle.dumps(kind(EVIL)))) == SEEN
@@ -140,7 +140,7 @@ def test_dumped_graphs() -> None:
 
 
 def test_tables_keep_their_columns() -> None:
-    """The escapes are there before the widths are measured; styles stay where nothing was escaped."""
+    """Names are escaped before widths are measured; styles stay if nothing was escaped."""
     grid = table(EVIL, f"<{EVIL}", "n")
     grid.add_row(EVIL, "1")
     grid.add_row(Text("a\nb", style="red"), None)

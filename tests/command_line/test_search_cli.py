@@ -1,4 +1,4 @@
-"""``twinfer search``: what it prints and writes, its exit status, and how it ends when it must."""
+"""``twinfer search``: output, files, exit status, and interruption."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_command(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_the_table_fits_80_columns() -> None:
-    """Long settings are folded between words, no word in two."""
+    """Long settings are folded between words, never inside one."""
     settings = [Setting("int16x8", "percentile-99.99", CORRECTIONS), Setting("int4", "moving-average", ())]
     trials = tuple(Trial(setting, 99_999_999, 0.12345, 0.9999, -12.3) for setting in settings)
     job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9999))
@@ -77,7 +77,7 @@ def test_the_table_fits_80_columns() -> None:
 
 
 def _check_page(page: str, trials: int) -> None:
-    """A picture with a point a trial, all inside it; nothing comes from elsewhere."""
+    """A picture with one point per trial, all inside it; the page loads nothing."""
     picture = ElementTree.fromstring(re.findall(r"<svg.*?</svg>", page, re.DOTALL)[0])
     points = list(picture.iter("{http://www.w3.org/2000/svg}circle"))
     assert len(points) == trials
@@ -113,7 +113,7 @@ def test_all_trials_failed(file: str, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_images_of_onnx_as_channels_last(tmp_path: Path) -> None:
-    """The data, and the model that is found."""
+    """Both the data and the chosen model."""
     onnx, tools = pytest.importorskip("onnx"), pytest.importorskip("onnx_tools")
     output, name, rng = tmp_path / "made.tflite", str(tmp_path / "net.onnx"), np.random.default_rng(1)
     conv = onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)

@@ -1,4 +1,4 @@
-"""Exit status: what differs goes before what cannot run, whatever comes first; and what a search leaves."""
+"""Exit status: a difference counts before a failed run, in any order. And the report of a search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUICK = ("--runs", "1", "--against", "none")
 
 @pytest.fixture
 def models(tmp_path: Path) -> dict[str, str]:
-    """One that runs, and one that nobody can run."""
+    """One model that runs, and one that cannot run anywhere."""
     paths = {}
     for name, op in (("good", "RELU"), ("custom", "CUSTOM:Mystery")):
         b = Builder(name)
@@ -135,7 +135,7 @@ BEST = Trial(Setting("int16x8", "minmax"), 200, 0.01, 0.89, 40.0, "cc")
 
 
 def outcome(chosen: Trial | None, *trials: Trial) -> Found:
-    """A search in which trials failed and were beaten."""
+    """A search with failed and beaten trials."""
     search = {"metric": "answers", "cost": "flash", "calibrated": 24, "judged": 1200, "seed": 3, "search": "not shown"}
     job: Any = SimpleNamespace(judge=SimpleNamespace(float_score=0.9))
     front = tuple(t for t in trials if t in (SMALL, BEST))
@@ -143,7 +143,7 @@ def outcome(chosen: Trial | None, *trials: Trial) -> Found:
 
 
 def test_figures_of_a_search() -> None:
-    """As JSON: which trial was chosen, by number; failed ones have their error in place of figures."""
+    """The JSON has the number of the chosen trial. Failed trials have an error in place of figures."""
     told = shown.document(outcome(BEST, FAILED, NOISY, SMALL, BEST))
     assert (told["chosen"], told["max_loss"]) == (3, 0.05)
     assert told["float"] == {"cost": 400, "score": 0.9}

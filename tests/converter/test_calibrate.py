@@ -131,7 +131,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_collapses(name: str, method: str) -> None:
-    """Where many values are equal or far from the others, the error stays within 10 dB of the whole range's."""
+    """If many values are equal or far from the others, the error stays within 10 dB of that of the whole range."""
     rng = np.random.default_rng(7)
     data = rng.permutation(HOSTILE[name](rng)).astype(np.float32)
     seen = seen_of(*data[: data.size // (2 * BATCH) * 2 * BATCH].reshape(2 * BATCH, -1))
@@ -237,7 +237,8 @@ def test_one_array_for_two_inputs(tmp_path: Path) -> None:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    """Cut off, with bytes flipped, or that promise more than there is memory: always an error with the file's name."""
+    """Files that are cut off, have flipped bytes, or promise more than the memory: always an error with the file's
+    name."""
     graph, path = random_graph(1, ["relu"]), tmp_path / "x.npz"
     np.savez_compressed(path, x=np.random.default_rng(0).standard_normal((9, 4, 3, 2)))
     whole = path.read_bytes()

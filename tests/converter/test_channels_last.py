@@ -1,4 +1,4 @@
-"""``channels_last``: which inputs and outputs have their channels second, and what is said of those that have not."""
+"""``channels_last``: the inputs and outputs that have their channels second, and messages about others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx_tools import compare, floats, model, run  # noqa: E402
 RNG = np.random.default_rng(4)
 KERNEL = {"padding": "SAME", "stride_h": 1, "stride_w": 1}
 
-#: As many rows and columns as channels: no shape tells which is which.
+#: As many rows and columns as channels, so that no shape tells which is which.
 CUBE = (1, 16, 16, 16)
 
 
@@ -41,7 +41,7 @@ def own_line() -> Graph:
 
 
 def own_dense() -> Graph:
-    """No operator tells the layout, which is TFLite's all the same."""
+    """No operator tells the layout, which is still TFLite's."""
     b = Builder("dense")
     x = b.op("RESHAPE", [b.input("x", "FLOAT32", (1, 4, 4, 4)), np.array([1, 64], np.int32)], shape=(1, 64))
     return b.graph([b.op("FULLY_CONNECTED", [x, floats(RNG, 3, 64), np.zeros(3, np.float32)], shape=(1, 3))])
@@ -100,7 +100,7 @@ def test_channels_of_onnx_come_last(make: Callable[[], onnx.ModelProto]) -> None
 
 
 def test_channels_come_last_once() -> None:
-    """In the graph that was made so, and in its file; those of a file that has them second come last, too."""
+    """In the converted graph and its file they stay last. Those of a file that has them second also come last."""
     for source in (image(), dense()):
         turned = twinfer.convert(source, channels_last=True)
         for again in (turned, twinfer.read(twinfer.write(turned))):
@@ -114,7 +114,7 @@ def test_channels_come_last_once() -> None:
 
 
 def test_an_output_that_the_model_turned_itself() -> None:
-    """A detector's head: its image comes first in, and last out."""
+    """A detector's head, which transposes its own output: the input's channels are first, the output's last."""
     source = image("Relu")
     source.graph.node.append(helper.make_node("Transpose", ["y"], ["boxes"], perm=[0, 2, 3, 1]))
     del source.graph.output[:]

@@ -1,4 +1,4 @@
-"""Pruning and clustering: what they promise of the values, and that what comes out runs as ever."""
+"""Pruning and clustering: what they promise of the values, and models that still run."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def outputs(graph: Graph, values: list[Any]) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore:the int4 model's outputs:twinfer.runtime.errors.ModelWarning")
 def test_layers_there_and_back() -> None:
-    """Whatever the operator and the type: the matrix of real values, and the same tensor from it."""
+    """For any operator and type: a matrix of real values, and the same tensor from it."""
     data = random_samples(3, float_graph(), 4)
     graphs = [float_graph(), *(convert(float_graph(), quantize=q, calibration=data) for q in ("int8", "int4"))]
     seen = set()
@@ -268,7 +268,7 @@ def quantised_samples(graph: Graph, count: int) -> list[Any]:
 
 
 def test_footprints() -> None:
-    """What the look-up table, the bitmap and Huffman's code of these few values take, counted by hand."""
+    """Bytes of the look-up table, the bitmap and Huffman's code of a few values, counted by hand."""
     stored = np.array([[0] * 60 + [5, 5, -7, 1]], np.int8)
     b = Builder("one")
     x = b.input("x", "INT8", (1, 64), scale=0.1)
@@ -328,7 +328,7 @@ def test_recipes_that_do_not_fit(rule: Any, message: str) -> None:
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A float model in, pruned and clustered int8 out; that in, pruned further, out."""
+    """A float model becomes pruned and clustered int8, which is then pruned further."""
     float_model("digits").save(tmp_path / "model.tflite")
     np.savez(tmp_path / "data.npz", input=np.concatenate(samples("digits", 8)))
     first, second, report = tmp_path / "one.tflite", tmp_path / "two.tflite", tmp_path / "r.json"

@@ -1,4 +1,4 @@
-"""Compensation: weights that are left, and biases, fitted to calibration data."""
+"""Compensation: fits the weights that are left and the biases to calibration data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def test_windows_are_what_the_weights_are_multiplied_with() -> None:
-    """Also of grouped convolutions, which the random graphs have none of."""
+    """Also for grouped convolutions, which the random graphs lack."""
     rng, b = np.random.default_rng(2), Builder("windows")
     x = b.input("x", "FLOAT32", (1, 5, 6, 4))
     w = b.constant(rng.normal(size=(6, 3, 2, 2)).astype(np.float32))
@@ -53,7 +53,7 @@ def test_windows_are_what_the_weights_are_multiplied_with() -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=seeds, has_bias=st.booleans())
 def test_the_fit_is_the_least_squares_solution(seed: int, has_bias: bool) -> None:
-    """Whichever system it solves: numpy's lstsq finds no better."""
+    """With either system: numpy's lstsq is not better."""
     rng = np.random.default_rng(seed)
     y = rng.normal(1, 1, (40, 6))
     x = np.concatenate([y + rng.normal(0, 0.3, y.shape), np.ones((40, 1))], 1)
@@ -79,7 +79,7 @@ def change_db(source: Graph, changed: Graph, values: Any) -> float:
 
 
 def test_fitting_helps() -> None:
-    """On samples that it has not seen, float and int8, for pruning and for clustering."""
+    """On unseen samples, in float and int8, for pruning and clustering."""
     graph, data = convert(float_model("digits")), np.concatenate(samples("digits", 80))
     known, unknown = {"input": data[:60]}, data[60:, None]
     half = Recipe(default=Choice(prune=0.6))
@@ -124,7 +124,7 @@ def test_samples_whose_values_overflow() -> None:
 
 
 def test_integer_weights_grow_with_their_scales() -> None:
-    """Two inputs that are alike: what is left of them has to do for both, which no int8 of the old scale says."""
+    """Two equal inputs: the weight that is left must serve for both, which exceeds int8 at the old scale."""
     b, rng = Builder("grows"), np.random.default_rng(4)
     x = b.input("x", "INT8", (1, 2), scale=0.5)
     w, bias = np.array([[127, 60], [50, 125]], np.int8), np.array([40, -8000], np.int32)

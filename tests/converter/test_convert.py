@@ -192,7 +192,8 @@ def test_equalize_comes_after_the_passes(model: str, data: str, tmp_path: Path) 
 
 
 def test_the_report_as_a_page(model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Well-formed pictures: a bar and a histogram a tensor, a bar a layer; a red bound only where values are beyond."""
+    """Well-formed pictures: a bar and a histogram per tensor, a bar per layer; a red bound only if values are beyond
+    it."""
     file = tmp_path / "report.html"
     command = ["convert", model, "-o", str(tmp_path / "out.tflite"), "--quantize", "int8", "--calibration", data]
     assert main([*command, "--method", "percentile", "--report", str(file)]) == 0
@@ -213,7 +214,7 @@ def test_command_without_quantisation(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_command_with_passes_and_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The graph behind every pass, by number and name; the last one is what was written."""
+    """The graph behind every pass, by number and name; the last one is in the file."""
     command = ["convert", "digits_float32", "-o", str(tmp_path / "x.tflite"), "--dump", str(tmp_path / "dump")]
     assert main([*command, "--passes", "reshapes,dead_code"]) == 0
     names = sorted(path.name for path in (tmp_path / "dump").iterdir())

@@ -1,4 +1,4 @@
-"""Ranges, scales and clips of the converter at their edges."""
+"""Edge cases of ranges, scales and clips in the converter."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_totals_are_of_all_samples() -> None:
 
 
 def test_ranges_grow_with_what_is_seen() -> None:
-    """What a quantisation has reckoned with does not hold once there are more samples."""
+    """Ranges that a quantisation has stored are computed again after more samples."""
     b = Builder("tanh")
     graph = b.graph([b.op("TANH", [b.input("x", "FLOAT32", (2,))])])
     seen = calibrate(graph, {"x": np.array([[-1, 1]], np.float32)})
@@ -77,7 +77,7 @@ def test_mse_shrinks_either_end(sign: int) -> None:
 
 
 def test_mse_looks_at_the_first_end_again() -> None:
-    """Narrowed while the other end was far out, it was narrowed too much."""
+    """It was narrowed too much while the other end was far out."""
     values = np.random.default_rng(0).normal(size=1_000_000)
     seen = observed([*values.tolist(), *[-10.0] * 6, 20.0])
     low, high = mse(seen, "INT8")
@@ -86,7 +86,7 @@ def test_mse_looks_at_the_first_end_again() -> None:
 
 
 def test_entropy_clips_few() -> None:
-    """Where half of the values lie far out, they are kept, however well a narrow range would tell of the rest."""
+    """If half of the values lie far out, they are kept, even if a narrow range suits the rest."""
     rng = np.random.default_rng(0)
     seen = observed([*rng.normal(0, 0.1, 5000), *rng.normal(8, 0.01, 500)])
     assert _outside(seen, entropy(seen, "INT8")) <= CLIPPED
@@ -118,7 +118,7 @@ def test_a_point_that_gains_nothing_is_not_on_the_front() -> None:
 
 @pytest.mark.parametrize(("least", "type"), [(0.05, "FLOAT32"), (1.0, "INT8"), (-0.05, "FLOAT32"), (-1.0, "INT8")])
 def test_divisors_that_come_near_0_stay_float(least: float, type: str) -> None:
-    """Of 255 steps over 0 to 10, or to -10, two are 0.08."""
+    """Two of 255 steps over 0 to 10, or to -10, are 0.08."""
     b = Builder("div")
     x, y = (b.input(name, "FLOAT32", (1, 2)) for name in "xy")
     graph = b.graph([b.op("DIV", [x, y])])
@@ -129,7 +129,7 @@ def test_divisors_that_come_near_0_stay_float(least: float, type: str) -> None:
 
 
 def test_a_scale_that_the_kernel_would_refuse_is_widened() -> None:
-    """Numbers around 100, less 100: steps of what is left would be far finer than what the inputs are told in."""
+    """Numbers around 100, minus 100: steps of the result would be far finer than the inputs' steps."""
     b = Builder("sub")
     graph = b.graph([b.op("SUB", [b.input("x", "FLOAT32", (1, 2)), np.full((1, 2), 100, np.float32)])])
     samples = {"x": np.array([[99.999, 100.001]], np.float32)}
@@ -156,7 +156,7 @@ def test_a_channel_without_weights_takes_another_s_scale() -> None:
 
 
 def test_a_large_bias_widens_the_scale_until_it_fits() -> None:
-    """Of steps of 2^-8 * 2^-20 a bias of 1000 takes 2.7e11."""
+    """A bias of 1000 takes 2.7e11 steps of 2^-8 * 2^-20."""
     (scale,) = weight_quant(layer([[127 * 2.0**-20]], [1000.0]), 2.0**-8).scale.tolist()
     assert 2**29 < 1000 / (scale * 2.0**-8) <= 2**30
 

@@ -1,4 +1,4 @@
-"""What ``from_torch`` and ``from_keras`` say without their packages, which these tests do without, too."""
+"""Messages of ``from_torch`` and ``from_keras`` without their packages; these tests do not need the packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_backend_of_keras_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow is what Keras takes unless told otherwise; which of the others are there is said."""
+    """TensorFlow is Keras's default; the message names the backends that are installed."""
     home = importlib.import_module("twinfer.converter.keras")
     monkeypatch.setitem(sys.modules, "keras", None)  # so that importing it fails
     for there, message in (("torch", "set KERAS_BACKEND=torch in"), ("", "install tensorflow, torch or jax")):

@@ -25,7 +25,7 @@ from twinfer.runtime.write.tflite import write  # noqa: E402
 
 Shape = tuple[int, ...]
 
-#: What Keras says when it makes an array of a tensor of PyTorch under NumPy 2.
+#: Keras's warning when it turns a PyTorch tensor into an array under NumPy 2.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
 
 
@@ -41,7 +41,7 @@ def randomised(model: Any, seed: int = 0) -> Any:
 
 
 def check(model: Any, inputs: Sequence[np.ndarray], tolerance: float = 2e-5) -> Graph:
-    """The graph of the model, which gives the same as Keras for these inputs, optimised, too."""
+    """The graph of the model. Checks that it gives the same as Keras for these inputs, also optimised."""
     want = keras.tree.flatten(model(inputs if len(inputs) > 1 else inputs[0], training=False))
     graph = twinfer.from_keras(model, batch=inputs[0].shape[0])
     feeds = {t.name: x for t, x in zip(graph.inputs, inputs, strict=True)}
@@ -63,7 +63,7 @@ def through(layer: Callable[..., Any], *shapes: Shape) -> Any:
 
 IMAGE, SERIES, ROW = (2, 7, 5, 4), (2, 9, 4), (2, 5)
 
-#: Layers and the shape that they take.
+#: Layers and the shapes of their inputs.
 LAYERS: dict[str, tuple[Callable[[], Any], Shape]] = {}
 
 
@@ -177,7 +177,7 @@ def test_layer(name: str) -> None:
 
 
 def cnn() -> Any:
-    """A residual block with everything that convolutional nets have."""
+    """A residual block with all usual layers of convolutional nets."""
     x = keras.Input((16, 16, 3), name="image")
     a = L.ReLU(6.0)(
         L.BatchNormalization(name="bn")(L.Conv2D(8, 3, strides=2, padding="same", use_bias=False, name="conv")(x))
@@ -198,7 +198,7 @@ def test_a_convolutional_net_has_no_transposes_and_its_names() -> None:
 
 
 def test_inputs_and_outputs_by_the_keys_of_a_dict() -> None:
-    """As ``fit`` and ``predict`` take them; shapes and calibration data, too."""
+    """The keys are those of ``fit`` and ``predict``, also for shapes and calibration data."""
     left, right = keras.Input((3,), name="left"), keras.Input((None,), name="right")
     outputs = {"sum": L.Add(name="add")([left, L.Dense(3)(L.ReLU()(left))]), "again": L.ReLU(name="relu")(right)}
     model = keras.Model({"right": right, "left": left}, outputs)
@@ -214,7 +214,7 @@ def test_inputs_and_outputs_by_the_keys_of_a_dict() -> None:
 
 
 def test_channels_are_last_already() -> None:
-    """As many rows as channels: the values alone would tell. One line of code serves PyTorch and Keras."""
+    """There are as many rows as channels, so that only values tell. The same line of code serves PyTorch and Keras."""
     x = keras.Input((16, 16, 16))
     graph = twinfer.from_keras(randomised(keras.Model(x, L.Conv2D(16, 3, padding="same")(x))))
     images = data((1, 16, 16, 16))[0]
@@ -291,7 +291,7 @@ def test_operations_between_layers() -> None:
 
 
 class Gate(L.Layer):
-    """A layer of one's own, with weights, a layer inside and arithmetic."""
+    """A custom layer with weights, an inner layer and arithmetic."""
 
     def build(self, shape: Any) -> None:
         self.inner = L.Dense(shape[-1], activation="sigmoid")
@@ -304,7 +304,7 @@ class Gate(L.Layer):
 
 
 class Subclass(keras.Model):
-    """A model that is no graph."""
+    """A model that is not functional."""
 
     def __init__(self) -> None:
         super().__init__()

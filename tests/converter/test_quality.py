@@ -1,4 +1,4 @@
-"""What convert says of a result that is no good, and of calibration data that cannot make a good one."""
+"""Warnings of convert about poor results, and about calibration data that lead to them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from twinfer.runtime.write.tflite import write
 
 
 def blind() -> Graph:
-    """A dense layer that does not look at its last input."""
+    """A dense layer that ignores its last input."""
     b = Builder("blind")
     x = b.input("x", "FLOAT32", (1, 8))
     return b.graph([b.op("TANH", [b.op("FULLY_CONNECTED", [x, np.eye(7, 8, dtype=np.float32)], shape=(1, 7))])])
 
 
 def normal(count: int = 8, last: float = 1.0) -> Any:
-    """Samples whose last number is ``last`` times as large as the others: all share its step."""
+    """Samples with a last number ``last`` times as large as the others, which share its step."""
     x = np.random.default_rng(2).normal(0, 1, (count, 1, 8)).astype(np.float32)
     return x * np.array([1] * 7 + [last], np.float32)
 

@@ -1,4 +1,4 @@
-"""Quantisation: what comes out runs in the public runtimes with our integers, and keeps TFLite's rules."""
+"""Quantisation: results run in the public runtimes with our integers, and keep TFLite's rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from random_graphs import LAYERS, random_graph, random_samples
 
 from twinfer.bench.lab.train_digits import correct, load
-from twinfer.bench.models.builtin import NETS, float_model, samples
+from twinfer.bench.models.builtin import float_model, samples
+from twinfer.bench.models.topologies import NETS
 from twinfer.bench.peers.engines import open_peer
 from twinfer.converter.build import Builder
 from twinfer.converter.convert import convert
@@ -40,8 +41,8 @@ from twinfer.runtime.write.tflite import write
 
 layer_lists = st.lists(st.sampled_from(list(LAYERS)), min_size=1, max_size=5)
 
-#: TFLM rounds LEAKY_RELU's ties as its compiler divides the scales (LiteRT and ours: as float32 does), shifts by too
-#: much in DIV, and has no int8 kernels for EXP, LOG and SQRT.
+#: TFLM rounds ties of LEAKY_RELU as its compiler divides the scales (LiteRT and we: as float32), shifts too far in DIV,
+#: and has no int8 kernels for EXP, LOG and SQRT.
 TFLM = sorted(set(LAYERS) - {"leaky", "exp", "log", "sqrt", "div"})
 tflm_lists = st.lists(st.sampled_from(TFLM), min_size=1, max_size=5)
 seeds = st.integers(0, 2**32 - 1)
@@ -53,7 +54,7 @@ def ours(graph: Graph, values: list[Any]) -> list[Any]:
 
 @contextmanager
 def finite_values() -> Iterator[None]:
-    """Leaves out random graphs that pass the greatest float: EXP of EXP."""
+    """Leaves out random graphs that overflow floats, such as EXP of EXP."""
     try:
         yield
     except InvalidArgumentError as error:
@@ -119,7 +120,7 @@ def test_any_mixture_of_int8_and_float(layers: list[str], seed: int, data: st.Da
 
 
 def of_whole_steps(graph: Graph) -> Graph:
-    """The graph with weights that are whole 127ths of the greatest of their channel."""
+    """The graph with weights that are whole 127ths of the greatest one in their channel."""
     rounded = {}
     for node in graph.nodes:
         at = parameters_of(node)
@@ -135,7 +136,7 @@ def of_whole_steps(graph: Graph) -> Graph:
 @settings(max_examples=30, deadline=None)
 @given(layers=layer_lists, seed=seeds)
 def test_int16x8_runs_here_and_in_litert_and_comes_close(layers: list[str], seed: int) -> None:
-    """Of weights that int8 holds as they are, only what 16 bits round is lost."""
+    """If int8 holds the weights exactly, only the rounding to 16 bits is lost."""
     assume(layers.count("exp") < 2)  # EXP of EXP spans more than 16 bits
     graph = of_whole_steps(random_graph(seed, layers))
     integer = quantized(graph, seed, Recipe(default=Choice("int16x8")), Options("FLOAT32"))
@@ -250,7 +251,7 @@ def test_adaptive_rounding_never_changes_a_layer_more(layers: list[str], seed: i
 
 
 def _change(layer: Layer, quant: Quant, q: Any, data: list[Any], graph: Graph) -> float:
-    """What the rounding of the weights changes of the layer's outputs, by the operator's own reference."""
+    """The change of the layer's outputs by the rounding of its weights, by the operator's reference."""
     session, total = Session(make_plan(graph, options=PlanOptions(preserve_all=True))), 0.0
     error = (dequantize(q, quant) - layer.values()).astype(np.float32)
     plain = with_weights(layer, error)

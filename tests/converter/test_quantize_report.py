@@ -1,4 +1,4 @@
-"""Quantisation: what it refuses, what it keeps, and what the report says of it."""
+"""Quantisation: what it refuses, what it keeps, and its report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_overflows_is_named() -> None:
 
 
 def test_squares_of_small_differences() -> None:
-    """The kernel refuses the scale that the range of such squares would have."""
+    """The kernel would refuse the scale for the range of such squares."""
     b = Builder("near")
     x = b.input("x", "FLOAT32", (1, 9))
     graph = b.graph([b.op("SQUARED_DIFFERENCE", [x, b.op("ADD", [x, np.array([1e-3], np.float32)])])])
@@ -47,7 +47,7 @@ def test_squares_of_small_differences() -> None:
 
 
 def test_softmax_of_next_to_nothing() -> None:
-    """TFLM and LiteRT abort where the steps of an exponential are too small for their fixed point."""
+    """TFLM and LiteRT abort if the steps of an exponential are too small for their fixed point."""
     b = Builder("flat")
     x = b.input("x", "FLOAT32", (1, 9))
     small = b.op("MUL", [x, np.array([1e-9], np.float32)])
@@ -93,7 +93,7 @@ def test_unknown_inference_type_is_refused() -> None:
     [("int8", None, 8), ("int16x8", None, 8), ("int4", None, 1), ("int8", "tensor", 1), ("int4", "channel", 8)],
 )
 def test_scales_of_fully_connected(precision: str, granularity: str | None, scales: int) -> None:
-    """One a channel, but one for INT4, of which TFLM takes no more; a recipe may say otherwise."""
+    """One per channel, but a single one for INT4, as TFLM needs; a recipe may change that."""
     graph = random_graph(1, ["dense"])
     integer = quantized(graph, recipe=Recipe(default=Choice(precision, granularity)))
     (node,) = [n for n in integer.nodes if n.op == "FULLY_CONNECTED"]
@@ -155,8 +155,8 @@ def _chain() -> Graph:
     ids=["chain", "stream", "lstm"],
 )
 def test_sensitivity_is_what_the_outputs_lose_to_one_layer(graph: Graph) -> None:
-    """Every layer's figure is that of the graph whose recipe quantises this layer alone, run whole, where no layer
-    shares another's scale. What is dequantised may differ in its last bit."""
+    """Every layer's figure equals that of a whole graph whose recipe quantises only this layer, if layers share no
+    scale. Dequantised values may differ in the last bit."""
     data = {"x": np.random.default_rng(5).normal(0, 1, (5, *graph.inputs[0].shape)).astype(np.float32)}
     seen = calibrate(graph, data)
     costs = sensitivity(graph, quantize(graph, seen), data)

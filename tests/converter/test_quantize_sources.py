@@ -1,4 +1,4 @@
-"""What convert makes of models with small weights or several graphs, and the versions of operators that it writes."""
+"""Models with small weights or several graphs through convert, and the versions of operators that it writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATA = {"input": np.concatenate(samples("digits", 4))}
 
 
 def behind_dequantize(graph: Graph, small: Any) -> Graph:
-    """The graph with all float constants of more than one number stored as ``small(values)`` makes them."""
+    """The graph with ``small(values)`` in place of all float constants of more than one number."""
     nodes: list[Node] = []
     for node in graph.nodes:
         inputs = list(node.inputs)
@@ -43,7 +43,7 @@ def as_float16(t: Tensor) -> Tensor:
 
 @pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_float16_weights_are_quantised_as_floats() -> None:
-    """As the same values in float32 are; a model that stays float keeps the small constants."""
+    """They give the same as float32 values. A model that stays float keeps the small constants."""
     graph = float_model("digits")
     half = behind_dequantize(graph, as_float16)
     rounded = [
@@ -69,7 +69,7 @@ def test_float16_weights_are_quantised_as_floats() -> None:
 
 
 def test_int8_weights_behind_dequantize_are_found_again() -> None:
-    """A scale a channel and weights up to 127: quantising gives the same integers."""
+    """With a scale per channel and weights up to 127, quantising gives the same integers."""
     rng = np.random.default_rng(5)
     w = rng.integers(-127, 128, (6, 9))
     w[:, 0] = 127
@@ -103,7 +103,7 @@ def test_hybrid_operators_become_integer_ones(kind: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_signs_squares_and_divisions_become_integers() -> None:
-    """Division where the divisor keeps away from 0; behind one that does not, it stays float."""
+    """A division becomes integer if its divisor stays away from 0, else it stays float."""
     rng = np.random.default_rng(7)
     b = Builder("arithmetic")
     x = b.input("x", "FLOAT32", (1, 12))
@@ -154,8 +154,8 @@ def test_control_flow_is_not_quantised(corpus: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::twinfer.runtime.errors.ModelWarning")
 def test_versions_are_those_of_tflites_converter(corpus: Path) -> None:
-    """On all models that it wrote (ai-edge-quantizer changes types and leaves the versions): a file has one version for
-    all nodes of an operator, or a higher one where float and hybrid nodes share it."""
+    """On all models that it wrote (ai-edge-quantizer changes types but not versions). A file has one version for all
+    nodes of an operator; it may be higher where float and hybrid nodes share it."""
     equal = lower = 0
     for path in sorted((corpus / "models").glob("*.tflite")):
         try:
@@ -175,7 +175,7 @@ def test_versions_are_those_of_tflites_converter(corpus: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:the int.* model:UserWarning", "ignore:calibration data:UserWarning")
 def test_versions_of_what_convert_writes() -> None:
-    """No node of a quantised model has a lower version than it needs, and what was higher stays."""
+    """No node of a quantised model has a lower version than it needs; higher versions stay."""
     graph = float_model("kws")
     raised = rebuilt(graph, [replace(n, version=9) if n.op == "FULLY_CONNECTED" else n for n in graph.nodes])
     for mode in ("int8", "int16x8", "int4"):
@@ -187,7 +187,7 @@ def test_versions_of_what_convert_writes() -> None:
 @pytest.mark.parametrize("hidden", [-np.inf, np.finfo(np.float32).min])
 @pytest.mark.parametrize("mode", ["int8", "int16x8"])
 def test_masks_of_attention_stay_float(mode: str, hidden: float) -> None:
-    """Beside a value that no scale reaches all others would round to 0; what does not meet it is quantised."""
+    """Beside a value that no scale reaches, all others would round to 0. Nodes without such values are quantised."""
     rng, b = np.random.default_rng(3), Builder("masked")
     y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 8)), rng.normal(size=(6, 8)).astype(np.float32)])
     y = b.op("ADD", [b.op("TANH", [y]), np.where(np.arange(6) < 3, 0, hidden).astype(np.float32)])

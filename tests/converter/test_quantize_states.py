@@ -1,4 +1,4 @@
-"""SVDF and LSTM in int8: TFLM's bits, LiteRT within a step, and as good as what TFLite's own converter makes."""
+"""SVDF and LSTM in int8: TFLM's bits, LiteRT within a step, and as good as from TFLite's own converter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twinfer.runtime.write.tflite import write
 
 
 def ours(graph: Graph, x: Any, *, stream: bool) -> list[Any]:
-    """The first output for every row of x, from fresh state or from that of the row before."""
+    """The first output for every row of x, from fresh state or from the state after the row before."""
     session, outputs = Session(make_plan(graph)), []
     for i, row in enumerate(to_type(x, graph.inputs[0])):
         if i == 0 or not stream:
@@ -40,9 +40,9 @@ def snr_db(want: Any, got: Any) -> float:
 
 
 def assert_peers_agree(graph: Graph, x: Any, *, stream: bool) -> list[Any]:
-    """Runs the int8 graph in all three; returns what ours gives as real numbers.
+    """Runs the int8 graph in all three engines; returns our outputs as real numbers.
 
-    TFLM has the same bits. LiteRT takes sigmoid and tanh from gemmlowp, TFLM from tables: it comes close.
+    TFLM has the same bits. LiteRT is close: it computes sigmoid and tanh by gemmlowp, TFLM by tables.
     """
     want = ours(graph, x, stream=stream)
     real = [from_type(w, graph.outputs[0]) for w in want]
@@ -89,7 +89,7 @@ def test_lstm(sizes: tuple[int, int, int, int], gain: float) -> None:
 
 
 def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
-    """A recipe keeps it; int16x8 has no kernel for it."""
+    """A recipe keeps it float, and so does int16x8, which has no kernel for it."""
     graph = lstm_graph(np.random.default_rng(6), (1, 3, 2, 4), 0.5)
     x = np.random.default_rng(7).standard_normal((4, 1, 3, 2)).astype(np.float32)
     (tmp_path / "r.json").write_text('{"rule": [{"operator": "UNIDIRECTIONAL_SEQUENCE_LSTM", "precision": "float"}]}')
@@ -101,7 +101,7 @@ def test_lstm_in_float_beside_int8(tmp_path: Path) -> None:
 
 
 def test_lstm_as_tflites_own_converter(corpus: Path) -> None:
-    """The same trained network, quantised by it and by us: signal to noise within half a decibel."""
+    """The same trained network, quantised by it and by us: signal-to-noise ratios within half a decibel."""
     real, theirs = (read_file(corpus / "models" / f"tflm_trained_lstm{end}.tflite") for end in ("", "_int8"))
     rng = np.random.default_rng(8)
     x = (rng.random((60, 1, 28, 28)) * (rng.random((60, 1, 28, 28)) < 0.2)).astype(np.float32)
@@ -128,7 +128,7 @@ def svdf_graph(rng: np.random.Generator, activation: str, *, joined: bool = Fals
 
 @pytest.mark.parametrize("joined", [False, True])
 def test_svdf_over_a_stream(joined: bool) -> None:
-    """Calibration sees full states; where the output is joined with negative values, RELU still holds."""
+    """Calibration sees full states. RELU also holds if the output is joined with negative values."""
     rng = np.random.default_rng(9)
     graph = svdf_graph(rng, "RELU", joined=joined)
     x = (0.1 * np.cumsum(rng.standard_normal((80, 1, 16)), axis=0)).astype(np.float32)
@@ -146,7 +146,7 @@ def test_svdf_without_relu_stays_float() -> None:
 
 
 def test_samples_of_a_stream_begin_anew_for_every_layer() -> None:
-    """SVDF remembers the samples before: what a layer saw before the change and sees now is of the same stream."""
+    """SVDF remembers earlier samples: a layer's inputs before and after the change must come from the same stream."""
     graph = svdf_graph(np.random.default_rng(3), "NONE")
     x = np.random.default_rng(1).standard_normal((3, 1, 16)).astype(np.float32)
     watch, (weights,) = Watch(graph, {"x": x}), layers_of(graph)

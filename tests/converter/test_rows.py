@@ -1,4 +1,4 @@
-"""The table of operators: whole, the only place of such facts, and enough for an operator that is new."""
+"""The table of operators: complete, the only place of such facts, and enough for a new operator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.read import schema
 from twinfer.runtime.registry import operators
 
-#: Operators of TFLite that twinfer has neither a kernel nor a row for: names for those that the tests add.
+#: Operators of TFLite without kernel and row in twinfer: names for operators that the tests add.
 NEW_LAYER, NEW_FUNCTION, NEW_MOVE = "CONV_3D", "ATAN2", "ZEROS_LIKE"
 
 
@@ -63,7 +63,7 @@ def test_facts_agree(op: str) -> None:
 
 
 def test_no_list_of_operators_elsewhere() -> None:
-    """Facts of operators are in rows; a pass may name the operators of its pattern, four at most in one place."""
+    """Facts of operators are in rows. A pass may name the operators of its pattern, at most four in one place."""
     parts = ("passes", "quantize", "compress", "onnx", "search")
     files = [path for part in parts for path in (ROOT / "converter" / part).glob("*.py")]
     files += (ROOT / "converter").glob("*.py")
@@ -87,7 +87,7 @@ def lists_of_operators(path: Path) -> Iterator[list[str]]:
 
 
 def add(patch: pytest.MonkeyPatch, name: str, like: str, **facts: Any) -> None:
-    """An operator that computes as another one does, and its row in the table."""
+    """Adds an operator that computes as another one does, and its row."""
     patch.setitem(operators(), name, replace(operators()[like], name=name))  # type: ignore[arg-type]
     patch.setitem(ROWS, name, replace(ROWS[like], **facts))
 
@@ -146,7 +146,7 @@ def data(tensor: Tensor | None) -> Any:
 
 
 def test_a_row_is_all_that_a_new_function_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is turned with its transposes, its range makes a clip needless, and it has the scale that its row fixes."""
+    """It takes another order with its neighbours, its range makes a clip needless, and it has the scale of its row."""
     b = Builder("function")
     x = b.op("TRANSPOSE", [b.input("x", "FLOAT32", (1, 2, 3, 4)), np.array([0, 2, 3, 1], np.int32)])
     y = b.op("RELU_N1_TO_1", [b.op("TANH", [x])])
@@ -161,7 +161,7 @@ def test_a_row_is_all_that_a_new_function_needs(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_row_is_all_that_a_new_move_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator that keeps places is left out where the shape stays, and shares one scale."""
+    """An operator that keeps the order is left out if the shape stays, and shares one scale."""
     monkeypatch.setitem(operators(), NEW_MOVE, replace(operators()["ABS"], name=NEW_MOVE))  # type: ignore[arg-type]
     b = Builder("move")
     y = b.op("EXP", [b.input("x", "FLOAT32", (1, 4))])

@@ -33,10 +33,10 @@ from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP
 from twinfer.runtime.write.tflite import write
 
-#: Quick: few methods, trials and samples.
+#: A quick search: few methods, trials and samples.
 FEW: dict[str, Any] = {"methods": ("minmax", "percentile-99.9"), "trials": 24, "calibrate": 24, "jobs": 1}
 
-#: Of the outputs' relative squared error int8 meets the budget, int4 does not.
+#: A budget of relative squared error that int8 meets and int4 misses.
 BUDGET, ERROR = 0.0006, {**FEW, "metric": "error"}
 
 
@@ -49,7 +49,7 @@ def data() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Some of them, without labels."""
+    """Some of the data, without labels."""
     return {"input": data["input"][::3]}
 
 
@@ -60,7 +60,7 @@ def digits() -> Graph:
 
 @pytest.fixture(scope="module")
 def result(digits: Graph, plain: dict[str, Any]) -> Found:
-    """A budget that int4 misses: the whole of the search is gone through."""
+    """A search with a budget that int4 misses, so that it takes all its steps."""
     return twinfer.search(digits, plain, BUDGET, **ERROR)
 
 
@@ -74,7 +74,7 @@ def test_the_chosen_one_is_the_cheapest_inside_the_budget(result: Found) -> None
 
 
 def test_loss_and_cost_are_those_of_the_file(digits: Graph, data: dict[str, Any]) -> None:
-    """Counted anew from the files by other code, on all samples that were not calibrated on."""
+    """Other code computes both again from the files, on all samples that were not calibrated on."""
     result = twinfer.search(digits, data, 0.0, **{**FEW, "trials": 6})
     kept = result.job.calibration["input"].reshape(-1, 64)
     judged = [not (kept == x.reshape(-1)).all(1).any() for x in data["input"]]
@@ -94,7 +94,7 @@ def test_loss_and_cost_are_those_of_the_file(digits: Graph, data: dict[str, Any]
 
 
 def test_tflm_runs_the_models_of_the_front_with_our_bits(result: Found) -> None:
-    """Layers of int4, int8 and int16x8 side by side among them; floats may differ in the last bit."""
+    """Some have layers of int4, int8 and int16x8 side by side. Floats may differ in the last bit."""
     models = [result.graph(trial) for trial in result.front if "float" not in dict(trial.setting.layers).values()]
     assert len(models) > 2
     for graph in models:
@@ -260,7 +260,7 @@ def test_targets_and_errors_of_a_regression() -> None:
 
 
 def test_what_divides_by_a_step_of_zero_fails_and_the_search_goes_on() -> None:
-    """A division stays float, but the probabilities before it are quantised, and the least of them become 0."""
+    """A division stays float, but the probabilities before it are quantised, and the least ones become 0."""
     rng = np.random.default_rng(5)
     b = Builder("odds")
     y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 8)), 4 * rng.normal(size=(5, 8)).astype(np.float32)])
@@ -345,7 +345,7 @@ def test_recipes_are_tried_beside_the_rest(digits: Graph, data: dict[str, Any], 
     assert (plain.setting.recipe, ruled.setting.recipe) == ("", "first.toml")
     assert ruled.cost > 1.5 * plain.cost
     (tmp_path / "prunes.toml").write_text('[[rule]]\noperator = "CONV_2D"\nprune = 0.5\n')
-    with pytest.raises(InvalidArgumentError, match=r"prunes\.toml: a search quantises alone"):
+    with pytest.raises(InvalidArgumentError, match=r"prunes\.toml: a search only quantises"):
         twinfer.search(digits, data, 0.05, **{**how, "recipes": [tmp_path / "prunes.toml"]})
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "first.toml").write_text("")

@@ -1,4 +1,4 @@
-"""What a search is made of: front, loss, data, journal, settings, and the order in which they are tried."""
+"""The parts of a search: front, loss, data, journal, settings, and the order of trials."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_answers_with_labels_and_without() -> None:
 
 
 def test_a_loss_of_answers_is_counted_not_rounded() -> None:
-    """29 of 100 less than 30 is 0.01, which 0.3 - 0.29 is not."""
+    """30 minus 29 of 100 is 0.01, which 0.3 - 0.29 is not."""
     rows = np.eye(2, dtype=np.float32)[[1] * 30 + [0] * 70][:, None]
     answers = np.eye(2, dtype=np.float32)[[1] * 29 + [0] * 71][:, None]
     judgement = judge((Tensor("y", "FLOAT32", (1, 2)),), [rows], np.ones(100, np.int64), "auto")
@@ -104,8 +104,8 @@ ONE = (Tensor("y", "FLOAT32", (1, 1)),)
     [
         (SCORES, FLOATS, np.array([0, 1, 2, 3]), "auto", r"labels are 0 to 3.*classes 0 to 2"),
         (SCORES, FLOATS, np.array([0, 1, 2, -1]), "auto", "labels are -1 to 2"),
-        (SCORES, FLOATS, np.zeros((4, 2), np.int64), "auto", r"labels \[4, 2\].*1 a sample"),
-        (SCORES, FLOATS, np.zeros(4), "auto", "3 targets a sample; classes must be whole numbers"),
+        (SCORES, FLOATS, np.zeros((4, 2), np.int64), "auto", r"labels \[4, 2\].*1 per sample"),
+        (SCORES, FLOATS, np.zeros(4), "auto", "3 targets per sample; classes must be whole numbers"),
         (SCORES, FLOATS, np.zeros(4, np.int64), "error", "whole numbers, which are classes"),
         (SCORES, FLOATS, np.zeros((4, 3)), "answers", "floats, which are targets"),
         (SCORES, FLOATS, None, "speed", "'speed' is no metric"),
@@ -187,19 +187,19 @@ def test_an_input_called_labels_is_an_input() -> None:
         ({"x": ROWS, "labels": np.full((40, 2), np.nan)}, {}, r"label at \[0, 0\] is nan"),
         ({"x": np.full((4, 4), np.inf, np.float32)}, {}, "sample 0, input 'x'.*inf"),
         ({"y": ROWS, "z": ROWS}, {}, "the model's inputs 'x', not 'y', 'z'"),
-        ({"x": ROWS[:1]}, {}, "of 1 samples 1 cannot be calibrated on"),
+        ({"x": ROWS[:1]}, {}, "cannot calibrate on 1 of 1 samples"),
         ({"x": ROWS[:0]}, {}, "empty"),
-        ({"x": ROWS}, {"count": 40}, "of 40 samples 40"),
-        ({"x": ROWS}, {"count": 0}, "of 40 samples 0"),
+        ({"x": ROWS}, {"count": 40}, "cannot calibrate on 40 of 40"),
+        ({"x": ROWS}, {"count": 0}, "cannot calibrate on 0 of 40"),
         (
             {"x": ROWS},
             {"calibration": {"x": ROWS}},
-            r"all 40 samples \(40 distinct\) are calibration samples: judging takes others",
+            r"all 40 samples \(40 distinct\) are calibration samples: judging needs others",
         ),
         (
             {"x": np.zeros_like(ROWS)},
             {},
-            r"all 40 samples \(1 distinct\) are calibration samples: judging takes others",
+            r"all 40 samples \(1 distinct\) are calibration samples: judging needs others",
         ),
         ("none.npz", {}, "none.npz: cannot be read"),
     ],
@@ -328,7 +328,7 @@ def by_layers(needed: int) -> Outcome:
 
 
 def tried(outcome: Outcome, space: Space, graph: Graph, *, limit: int = 200, seed: int = 0, shuffle: int = 0) -> Ledger:
-    """A search with made-up outcomes, which end in another order for every ``shuffle``."""
+    """A search with invented outcomes, which arrive in another order for every ``shuffle``."""
     names = [node.output.name for node in graph.nodes]
 
     def run(what: str, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Any]]:
@@ -361,7 +361,7 @@ def test_no_more_trials_than_allowed_and_none_twice(limit: int) -> None:
 
 def test_what_is_found_does_not_depend_on_the_order_of_ending() -> None:
     def noisy(setting: Setting) -> Trial:
-        """No budget is met, some fail."""
+        """An outcome that meets no budget, or fails."""
         rng = random.Random(json.dumps(setting.json()))
         return Trial(
             setting, rng.randrange(100), 0.06 + rng.random(), sha256="0", error="no" if rng.random() < 0.1 else ""

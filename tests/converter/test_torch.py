@@ -37,7 +37,7 @@ def fed(graph: Graph, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
     return {t.name: x.numpy() for t, x in zip(graph.inputs, inputs, strict=True)}
 
 
-#: What goes channels last, and what is quantised: an export takes a second, so a network has one test.
+#: Networks for the tests of channels last and of quantisation. An export takes a second, so every network has one test.
 CHANNELS_LAST: dict[str, bool | str] = {
     **dict.fromkeys(("resnet", "mobilenet", "ds_cnn", "unet"), True),
     "motion": "input",
@@ -57,12 +57,12 @@ def test_net(name: str) -> None:
 
 
 def laid_out(value: np.ndarray, rank: int) -> np.ndarray:
-    """Channels last, if it is of this rank."""
+    """The value with channels last, if it has this rank."""
     return np.ascontiguousarray(np.moveaxis(value, 1, -1)) if value.ndim == rank else value
 
 
 def without_transposes(graph: Graph, which: bool | str, x: np.ndarray, want: np.ndarray) -> None:
-    """With channels last at both ends no TRANSPOSE is left, and the values are those of before."""
+    """With channels last at both ends no TRANSPOSE is left, and the values stay the same."""
     turned = twinfer.convert(graph, channels_last=which)
     assert "TRANSPOSE" not in {node.op for node in turned.nodes}
     compare(run(turned, {turned.inputs[0].name: laid_out(x, x.ndim)}), [laid_out(want, x.ndim)], 2e-5)
@@ -71,7 +71,7 @@ def without_transposes(graph: Graph, which: bool | str, x: np.ndarray, want: np.
 
 
 def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
-    """All in integers, here and in LiteRT, and near the floats."""
+    """All operators run in integers, here and in LiteRT, near the floats."""
     rng = np.random.default_rng(3)
     samples = [{graph.inputs[0].name: rng.normal(0, 1, inputs[0].shape).astype(np.float32)} for _ in range(8)]
     integer = twinfer.convert(graph, quantize="int8", calibration=samples, inference_type="FLOAT32")
@@ -80,7 +80,8 @@ def in_int8(graph: Graph, inputs: tuple[Any, ...], want: np.ndarray) -> None:
 
 
 def test_the_example_of_the_readme(tmp_path: Path) -> None:
-    """``nn.Sequential``, whose input torch calls ``input``; the data come by any name, and in the layout asked for."""
+    """``nn.Sequential``, whose input torch calls ``input``. The data may have any name, and have the layout asked
+    for."""
     module, example = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.zeros(1, 3, 8, 8)
     samples = np.random.default_rng(1).normal(0, 1, (6, 8, 8, 3)).astype(np.float32)
     graph = twinfer.from_torch(module, (example,))
@@ -135,7 +136,7 @@ class Evil:
 
 
 def test_files_run_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch itself would run what example inputs or objects beside tensors say, and load compiled code."""
+    """torch itself would run code in example inputs and in objects beside tensors, and load compiled code."""
     monkeypatch.delenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", raising=False)
     harm, evil = tmp_path / "harm", io.BytesIO()
     torch.save((Evil(harm),), evil)
@@ -187,7 +188,7 @@ def test_what_is_refused() -> None:
 
 
 def test_the_module_is_left_as_it_was(capfd: pytest.CaptureFixture[str]) -> None:
-    """Its mode and that of its parts, its weights, and nothing is said."""
+    """Its weights, its mode and that of its parts stay, and nothing is printed."""
     net, inputs = nn.Sequential(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3)), (torch.zeros(1, 2, 5),)
     net[1].eval()
     before = {name: value.clone() for name, value in net.state_dict().items()}

@@ -1,4 +1,4 @@
-"""What operators refuse, beside the nearest node that they take: one step over each bound, and no step before it."""
+"""Nodes that operators refuse beside the nearest ones that they take: each bound, and one step over it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinfer.runtime.registry import operators
 from twinfer.runtime.shapes import infer_node
 from twinfer.runtime.target import GENERIC
 
-#: Name, a node that is taken, one that is not, its error, and what the message says.
+#: Name, a node that is taken, one that is refused, its error, and a part of the message.
 Refusal = tuple[str, Node, Node, type[TwinferError], str]
 
 
@@ -91,7 +91,7 @@ def split(count: int) -> Node:
 
 
 def ending(op: str, scale: float, zero: int, depth: int = 4, x_scale: float = 0.1) -> Node:
-    """An operator with an output of one quantisation only."""
+    """An operator whose output may have only one quantisation."""
     return node(op, (q(2, depth, scale=x_scale),), q(2, depth, scale=scale, zero=zero))
 
 
@@ -161,12 +161,12 @@ def test_refused(good: Node, bad: Node, error: type[TwinferError], said: str) ->
 
 
 def test_zero_points_that_differ_in_weights_of_run_time() -> None:
-    """One zero point serves; the kernel has no more."""
+    """The kernel has a single zero point."""
 
     def given(zeros: list[int]) -> Any:
         w = tensor((3, 4), "INT8", [0.1] * 3, zeros)
-        made = node("FULLY_CONNECTED", (q(2, 4), w, None), q(2, 3))
-        return operators()[made.op].lower(made, GENERIC)
+        dense = node("FULLY_CONNECTED", (q(2, 4), w, None), q(2, 3))
+        return operators()[dense.op].lower(dense, GENERIC)
 
     assert given([5, 5, 5]).params["w_zero"] == 5
     with pytest.raises(ModelError, match="different zero points"):

@@ -1,4 +1,4 @@
-"""The edges of integer arithmetic that the operators' cases do not reach: all pairs, all shifts, sums of 2^31."""
+"""Edge cases of integer arithmetic that the operators' cases do not reach: all pairs, all shifts, sums of 2^31."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVERY = np.arange(-128, 128, dtype=np.int8)
 
 
 def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = TARGETS) -> Array:
-    """The node gives numpy's integers on every target, and on the host at every level; these."""
+    """The node gives numpy's integers on every target, and on the host at every level. Returns them."""
     graph = graph_of(node)
     (want,) = numpy_outputs(Case(node), graph, values)
     for target in targets:
@@ -50,7 +50,7 @@ def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = T
         ((0.05, 3), (0.05, -7), (0.1, 1)),
         ((0.031, -128), (0.77, 127), (0.4, 0)),
         ((1.9, 5), (0.0007, 4), (1.1, -9)),
-        ((0.05, 3), (0.018695654347538948, -7), (0.06, 1)),  # seven pairs hang on the last bit of an operand
+        ((0.05, 3), (0.018695654347538948, -7), (0.06, 1)),  # seven pairs depend on the last bit of an operand
     ],
 )
 def test_every_pair_of_a_sum(op: str, a: tuple[float, int], b: tuple[float, int], y: tuple[float, int]) -> None:
@@ -60,7 +60,7 @@ def test_every_pair_of_a_sum(op: str, a: tuple[float, int], b: tuple[float, int]
 
 
 def test_a_step_that_no_plane_has() -> None:
-    """One pair in the middle lies a step above all others."""
+    """One pair in the middle is a step above all others."""
     exact = np.zeros((256, 256), np.int64)
     assert plane(exact, 0.0, 0.0) is not None
     exact[128, 128] = 1
@@ -80,7 +80,7 @@ SHIFTED = np.array([[-128] * 4, [127] * 4, [3, -4, 5, 0]], np.int8)
 
 
 def shifted(shift: int, zero: int) -> Node:
-    """A layer with a multiplier of 0.75 * 2^shift over a bias that makes outputs of all sizes."""
+    """A layer with a multiplier of 0.75 * 2^shift, and a bias for outputs of all sizes."""
     w = tensor((8, 4), "INT8", 1.0, data=np.tile([1, -1, 127, -128], (8, 1)))
     reach = min(2.0**30, 128 / 0.75 * 2.0**-shift)
     bias = tensor((8,), "INT32", 1.0, data=np.linspace(-reach, reach, 8))
@@ -96,7 +96,7 @@ def test_every_shift(shift: int, zero: int) -> None:
 
 @pytest.mark.parametrize("shift", range(-31, 1))
 def test_the_largest_sums(shift: int) -> None:
-    """Up to 2^31 before a shift of up to 31, where the half that is added leaves int32."""
+    """Sums up to 2^31 before a shift of up to 31: adding the half for rounding overflows int32."""
     ends = [2**31 - 1, -(2**31), 2**30 + 1, -(2**30) - 1, 2**30, 3 * 2**29]
     w, bias = np.zeros((6, 4)), tensor((6,), "INT32", 1.0, data=np.array(ends))
     y = tensor((3, 6), "INT8", 2.0**-shift * (1 + 2.0**-23))  # a multiplier just below 1
@@ -107,7 +107,7 @@ def test_the_largest_sums(shift: int) -> None:
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
 def test_shifts_on_a_core(core: str) -> None:
-    """As test_every_shift, by the core's own instructions."""
+    """The same as test_every_shift, by the core's own instructions."""
     nodes = [shifted(shift, zero) for shift in range(-24, 1, 3) for zero in (-128, 127)]
     graphs = [graph_of(node) for node in nodes]
     projects = [
@@ -122,7 +122,7 @@ def test_shifts_on_a_core(core: str) -> None:
 
 @pytest.mark.usefixtures("board_tools")
 def test_outputs_far_beyond_int8_on_helium() -> None:
-    """Rescaled they are beyond int16, from where a zero point of 127 must not lead to the other end of int8."""
+    """After rescaling they exceed int16. Adding a zero point of 127 must not wrap to the other end of int8."""
     w = np.repeat(np.array([127, -127], np.int8), 8)
     weights = along(tensor((1, 3, 3, 16), "INT8", [1.0] * 16, data=np.tile(w, (1, 3, 3, 1))), 3)
     bias = tensor((16,), "INT32", 1.0, data=np.zeros(16))
@@ -148,7 +148,7 @@ def test_outputs_far_beyond_int8_on_helium() -> None:
 
 
 def test_multipliers_beside_a_bias_of_run_time() -> None:
-    """The kernel that folds nothing takes each channel's own multiplier."""
+    """The kernel without folding uses each channel's own multiplier."""
     w = tensor((4, 3), "INT8", [0.01, 0.1, 1.0, 5.0], data=np.arange(-6, 6))
     node = Node(
         "FULLY_CONNECTED",
@@ -160,7 +160,7 @@ def test_multipliers_beside_a_bias_of_run_time() -> None:
 
 
 def test_what_a_softmax_leaves_out() -> None:
-    """Thousands of shares, each of less than a step of the sum, are taken where they round up to one."""
+    """Thousands of shares are below one step of the sum. They count if they round up to a step."""
     x = np.full((3, 5000), -35, np.int8)
     x[:, 0] = (100, 97, 120)
     y = tensor(x.shape, "INT8", 1 / 256, -128)
@@ -180,7 +180,7 @@ STATEFUL = [
 @pytest.mark.parametrize("case", STATEFUL)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_state_goes_on(case: Case, target: Any) -> None:
-    """Each of several runs gives numpy's outputs of the state that the one before has left."""
+    """Each of several runs gives numpy's outputs for the state after the run before."""
     graph = graph_of(case.node)
     session = Session(make_plan(graph, target))
     for seed in range(4):
@@ -194,7 +194,7 @@ def test_state_goes_on(case: Case, target: Any) -> None:
 
 
 def test_a_sum_that_is_a_power_of_two() -> None:
-    """1 + 1/2 + 1/2: one over it is one in 31 bits, which has to be the largest that there is."""
+    """1 + 1/2 + 1/2: its inverse would be 1, which 31 bits hold only as the largest value."""
     x = np.array([[0, -10, -10], [5, 5, -128], [7, -128, -128]], np.int8)
     y = tensor(x.shape, "INT8", 1 / 256, -128)
     node = Node("SOFTMAX", (tensor(x.shape, "INT8", float(np.log(2)) / 10),), (y,), {"beta": 1.0})
@@ -202,7 +202,7 @@ def test_a_sum_that_is_a_power_of_two() -> None:
 
 
 def test_halves_of_an_output_gate() -> None:
-    """An LSTM whose cells are full shows its output gates: sigmoids that lie between two steps, to one of 15 bits."""
+    """An LSTM with full cells shows its output gates: sigmoids between two steps, rounded to 15 bits."""
     units, sums = 20, -512 * np.arange(45, 65)
     inputs: list[Any] = [None] * 24
     inputs[0] = tensor((1, 12, 1), "INT8", 2.0**-6)
@@ -222,7 +222,7 @@ def test_halves_of_an_output_gate() -> None:
 
 
 def wide_sum(w: Sequence[int], bias: int, scale: float) -> tuple[Node, Array]:
-    """One output of int16 over inputs that are all -32768."""
+    """One int16 output over inputs that are all -32768."""
     weights = tensor((1, len(w)), "INT8", 1.0, data=np.array([w]))
     b = tensor((1,), "INT64", 1.0, data=np.array([bias]))
     y = tensor((1, 1), "INT16", scale)
@@ -245,8 +245,8 @@ def wide_sum(w: Sequence[int], bias: int, scale: float) -> tuple[Node, Array]:
     ],
 )
 def test_int16_sums_at_the_end_of_int32(w: list[int], bias: int, scale: int, want: int) -> None:
-    """|bias| + 2^15 * |w| is 2^31, less, or more, for some of the sum or for all of it; in steps of which 2^31 is more
-    than int16 holds, or is not."""
+    """|bias| + 2^15 * |w| is 2^31, less or more, for a part of the sum or all of it. 2^31 exceeds int16 in the output's
+    steps, or fits."""
     node, x = wide_sum(w, bias, float(scale))
     assert assert_exact(node, [x]).item() == want
 
@@ -254,7 +254,7 @@ def test_int16_sums_at_the_end_of_int32(w: list[int], bias: int, scale: int, wan
 @pytest.mark.parametrize("op", ["LOGISTIC", "TANH"])
 @pytest.mark.parametrize("scale", [14.9, 15.1, 100.0])
 def test_scales_that_leave_nothing_inside(op: str, scale: float) -> None:
-    """Above 15 not even 0 lies inside of what TFLM computes."""
+    """Above 15 not even 0 is in the range that TFLM computes."""
     y = tensor((256,), "INT8", *((1 / 256, -128) if op == "LOGISTIC" else (1 / 128, 0)))
     node = Node(op, (tensor((256,), "INT8", scale, 7),), (y,), {})
     want = assert_exact(node, [EVERY])
@@ -264,7 +264,7 @@ def test_scales_that_leave_nothing_inside(op: str, scale: float) -> None:
 
 @pytest.mark.parametrize("target", [DSP, GENERIC], ids=lambda target: target.name)
 def test_decoders_tables_have_room(target: Any) -> None:
-    """Two layers of 4 and of 16 values, decoded at the start: one room serves both tables of pairs."""
+    """Two layers of 4 and of 16 values, decoded at the start: both tables of pairs use the same memory."""
     x, graphs = tensor((1, 64), "INT8", 0.1), []
     for values in (4, 16):
         w = tensor((32, 64), "INT8", 0.1, data=np.resize(np.arange(values), (32, 64)))

@@ -1,8 +1,8 @@
 """Convolutions and fully connected layers of any shape on SMLAD, Helium and plain C: numpy's integers, bit for bit.
 
 Random shapes, strides, paddings, offsets and multipliers (left shifts and shift 0, too), channel counts around every
-tile's edge, weights and inputs at their extremes. On the host the instruction sets are plain C stand-ins; the same
-nodes, some of them, run on every core under QEMU.
+tile's edge, weights and inputs at their extremes. On the host plain C stands in for the instruction sets; some of the
+nodes also run on every core under QEMU.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def some(rng: np.random.Generator, *values: Any) -> Any:
 
 
 def size(rng: np.random.Generator, most: int) -> int:
-    """A size up to ``most``: small ones and those around multiples of 16, 8 and 4 are likelier."""
+    """A size up to ``most``. Small sizes and those near multiples of 16, 8 and 4 are likelier."""
     near = int(some(rng, 1, 2, 3, 4, 8, 16, 32)) + int(rng.integers(-1, 2))
     return int(np.clip(some(rng, near, int(rng.integers(1, most + 1))), 1, most))
 
 
 def integers(rng: np.random.Generator, shape: tuple[int, ...], low: int, high: int = 127) -> Array:
-    """Values from ``low`` to ``high``: random ones, few different ones, or the extremes alone."""
+    """Values from ``low`` to ``high``: random, few different ones, or only the extremes."""
     kind = rng.integers(4)
     if kind == 0:
         return rng.choice([low, high], shape)
@@ -71,14 +71,14 @@ def shapes(rng: np.random.Generator, op: str) -> tuple[tuple[int, ...], tuple[in
 
 
 def options(rng: np.random.Generator, op: str, multiplier: int) -> dict[str, Any]:
-    made: dict[str, Any] = {"fused_activation_function": some(rng, "NONE", "NONE", "RELU", "RELU6")}
+    chosen: dict[str, Any] = {"fused_activation_function": some(rng, "NONE", "NONE", "RELU", "RELU6")}
     if op == "FULLY_CONNECTED":
-        return made
+        return chosen
     stride = int(some(rng, 1, 1, 2))
-    made |= {"padding": some(rng, "SAME", "VALID"), "stride_h": stride, "stride_w": int(some(rng, stride, 1, 3))}
+    chosen |= {"padding": some(rng, "SAME", "VALID"), "stride_h": stride, "stride_w": int(some(rng, stride, 1, 3))}
     dilations = (1, 1) if rng.integers(3) else (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
-    made |= dict(zip(("dilation_h_factor", "dilation_w_factor"), dilations, strict=True))
-    return made | ({"depth_multiplier": multiplier} if op == "DEPTHWISE_CONV_2D" else {})
+    chosen |= dict(zip(("dilation_h_factor", "dilation_w_factor"), dilations, strict=True))
+    return chosen | ({"depth_multiplier": multiplier} if op == "DEPTHWISE_CONV_2D" else {})
 
 
 def node_of(rng: np.random.Generator, op: str, type: str = "INT8") -> tuple[Node, Array]:
@@ -131,7 +131,7 @@ def test_on_the_host(op: str, type: str, seed: int) -> None:
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_every_choice_is_tried(op: str, type: str) -> None:
-    """The random nodes reach the kernels of all instruction sets, and the plain ones on all targets."""
+    """The random nodes reach the kernels of all instruction sets and, on all targets, the plain ones."""
     bits = type.removeprefix("INT")
     for target, ending in ((DSP, f"_dsp_s{bits}"), (MVE, f"_mve_s{bits}"), (GENERIC, f"_s{bits}")):
         rng, kernels = np.random.default_rng(1), []

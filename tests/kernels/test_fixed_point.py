@@ -1,4 +1,4 @@
-"""The numpy fixed-point arithmetic against gemmlowp's definitions, spelled out with Python's integers and fractions."""
+"""Fixed-point arithmetic in numpy against gemmlowp's definitions, written with Python's integers and fractions."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ def test_multiplier_at_the_ends(real: float, want: tuple[int, int]) -> None:
 @example(0x7FFF8000)
 @example(2**31 - 1)
 def test_reduced_multiplier_has_15_bits(mult: int) -> None:
-    """TFLM's MultiplyByQuantizedMultiplier of int64: rounded, and where that takes 16 bits, the greatest of 15."""
+    """TFLM's MultiplyByQuantizedMultiplier for int64 rounds; if that takes 16 bits, it takes the greatest 15-bit
+    value."""
     want = min(math.floor(Fraction(mult, 1 << 16) + Fraction(1, 2)), (1 << 15) - 1)
     assert int(fixed_point.reduced_multiplier(mult)) == want

@@ -1,4 +1,4 @@
-"""The walks of runtime/ops/core: operands that broadcast reach the same elements as numpy's do, in the same order."""
+"""The walks of runtime/ops/core: operands that broadcast reach the same elements as in numpy, in the same order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pairs(draw: st.DrawFn) -> tuple[Shape, Shape]:
 
 
 def rows(outer: Outer) -> list[tuple[int, int]]:
-    """Where rows of both operands begin, counted as tw_next_row does."""
+    """Where rows of both operands begin, as tw_next_row counts."""
     index, a, b, begins = [0] * LOOPS, 0, 0, list[tuple[int, int]]()
     for _ in range(outer.rows):
         begins.append((a, b))
@@ -45,13 +45,13 @@ def test_walk_reaches_what_numpy_does(target: Target, shapes: tuple[Shape, Shape
     walk = Walk.of(*(tensor(shape) for shape in shapes), target)
     elements = [np.arange(math.prod(shape)).reshape(shape) for shape in shapes]
     short = np.tile(elements[1].ravel(), walk.tile) if walk.tile > 1 else elements[1].ravel()
-    found = [
+    walked = [
         (elements[0].ravel()[a + i * walk.a_step], short[b + i * walk.b_step])
         for a, b in rows(walk.outer)
         for i in range(walk.size)
     ]
     wanted = zip(*(part.ravel() for part in np.broadcast_arrays(*elements)), strict=True)
-    assert found == list(wanted)
+    assert walked == list(wanted)
 
 
 @given(shapes=st.tuples(pairs(), st.booleans()))

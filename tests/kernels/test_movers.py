@@ -1,4 +1,4 @@
-"""Data movers: what becomes no work at all, and what is refused."""
+"""Data movers: operators that need no work, and operators that are refused."""
 
 from __future__ import annotations
 

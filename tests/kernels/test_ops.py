@@ -1,4 +1,4 @@
-"""Every case of every operator, all ways: numpy reference, interpreter, compiled C, and the real TFLM or LiteRT.
+"""Every case of every operator in every engine: numpy reference, interpreter, compiled C, and the real TFLM or LiteRT.
 
 Compiled C has a file of its own: test_compiled.py.
 """

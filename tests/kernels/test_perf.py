@@ -1,8 +1,8 @@
 """Instructions on Cortex-M, locked in perf.lock: a change of more than 1 % fails and names the layer.
 
-Of every operator the cases with the most work, each alone, and a trained model layer by layer in both modes. Counts are
-exact and repeat, so a change is one of the code; of another compiler than perf.lock's nothing is said.
-``pytest tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
+The heaviest cases of every operator, each alone, and a trained model layer by layer in both modes. Counts are exact and
+repeat, so only code changes them. The test is skipped for another compiler than perf.lock's. ``pytest
+tests/kernels/test_perf.py --refresh-perf`` writes the file anew.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ pytestmark = pytest.mark.usefixtures("board_tools")
 
 LOCK = Path(__file__).with_name("perf.lock")
 
-#: Core -> how many cases of an operator are locked.
+#: Core -> the number of cases locked per operator.
 CASES = {"cortex-m4": 3, "cortex-m0": 1, "cortex-m55": 1}
 
 #: The core that the whole model is locked for, and the model.
 MAIN, MODEL = "cortex-m4", "digits_int8"
 
-#: Share by which a count may change.
+#: The share by which a count may change.
 MOST = 0.01
 
 Counts = dict[str, int]
@@ -50,7 +50,7 @@ HEAD = """\
 
 
 def heaviest(op: str, count: int) -> Iterator[tuple[str, Case]]:
-    """The cases with the most work, of every output type in turn."""
+    """The cases with the most work, by output type in turn."""
     types: dict[str, list[tuple[str, Case]]] = {}
     for name, case in sorted(cases_of(op).items(), key=lambda item: -work(item[1])):
         types.setdefault(case.node.outputs[0].type, []).append((name, case))
@@ -59,13 +59,13 @@ def heaviest(op: str, count: int) -> Iterator[tuple[str, Case]]:
 
 
 def work(case: Case) -> int:
-    """Multiply-accumulates, and elements in and out."""
+    """The number of multiply-accumulates plus elements in and out."""
     tensors = [t for t in (*case.node.inputs, *case.node.outputs) if t is not None]
     return make_plan(graph_of(case.node)).macs + sum(t.size for t in tensors)
 
 
 def measured(core: str) -> dict[str, Counts]:
-    """Table of perf.lock -> counts by what was run; all models of a core in one program."""
+    """Table of perf.lock -> counts by name. All models of a core are in one program."""
     card = find(core)
     cases = {name: case for op in operators() for name, case in heaviest(op, CASES[core])}
     projects = [emit(make_plan(graph_of(c.node), card.target), n.replace("-", "_")) for n, c in cases.items()]
@@ -89,12 +89,12 @@ def whole_models() -> Iterator[Project]:
 
 
 def described(name: str, case: Case) -> str:
-    made = case.node.outputs[0]
-    return f"{name} {made.type} {'×'.join(map(str, made.shape))}".rstrip()
+    output = case.node.outputs[0]
+    return f"{name} {output.type} {'×'.join(map(str, output.shape))}".rstrip()
 
 
 def changes(counts: Counts, locked: Counts) -> Iterator[str]:
-    """What is wrong, in words."""
+    """The changes of counts, in words."""
     for name in chain(locked, (name for name in counts if name not in locked)):
         if name not in counts or name not in locked:
             yield f"{name}: {'not there any more' if name in locked else 'new'}"
@@ -108,7 +108,7 @@ def read_lock() -> dict[str, dict[str, int] | str]:
 
 
 def write_lock(compiler: str, tables: dict[str, Counts]) -> None:
-    """Tables of other cores stay, unless another compiler made them."""
+    """Writes the tables. Those of other cores stay, unless they are from another compiler."""
     old = read_lock()
     kept = {k: v for k, v in old.items() if isinstance(v, dict)} if old.get("compiler") == compiler else {}
     text = [HEAD + f'compiler = "{compiler}"']

@@ -1,4 +1,4 @@
-"""What operators that compute refuse, and what lies just within their bounds. Data movers: test_movers.py."""
+"""Nodes that computing operators refuse, and nodes just within their bounds. Data movers: test_movers.py."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def softmax(scale: float, beta: float = 1.0, type: str = "INT16") -> Node:
 
 
 def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
-    """The node is refused in words that name its operator and hold all parts."""
+    """The node is refused with a message that names its operator and has all parts."""
     with pytest.raises(error) as caught:
         infer_node(node)
     assert all(part in str(caught.value) for part in (node.op, *parts)), caught.value
 
 
 def test_int16_softmax_ends_where_differences_leave_int32() -> None:
-    """From 10 * 2^15 / 65535 of scale * beta TFLM shifts differences left by 16 bits, and the far ones wrap."""
+    """If scale * beta is at least 10 * 2^15 / 65535, TFLM shifts differences left by 16 bits, and large ones wrap."""
     bound = np.float32(10 * 2**15 / 65535)
     x = np.array([[32767, -32768, -1, 32766]], np.int16)
     for scale, beta in ((np.nextafter(bound, np.float32(0)), 1.0), (float(bound) / 4, 3.999)):
@@ -55,7 +55,7 @@ def test_int16_softmax_refuses_what_wraps(scale: float, beta: float) -> None:
 
 
 def test_tflm_wraps_beyond_that_bound() -> None:
-    """Else the bound would be smaller than need be: the least value of all gets as great a share as the greatest."""
+    """This shows that the bound is needed: beyond it the least value gets as great a share as the greatest."""
     node = softmax(5.0001)
     (got,) = open_peer("tflm", write(graph_of(node)), 1)([np.array([[32767, -32768, -32768, -32768]], np.int16)])
     assert got[0, 1] > 8000
@@ -84,7 +84,7 @@ def test_sums_of_as_many_as_fit_and_no_more(op: str, type: str) -> None:
 
 @pytest.mark.parametrize(("value", "zero"), [(-128, 127), (127, -128)])
 def test_mean_of_the_most_values(value: int, zero: int) -> None:
-    """Over words of four channels, whose sums are the furthest from 0 that there are."""
+    """Words of four channels with sums as far from 0 as possible."""
     x = tensor((1, mean.MOST["INT8"], 4), "INT8", 0.5, zero, name="x")
     graph = graph_of(reduction("MEAN", x, (1,), False, (1.0, 0)))
     assert make_plan(graph, GENERIC).steps[0].call.kernel == "tw_mean_words_s8"
@@ -122,7 +122,7 @@ def test_depthwise_refuses_another_multiplier(said: int) -> None:
 
 
 def lstm_node(clip: float = 10.0, **changes: float) -> Node:
-    """An int8 LSTM, its cell's or output's scale as ``changes`` say."""
+    """An int8 LSTM; ``changes`` sets the scale of its cell or output."""
     case = next(c for c in lstm.cases(np.random.default_rng(0)) if c.node.input(0).type == "INT8")
     node = replace(case.node, options={**case.node.options, "cell_clip": clip})
     inputs = list(node.inputs)
@@ -144,7 +144,7 @@ def test_lstm_refuses_a_state_that_is_not_quantised_as_the_output() -> None:
 
 @pytest.mark.parametrize("power", [-12, -4])
 def test_lstm_clips_within_int16(power: int) -> None:
-    """As TFLM casts the clip; a cell of -32768 becomes -32767."""
+    """TFLM casts the clip in the same way; a cell of -32768 becomes -32767."""
     for clip in (2.0**power * 32767, 2.0**power * 32768, 1e9):
         node = lstm_node(clip, cell=2.0**power)
         assert infer_node(node)

@@ -1,4 +1,4 @@
-"""Channels in the range of the short requantisations give the outputs of the ones they stand for."""
+"""Channels brought into the range of the short requantisation give the same outputs as before."""
 
 from __future__ import annotations
 
@@ -116,5 +116,5 @@ def test_short_channels(w: list[int], times: int, bias: int, mult: float, shift:
     x = np.concatenate([x, x // 512, extremes, -1 - extremes, np.full((1, k), -(2**15))]).astype(np.int64)
     want = requantize_wide(x @ node.constant(1)[0].astype(np.int64) + bias, *multipliers(node, 1))
     sums = (x @ fast.weights[0].astype(np.int64) + int(fast.bias[0])).clip(-(2**31), 2**31 - 1)
-    made = (sums * int(fast.mult[0]) + 2**31) >> 32
-    assert np.array_equal(made.clip(fast.low, fast.high), want.clip(fast.low, fast.high))
+    results = (sums * int(fast.mult[0]) + 2**31) >> 32
+    assert np.array_equal(results.clip(fast.low, fast.high), want.clip(fast.low, fast.high))

@@ -29,16 +29,16 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def chosen(mutants: list[Mutant], only: str | None, area: str | None) -> list[Mutant]:
-    """The mutants that are asked for; MutantError if there are none."""
-    found = [m for m in mutants if only in (None, m.file) and area in (None, m.area)]
-    if not found:
+    """The mutants of this file and area; MutantError if there are none."""
+    asked = [m for m in mutants if only in (None, m.file) and area in (None, m.area)]
+    if not asked:
         areas = ", ".join(sorted({m.area for m in mutants}))
         raise MutantError(f"no mutants of {only or area}; the areas are {areas}")
-    return found
+    return asked
 
 
 def run(args: argparse.Namespace) -> bool:
-    """Judge and report; whether every area has its goal."""
+    """Judges and reports. Returns whether every area reaches its goal."""
     mutants = chosen(read(), args.only, args.area)
     if args.quick:
         mutants = [replace(mutant, wide=()) for mutant in mutants]
@@ -52,14 +52,14 @@ def run(args: argparse.Namespace) -> bool:
 
         try:
             Judge(ROOT, journal, args.jobs).judge(mutants, told)
-        finally:  # what is known is worth telling
+        finally:  # report what is known
             judged.sort(key=lambda pair: mutants.index(pair[0]))
             tell(judged, args.json)
     return reached(judged)
 
 
 def tell(judged: list[tuple[Mutant, Verdict]], path: Path | None) -> None:
-    """Print the table, and write the JSON if a path is given."""
+    """Prints the table, and writes the JSON if a path is given."""
     show(report(judged))
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +67,9 @@ def tell(judged: list[tuple[Mutant, Verdict]], path: Path | None) -> None:
 
 
 def main() -> int:
-    """0: every area has its goal; 1: one has not; 2: the mutants or the tests are no good; 130: interrupted."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what runs behind with SIGINT ignored
+    """Exit status 0: every area reaches its goal; 1: one does not; 2: mutants or tests are unusable; 130:
+    interrupted."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # shells ignore SIGINT for background processes
         signal.signal(number, signal.default_int_handler)
     try:
         return 0 if run(arguments()) else 1

@@ -1,4 +1,4 @@
-"""What was found out about mutants, a line of JSON each, so that a run that was ended goes on where it was."""
+"""The verdicts on mutants, one line of JSON each, so that a stopped run continues where it was."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Journal:
-    """Verdicts by key. A file that is there is read; a last line that was not written whole counts for nothing."""
+    """Verdicts by key. An existing file is read; a last line that was not written whole is ignored."""
 
     def __init__(self, path: Path, *, fresh: bool = False) -> None:
         self._path, self._lock, self._known = path, threading.Lock(), dict[str, dict[str, Any]]()
@@ -25,11 +25,11 @@ class Journal:
             path.write_text(text[: text.rfind("\n") + 1], "utf-8")
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """What is known, or None."""
+        """The verdict, or None."""
         return self._known.get(key)
 
     def add(self, key: str, verdict: dict[str, Any]) -> None:
-        """Note it, in the file before this returns; threads may."""
+        """Notes a verdict; it is in the file before this returns. Threads may call it."""
         with self._lock, self._path.open("a", encoding="utf-8") as file:
             self._known[key] = verdict
             file.write(json.dumps({"key": key, **verdict}) + "\n")

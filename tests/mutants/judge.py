@@ -15,7 +15,7 @@ from mutants.journal import Journal
 from mutants.sandbox import PASSED, Sandbox
 from mutants.table import Mutant, MutantError
 
-#: A run is given this many times what it takes without a mutant, and so many seconds more, before it counts as hung.
+#: A run counts as hung after this many times its time without a mutant, plus this many seconds.
 TIMES, SECONDS = 5, 60
 
 #: The longest that tests may take without a mutant, in seconds.
@@ -27,7 +27,7 @@ Verdict = dict[str, Any]
 
 
 class Judge:
-    """Verdicts on mutants of the tree ``root``, by ``jobs`` copies of it at once, each noted in the journal."""
+    """Judges mutants of the tree ``root`` in ``jobs`` copies at once, and notes verdicts in the journal."""
 
     def __init__(self, root: Path, journal: Journal, jobs: int) -> None:
         self._root, self._journal, self._jobs = root, journal, jobs
@@ -35,10 +35,10 @@ class Judge:
         self._locks, self._guard = dict[str, threading.Lock](), threading.Lock()
 
     def judge(self, mutants: Sequence[Mutant], told: Callable[[Mutant, Verdict], None]) -> None:
-        """Ask for every mutant that the journal does not know, and tell each as it is known.
+        """Judges every mutant that the journal does not know, and calls ``told`` with every verdict.
 
-        MutantError, when all others are judged, for a mutant that cannot be planted, and for tests that fail without
-        one. Whatever ends this, nothing is left but the journal.
+        Raises MutantError, after judging all others, for a mutant that cannot be planted, and for tests that fail
+        without one. Only the journal is left at the end, however this ends.
         """
         faults: dict[str, None] = {}
         keys = {(m, tests): m.key(tests, self._root) for m in mutants for tests in (*m.tests, *m.wide)}
@@ -67,7 +67,7 @@ class Judge:
             yield copies
 
     def _of(self, mutant: Mutant, keys: Mapping[tuple[Mutant, str], str]) -> Verdict:
-        """The verdict of the first tests that notice the mutant, else that it survived."""
+        """The verdict of the first tests that notice the mutant; otherwise it survived."""
         if mutant.equivalent:
             return {"verdict": EQUIVALENT}
         for tests in (*mutant.tests, *mutant.wide):

@@ -1,7 +1,7 @@
 """Mutated kernels for the interpreter, without the minute that the whole extension takes.
 
-The kernels that a header reaches are compiled unoptimised, for every instruction-set level, into a library of their own
-that takes the place of the extension's; compiled C takes the headers as they lie there anyway.
+The kernels that a header reaches are compiled unoptimised, for every instruction-set level, into a library that
+replaces those of the extension. Compiled C uses the mutated headers anyway.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twinfer.kernels_c.ffi_build import KERNEL, LEVEL_FILES, lists
 
 _FLAGS = ["-std=c11", "-O0", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC"]
 
-#: Appended to kernels_c/__init__.py: a kernel is the mutant's where there is one.
+#: Appended to kernels_c/__init__.py: takes the mutant's kernel if there is one.
 OVERRIDE = '''
 
 import ctypes as _ctypes
@@ -33,17 +33,18 @@ def kernel(name: str, isa_level: int) -> Any:
 
 
 def reached(folder: Path, header: str) -> list[Path]:
-    """The headers with kernels that are ``header``, or include it directly or not, in name order."""
+    """The headers with kernels that are ``header`` or include it, also indirectly, in name order."""
     texts = {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.h"))}
     includes = {name: set(included(name, text)) for name, text in texts.items()}
-    found = {header}
-    while more := {name for name, those in includes.items() if those & found} - found:
-        found |= more
-    return [folder / name for name in texts if name in found and KERNEL.search(texts[name])]
+    headers = {header}
+    while more := {name for name, those in includes.items() if those & headers} - headers:
+        headers |= more
+    return [folder / name for name in texts if name in headers and KERNEL.search(texts[name])]
 
 
 def build(folder: Path, header: str) -> None:
-    """``mutant.so`` in ``folder``: all kernels that ``header`` reaches. MutantError if they do not compile."""
+    """Builds ``mutant.so`` in ``folder`` from all kernels that ``header`` reaches. MutantError if they do not
+    compile."""
     for name, text in lists(reached(folder, header), folder).items():
         (folder / name).write_text(text, "utf-8")
     sources = [str(folder / "run" / path.name) for path in LEVEL_FILES]

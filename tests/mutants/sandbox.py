@@ -19,10 +19,10 @@ from pathlib import Path
 from mutants.kernels import OVERRIDE, build
 from mutants.table import Mutant, MutantError
 
-#: Where the programs for boards are kept that tests build, between runs.
+#: Where programs for boards that tests build are kept between runs.
 CACHE = Path("build", "cache")
 
-#: pytest's exit codes: all tests passed; those that say nothing of a mutant. All others, and crashes, notice it.
+#: pytest's exit codes: all tests passed, and codes that say nothing about a mutant. All others, and crashes, notice it.
 PASSED, INTERNAL, USAGE, EMPTY = 0, 3, 4, 5
 
 #: The sample of corpus models and the examples of hypothesis are the same for every mutant.
@@ -32,7 +32,7 @@ OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "mutants.unshr
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one run of pytest: its exit code (None: out of time), seconds, and the end of what it printed."""
+    """The result of one run of pytest: exit code (None: out of time), seconds, and the end of its output."""
 
     code: int | None
     seconds: float
@@ -40,7 +40,7 @@ class Run:
 
 
 class Sandbox:
-    """A copy of the tree ``root`` in ``folder``, without what is ignored by git, but with the built kernels."""
+    """A copy of the tree ``root`` in ``folder``, without files that git ignores, but with the built kernels."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Sandbox:
 
     @contextmanager
     def planted(self, mutant: Mutant) -> Iterator[None]:
-        """The copy with the mutant in it; MutantError if it does not apply or, in a header, does not compile."""
+        """Plants the mutant in the copy. MutantError if it does not apply or, in a header, does not compile."""
         path, front = self.folder / mutant.file, self.folder / "kernels_c" / "__init__.py"
         kept = {file: file.read_bytes() for file in ((path, front) if path.suffix == ".h" else (path,))}
         try:
@@ -80,7 +80,7 @@ class Sandbox:
             forget_compiled(kept)
 
     def pytest(self, arguments: str, limit: float) -> Run:
-        """Run these tests for at most ``limit`` seconds; MutantError if there are none."""
+        """Runs these tests for at most ``limit`` seconds; MutantError if there are none."""
         if self._stopped:
             raise MutantError("stopped")
         start = time.monotonic()
@@ -106,7 +106,7 @@ class Sandbox:
         return Run(code, time.monotonic() - start, said[-2000:])
 
     def _end(self) -> str:
-        """Kill what runs, and what that has started."""
+        """Kills the running tests and all that they have started; returns their output."""
         running = self._running
         if running is None or running.poll() is not None:
             return ""
@@ -114,14 +114,14 @@ class Sandbox:
         return running.communicate()[0]
 
     def stop(self) -> None:
-        """End a run from another thread, for good."""
+        """Ends a run from another thread, for good."""
         self._stopped = True
         if self._running is not None and self._running.poll() is None:
             os.killpg(self._running.pid, signal.SIGKILL)
 
 
 def files(root: Path) -> list[str]:
-    """What is copied: all that git does not ignore, and the built kernels."""
+    """The files to copy: all that git does not ignore, and the built kernels."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
     built = [str(path.relative_to(root)) for path in (root / "kernels_c").glob("_ffi*.so")]
@@ -129,16 +129,16 @@ def files(root: Path) -> list[str]:
 
 
 def digest(folder: Path) -> str:
-    """What tells this tree from another, the mutants aside."""
-    found = hashlib.sha256()
+    """A hash of the tree without the mutants."""
+    content = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()):
         if "mutants" not in path.parts[len(folder.parts) :]:
-            found.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return found.hexdigest()[:16]
+            content.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return content.hexdigest()[:16]
 
 
 def forget_compiled(paths: dict[Path, bytes]) -> None:
-    """Remove the bytecode: Python knows by second and size whether it is stale, and a mutant may share both."""
+    """Removes the bytecode. Python decides by second and size whether it is stale, and a mutant may have the same."""
     for path in paths:
         if path.suffix == ".py":
             Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)

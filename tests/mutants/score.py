@@ -13,7 +13,7 @@ from rich.text import Text
 from mutants.judge import EQUIVALENT, HUNG, KILLED, SURVIVED, Verdict
 from mutants.table import Mutant
 
-#: Share of the mutants that count which the tests of an area should notice.
+#: The share of the mutants of an area, without equivalent ones, that tests should notice.
 GOAL = 0.9
 
 Judged = Sequence[tuple[Mutant, Verdict]]
@@ -21,25 +21,25 @@ Judged = Sequence[tuple[Mutant, Verdict]]
 
 def counts(judged: Judged) -> dict[str, Counter[str]]:
     """Verdicts by area, and of ``all``, last."""
-    found: dict[str, Counter[str]] = {}
+    by_area: dict[str, Counter[str]] = {}
     for mutant, verdict in judged:
-        found.setdefault(mutant.area, Counter())[verdict["verdict"]] += 1
-    return {**found, "all": sum(found.values(), Counter())}
+        by_area.setdefault(mutant.area, Counter())[verdict["verdict"]] += 1
+    return {**by_area, "all": sum(by_area.values(), Counter())}
 
 
 def share(count: Counter[str]) -> float | None:
-    """The share that is noticed of those that count; None where none does."""
+    """The share of noticed mutants, without equivalent ones; None if there are no others."""
     noticed = count[KILLED] + count[HUNG]
     return noticed / (noticed + count[SURVIVED]) if noticed + count[SURVIVED] else None
 
 
 def reached(judged: Judged) -> bool:
-    """Whether every area has the goal."""
+    """Whether every area reaches the goal."""
     return all(score is None or score >= GOAL for score in map(share, counts(judged).values()))
 
 
 def report(judged: Judged) -> Iterator[Table | Text]:
-    """The table by area, and the mutants that nothing notices or that only time ended."""
+    """The table by area, and the mutants that no test notices or that only the time limit ended."""
     table = Table(title=f"Mutants that the tests notice (goal: {GOAL:.0%} in every area)")
     for name in ("area", "mutants", "killed", "of them hung", "survived", "equivalent", "score"):
         table.add_column(name, justify="left" if name == "area" else "right")

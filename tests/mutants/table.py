@@ -1,4 +1,4 @@
-"""The mutants: what is changed where, read from the tables beside this file, one an area."""
+"""The mutants, read from the tables beside this file, one per area."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = sorted(Path(__file__).parent.glob("*.toml"))
 
-#: What the headers of an operator for one instruction set or type have behind its name.
+#: The ends of names of headers for one instruction set or type of an operator.
 _VARIANT = re.compile(r"(_dsp|_mve|_words|_s16)+$")
 
-#: Test files that are never asked: of this tool, of the source's form, and those that take longest and say least.
+#: Test files that are never asked: of this tool, of the source's form, and slow ones that notice little.
 ASIDE = {
     "tests/test_mutants.py",
     "tests/test_layers.py",
@@ -30,16 +30,15 @@ ASIDE = {
 
 
 class MutantError(Exception):
-    """A table or a mutant that is no good: says which, and what to do."""
+    """A table or a mutant is wrong. The message says which, and what to do."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """``find``, there exactly once in ``file``, becomes ``replace``, which ``breaks`` something.
+    """``find``, which is in ``file`` exactly once, becomes ``replace``. ``breaks`` says what that breaks.
 
-    ``tests`` are the arguments of pytest for the tests that should notice, a table's ``first`` before them, ``wide``
-    those that are tried after them.
-    ``equivalent`` says why nothing can notice; "" where something can.
+    ``tests`` are pytest's arguments for the tests that should notice. A table's ``first`` run before them, ``wide``
+    after them. ``equivalent`` says why no test can notice; "" if a test can.
     """
 
     area: str
@@ -62,7 +61,7 @@ class Mutant:
         return source.replace(self.find, self.replace)
 
     def key(self, tests: str, root: Path) -> str:
-        """What the verdict of some tests is about: the change, the file that it is made in, and the tests."""
+        """A key for the verdict of some tests: the change, the text of its file, and the tests."""
         digest = hashlib.sha256(repr((self.find, self.replace, tests)).encode())
         for path in (self.file, *sorted(_files(tests))):
             digest.update((root / path).read_bytes())
@@ -76,12 +75,12 @@ def _line(snippet: str) -> str:
 def read(tables: Sequence[Path] = TABLES, root: Path = ROOT) -> list[Mutant]:
     """Every mutant of the tables, in order; test files that no table names are asked last.
 
-    MutantError names a field that is missing or not known.
+    MutantError names a field that is missing or unknown.
     """
-    found = [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
-    named = set(chain.from_iterable(_files(*m.tests, *m.wide) for m in found))
+    mutants = [mutant for path in tables for mutant in _area(path, tomllib.loads(path.read_text("utf-8")), root)]
+    named = set(chain.from_iterable(_files(*m.tests, *m.wide) for m in mutants))
     others = sorted(files_of_tests(root) - named - ASIDE)
-    return [replace(mutant, wide=(*mutant.wide, *others)) for mutant in found]
+    return [replace(mutant, wide=(*mutant.wide, *others)) for mutant in mutants]
 
 
 def files_of_tests(root: Path) -> set[str]:
@@ -105,7 +104,7 @@ def _area(path: Path, table: Mapping[str, Any], root: Path) -> Iterator[Mutant]:
 
 
 def by_convention(file: str, root: Path) -> list[str]:
-    """The tests of a file: an operator's cases, or the test file of its name. MutantError where there are neither."""
+    """The tests of a file: an operator's cases, or the test file of its name. MutantError if there is neither."""
     stem = _VARIANT.sub("", Path(file).stem)
     family = Path(file).parent.name
     if file.startswith(("runtime/ops/", "kernels_c/")) and (root / f"runtime/ops/{family}/{stem}.py").exists():

@@ -1,6 +1,6 @@
-"""A pytest plugin: hypothesis tries the same examples every time, looks for no smaller one, and takes its time.
+"""A pytest plugin: hypothesis tries the same examples every time, without shrinking and without deadlines.
 
-Of a run under a mutant only whether it fails is wanted, and on a busy machine slowness would count as noticing.
+A run under a mutant only has to pass or fail, and slowness on a busy machine must not count as a failure.
 """
 
 from __future__ import annotations

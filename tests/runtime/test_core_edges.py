@@ -1,4 +1,4 @@
-"""Sizes, indices and shapes of the runtime at the step where they stop being taken."""
+"""Sizes, indices and shapes of the runtime at the bounds where they are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_two_gibibytes(shape: tuple[int, ...], type: str, large: bool) -> None:
 
 
 def tiled(times: int) -> Graph:
-    """The shape of x, four numbers, ``times`` in a row."""
+    """A graph that repeats the shape of x, four numbers, ``times`` in a row."""
     x, shape = tensor((1, 2, 3, 4), name="x"), tensor((4,), "INT32", name="shape")
     count, y = tensor((1,), "INT32", data=np.array([times])), tensor((4 * times,), "INT32", name="y")
     z = tensor((4 * times,), "INT32", name="z")

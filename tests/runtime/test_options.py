@@ -1,4 +1,4 @@
-"""``Options``: what may be chosen, what is said of anything else, and which choice changes which part of a plan."""
+"""``Options``: allowed values, messages about others, and which choice changes which part of a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinfer.runtime.options import USUAL, Coding, Decoding, Mode, Optimize, Opt
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import GENERIC
 
-#: Field -> its values, and the message about any other.
+#: Field -> its values, and the message about other values.
 FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
     "optimize": (get_args(Optimize), "cannot optimize for 'odd', only for speed, balanced, size"),
     "weights": (get_args(Coding), "cannot store weights as 'odd', only as file, plain, auto, lut, huffman, bitmap"),

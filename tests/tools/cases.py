@@ -1,4 +1,4 @@
-"""The operators' cases as models, and one way each to run them: shared by the tests that take every case."""
+"""The operators' cases as models, and ways to run them, for the tests that take every case."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from twinfer.runtime.run.session import Session, initial_value
 
 SEED = 20261121
 
-#: Unoptimised: nothing is folded away before it is watched, and it compiles fastest.
+#: Without optimisation: nothing is folded away before the sanitizers see it, and compiling is fastest.
 SANITIZE = ("-std=c11", "-O0", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 _MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
 
-#: All that emitted code may take from outside: string.h, math.h, and what compilers add by themselves.
+#: All symbols that emitted code may need: string.h, math.h, and what compilers add themselves.
 ALLOWED_SYMBOLS = frozenset(
     ["memcpy", "memmove", "memset", "memcmp", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"]
     + [f"{name}{end}" for name in _MATH.split() for end in ("", "f")]
@@ -43,7 +43,7 @@ def cases_of(op: str) -> dict[str, Case]:
 
 
 def graph_of(node: Node) -> Graph:
-    """The node alone as a model; tensors get names of their own (LiteRT and TFLM key on nothing, people do)."""
+    """The node alone as a model; tensors get names of their own, for people."""
     tensors = tuple(dict.fromkeys(t for t in node.inputs if t is not None))
     inputs = tuple(t for t in tensors if t.data is None and not t.variable)
     others = tuple(t for t in tensors if t not in inputs)
@@ -69,7 +69,7 @@ def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
 
 def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
     """The outputs of one run."""
-    poison(engine)  # nothing may lean on zeroed memory
+    poison(engine)  # no run may rely on zeroed memory
     engine.reset_variables()
     engine.feed(values)
     engine.run()
@@ -84,16 +84,16 @@ _INSTANCE = re.compile(r"^(static [A-Z_ ]*TW_SHARED\(\w+), (\w+)\)$", re.MULTILI
 
 
 def with_common_instances(projects: Sequence[Project]) -> list[Project]:
-    """The projects for one program in which all call the first one's instance of a kernel that they share.
+    """The projects for one program. All call the first one's instance of a kernel that they share.
 
-    Each would bring its own, and compiling the same function for every case is most of a test's time.
+    Otherwise each has its own instance, and compiling the same function for every case takes most of a test's time.
     """
     first: dict[str, str] = {}
 
-    def once(found: re.Match[str]) -> str:
-        definition, symbol = found.groups()
+    def once(match: re.Match[str]) -> str:
+        definition, symbol = match.groups()
         common = first.setdefault(definition, symbol)
-        return found[0] if common == symbol else f"#define {symbol} {common}"
+        return match[0] if common == symbol else f"#define {symbol} {common}"
 
     def of(project: Project) -> Project:
         file = f"{project.name}.c"

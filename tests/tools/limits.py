@@ -1,4 +1,4 @@
-"""What hostile input may take."""
+"""Limits on what hostile input may take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def cpu_below(seconds: float) -> Iterator[None]:
-    """Fails if what is inside takes more time of this process; a busy machine does not count.
+    """Fails if the block takes more CPU time of this process; a busy machine does not count.
 
     Nor do the objects of earlier tests: they are frozen. One full collection over them can take 0.7 s.
     """

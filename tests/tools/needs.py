@@ -1,4 +1,4 @@
-"""What tests need beside twinfer: optional packages, and where things lie."""
+"""What tests need beside twinfer: optional packages, and paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARED = Path(os.environ.get("TWINFER_SHARED") or ROOT.parent / "shared")
 
 
 def needs(*packages: str) -> Any:
-    """The first of the packages; skips the module where one is missing, and fails in CI."""
+    """The first of the packages. Skips the module if one is missing; fails in CI."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         message = f"{' and '.join(missing)}: not installed"

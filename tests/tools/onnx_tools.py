@@ -1,4 +1,4 @@
-"""For tests of the ONNX importer: models in few lines, and what they give by ONNX Runtime and by what we write."""
+"""For tests of the ONNX importer: models in few lines, and their outputs by ONNX Runtime and by our graphs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def by_onnxruntime(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[A
 
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
-    """By our interpreter where it has all operators and forms, else by LiteRT, on the written file."""
+    """Outputs of the written file by our interpreter if it has all operators and forms, else by LiteRT."""
     if not missing(graph):
         try:
             return by_ours(graph, feeds)
@@ -69,15 +69,15 @@ def by_ours(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def by_litert(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
-    """By LiteRT's reference kernels."""
+    """Outputs by LiteRT's reference kernels."""
     resolver = OpResolverType.BUILTIN_REF
     return _run(LiteRT(model_content=write(graph), experimental_op_resolver_type=resolver), graph, feeds)
 
 
 def as_litert(graph: Graph, feeds: Mapping[str, Array], steps: int) -> Array:
-    """The first output of a quantised graph that ends in DEQUANTIZE, by us; LiteRT's is at most so many steps away.
+    """Our first output of a quantised graph that ends in DEQUANTIZE; LiteRT's differs by at most ``steps``.
 
-    We round as TFLM does, twice, where LiteRT rounds once: layer by layer that may be a step.
+    We round twice, as TFLM does; LiteRT rounds once. That may be a step per layer.
     """
     (ours, *_), (theirs, *_) = by_ours(graph, feeds), by_litert(graph, feeds)
     assert np.abs(ours - theirs).max() <= (steps + 0.01) * graph.nodes[-1].input(0).scale
@@ -105,5 +105,5 @@ def compare(got: Sequence[Array], want: Sequence[Array], tolerance: float = 1e-5
 
 
 def floats(rng: np.random.Generator, *shape: int) -> Array:
-    """Normal, float32."""
+    """Normally distributed float32 values."""
     return rng.normal(size=shape).astype(np.float32)

@@ -25,7 +25,7 @@ CONV = {"stride_h": 1, "stride_w": 1}
 
 
 def shows(step: Pass, before: str, after: str) -> Callable[[Build], Build]:
-    """Makes a test of a function that builds a graph."""
+    """Adds a function that builds a graph to the cases."""
 
     def register(build: Build) -> Build:
         CASES[build.__name__] = step, build, before.lstrip("\n"), after.lstrip("\n")
@@ -51,7 +51,7 @@ def f(*values: float) -> Any:
     return np.array(values if len(values) > 1 else values[0], np.float32)
 
 
-#: Floats may differ by this much of the largest value: sums are taken in another order, constants multiplied before.
+#: Floats may differ by this share of the largest value: sums have another order, and constants are multiplied before.
 ROUNDING = 1e-5
 
 

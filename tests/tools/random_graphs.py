@@ -1,4 +1,4 @@
-"""Small random float graphs of everything that the quantiser has a rule for and twinfer a kernel."""
+"""Small random float graphs of all operators that have a rule for quantisation and a kernel."""
 
 from __future__ import annotations
 

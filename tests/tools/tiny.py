@@ -1,4 +1,4 @@
-"""Tiny models that make the emitter show all it can; ``python tiny.py`` prints a hash of everything that is emitted."""
+"""Tiny models that use all of the emitter; ``python tiny.py`` prints a hash of everything that is emitted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ODD_FLOATS = np.array(
 
 
 def passing() -> Plan:
-    """Values that are only passed on: an input that is an output, a constant that is one, odd floats, hostile names."""
+    """Values that are only passed on: an input and a constant that are outputs, odd floats, hostile names."""
     x = tensor((1, 6, 5), "INT8", 0.5, 3, name='*/ x \\ "??/\n/* é')
     odd = tensor((3, 3), data=ODD_FLOATS, name="odd floats")
     y, z = tensor((30,), "INT8", 0.5, 3, name="y"), tensor((9,), name="z")
@@ -63,9 +63,9 @@ def conv() -> Plan:
 
 
 def state() -> Plan:
-    """Variables, which are only read here."""
-    made = [tensor((2, 3), "INT8", 0.5, -7, name="state"), tensor((5,), name="more")]
-    variables = [Tensor(t.name, t.type, t.shape, t.quant, variable=True) for t in made]
+    """Variables that are only read."""
+    values = [tensor((2, 3), "INT8", 0.5, -7, name="state"), tensor((5,), name="more")]
+    variables = [Tensor(t.name, t.type, t.shape, t.quant, variable=True) for t in values]
     outputs = [tensor((6,), "INT8", 0.5, -7, name="y"), tensor((5,), name="z")]
     pairs = zip(variables, outputs, strict=True)
     nodes = tuple(Node("RESHAPE", (v,), (y,), {"new_shape": y.shape}, index=i) for i, (v, y) in enumerate(pairs))
@@ -85,7 +85,7 @@ MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state}
 
 
 def project(name: str, mode: Mode = "compiled") -> dict[str, str]:
-    """The files of a project, but for the kernel headers, which are this repository's, and the list of files."""
+    """The files of a project without the kernel headers, which are in this repository, and the list of files."""
     plan = MODELS[name]()
     files = project_files(emit(plan.printed(mode=mode), name, sha256="0" * 64), random_inputs(plan.graph))
     return {path: text for path, text in files.items() if not path.startswith(("kernels/", "twinfer.json"))}

@@ -1,4 +1,4 @@
-"""Small networks of the kinds that are put on microcontrollers, in PyTorch, for tests of ``from_torch``."""
+"""Small networks of kinds that run on microcontrollers, in PyTorch, for tests of ``from_torch``."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def autoencoder() -> Net:
 
 
 class Moves(nn.Module):
-    """What takes tensors apart and puts them together, two inputs, three outputs."""
+    """Operators that split and join tensors; two inputs, three outputs."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a, b = x.permute(0, 2, 3, 1).chunk(2, -1)
@@ -173,14 +173,14 @@ def norms() -> Net:
     return nn.Sequential(*layers, nn.LogSoftmax(1), *more, nn.Hardsigmoid()), (torch.randn(1, 4, 6, 6),)
 
 
-#: Name -> how to make it; batch statistics are those of ``trained``.
+#: Name -> function that makes the network; ``trained`` sets batch statistics.
 NETS: dict[str, Callable[[], Net]] = {
     f.__name__: f for f in (resnet, mobilenet, ds_cnn, motion, lstm, gru, transformer, unet, autoencoder, moves, norms)
 }
 
 
 def trained(make: Callable[[], Net]) -> Net:
-    """The network with statistics of batches as training leaves them, in evaluation mode, the same each time."""
+    """The network in evaluation mode, with batch statistics as after training; the same each time."""
     torch.manual_seed(7)
     net, inputs = make()
     with torch.no_grad():

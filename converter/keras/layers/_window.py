@@ -1,4 +1,4 @@
-"""Layers over one spatial dimension as those over two, with a height of one."""
+"""Runs layers over one spatial dimension as layers over two, with a height of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def as_image(g: Emitter, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def both(value: Any, rest: int = 1) -> Shape:
-    """One number for each of height and width; ``rest`` is the height's where there is none."""
+    """(height, width) of two numbers or one; ``rest`` is the height if only the width is given."""
     numbers = tuple(int(v) for v in (value if isinstance(value, list | tuple) else (value,)))
     return numbers if len(numbers) == 2 else (rest, *numbers)
 

@@ -16,7 +16,7 @@ Function = Callable[[Emitter, Tensor], Tensor]
 
 
 def relu(g: Emitter, x: Tensor, slope: float = 0.0, top: float | None = None, threshold: float = 0.0) -> Tensor:
-    """x from the threshold up to ``top``, below it slope * (x - threshold)."""
+    """x from the threshold up to ``top``; slope * (x - threshold) below the threshold."""
     top = math.inf if top is None else top
     if not slope and not threshold:
         return clamp(g, x, 0.0, top)
@@ -131,7 +131,7 @@ def softmax_layer(g: Emitter, call: Call) -> Tensor:
 
 
 def _operation(function: Callable[..., Tensor], *names: str) -> Callable[[Emitter, Call], Tensor]:
-    """Of keras.ops, whose arguments are attributes of the operation."""
+    """The importer of a keras.ops operation, whose arguments are its attributes."""
     return lambda g, call: function(g, call.input(), *(getattr(call.layer, name) for name in names))
 
 

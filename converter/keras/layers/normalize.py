@@ -54,7 +54,7 @@ def _by_root_mean_square(g: Emitter, x: Tensor, axes: Shape, epsilon: float) -> 
 
 
 def group_normalization(g: Emitter, call: Call) -> Tensor:
-    """Groups of channels, which are the last dimension, over all other dimensions but the first."""
+    """Normalises groups of channels (the last dimension) over all other dimensions but the first."""
     x, own = call.input(), call.layer
     call.need(int(own.axis) % len(x.shape) == len(x.shape) - 1, "an axis that is not the last; build it channels_last")
     groups = x.shape[-1] if own.groups == -1 else int(own.groups)
@@ -64,7 +64,7 @@ def group_normalization(g: Emitter, call: Call) -> Tensor:
 
 
 def unit_normalization(g: Emitter, call: Call) -> Tensor:
-    """Divided by the root of the sum of squares, L2_NORMALIZATION along the last dimension."""
+    """x / sqrt(sum of squares); along the last dimension that is L2_NORMALIZATION."""
     axis = call.layer.axis[0] if isinstance(call.layer.axis, list | tuple) else call.layer.axis
     several = isinstance(call.layer.axis, list | tuple) and len(call.layer.axis) > 1
     x = call.input()

@@ -20,7 +20,7 @@ Importer = Callable[[Emitter, Call], Tensor | list[Tensor]]
 
 
 def _number(value: Any, like: Tensor) -> Any:
-    """The other operand, a number or an array as the tensor's type."""
+    """The other operand; numbers and arrays get the tensor's type."""
     return value if isinstance(value, Tensor) else np.asarray(value, like.dtype)
 
 

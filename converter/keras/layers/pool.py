@@ -1,4 +1,4 @@
-"""Pooling, over windows and over all of an image or sequence."""
+"""Pooling over windows, and over whole images or sequences."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def recurrent(g: Emitter, call: Call) -> list[Tensor]:
 
 
 def bidirectional(g: Emitter, call: Call) -> list[Tensor]:
-    """A layer and one that runs backwards, whose sequence is turned round."""
+    """Two layers, the second of which runs backwards; its output sequence is reversed."""
     own, x, initial = call.layer, call.input(), _initial(call)
     half = len(initial) // 2
     y, states = _run(g, call, own.forward_layer, x, initial[:half])

@@ -88,7 +88,7 @@ def _pads(node: OnnxNode, window: Window, size: Shape) -> tuple[tuple[int, int],
 
 
 def padded(g: Emitter, x: Tensor, window: Window, value: Any = 0) -> tuple[Tensor, str, Shape]:
-    """The NHWC image, TFLite's padding and the result's height and width; padding that it lacks becomes PAD."""
+    """The NHWC image, TFLite's padding, and the result's height and width. Padding that TFLite lacks becomes PAD."""
     size = x.shape[1:3]
     out = window.outputs(size)
     if window.unpadded:

@@ -37,7 +37,7 @@ def _times(g: Emitter, x: Tensor, factor: float) -> Tensor:
 
 
 def _bias(g: Emitter, c: Tensor, channels: int) -> Tensor | None:
-    """The addend as FULLY_CONNECTED takes it: a constant with one number per output channel; None if it is no such."""
+    """The addend as FULLY_CONNECTED takes it: a constant with one number per output channel; else None."""
     if c.data is None or c.size not in (1, channels) or (c.size > 1 and c.shape[-1] != channels):
         return None
     if c.size == channels:

@@ -37,7 +37,7 @@ def _even(extent: int, parts: int) -> Shape:
 
 
 def slice_(g: Emitter, node: OnnxNode) -> Tensor:
-    """Starts and ends are cut to the tensor, as numpy does; a step against the order ends before the first element."""
+    """Starts and ends are cut to the tensor, as numpy does; a negative step may end before the first element."""
     x = node.input(0)
     starts, ends = node.ints("starts", 1) or (), node.ints("ends", 2) or ()
     axes, steps = node.ints("axes", 3) or range(len(starts)), node.ints("steps", 4) or [1] * len(starts)
@@ -99,7 +99,7 @@ def _picked(g: Emitter, parts: list[Tensor], table: np.ndarray) -> Tensor:
 
 
 def _places(node: OnnxNode, axis: int) -> np.ndarray:
-    """Where the elements of input 0 are that constant indices (input 1) name along an axis, counted over all."""
+    """The places, among all elements of input 0, of those that constant indices (input 1) name along an axis."""
     x, indices = node.input(0), np.asarray(node.constant(1))
     at: list[np.ndarray] = list(np.indices(indices.shape))
     at[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
@@ -141,7 +141,7 @@ def trilu(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def depth_to_space(g: Emitter, node: OnnxNode) -> Tensor:
-    """TFLite's order is DCR; CRD is that of channels sorted otherwise."""
+    """TFLite's order is DCR; CRD is the same with the channels sorted first."""
     x, block = g.transpose(node.input(0), NHWC), int(node.attribute("blocksize", 1))
     n, h, w, c = x.shape
     if c % (block * block):

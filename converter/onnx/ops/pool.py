@@ -38,7 +38,7 @@ def _ceiled(size: int, pads: tuple[int, int], extent: int, stride: int) -> tuple
 def max_pool(g: Emitter, node: OnnxNode) -> Tensor:
     node.need(len(node.outputs) < 2 or not node.outputs[1], "TFLite's MAX_POOL_2D does not tell indices")
     window = _window(node)
-    # zeros keep out of the way of what is never negative, and unlike infinity they can be quantised
+    # beside values that are never negative, zeros do as well as -infinity, and can be quantised
     floor = 0.0 if g.nonnegative(node.input(0)) else -np.inf
 
     def run(x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Quantised models: QuantizeLinear and DequantizeLinear, and what computes on their integers, as float between both.
+"""Quantised models: QuantizeLinear, DequantizeLinear, and operators on integers as float operators between the two.
 
-``converter/onnx/integer.py`` makes integer operators of it afterwards. TFLite's integers are int8: uint8 becomes int8
-by taking 128 off values and zero points.
+``converter/onnx/integer.py`` turns them into integer operators afterwards. TFLite's integers are int8: uint8 becomes
+int8 by taking 128 off values and zero points.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Importer = Callable[[Emitter, OnnxNode], Tensor]
 def quantize(g: Emitter, x: Tensor, scale: Array, zero: Array) -> Tensor:
     """QUANTIZE to the zero point's type; uint8 by way of int8."""
     if scale.size != 1 or zero.size != 1:
-        raise UnsupportedOperatorError("activations quantised per channel or block; TFLite has one scale a tensor")
+        raise UnsupportedOperatorError("activations quantised per channel or block; TFLite has one scale per tensor")
     kind = {"u1": "UINT8", "i1": "INT8", "i2": "INT16"}.get(zero.dtype.str[1:])
     if kind is None:
         raise UnsupportedOperatorError(f"quantisation to {zero.dtype}; use int8, uint8 or int16")
@@ -41,7 +41,7 @@ def as_int8(quant: Quant) -> Quant:
 
 
 def dequantize(g: Emitter, x: Tensor, scale: Array, zero: Array | None, axis: int = 0) -> Tensor:
-    """What the integers stand for. Constants keep them, and their quantisation, beside the numbers."""
+    """The real values of integers. Constants keep their integers and quantisation beside them."""
     zeros = np.zeros(scale.shape, np.int64) if zero is None else zero.astype(np.int64)
     if x.data is not None:
         return _dequantized(x, scale, zeros, axis)
@@ -129,7 +129,7 @@ def _rows(node: OnnxNode, i: int) -> int:
 
 
 def qgemm(g: Emitter, node: OnnxNode) -> Tensor:
-    """com.microsoft's: scales of B belong to its columns, or to its rows if it is transposed."""
+    """QGemm of com.microsoft: the scales of B belong to its columns, or to its rows if it is transposed."""
     b = _real(g, node, 3, 0 if node.attribute("transB", 0) else 1)
     y = dense.gemm(g, _float(node, "Gemm", _real(g, node, 0), b, _bias(node, 1, 4, 6)))
     return y if node.optional(7) is None else _result(g, node, y, 7)
@@ -138,7 +138,8 @@ def qgemm(g: Emitter, node: OnnxNode) -> Tensor:
 def _qlinear(
     op: str, run: Callable[[Emitter, OnnxNode], Tensor], operands: int = 1
 ) -> Callable[[Emitter, OnnxNode], Tensor]:
-    """com.microsoft's operators: operands with scale and zero point each, then those of the result."""
+    """An operator of com.microsoft: its inputs are operands with scale and zero point each, then those of the
+    result."""
 
     def emit(g: Emitter, node: OnnxNode) -> Tensor:
         node.need(not node.attribute("channels_last", 0), "channels_last; export the model in NCHW")
@@ -155,7 +156,7 @@ def qlinear_concat(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _steps(g: Emitter, node: OnnxNode, i: int, axis: int) -> Tensor:
-    """Input ``i`` less its zero point (input ``i + 2``, one, or one per element of the axis) as floats."""
+    """Input ``i`` minus its zero point (input ``i + 2``: one, or one per element of the axis), as floats."""
     zero, x = node.constant(i + 2), node.input(i)
     zeros = np.zeros(1, np.int64) if zero is None else zero.reshape(-1).astype(np.int64)
     if x.data is not None:
@@ -165,7 +166,7 @@ def _steps(g: Emitter, node: OnnxNode, i: int, axis: int) -> Tensor:
 
 
 def _sums(g: Emitter, y: Tensor, w: Tensor, axes: Sequence[int]) -> Tensor:
-    """Products of integers as int32. Floats add integers exactly up to 2**24: UnsupportedOperatorError beyond it."""
+    """Products of integers as int32. Floats add integers exactly up to 2**24: UnsupportedOperatorError beyond that."""
     weights = np.full((1,) * len(w.shape), np.inf) if w.data is None else np.abs(w.data)
     if float(weights.sum(tuple(axes)).max(initial=0)) * 255 >= 1 << 24:
         raise UnsupportedOperatorError("integer sums that may pass 2**24; convert the float model and quantise it")

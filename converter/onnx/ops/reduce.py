@@ -10,12 +10,12 @@ from twinfer.converter.emit.emitter import NCHW, NHWC, Emitter
 from twinfer.converter.onnx.node import OnnxNode, Shape, positive
 from twinfer.runtime.graph import Tensor
 
-#: What the extremes of truth values are called.
+#: Operators for the extremes of truth values.
 OF_BOOL = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
 
 def _axes(node: OnnxNode) -> Shape:
-    """The reduced dimensions in order; all where none are named, unless the node says that then nothing is done."""
+    """The reduced dimensions in order. If none are named: all, or none if the node says so."""
     rank = len(node.input(0).shape)
     axes = node.ints("axes", 1)
     if axes:
@@ -45,7 +45,7 @@ def reduced(g: Emitter, op: str, x: Tensor, axes: Shape, keep: bool) -> Tensor:
 
 
 def _of(before: Callable[[Emitter, Tensor], Tensor], after: str = "") -> Callable[[Emitter, OnnxNode], Tensor]:
-    """The sum of what ``before`` makes of every element, and an operator over that."""
+    """The sum over ``before`` of every element, with the operator ``after`` behind it."""
 
     def run(g: Emitter, node: OnnxNode) -> Tensor:
         x = node.input(0)
@@ -58,7 +58,7 @@ def _of(before: Callable[[Emitter, Tensor], Tensor], after: str = "") -> Callabl
 
 
 def log_sum_exp(g: Emitter, node: OnnxNode) -> Tensor:
-    """log(sum(exp(x))) as the greatest element plus the same of the differences from it, which does not overflow."""
+    """log(sum(exp(x))) as max(x) + log(sum(exp(x - max(x)))), which does not overflow."""
     x, axes, keep = node.input(0), _axes(node), bool(node.attribute("keepdims", 1))
     node.need(x.size > 0, "reductions of nothing; give it elements")
     top = reduced(g, "REDUCE_MAX", x, axes, True)

@@ -43,7 +43,7 @@ def resize(g: Emitter, node: OnnxNode) -> Tensor:
 
 
 def _axes(node: OnnxNode) -> list[Axis]:
-    """What is resized, by scales (input 2) or sizes (input 3)."""
+    """The dimensions that are resized, by scales (input 2) or sizes (input 3)."""
     x = node.input(0)
     scales = node.constant(2)
     sizes = node.constant(3)
@@ -90,7 +90,7 @@ def _positions(node: OnnxNode, axis: Axis) -> Floats:
 
 
 def _indices(node: OnnxNode, axis: Axis) -> NDArray[np.int64]:
-    """The number of the old element that becomes each new one, [new]."""
+    """Which old element becomes each new one, [new]."""
     rounding: dict[str, Callable[[Floats], Floats]] = {
         "floor": np.floor,
         "ceil": np.ceil,

@@ -1,4 +1,4 @@
-"""ONNX models in: against ONNX Runtime, operator by operator over random shapes and attributes, and whole nets."""
+"""ONNX models against ONNX Runtime: operator by operator over random shapes and attributes, and whole nets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rng = np.random.Generator
 
 @dataclass
 class Try:
-    """One operator: what it computes on, and how."""
+    """One operator with its inputs and attributes."""
 
     op: str
     inputs: dict[str, Array]
@@ -46,7 +46,7 @@ def window(rng: Rng, rank: int, kernel: list[int], dilated: bool = True) -> dict
     attributes: dict[str, Any] = {"strides": [int(s) for s in rng.integers(1, 4, rank)], "kernel_shape": kernel}
     auto = pick(rng, "NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
     if auto.startswith("SAME") and any(s > k for s, k in zip(attributes["strides"], kernel, strict=True)):
-        auto = "VALID"  # ONNX Runtime would pad by less than nothing
+        auto = "VALID"  # ONNX Runtime would pad by a negative number
     if auto != "NOTSET":
         return {**attributes, "auto_pad": auto}
     if dilated and rng.random() < 0.4:
@@ -207,7 +207,7 @@ def slice_(rng: Rng) -> Try:
     starts, ends = rng.integers(-9, 9, 2), rng.integers(-9, 9, 2)
     steps = np.array([pick(rng, 1, 1, 2, -1, -2) for _ in range(2)])
     x = floats(rng, 5, 6, 7)
-    for i, axis in enumerate((0, 2)):  # TFLite has no empty tensors to speak of
+    for i, axis in enumerate((0, 2)):  # TFLite hardly has empty tensors
         if not len(range(*slice(starts[i], ends[i], steps[i]).indices(x.shape[axis]))):
             starts[i], ends[i], steps[i] = 0, 9, 1
     return Try("Slice", {"x": x}, {"s": starts, "e": ends, "a": np.array([0, pick(rng, 2, -1)]), "t": steps})

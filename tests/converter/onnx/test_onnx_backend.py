@@ -30,7 +30,7 @@ Sigmoid Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub
 Unsqueeze Where
 """.split()  # noqa: SIM905
 
-#: Operators all of whose inputs come at run time here; of the others input 0 does, and the rest are initializers.
+#: Operators with all inputs at run time here. Others get input 0 at run time; the rest are initializers.
 ALL_INPUTS = (
     "Add",
     "Concat",
@@ -47,17 +47,17 @@ ALL_INPUTS = (
     "Sum",
     "Where",
 )
-#: Operators whose inputs are all initializers: what depends on values is known ahead only.
+#: Operators with initializers only: their shapes depend on values, which must be known ahead.
 NO_INPUTS = ("ConstantOfShape",)
 
-#: Operators that ONNX tries in float64: in float32 here.
+#: Operators that ONNX tests in float64, here in float32.
 IN_DOUBLES = ("CumSum", "Einsum", "ReduceLogSumExp")
 
-#: Tests that are refused, by operator (all that match) and name: why.
+#: Tests that are refused: operators (a pattern), test names (a pattern), reason.
 REFUSED = (
-    ("Add|Sub|Mul|Div", r"_u?int(8|16)$", "8 and 16 bits are those of quantised numbers in TFLite's arithmetic"),
+    ("Add|Sub|Mul|Div", r"_u?int(8|16)$", "TFLite's arithmetic has 8 and 16 bits for quantised numbers only"),
     ("Add|Sub|Mul|Div|Max|Min", r"_uint(16|32|64)$|_float(16|64)$", "TFLite's arithmetic lacks the type"),
-    ("Pow", r"types_float32_uint|types_int64|types_int32_float32", "powers of integers TFLite has in int32 only"),
+    ("Pow", r"types_float32_uint|types_int64|types_int32_float32", "TFLite has powers of integers in int32 only"),
     ("AveragePool|ConvTranspose|MaxPool", r"_3d", "TFLite has two spatial dimensions"),
     ("Reduce.*", r"empty_set", "reductions of nothing"),
     ("MaxPool", r"with_argmax", "MAX_POOL_2D does not tell indices"),
@@ -66,7 +66,7 @@ REFUSED = (
     ("Resize", r"tf_crop_and_resize", "the values outside the image have no place in TFLite's operators"),
     ("Identity", r"sequence|opt", "sequences and optional values"),
     ("DequantizeLinear|QuantizeLinear", r"e4m3|e5m2|e2m1|int[24]$", "TFLite's kernels lack the type"),
-    ("DequantizeLinear|QuantizeLinear", r"blocked", "TFLite has one scale a tensor or channel"),
+    ("DequantizeLinear|QuantizeLinear", r"blocked", "TFLite has one scale per tensor or channel"),
     ("QuantizeLinear", r"axis|uint16", "TFLite quantises activations per tensor, and not to uint16"),
     ("DequantizeLinear", r"uint16", "TFLite's kernels lack the type"),
     ("MatMul|Celu|Einsum", r"float16", "TFLite's kernels lack the type"),
@@ -76,7 +76,7 @@ REFUSED = (
     ("ScatterElements", r"duplicate|reduction", "reductions"),
 )
 
-#: Tests that cannot be put to the test, and why.
+#: Tests that cannot run here -> why.
 SKIPPED = {
     "test_spacetodepth_dcr_mode_example": "an attribute of opset 28",
     "test_spacetodepth_crd_mode_example": "an attribute of opset 28",
@@ -88,7 +88,7 @@ ROUNDED = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 1e-3}
 
 @cache
 def modules() -> dict[str, str]:
-    """Module of ONNX's tests by operator in lower case; importing one makes its tests."""
+    """Operator in lower case -> module of ONNX's tests. Importing a module creates its tests."""
     return {m.name.replace("_", ""): m.name for m in pkgutil.iter_modules(node_tests.__path__)}
 
 
@@ -105,7 +105,7 @@ def array(value: Any) -> np.ndarray:
 
 
 def prepared(case: Case, op: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model with all inputs but those that come at run time as initializers, in an opset that is read."""
+    """The model in an opset that is read, with initializers for all inputs but those that come at run time."""
     model, feeds = onnx.ModelProto(), {}
     model.CopyFrom(case.model)
     inputs = list(model.graph.input)

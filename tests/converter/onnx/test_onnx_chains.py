@@ -1,4 +1,4 @@
-"""Chains of operators, quantised here and there: whatever lies between QuantizeLinear and DequantizeLinear."""
+"""Chains of operators with QuantizeLinear and DequantizeLinear in random places."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_tools import Array, by_onnxruntime, floats, model, run
 
 from twinfer.converter.onnx import read_onnx
 
-#: Operators and attributes; a name in capitals is a constant, "x" the value so far and "first" the quantised input.
+#: Operators and attributes. A name in capitals is a constant, "x" the value so far, "first" the quantised input.
 LINKS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
     ("Add", ("x", "first"), {}),
     ("AveragePool", ("x",), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
@@ -63,7 +63,7 @@ def chain(rng: np.random.Generator) -> onnx.ModelProto:
 
 
 def test_as_onnxruntime() -> None:
-    """Steps that roundings differ by may grow on the way, and few do."""
+    """Roundings may differ by steps that grow on the way; few do."""
     for seed in range(60):
         rng = np.random.default_rng(seed)
         proto, x = chain(rng), floats(rng, 1, 4, 6, 6)

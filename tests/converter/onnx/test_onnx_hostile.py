@@ -1,4 +1,4 @@
-"""ONNX models that do not hold, ask for too much, or look strange and are right."""
+"""ONNX models that are damaged, ask for too much, or look strange and are right."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def value(name: str, shape: Sequence[int | str | None] | None, kind: int = Tenso
 
 
 def plain(nodes: Sequence[Node], shape: Sequence[Any] | None, constants: dict[str, np.ndarray]) -> onnx.ModelProto:
-    """From ``x`` to ``y``, with shapes that no array could have."""
+    """A model from ``x`` to ``y``; its shapes may be impossible for arrays."""
     stored = [onnx.numpy_helper.from_array(v, k) for k, v in constants.items()]
     graph = helper.make_graph(nodes, "net", [value("x", shape)], [value("y", None)], stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
@@ -50,7 +50,7 @@ def choice(condition: str, then: onnx.GraphProto, otherwise: onnx.GraphProto, ou
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_the_branch_of_a_constant_condition(taken: bool) -> None:
-    """Branches within branches read names around them, have constants of their own, and may use one another's names."""
+    """Branches inside branches read names around them, have constants of their own, and may reuse names of others."""
     two = onnx.numpy_helper.from_array(np.full((1, 4), 2, np.float32), "k")
     three = onnx.numpy_helper.from_array(np.full((1, 4), 3, np.float32), "k")
     add = branch("add", helper.make_node("Add", ["v", "k"], ["s"]), constants=[two])
@@ -85,7 +85,7 @@ def looped() -> Node:
 
 
 def test_control_flow_of_a_run_is_refused_for_what_it_is() -> None:
-    """The names around its graphs are no damage."""
+    """Names from outside its graphs are not damage."""
     relu, neg = (branch(op, helper.make_node(op, ["x"], [op])) for op in ("Relu", "Neg"))
     with pytest.raises(UnsupportedOperatorError, match=r"If \(1x\): export the model with the branch that is taken"):
         read_onnx(model([choice("c", relu, neg)], {"x": FLOAT, "c": np.array(True)}, {}, ["y"]))
@@ -179,7 +179,7 @@ CEILED = {"kernel_shape": [2, 2], "strides": [2, 2], "auto_pad": "SAME_UPPER", "
 
 
 def test_a_constant_that_the_reference_does_not_pool() -> None:
-    """ONNX's reference implementation asserts, and takes its time; ours has the operator, or names it."""
+    """ONNX's reference implementation asserts, and is slow. We have the operator, or name it."""
     for op in ("AveragePool", "LpPool"):
         nodes = [helper.make_node(op, ["k"], ["p"], **CEILED), helper.make_node("Add", ["x", "p"], ["y"])]
         proto = model(nodes, {"x": IMAGE[..., :3, :3]}, {"k": IMAGE}, ["y"], 19)
@@ -198,7 +198,7 @@ def test_a_constant_for_which_a_package_is_missing(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_constant_index_far_out_of_range() -> None:
-    """ONNX's reference implementation walks there step by step, for days."""
+    """ONNX's reference implementation would walk there step by step, for days."""
     node = helper.make_node("GatherElements", ["k", "i"], ["y"], axis=1)
     with pytest.raises(ModelError, match=r"GatherElements 'y': .*do not fit together"):
         read_onnx(model([node], {"x": FLOAT}, {"k": FLOAT, "i": np.array([[1 << 50]])}, ["y"]))
@@ -245,16 +245,16 @@ def test_huge_constants_are_refused_before_they_are_made(op: str, monkeypatch: p
 
 @pytest.mark.parametrize(("kind", "size"), [(None, 4), (np.int8, 1), (np.float64, 8)])
 def test_constants_count_by_their_own_type(kind: Any, size: int) -> None:
-    """Not by that of the shape they are made of; 10^9 of them are more than there is."""
+    """Not by the type of their shape input. 10^9 elements are more than the budget."""
     value = {} if kind is None else {"value": onnx.numpy_helper.from_array(np.zeros(1, kind))}
     nodes = [helper.make_node("ConstantOfShape", ["s"], ["c"], **value), helper.make_node("Cast", ["c"], ["d"], to=1)]
     nodes += [helper.make_node("ReduceSum", ["d"], ["r"]), helper.make_node("Mul", ["x", "r"], ["y"])]
-    with pytest.raises(UnsupportedOperatorError, match=rf"takes {size},000 MB more than what it is made of"):
+    with pytest.raises(UnsupportedOperatorError, match=rf"takes {size},000 MB more than its inputs"):
         read_onnx(plain(nodes, [1, 4], {"s": np.array([10**9])}))
 
 
 def test_constants_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each fits, all together do not; what only moves elements costs nothing."""
+    """Each fits, all together do not. Operators that only move elements cost nothing."""
     monkeypatch.setattr(budget, "MOST", 100_000)
     weights = np.ones((400, 400), np.float32)
     nodes = [helper.make_node("Transpose", ["w"], ["t0"])]
@@ -267,7 +267,7 @@ def test_constants_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tables_that_importers_make_are_in_the_budget() -> None:
-    """A triangle for CumSum, a kernel spread by its dilations, weights for every new pixel: all made of a few bytes."""
+    """A triangle for CumSum, a kernel spread by its dilations, weights for every new pixel: all from a few bytes."""
     cum = plain([helper.make_node("CumSum", ["x", "a"], ["y"])], [1, 50_000], {"a": np.array(1)})
     wide = helper.make_node("ConvTranspose", ["x", "w"], ["y"], dilations=[1 << 14, 1 << 14])
     cubic = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="cubic")
@@ -311,7 +311,7 @@ def test_functions_that_call_the_next_twice(depth: int, taken: bool) -> None:
     if taken:
         assert [node.op for node in read_onnx(proto).nodes] == ["NEG"] * 2**depth
         return
-    with pytest.raises(ModelError, match=f"functions cannot be inlined: {2**depth:,} nodes, 1,000,000 are the limit"):
+    with pytest.raises(ModelError, match=f"functions cannot be inlined: {2**depth:,} nodes; the limit is 1,000,000"):
         read_onnx(proto)
 
 

@@ -1,4 +1,4 @@
-"""Whole ONNX nets in, what read_onnx takes and what it refuses."""
+"""Whole ONNX nets, and what read_onnx takes and refuses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_cnn() -> None:
 
 @pytest.mark.parametrize(("activation", "padding"), [("Relu", "PAD"), ("Tanh", "PADV2")])
 def test_padding_of_a_maximum(activation: str, padding: str) -> None:
-    """Zeros where the image is never negative, for they can be quantised; else minus infinity."""
+    """Zeros if the image is never negative, because zeros can be quantised; else minus infinity."""
     n = helper.make_node
     nodes = [
         n(activation, ["x"], ["a"]),
@@ -215,7 +215,7 @@ def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
 
 
 def test_random_damage_is_a_model_error() -> None:
-    """Bytes changed at random: a graph or an error of ours."""
+    """Random changes of bytes give a graph or an error of ours."""
     rng = np.random.default_rng(5)
     whole = cnn(rng).SerializeToString()
     refused = 0
@@ -250,7 +250,7 @@ def test_outputs_of_their_own() -> None:
 
 
 def test_functions_are_inlined() -> None:
-    """As PyTorch writes modules."""
+    """PyTorch writes modules as functions."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("mine", 1)]
     body = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Neg", ["b"], ["c"])]
     function = helper.make_function("mine", "Layer", ["a"], ["c"], body, opsets[:1])
@@ -264,7 +264,7 @@ def test_functions_are_inlined() -> None:
 
 
 def test_a_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it keeps its weights beside itself, which convert must not write over."""
+    """Also if its weights are in a file beside it, which convert must not overwrite."""
     onnx.save(
         cnn(np.random.default_rng(1)),
         tmp_path / "net.onnx",

@@ -1,4 +1,4 @@
-"""Quantised ONNX models in: scales kept, integers inside, results as ONNX Runtime's but for roundings."""
+"""Quantised ONNX models: scales kept, integers inside, results equal to ONNX Runtime's but for rounding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def net(rng: np.random.Generator) -> tuple[onnx.ModelProto, tuple[int, ...]]:
-    """What is common in small nets; the classifier has 4 inputs a channel."""
+    """A net of common operators; the classifier has 4 inputs per channel."""
     shape = (1, 3, 12, 12)
     constants = {
         "w": floats(rng, 8, 3, 3, 3), "b": floats(rng, 8), "dw": floats(rng, 8, 1, 3, 3), "db": floats(rng, 8),
@@ -60,7 +60,7 @@ def quantised(folder: Path, rng: np.random.Generator, **options: Any) -> tuple[o
 
 
 def integer_share(graph: Graph) -> list[str]:
-    """Operators that compute in floats, those that quantise and dequantise aside."""
+    """Operators that compute in floats, without QUANTIZE and DEQUANTIZE."""
     nodes = [n for n in graph.nodes if n.op not in ("QUANTIZE", "DEQUANTIZE")]
     return [str(n) for n in nodes if "FLOAT32" in {t.type for t in (*n.inputs, *n.outputs) if t is not None}]
 
@@ -109,7 +109,7 @@ def operands(rng: np.random.Generator, op: str, kind: Any) -> tuple[list[str], d
 
 
 def qlinear(rng: np.random.Generator, op: str, kind: Any) -> tuple[onnx.ModelProto, Array]:
-    """One operator on integers, of uint8 or int8, that come from floats and go back to them."""
+    """One operator on uint8 or int8, which come from floats and go back to floats."""
     zeros = [int(z) for z in rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, 2)]
     inputs, constants = operands(rng, op, kind)
     constants |= scaled("x", 0.02, zeros[0], kind) | scaled("y", 0.05, zeros[1], kind)
@@ -142,7 +142,8 @@ def test_single_operators_are_one_step_off_at_most(op: str, kind: Any) -> None:
 
 
 def trained(rng: np.random.Generator, per_channel: bool) -> onnx.ModelProto:
-    """As it is exported: float weights between QuantizeLinear and DequantizeLinear, float bias, a transposed matrix."""
+    """A model as exporters write it: float weights between QuantizeLinear and DequantizeLinear, float bias, a
+    transposed matrix."""
     conv, dense = floats(rng, 4, 3, 3, 3), floats(rng, 6, 16)
     scale = np.abs(conv).max((1, 2, 3) if per_channel else None) / 127
     constants = {

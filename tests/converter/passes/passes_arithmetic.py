@@ -1,4 +1,4 @@
-"""What passes over arithmetic do, by text before and after."""
+"""Passes over arithmetic, as text before and after."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ output fully_connected_19
 """,  # noqa: E501
 )
 def takes_in_what_comes_before(b: Builder) -> list[Tensor]:
-    """Not the addition before the padded convolution."""
+    """All but the addition before the padded convolution."""
     x = b.input("x", "FLOAT32", (1, 4, 4, 4))
     y = b.op("ADD", [b.op("MUL", [x, f(2, 3, 4, 5)]), f(1)])
     y = b.op("CONV_2D", [y, floats(6, 2, 2, 2), floats(6)], padding="VALID", **CONV)

@@ -1,4 +1,4 @@
-"""What passes over clips, padding and layers side by side do, by text before and after."""
+"""Passes over clips, padding and parallel layers, as text before and after."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ output maximum_5
 """,
 )
 def int8_clips_by_its_range(b: Builder) -> list[Tensor]:
-    """Only the clip that requantises has anything to do."""
+    """Only the clip that requantises stays."""
     x = b.input("x", "INT8", (1, 4), 0.02, -128)
     y = b.op("RELU6", [b.op("RELU", [x])])
     y = b.op("RELU", [y], scale=0.03, zero=-128)
@@ -193,7 +193,7 @@ output average_pool_2d_20
 """,  # noqa: E501
 )
 def fuses_padding(b: Builder) -> list[Tensor]:
-    """Not the first: SAME would put its windows elsewhere; nor that of the average, which leaves padding out."""
+    """All but the first, because SAME would move its windows, and the average, which leaves padding out."""
     pad = np.array([(0, 0), (1, 1), (1, 1), (0, 0)], np.int32)
     x = b.input("x", "INT8", (1, 6, 6, 2), 0.05, 3)
     w = [b.constant(bytes_(2, 3, 3, 2), 0.01) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What passes over operators that move elements do, by text before and after."""
+"""Passes over operators that move elements, as text before and after."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ output add_9
 """,
 )
 def proves_int8_by_all_values(b: Builder) -> list[Tensor]:
-    """The last addition requantises."""
+    """The last addition stays: it requantises."""
     x = b.input("x", "INT8", (1, 4), 0.5, 3)
     y = b.op("QUANTIZE", [b.op("DEQUANTIZE", [x], type="FLOAT32")], type="INT8", scale=0.5, zero=3)
     y = b.op("ADD", [b.op("QUANTIZE", [y]), b.constant(np.array(-7, np.int8), 0.25, -7)])
@@ -214,7 +214,7 @@ output tanh_16
 """,  # noqa: E501
 )
 def other_ranks(b: Builder) -> list[Tensor]:
-    """Constants are transposed here; one that moves single elements is a RESHAPE."""
+    """Constants are transposed ahead; a transpose that moves no element becomes a RESHAPE."""
     x = b.input("x", "FLOAT32", (1, 5, 3))
     y = b.op("TRANSPOSE", [x, order(0, 2, 1)])
     y = b.op("ADD", [y, b.op("TRANSPOSE", [floats(5, 3), order(1, 0)])])

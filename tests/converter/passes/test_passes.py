@@ -1,4 +1,4 @@
-"""Every pass by text before and after, and by numbers: integers bit by bit, floats within rounding."""
+"""Every pass: text before and after, and results, integers bit by bit, floats within rounding."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name: str) -> None:
-    """By the pass alone, and by the whole pipeline."""
+    """The pass alone and the whole pipeline keep the results."""
     graph = graph_of(name)
     for changed in (CASES[name][0](graph), run(graph)):
         check(changed)
@@ -75,7 +75,7 @@ def test_names() -> None:
 
 
 def test_the_pipeline_in_its_order() -> None:
-    """As the places of all files together say."""
+    """The places of all files give the order."""
     first = ["constant_folding", "common_subexpressions", "identities", "reshapes", "merge_relus", "fuse_activations"]
     then = ["transposes", "reshapes", "elementwise_constants", "merge_relus", "fuse_padding", "batch_norm"]
     last = ["fuse_activations", "identities", "common_subexpressions", "dead_code"]
@@ -98,7 +98,7 @@ def test_a_pass_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_clip_goes_behind_all_that_only_moves() -> None:
-    """What is known of the values before a move holds behind it; not behind one that adds zeros."""
+    """The range of values before a move holds behind it, unless the move adds zeros."""
     moves = {
         "GATHER": [np.array([2, 0], np.int32)],
         "TILE": [np.array([1, 1, 1, 3], np.int32)],
@@ -140,7 +140,7 @@ def renamed(graph):
 
 
 def test_rewrite_goes_on_until_nothing_changes() -> None:
-    """What a change leaves without a reader goes, what the outside knows stays."""
+    """Nodes without a reader go; tensors that the outside knows stay."""
     b = Builder("chain")
     x = b.input("x", "FLOAT32", (2,))
     y = b.op("NEG", [b.op("ABS", [x])])
@@ -156,7 +156,7 @@ def test_rewrite_goes_on_until_nothing_changes() -> None:
 
 
 def test_state_is_left_alone() -> None:
-    """What is read from a variable before it is written is not what is read after."""
+    """Reading a variable before and after a write gives different values."""
     b = Builder("state")
     x, state = b.input("x", "INT8", (1, 4), 0.5), b.variable("state", "INT8", (1, 4), 0.5)
     old = b.op("RESHAPE", [state, order(1, 4)], new_shape=(1, 4))
@@ -168,7 +168,7 @@ def test_state_is_left_alone() -> None:
 
 
 def test_open_shapes_stay_open() -> None:
-    """SHAPE of an open dimension is no constant, and a reshape of it says nothing of what it will be."""
+    """SHAPE of an open dimension is not a constant, and a reshape by it leaves the shape open."""
     b = Builder("open")
     x = b.add(Tensor("x", "FLOAT32", (1, 4), shape_signature=(-1, 4)))
     b.inputs.append(x)

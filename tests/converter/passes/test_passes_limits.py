@@ -1,4 +1,4 @@
-"""What passes leave alone, each by the least difference from what they change."""
+"""Graphs that passes leave alone, each with the least difference from one that they change."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def constant_transposed(public: bool) -> Graph:
 
 
 def reshaped_behind(per_channel: bool) -> Graph:
-    """TRANSPOSE, then a dimension of one element more; int8 with a scale, or with one a channel."""
+    """TRANSPOSE, then a new dimension of one element; int8 with one scale, or one per channel."""
     b = Builder("channels")
     quant = SCALES if per_channel else Quant.per_tensor(0.5)
     x = b.add(Tensor("x", "INT8", (4, 2, 3), quant))
@@ -59,7 +59,7 @@ def reshaped_behind(per_channel: bool) -> Graph:
 
 
 def dense_behind(scale: float) -> Graph:
-    """FULLY_CONNECTED over a flattened TRANSPOSE; the flattening may read the numbers by another scale."""
+    """FULLY_CONNECTED over a flattened TRANSPOSE; the flattening may change the scale."""
     b = Builder("dense")
     y = b.op("TRANSPOSE", [b.input("x", "INT8", (1, 2, 3), 0.5), order(0, 2, 1)])
     flat = b.op("RESHAPE", [y, order(1, 6)], new_shape=(1, 6), scale=scale)
@@ -67,7 +67,7 @@ def dense_behind(scale: float) -> Graph:
 
 
 def padded_before(channels: int) -> Graph:
-    """Padding before a convolution of two channels a group: channels of zeros make a second group."""
+    """Padding before a convolution with two channels per group: channels of zeros make a second group."""
     b = Builder("pad")
     pads = np.array([(0, 0), (1, 1), (1, 1), (0, channels)], np.int32)
     y = b.op("PAD", [b.input("x", "FLOAT32", (1, 4, 4, 2)), pads])
@@ -75,20 +75,20 @@ def padded_before(channels: int) -> Graph:
 
 
 def divided(by: float) -> Graph:
-    """Two divisions, which are one multiplication, unless one is by 0."""
+    """Two divisions, which become one multiplication unless one is by 0."""
     b = Builder("div")
     y = b.op("DIV", [b.input("x", "FLOAT32", (1, 2)), f(4)])
     return b.graph([b.op("DIV", [y, f(2, by)])])
 
 
 def sliced(step: int) -> Graph:
-    """All of it, from one end or from the other."""
+    """A slice of all elements, forwards or backwards."""
     b = Builder("slice")
     inputs = [b.op("NEG", [b.input("x", "FLOAT32", (3,))]), order(0), order(0), order(step)]
     return b.graph([b.op("ABS", [b.op("STRIDED_SLICE", inputs, shape=(3,), begin_mask=1, end_mask=1)])])
 
 
-#: The pass, the graph that it changes, the one that it must not.
+#: The pass, a graph that it changes, one that it must not change.
 LIMITS: dict[str, tuple[Pass, Callable[[], Graph], Callable[[], Graph]]] = {
     "padding": (batch_norm, lambda: added_before(2), lambda: added_before(3)),
     "overflow": (batch_norm, lambda: scaled_behind(1e35), lambda: scaled_behind(1e36)),
@@ -112,7 +112,7 @@ def test_limits(name: str) -> None:
 
 
 def test_a_channel_that_nobody_reads_keeps_its_weights() -> None:
-    """Its range in the next layer is 0, to which none can be fitted."""
+    """Its range in the next layer is 0, which no factor can balance."""
     b = Builder("dead")
     first, second = np.array([[8, 4], [8, 4]], np.float32), np.array([[2, 0], [2, 0]], np.float32)
     y = b.op("FULLY_CONNECTED", [b.input("x", "FLOAT32", (1, 2)), first])

@@ -1,4 +1,4 @@
-"""Whole nets through all passes: what is left of them, and that they compute the same."""
+"""Whole nets through all passes: the operators that are left, and the same results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def resnet() -> tuple[onnx.ModelProto, dict[str, Array]]:
 
 
 def flattened() -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """LeNet: the flattening is of an image in NCHW, which the dense layer must take in."""
+    """LeNet: an image in NCHW is flattened, which the dense layer must absorb."""
     net, x = Net(), np.random.default_rng(3).standard_normal((2, 1, 12, 10)).astype(np.float32)
     y = net.op("Relu", net.conv("x", net.normal(6, 1, 3, 3)))
     y = net.op("AveragePool", y, kernel_shape=[2, 2], strides=[2, 2])
@@ -91,7 +91,7 @@ def flattened() -> tuple[onnx.ModelProto, dict[str, Array]]:
 
 
 def decoder() -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """A dense layer makes the image, transposed convolutions enlarge it; the output is an image."""
+    """A dense layer gives an image and transposed convolutions enlarge it; the output is an image."""
     net, x = Net(), np.random.default_rng(3).standard_normal((1, 6)).astype(np.float32)
     y = net.op("Gemm", "x", net.normal(5 * 12, 6), net.normal(60), transB=1)
     y = net.op("Relu", net.op("Reshape", y, np.array([1, 5, 4, 3])))
@@ -123,7 +123,7 @@ def branches() -> tuple[onnx.ModelProto, dict[str, Array]]:
 
 NETS = {f.__name__: f for f in (resnet, flattened, decoder, temporal, branches)}
 
-#: Transposes that stay: of the input and the outputs, where those are images of more than one channel.
+#: Transposes that stay: at inputs and outputs that are images of more than one channel.
 LEFT = {"resnet": 1, "flattened": 0, "decoder": 1, "temporal": 1, "branches": 3}
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_left_of_nchw(name: str) -> None:
 
 @pytest.mark.parametrize("name", NETS)
 def test_interface_in_nhwc(name: str) -> None:
-    """Without the transposes at inputs and outputs, values are given and taken in NHWC, under the same names."""
+    """Without transposes at inputs and outputs, values go in and out as NHWC, under the same names."""
     proto, feeds = NETS[name]()
     graph = nhwc_io(passes.run(read_onnx(proto)))
     check(graph)

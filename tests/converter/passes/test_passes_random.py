@@ -1,4 +1,5 @@
-"""Random graphs: any passes in any order keep integers bit by bit and floats within rounding; once is enough."""
+"""Random graphs: passes in any order keep integers bit by bit and floats within rounding. A second time changes
+nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from twinfer.converter.passes import PASSES, PIPELINE, Pass, run
 from twinfer.converter.text import text
 from twinfer.runtime.graph import Graph, Tensor
 
-#: All that leave the interface alone.
+#: All passes that keep the interface.
 EVERY = tuple(p for name, p in PASSES.items() if name != "nhwc_io")
 
 CLIPS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
@@ -23,7 +24,7 @@ FUSED = ("NONE", "NONE", "RELU", "RELU6")
 
 
 class Growing:
-    """A graph while operators are put behind one another; ``draw`` decides. Float, or int8 of two quantisations."""
+    """A growing chain of operators, chosen by ``draw``: float, or int8 with two quantisations."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], type: str) -> None:
         self.draw, self.type = draw, type
@@ -33,7 +34,7 @@ class Growing:
         self.tensors = [self.builder.input(f"x{i}", type, (1, 4, 4, 2), **self.quant) for i in range(2)]
 
     def pick(self, shape: Sequence[int] | None = None, rank: int = 0) -> Tensor | None:
-        """Any tensor so far, the later ones more often; None if there is none of the shape, or the rank."""
+        """A tensor so far, later ones more often; None if none has the shape or rank."""
         fit = [t for t in self.tensors if shape is None or t.shape == tuple(shape)]
         fit = [t for t in fit if not rank or len(t.shape) == rank]
         return self.draw(st.sampled_from([*fit, *fit[-1:] * (2 * len(fit))])) if fit else None
@@ -63,7 +64,7 @@ class Growing:
         self.op(self.draw(st.sampled_from(["MAXIMUM", "MINIMUM"])), self.draw(st.permutations([x, number])))
 
     def arithmetic(self) -> None:
-        """With a constant: one number, one a channel, one a row."""
+        """An operator with a constant: one number, one per channel, or one per row."""
         x = self.pick()
         forms = [(), x.shape[-1:], (*x.shape[:-1], 1)] if len(x.shape) > 1 else [(), x.shape]
         operands = [x, self.constant(self.draw(st.sampled_from(forms)))]
@@ -152,7 +153,7 @@ class Growing:
         return self.builder.constant(self.rng.integers(-9, 9, channels).astype(kind))
 
     def again(self) -> None:
-        """A node once more."""
+        """Repeats a node."""
         if self.builder.nodes and len(self.builder.nodes[-1].outputs) == 1:
             node = self.builder.nodes[-1]
             y = Tensor(f"again_{len(self.builder.nodes)}", node.output.type, node.output.shape, node.output.quant)

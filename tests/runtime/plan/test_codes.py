@@ -1,4 +1,4 @@
-"""The codings of weights by themselves: whatever is coded comes out of the decoders, and the codes are the shortest."""
+"""The codings of weights alone: decoders give back what was coded, and the codes are the shortest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinfer.runtime.run import isa
 def call(
     kernel: str, params: dict[str, int], inputs: Sequence[Array | None], strides: Sequence[int], part: int
 ) -> None:
-    """One kernel on arrays, the last of which it writes; all moved to the slice."""
+    """Calls one kernel on arrays, all moved to the slice; it writes the last one."""
     pointers = [
         ffi.NULL if a is None else ffi.cast("char *", ffi.from_buffer(a.data)) + part * stride
         for a, stride in zip(inputs, [*strides, *[0] * len(inputs)], strict=False)
@@ -35,17 +35,17 @@ def call(
 
 
 def decoded(code: Code, slices: int, rows: int, body: int, ends: Array | None = None, head: int = 0) -> Array:
-    """What the decoder makes of every slice, int8 [slices, rows, bytes]; ``ends`` int8 [rows, head and tail]."""
+    """The decoded slices, int8 [slices, rows, bytes]; ``ends`` int8 [rows, head and tail]."""
     table = np.zeros(code.table.nbytes if code.table else 0, np.int8)
     if code.table is not None:
         call(code.table.kernel, dict(code.table.params), [*code.table.inputs, table], (), 0)
     tail = 0 if ends is None else ends.shape[1] - head
     params = {"rows": rows, "head": head, "body": body, "tail": tail, **code.params}
     inputs = [table if array is None else array for array in code.inputs]
-    made = np.full((slices, rows, head + body + tail), 85, np.int8)  # memory as it is found
+    decoded = np.full((slices, rows, head + body + tail), 85, np.int8)  # memory holds anything before
     for part in range(slices):
-        call(code.kernel, params, [*inputs, ends, made[part]], code.strides, part)
-    return made
+        call(code.kernel, params, [*inputs, ends, decoded[part]], code.strides, part)
+    return decoded
 
 
 @pytest.mark.parametrize("bits", range(1, MOST_BITS + 1))
@@ -60,7 +60,7 @@ def test_decoders_read_what_is_there(bits: int) -> None:
 
 
 def blocks_of(rng: np.random.Generator, values: int, skew: float) -> Blocks:
-    """Slices of rows of so many values, of which the first are the more frequent the greater the skew."""
+    """Slices of rows with ``values`` different values. The greater the skew, the more frequent the first ones."""
     shape = (int(rng.integers(1, 5)), int(rng.integers(1, 4)), 8 * int(rng.integers(1, 30)))
     palette = rng.permutation(np.arange(-128, 128))[:values].astype(np.int8)
     share = np.exp(-skew * np.arange(values))
@@ -94,7 +94,7 @@ def test_what_is_coded_comes_out(coding: str, seed: int, values: int, skew: floa
 @settings(max_examples=60, deadline=None)
 @given(seed=seeds, values=counts)
 def test_halves_of_two_weights(coding: str, seed: int, values: int) -> None:
-    """Bytes (a, b) come out as 256 * b + a, as SMLAD's kernels take them."""
+    """Bytes (a, b) are decoded as 256 * b + a, the form for SMLAD's kernels."""
     blocks = blocks_of(np.random.default_rng(seed), values, 0.1)
     blocks = np.maximum(blocks, -127)  # beside a negative one -128 does not fit
     code = CODINGS[coding](blocks, True)
@@ -106,7 +106,7 @@ def test_halves_of_two_weights(coding: str, seed: int, values: int) -> None:
 
 
 def unlimited(counts: Sequence[int]) -> tuple[int, int]:
-    """Bits of a Huffman code, as the textbook has it, and its longest code."""
+    """Bits of a Huffman code by the textbook, and the length of its longest code."""
     heap = [(count, i, 0) for i, count in enumerate(counts)]
     heapq.heapify(heap)
     total = 0

@@ -51,12 +51,12 @@ STORAGES = [Options(weights=how, decode=when) for how in CODINGS for when in get
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small layers are cut, too."""
+    """Makes slices so small that small layers are cut, too."""
     monkeypatch.setattr(weights, "SLICE_BYTES", 128)
 
 
 def few_values(rng: np.random.Generator, node: Node) -> Node:
-    """The node with weights of few values, or as it is."""
+    """The node, perhaps with weights of few values."""
     x, w, *rest = node.inputs
     count = int(rng.choice([1, 2, 3, 4, 7, 12, 16, 30, 60, 100, 300]))
     if count == 300 or w is None or w.data is None:
@@ -67,7 +67,7 @@ def few_values(rng: np.random.Generator, node: Node) -> Node:
 
 
 def layer_of(rng: np.random.Generator, op: str) -> tuple[Node, Array]:
-    """A node and a value for its input; of fully connected ones many that are cut into slices."""
+    """A node and a value for its input; many fully connected ones are cut into slices."""
     if op == "FULLY_CONNECTED" and rng.integers(2):
         out, depth = int(rng.choice([16, 32, 48, rng.integers(5, 50)])), int(rng.integers(10, 70))
         x = tensor((1, depth), "INT8", 0.05, 3, name="x")
@@ -80,7 +80,7 @@ def layer_of(rng: np.random.Generator, op: str) -> tuple[Node, Array]:
 
 
 def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tuple[str, Plan, Array, Array]]:
-    """Name, plan, input and output of so many random layers, each stored in another way."""
+    """Name, plan, input and output of ``count`` random layers, each stored in another way."""
     for i in range(count):
         node, value = layer_of(rng, list(OPERATORS)[i % len(OPERATORS)])
         target, storage = targets[i % len(targets)], STORAGES[int(rng.integers(len(STORAGES)))]
@@ -90,7 +90,7 @@ def plans(rng: np.random.Generator, count: int, *targets: Target) -> Iterator[tu
 
 
 def deep(target: Target, out: int = 128) -> tuple[str, Plan, Array, Array]:
-    """A layer whose input lies right behind the weights of a slice: their end and its beginning are one address."""
+    """A layer with its input right behind the weights of a slice: they end at the address where it begins."""
     rng = np.random.default_rng(2)
     w = tensor((out, 640), "INT8", 0.01, data=rng.integers(-7, 8, (out, 640)), name="w")
     x, y = tensor((1, 640), "INT8", 0.1, name="x"), tensor((1, out), "INT8", 0.5, name="y")
@@ -136,7 +136,7 @@ def test_every_decoder_is_tried() -> None:
 
 @pytest.mark.parametrize("out", [2, 3, 4])
 def test_slices_share_one_multiplier(out: int) -> None:
-    """Four bytes for so few channels are no share of each."""
+    """Four bytes cannot be divided among so few channels."""
     _, plan, value, want = deep(GENERIC, out)
     (step,) = plan.steps
     assert step.call.params["mults"] == 1
@@ -166,11 +166,13 @@ def test_other_types(kind: str) -> None:
 
 @pytest.mark.parametrize(("compiler", "mode"), [("gcc", "compiled"), ("clang", "interpreted")])
 def test_emitted(compiler: str, mode: Mode) -> None:
-    """As C: without a warning, and the same bits."""
-    found = list(plans(np.random.default_rng(5), 24, DSP, MVE, GENERIC, HOST))
+    """The emitted C compiles without warnings and gives the same bits."""
+    models = list(plans(np.random.default_rng(5), 24, DSP, MVE, GENERIC, HOST))
     flags = ("-std=c11", "-O1", "-ffp-contract=off", "-shared", "-fPIC", *WARNINGS)
-    engines = compile_plans({name: plan.printed(mode=mode) for name, plan, *_ in found}, compiler=compiler, flags=flags)
-    for name, plan, value, want in found:
+    engines = compile_plans(
+        {name: plan.printed(mode=mode) for name, plan, *_ in models}, compiler=compiler, flags=flags
+    )
+    for name, plan, value, want in models:
         (got,) = outputs_of(engines[name], [value])
         np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=str(plan.graph.nodes[0]))
 
@@ -189,14 +191,14 @@ def test_no_fault_under_sanitizers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_under_qemu(core: str) -> None:
     card = find(core)
-    found = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
-    found += plans(np.random.default_rng(11), 13, card.target)
+    models = [deep(card.target), *(deep(card.target, out) for out in (10, 11))]
+    models += plans(np.random.default_rng(11), 13, card.target)
     modes: list[Mode] = ["compiled", "interpreted"]
     projects = [
-        emit(plan.printed(mode=modes[i % 2]), name, policy=specialise) for i, (name, plan, *_) in enumerate(found)
+        emit(plan.printed(mode=modes[i % 2]), name, policy=specialise) for i, (name, plan, *_) in enumerate(models)
     ]
-    jobs = [Job([value], i) for i, (*_, value, _) in enumerate(found)]
-    for (_, plan, _, want), result in zip(found, run_jobs(build(projects, card), jobs, count=False), strict=True):
+    jobs = [Job([value], i) for i, (*_, value, _) in enumerate(models)]
+    for (_, plan, _, want), result in zip(models, run_jobs(build(projects, card), jobs, count=False), strict=True):
         np.testing.assert_array_equal(result.outputs[0], want.reshape(result.outputs[0].shape), err_msg=str(plan.steps))
 
 
@@ -209,7 +211,7 @@ def digits() -> Graph:
 
 @pytest.mark.parametrize(("how", "when"), [("auto", "layer"), ("huffman", "start")])
 def test_verify(how: str, when: str) -> None:
-    """Interpreted plain and compiled coded agree on every tensor, each step under watch."""
+    """The interpreter with plain weights and compiled code with coded ones agree on every tensor, under guard."""
     source = Source("digits", digits())
     assert verify(source, options=Options(weights=how, decode=when, guard=True)).proven
     plan = spread(make_plan(source.graph, DSP, Options(weights=how, decode=when)))
@@ -224,7 +226,7 @@ def test_verify_on_a_core() -> None:
 
 
 def test_auto_is_the_smallest() -> None:
-    """Of clustered weights no more than any coding alone, but for speed; of others nothing is coded."""
+    """Clustered weights take no more bytes than with any single coding, but for speed; others are not coded."""
     graph = digits()
     plain, *others = (
         make_plan(graph, DSP, Options(weights=how)) for how in ("plain", "auto", "lut", "huffman", "bitmap")
@@ -264,13 +266,13 @@ def test_same_model_and_options_same_text() -> None:
 def test_from_python() -> None:
     graph = digits()
     value = random_inputs(graph)[0]
-    made = []
+    outputs = []
     for how in ("plain", "huffman"):
         model = compile(graph, weights=how)
         model.set_tensor(0, value)
         model.invoke()
-        made.append(model.get_tensor(model.get_output_details()[0]["index"]))
-    np.testing.assert_array_equal(*made)
+        outputs.append(model.get_tensor(model.get_output_details()[0]["index"]))
+    np.testing.assert_array_equal(*outputs)
 
 
 def test_unknown_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which weights are stored coded, and which layers are cut: held against all other ways to do it."""
+"""The choice of weights to code and of layers to cut, compared with all other choices."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from twinfer.runtime.program import Loop, Step
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, MVE, Target
 
-#: By how much of a layer's bytes a coding has to be the smallest: it decodes slower than a table of values.
+#: The share of a layer's bytes by which a coding must be smaller, because it decodes slower than a table of values.
 SLOWER = {"plain": 0.0, "lut": 0.0, "huffman": 0.05, "bitmap": 0.025}
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to store a layer's weights: bytes of constants, the decoders called, and what slowness counts as."""
+    """One way to store a layer's weights: bytes of constants, the decoders called, and the price of slowness."""
 
     coding: str
     constants: int
@@ -47,7 +47,7 @@ def chain(weights: Sequence[Array]) -> Graph:
 
 
 def random_weights(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
-    """Of few values, some of them more frequent than others, up to nearly all zero."""
+    """Weights of few values, some more frequent than others, up to nearly all zero."""
     count = int(rng.choice([2, 5, 9, 16, 20, 40, 100, 200]))
     frequent = rng.dirichlet(np.full(count, rng.choice([0.05, 0.3, 1, 10])))
     values = np.append(0, rng.choice(np.setdiff1d(np.arange(-127, 128), [0]), count - 1, replace=False))
@@ -60,7 +60,7 @@ def decoders(step: Step) -> tuple[str, ...]:
 
 
 def ways(weights: Array, target: Target) -> Iterator[Way]:
-    """All there are for one layer; its weights fit into one slice."""
+    """All ways for one layer; its weights fit into one slice."""
     graph = chain([weights])
     plain = make_plan(graph, target, Options(weights="plain")).steps[0].call.inputs[1]
     assert isinstance(plain, Constant)
@@ -78,29 +78,29 @@ def cost(chosen: Sequence[Way], *, slowness: bool = True, calls: bool = True) ->
 
 
 def chosen(weights: Sequence[Array], target: Target) -> tuple[list[Way], list[list[Way]]]:
-    """What "auto" takes, layer by layer, and all that there is; no other choice is cheaper."""
+    """The ways that "auto" takes per layer, and all ways. Checks that no other choice is cheaper."""
     every = [list(ways(w, target)) for w in weights]
     auto = make_plan(chain(weights), target, Options(weights="auto"))
     called = map(decoders, auto.steps)
-    found = [next(way for way in own if way.decoders == c) for own, c in zip(every, called, strict=True)]
-    assert cost(found) == min(map(cost, product(*every)))
-    assert auto.constant_bytes + auto.decoding_bytes == cost(found, slowness=False)
-    return found, every
+    cheapest = [next(way for way in own if way.decoders == c) for own, c in zip(every, called, strict=True)]
+    assert cost(cheapest) == min(map(cost, product(*every)))
+    assert auto.constant_bytes + auto.decoding_bytes == cost(cheapest, slowness=False)
+    return cheapest, every
 
 
 def test_auto_is_the_cheapest_of_all_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of up to three layers with weights of all kinds; and slowness and calls both decide somewhere."""
+    """For up to three layers with weights of all kinds. Slowness and calls both change some choice."""
     monkeypatch.setattr(weights, "SLICE_BYTES", 1 << 20)
     rng, codings, decided = np.random.default_rng(5), Counter[str](), Counter[str]()
     for i in range(50):
         sizes = [8 * int(rng.integers(3, 16)) for _ in range(2 + i % 3)]
-        found, every = chosen(
+        cheapest, every = chosen(
             [random_weights(rng, (out, depth)) for depth, out in pairwise(sizes)], (DSP, GENERIC)[i % 2]
         )
-        codings.update(way.coding for way in found)
+        codings.update(way.coding for way in cheapest)
         for what in ("slowness", "calls"):
             blind = min(product(*every), key=lambda each, what=what: cost(each, **{what: False}))
-            decided[what] += cost(blind) > cost(found)
+            decided[what] += cost(blind) > cost(cheapest)
     assert set(codings) == set(SLOWER)
     assert min(decided.values()) > 0
 
@@ -109,12 +109,12 @@ def test_a_small_layer_uses_a_decoder_that_is_there_already() -> None:
     """It begins to pay as soon as a single byte is saved."""
     rng = np.random.default_rng(1)
     values = np.array([-9, -2, 0, 5], np.int8)
-    found = [
+    codings = [
         chosen([rng.choice(values, (depth, 64)), rng.choice(values, (8, depth))], GENERIC)[0][1].coding
         for depth in range(8, 33)
     ]
-    assert found == sorted(found, key=["plain", "lut"].index)
-    assert set(found) == {"plain", "lut"}
+    assert codings == sorted(codings, key=["plain", "lut"].index)
+    assert set(codings) == {"plain", "lut"}
 
 
 @pytest.mark.parametrize("target", [GENERIC, DSP, MVE], ids=lambda target: target.name)
@@ -129,7 +129,7 @@ def test_a_small_layer_uses_a_decoder_that_is_there_already() -> None:
     ],
 )
 def test_what_is_cut(target: Target, out: int, depth: int, batches: int, slices: int) -> None:
-    """Into slices of at most 2 KB or four channels, where there is one batch; with the same bits."""
+    """With one batch, into slices of at most 2 KB or four channels; with the same bits."""
     rng = np.random.default_rng(3)
     w = tensor((out, depth), "INT8", 0.01, data=rng.integers(-4, 4, (out, depth)), name="w")
     x, y = tensor((batches, depth), "INT8", 0.1, name="x"), tensor((batches, out), "INT8", 0.3, name="y")

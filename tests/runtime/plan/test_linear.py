@@ -1,4 +1,4 @@
-"""Work grows with the size of a graph, not with its square: calls are counted, no time is taken."""
+"""Work grows with the size of a graph, not with its square. Calls are counted, not time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ assert _SPEC.loader is not None
 nets = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(nets)
 
-#: Four times the nodes take four times the calls and a logarithm more; placing by pairs took 5.6 times and more.
+#: Four times the nodes take four times the calls, and a little more for sorting. Placing by pairs took 5.6 times.
 MOST = 5
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called, those of C too."""
+    """The number of functions called, including C's."""
     count = 0
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
@@ -56,7 +56,7 @@ PLANS: dict[str, Callable[[int], Callable[[], object]]] = {
 
 @pytest.mark.parametrize("kind", PLANS)
 def test_planning_is_linear(kind: str) -> None:
-    PLANS[kind](8)()  # what is done once
+    PLANS[kind](8)()  # work that is done once
     assert calls(PLANS[kind](800)) < MOST * calls(PLANS[kind](200))
 
 

@@ -1,4 +1,4 @@
-"""Plans: what shares memory, what is dropped, what is refused, and that sizes are the target's, not this machine's."""
+"""Plans: shared memory, dropped steps, refusals, and sizes that are the target's, not this machine's."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_consumers_and_check() -> None:
 )
 def test_contradictions_are_refused(nodes: object, message: str) -> None:
     x, y, z = value("x"), value("y"), value("z")
-    made = nodes(x, y, z)  # type: ignore[operator]
-    broken = Graph("test", (x, y, z), made, (x,), (z,))
+    operators = nodes(x, y, z)  # type: ignore[operator]
+    broken = Graph("test", (x, y, z), operators, (x,), (z,))
     with pytest.raises(ModelError, match=message):
         make_plan(broken)

@@ -1,4 +1,4 @@
-"""Random graphs: whatever shares memory, is planned in place or dropped, the outputs are those of separate memory."""
+"""Random graphs: with shared memory, steps in place and dropped steps, outputs equal those of separate memory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import TARGETS
 
-#: Shapes of 24 elements, which RESHAPE turns into one another, and their halves.
+#: Shapes of 24 elements, which RESHAPE turns into each other, and their halves.
 SHAPES = ((24,), (4, 6), (2, 3, 4), (1, 4, 6), (12,), (2, 6), (1, 3, 4))
 
 
 class Growing:
-    """A graph while operators are put behind one another; ``draw`` decides."""
+    """A growing chain of operators, chosen by ``draw``."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = draw
@@ -35,13 +35,13 @@ class Growing:
         self.nodes: list[Node] = []
 
     def add(self, shape: tuple[int, ...], **more: Any) -> Tensor:
-        made = tensor(shape, "INT8", 0.5, -3, name=f"t{len(self.tensors)}", data=more.pop("data", None))
-        made = Tensor(made.name, made.type, made.shape, made.quant, made.data, **more)
-        self.tensors.append(made)
-        return made
+        added = tensor(shape, "INT8", 0.5, -3, name=f"t{len(self.tensors)}", data=more.pop("data", None))
+        added = Tensor(added.name, added.type, added.shape, added.quant, added.data, **more)
+        self.tensors.append(added)
+        return added
 
     def pick(self, shapes: tuple[tuple[int, ...], ...] | None = None) -> Tensor:
-        """Any tensor so far; the later ones more often, so that chains come about."""
+        """A tensor so far; later ones more often, so that chains grow."""
         fit = [t for t in self.tensors if shapes is None or t.shape in shapes]
         return self.draw(st.sampled_from([*fit, *fit[-3:]]))
 
@@ -50,7 +50,7 @@ class Growing:
         self.nodes.append(Node(op, inputs, outputs, options, index=len(self.nodes)))
 
     def constant(self, values: Any) -> Tensor:
-        """A shape argument, which belongs to the graph, but is never drawn as a value."""
+        """A shape argument: it is in the graph, but is never drawn as a value."""
         return tensor(np.shape(values), "INT32", data=np.array(values), name="k")
 
     # -- operators -------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class Growing:
         self.node(op, operands, a.shape, fused_activation_function="NONE")
 
     def assign(self) -> None:
-        """A variable is written, once."""
+        """Writes a variable, once."""
         written = {t for n in self.nodes for t in n.outputs}
         for state in (t for t in self.tensors if t.variable and t not in written):
             x = self.pick((state.shape,))
@@ -138,7 +138,7 @@ def twice(engine: Session, plan: Plan) -> list[bytes]:
 
 
 def assert_sound(plan: Plan) -> None:
-    """No tensor lies on another that still has to keep its value, but for one that takes over where the other ends."""
+    """No tensor shares memory with one whose value is still needed, unless it replaces it in place."""
     blocks = [arena.Block(t.nbytes, *plan.lives[t]) for t in plan.offsets]
     places = list(plan.offsets.values())
     for i, (a, at) in enumerate(zip(blocks, places, strict=True)):

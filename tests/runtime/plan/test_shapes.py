@@ -121,9 +121,9 @@ def test_a_signature_stays_while_it_fits(shape: Shape, signature: Shape) -> None
 
 
 def test_every_layer_behind_takes_the_new_shape() -> None:
-    x, *made = (tensor((2, 3), name=name) for name in "xyzw")
-    nodes = tuple(Node("ABS", (a,), (b,), index=i) for i, (a, b) in enumerate(zip((x, *made), made, strict=False)))
-    resized = infer_shapes(graph_of((x,), nodes, made[-1]), {x: (5, 3)})
+    x, *rest = (tensor((2, 3), name=name) for name in "xyzw")
+    nodes = tuple(Node("ABS", (a,), (b,), index=i) for i, (a, b) in enumerate(zip((x, *rest), rest, strict=False)))
+    resized = infer_shapes(graph_of((x,), nodes, rest[-1]), {x: (5, 3)})
     assert [t.shape for t in resized.tensors] == [(5, 3)] * 4
 
 
@@ -205,7 +205,7 @@ def open_models() -> list[Any]:
 
 @pytest.mark.parametrize("path", open_models())
 def test_corpus_resized(path: Path) -> None:
-    """Results equal LiteRT's, or those of sample after sample where LiteRT's integers are not the reference's."""
+    """Results equal LiteRT's. Where LiteRT's integers differ from the reference, they equal those of single samples."""
     graph = read_file(path)
     if missing(graph) or any(t.type not in DTYPES for t in graph.inputs):
         pytest.skip("an operator or type is missing")

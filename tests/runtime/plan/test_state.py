@@ -1,4 +1,4 @@
-"""What a model keeps in its arena from run to run: where it lies, and what the header promises of it."""
+"""The state that a model keeps in its arena from run to run: its place, and what the header promises of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUNS = 4
 
 
 def decoded() -> Plan:
-    """Weights that are decoded once, at the start."""
+    """A plan with weights that are decoded once, at the start."""
     return make_plan(builtin()["digits_int8"](), GENERIC, Options(weights="huffman", decode="start"))
 
 
@@ -47,7 +47,7 @@ def stateful() -> Iterator[Any]:
 
 
 class Shared:
-    """Two models over one arena, by their functions alone; macros are read from the header's text."""
+    """Two models over one arena, by their functions only; macros are read from the header's text."""
 
     def __init__(self, *projects: Project) -> None:
         self.library = ctypes.CDLL(str(build(projects, find_compiler(), ("-shared", "-fPIC", "-O0"))))
@@ -63,13 +63,14 @@ class Shared:
         graph = project.plan.graph
         fed = [np.ascontiguousarray(value) for value in random_inputs(graph, seed)]
         outputs = [np.zeros(max(t.nbytes, 1), np.uint8) for t in graph.outputs]
-        given = (ctypes.c_void_p * max(len(fed), 1))(*[value.ctypes.data for value in fed])
-        made = (ctypes.c_void_p * len(outputs))(*[value.ctypes.data for value in outputs])
-        assert getattr(self.library, f"{project.name}_run")(ctypes.c_void_p(self.base), given, made) == 0
+        input_places = (ctypes.c_void_p * max(len(fed), 1))(*[value.ctypes.data for value in fed])
+        output_places = (ctypes.c_void_p * len(outputs))(*[value.ctypes.data for value in outputs])
+        run = getattr(self.library, f"{project.name}_run")
+        assert run(ctypes.c_void_p(self.base), input_places, output_places) == 0
         return [value.tobytes() for value in outputs]
 
     def state(self, project: Project) -> tuple[int, int]:
-        """Address and bytes of the state by the header."""
+        """Address and bytes of the state, as the header gives them."""
         header = project.files[f"{project.name}.h"]
         offset, size = (int(re.search(rf"_STATE_{word} (\d+)", header)[1]) for word in ("OFFSET", "BYTES"))  # type: ignore[index]
         return self.base + offset, size
@@ -83,7 +84,7 @@ def alone(project: Project) -> list[list[bytes]]:
 
 
 def in_turn(project: Project, other: Project, *, saved: bool) -> list[list[bytes]]:
-    """The same with another model's run between any two, over one arena."""
+    """The same outputs with another model's run between any two runs, over one arena."""
     place, outputs = Shared(project, other), []
     place.reset(project)
     at, size = place.state(project)
@@ -100,7 +101,7 @@ def in_turn(project: Project, other: Project, *, saved: bool) -> list[list[bytes
 
 @pytest.mark.parametrize("plan", [*stateful()])
 def test_two_models_over_one_arena(plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """The state is destroyed by the other model, unless exactly what the header names is saved and restored."""
+    """The other model destroys the state, unless exactly the bytes that the header names are saved and restored."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     project, other = emit(plan, "one"), emit(tiny.dense(), "other")
     want = alone(project)
@@ -110,7 +111,7 @@ def test_two_models_over_one_arena(plan: Plan, monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.parametrize("plan", [*stateful()])
 def test_state_is_one_block(plan: Plan) -> None:
-    """No byte in it but the state's and its alignment, and none of the arena was paid for that."""
+    """The block holds only the state and its alignment, and the arena is not larger for it."""
     offset, size = plan.regions[Region.STATE].offset, plan.regions[Region.STATE].nbytes
     kept = [t for t in plan.offsets if plan.offsets[t] >= offset and plan.offsets[t] + t.nbytes <= offset + size]
     assert set(plan.variables) <= set(kept)
@@ -135,7 +136,7 @@ BLOCKS = st.lists(st.builds(lambda size, a, b: Block(size, min(a, b), max(a, b))
 
 @given(BLOCKS, st.lists(st.integers(0, 70), max_size=5), st.sampled_from([1, 4, 16]))
 def test_state_is_a_row_beside_all_else(others: list[Block], sizes: list[int], alignment: int) -> None:
-    """Nothing lies in it but the state; it costs its own bytes and, on one side of it, padding."""
+    """Only the state is in it. It costs its own bytes and padding on one side."""
     blocks = [Block(17 * block.size, block.first, block.last) for block in others]
     tensors = [Tensor(str(i), "INT8", (block.size,)) for i, block in enumerate(blocks)]
     state = [Tensor("state", "INT8", (size,)) for size in sizes]

@@ -29,7 +29,7 @@ from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.write.encode import encode
 from twinfer.runtime.write.tflite import write
 
-#: A file of some KB that takes more does not end.
+#: Seconds. A file of some KB that takes longer would never end.
 SECONDS = 1.0
 REAL = (
     *("mlp_kws_int8", "lrt_lstm_quantized", "tflm_trained_lstm_int8", "lrt_sparse_tensor", "lrt_where"),
@@ -63,7 +63,7 @@ def victim() -> bytes:
 
 
 def attempt(data: bytes) -> str:
-    """Reads the file, and writes what was read; anything but TwinferError escapes. The message, or nothing."""
+    """Reads the file and writes it again. Returns the message of a TwinferError, or ""; other errors escape."""
     with cpu_below(SECONDS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -179,7 +179,7 @@ def operator(i: int, **values: Any) -> Change:
 
 
 def stored(i: int, *values: int) -> Change:
-    """The tensor holds these bytes, in a buffer of their own."""
+    """Gives the tensor these bytes, in a buffer of their own."""
 
     def change(root: dict[str, Any]) -> None:
         tensor(i, shape=(len(values),), buffer=len(root["buffers"]))(root)
@@ -268,8 +268,8 @@ PLACES: list[tuple[Change, str]] = [
 def test_damage_is_reported_with_its_place(change: Change, message: str) -> None:
     root = Reader(memoryview(victim())).root("Model")
     change(root)
-    found = attempt(encode("Model", root))
-    assert message.replace(": field", ", field") in found
+    said = attempt(encode("Model", root))
+    assert message.replace(": field", ", field") in said
 
 
 def test_a_vtable_of_odd_length() -> None:
@@ -281,7 +281,7 @@ def test_a_vtable_of_odd_length() -> None:
 
 
 def test_bytes_that_reach_outside() -> None:
-    """A buffer that only metadata refers to: no tensor's size says how long it should be."""
+    """Only metadata refers to the buffer, so no tensor's size tells how long it should be."""
     data = bytearray(victim())
     start = data.index(b"text")
     struct.pack_into("<I", data, start - 4, len(data) - start + 1)
@@ -316,7 +316,8 @@ def table(builder: Any, **slots: int) -> int:
 
 
 def overlapping(subgraphs: int, tensors: int, dimensions: int) -> bytes:
-    """A short file whose subgraphs are all one, its tensors too: read one by one they would fill any memory."""
+    """A short file whose subgraphs are all the same one, and so are its tensors. Read one by one they would fill any
+    memory."""
     builder = flatbuffers.Builder()
     shape = builder.CreateNumpyVector(np.ones(dimensions, np.int32))
     parts = vector(builder, [table(builder, s0=shape)] * tensors)
@@ -337,7 +338,7 @@ def test_overlapping_parts_are_refused(sizes: tuple[int, int, int]) -> None:
 
 
 def test_buffers_that_share_unaligned_bytes_are_refused() -> None:
-    """Each has to be copied to be aligned; 2000 of 100,000 bytes would be 200 MB of a file of 200 kB."""
+    """Each must be copied to be aligned: 2000 of 100,000 bytes would take 200 MB from a file of 200 kB."""
     root = Reader(memoryview(victim())).root("Model")
     shared = {"offset": 1 << 17 | 1, "size": 100_000}
     data = encode("Model", {**root, "buffers": (*root["buffers"], *[shared] * 2000)})

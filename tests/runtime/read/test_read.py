@@ -1,4 +1,4 @@
-"""The schema's rows against LiteRT's generated code, and what the reader makes of good files."""
+"""The schema's rows against LiteRT's generated code, and good files through the reader."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def list_of(value: Any) -> Any:
 
 
 def check_reference(table: str, field: schema.Field) -> None:
-    """A field that refers to tables: the empty table of every kind that may stand there arrives as that kind."""
+    """A field that refers to tables: an empty table of every possible kind arrives as that kind."""
     code = generated()
     for kind in schema.UNIONS[field.kind][1:] if field.kind in schema.UNIONS else [field.kind]:
         value: Any = (kind, {}) if field.kind in schema.UNIONS else ({},) if field.vector else {}

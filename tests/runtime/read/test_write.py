@@ -39,7 +39,7 @@ def plain(value: Any, names: Mapping[Tensor, str]) -> Any:
 
 
 def dump(graph: Graph) -> dict[str, Any]:
-    """The graph without references: tensors are dumped once, elsewhere they are 'subgraph/position'."""
+    """The graph without references: tensors are dumped once, and are 'subgraph/position' elsewhere."""
     names = {t: f"{i}/{j}" for i, sub in enumerate(walk(graph)) for j, t in enumerate(sub.tensors)}
     tensors = [[plain(replace(t), names) for t in sub.tensors] for sub in walk(graph)]
     return {"tensors": tensors, "graph": plain(replace(graph), names)}
@@ -68,13 +68,13 @@ def differences(a: Any, b: Any, path: str = "") -> Iterator[str]:
 
 
 def same(a: Graph, b: Graph) -> None:
-    """Fails with the first differences unless both graphs are the same in everything."""
-    found = list(differences(dump(a), dump(b)))
-    assert not found, "\n".join([f"{len(found)} differences:", *found[:10]])
+    """Fails with the first differences unless both graphs are the same."""
+    different = list(differences(dump(a), dump(b)))
+    assert not different, "\n".join([f"{len(different)} differences:", *different[:10]])
 
 
 def readable(model: Any) -> Graph:
-    """The graph of a corpus model; skips where it is no valid file."""
+    """The graph of a corpus model; skips if the file is not valid."""
     try:
         return read_file(model.path)
     except ModelError as error:
@@ -198,7 +198,7 @@ def test_equal_constants_are_stored_once() -> None:
 
 
 def test_a_graph_saves_itself(tmp_path: Path) -> None:
-    """The same bytes as ``twinfer.write``, whole or not at all; that is a function wherever it is found."""
+    """The same bytes as ``twinfer.write``, written whole or not at all. ``twinfer.write`` stays a function."""
     path = tmp_path / "rich.tflite"
     rich().save(path)
     assert path.read_bytes() == twinfer.write(rich())

@@ -1,4 +1,4 @@
-"""Arguments of the Python API that are of no use: InvalidArgumentError says so, nothing foreign escapes."""
+"""Wrong arguments of the Python API raise InvalidArgumentError; no other exception escapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinfer.runtime.write.tflite import write
 
 
 class Refuses:
-    """As tensors of other libraries may."""
+    """Refuses to become an array, as tensors of other libraries may."""
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError("no array today")
@@ -33,9 +33,9 @@ ODD: tuple[Any, ...] = (
 def interpreter() -> twinfer.Interpreter:
     b = Builder("small")
     x = b.input("input", "INT8", (1, 4), scale=0.5)
-    made = twinfer.Interpreter.from_graph(b.graph([b.op("RELU", [x], shape=(1, 4))], signature="serve"))
-    made.allocate_tensors()
-    return made
+    engine = twinfer.Interpreter.from_graph(b.graph([b.op("RELU", [x], shape=(1, 4))], signature="serve"))
+    engine.allocate_tensors()
+    return engine
 
 
 def converted(name: str) -> Callable[[Any], object]:
@@ -122,9 +122,9 @@ def test_what_is_said(call: str, value: Any, message: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*outputs are at:twinfer.runtime.errors.ModelWarning")
 def test_numbers_of_numpy_are_numbers() -> None:
-    made = interpreter()
-    made.resize_tensor_input(np.int64(0), np.array([2, 4]))
-    made.allocate_tensors()
-    assert made.get_tensor(np.int32(0)).shape == (2, 4)
+    engine = interpreter()
+    engine.resize_tensor_input(np.int64(0), np.array([2, 4]))
+    engine.allocate_tensors()
+    assert engine.get_tensor(np.int32(0)).shape == (2, 4)
     converted("prune")(np.float32(0.5))
     converted("cluster")(np.int64(4))

@@ -1,4 +1,4 @@
-"""Real models against their golden outputs: every whole application, and a sample of the small ones, both ways."""
+"""Real models against their golden outputs: every whole application and a sample of the small ones, in both ways."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAULTY = {
 #: Small models that need a form of an operator that twinfer does not have.
 UNSUPPORTED_FORMS = {"lrt_unidirectional_sequence_lstm"}  # a projection
 
-#: Types that every operator which is there at all takes.
+#: Types that every known operator takes.
 TYPES = {"FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL"}
 
 #: Operators that do not take INT16 yet. Remove a name with the type's arrival.
@@ -84,7 +84,7 @@ def test_applications(corpus_model: Any, engine: type[Interpreter]) -> None:
 
 @pytest.mark.corpus("op", "derived")
 def test_small_models_interpreted(corpus_model: Any) -> None:
-    """Exact; refused only for an operator or a type that is not there."""
+    """Results are exact. A model is refused only for an unknown operator or type."""
     entry = corpus_model.entry
     model = Interpreter(model_path=corpus_model.path)
     there = set(entry["ops"]) <= set(operators()) and set(entry["types"]) <= TYPES
@@ -100,7 +100,8 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
 
 @pytest.mark.corpus("app")
 def test_applications_on_every_choice_of_kernels(corpus_model: Any) -> None:
-    """What microcontrollers run, on this computer: SMLAD and Helium as plain C, against the same golden outputs."""
+    """The kernels of microcontrollers on this computer: SMLAD and Helium as plain C, against the same golden
+    outputs."""
     if corpus_model.path.stem in UNSUPPORTED_APPS:
         pytest.skip("test_applications sees that it is refused")
     graph, golden = read_file(corpus_model.path), corpus_model.golden()

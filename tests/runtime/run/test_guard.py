@@ -1,4 +1,4 @@
-"""Guard mode: right kernels pass it, and one that is wrong on purpose is named."""
+"""Guard mode: right kernels pass, and a kernel that is wrong on purpose is named."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ENGINES = pytest.mark.parametrize("engine", [Session, compiled], ids=["interpret
 
 
 def chain() -> Plan:
-    """x -> RELU -> MUL by itself -> ADD of that and the RELU, eight elements each: three steps, none in place."""
+    """x -> RELU -> MUL by itself -> ADD to the RELU, eight elements each: three steps, none in place."""
     b = Builder("chain")
     x = b.input("x", "FLOAT32", (SIZE,))
     y = b.op("RELU", [x])
@@ -76,7 +76,7 @@ def changed(plan: Plan, i: int, size: int) -> Plan:
 
 
 def placed(plan: Plan, offsets: Mapping[Tensor, int]) -> Plan:
-    """The plan with tensors that lie elsewhere."""
+    """The plan with tensors in other places."""
     return replace(plan, places={**plan.places, **{t: Place(Region.SCRATCH, at) for t, at in offsets.items()}})
 
 
@@ -134,7 +134,7 @@ def test_overrun_is_named(engine: Engine) -> None:
 
 @ENGINES
 def test_missing_output_is_named(engine: Engine) -> None:
-    """One element too few: what is left depends on what was there."""
+    """One element too few: the last one depends on what was in memory."""
     plan = chain()
     with pytest.raises(GuardError, match=r"step 1 .*4 bytes of tensor .*first at offset 28, depend on memory"):
         run(changed(spread(plan), 1, size=SIZE - 1), engine)
@@ -149,7 +149,7 @@ def test_life_too_short_is_named() -> None:
 
 @pytest.mark.parametrize("behind", [0, 16])
 def test_overlap_is_named(behind: int) -> None:
-    """Not even in place, which MUL may work in, if what it reads there is needed later."""
+    """MUL may work in place, but not if its input is needed later."""
     plan = chain()
     y, z = (plan.steps[i].node.output for i in (0, 1))
     assert plan.steps[1].call.inplace
@@ -221,13 +221,13 @@ def test_on_the_target(core: str) -> None:
     card = find(core)
     for mode in get_args(Mode):
         plans = {name: make_plan(make().graph, card.target) for name, make in tiny.MODELS.items()}
-        made = [
+        projects = [
             emit(plan.printed(mode=mode, guard=guard), f"{name}{guard:d}")
             for name, plan in plans.items()
             for guard in (False, True)
         ]
-        jobs = [Job(random_inputs(p.plan.graph), model=i) for i, p in enumerate(made)]
-        results = run_jobs(firmware.build(made, card), jobs, count=False)
+        jobs = [Job(random_inputs(p.plan.graph), model=i) for i, p in enumerate(projects)]
+        results = run_jobs(firmware.build(projects, card), jobs, count=False)
         outputs = [[value.tobytes() for value in result.outputs] for result in results]
         assert outputs[::2] == outputs[1::2]
         wrong = emit(changed(chain(), 1, size=SIZE + 1).printed(mode=mode, guard=True), "m")

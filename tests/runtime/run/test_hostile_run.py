@@ -1,8 +1,8 @@
-"""Damaged graphs on the whole road to a run: only TwinferError may come out, and no byte outside of a block changes.
+"""Damaged graphs on the whole way to a run: only TwinferError may come out, and no byte outside a block changes.
 
-Every operator's cases and some real models are changed in a few places each: shapes, options, constants, types,
-quantisation, what is connected with what. What can still be planned runs in guard mode, where every step may touch
-only what is its own, and with all tensors in memory of their own: both must give the same outputs.
+Every operator's cases and some real models are changed in a few places: shapes, options, constants, types,
+quantisation, connections. If the graph can still be planned, it runs in guard mode, where every step may touch only its
+own memory, and with all tensors in separate memory: both must give the same outputs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Damage:
         self.graph, self.rng = graph, rng
 
     def put(self, old: Tensor, new: Tensor) -> None:
-        """``new`` in the place of ``old`` everywhere."""
+        """Puts ``new`` in the place of ``old`` everywhere."""
 
         def swap(tensors: Any) -> tuple[Any, ...]:
             return tuple(new if t is old else t for t in tensors)
@@ -142,8 +142,8 @@ class Damage:
 
     def fed(self) -> None:
         t = self.any(constant=True)
-        self.put(t, made := replace(t, data=None))
-        self.graph = replace(self.graph, inputs=(*self.graph.inputs, made))
+        self.put(t, without_data := replace(t, data=None))
+        self.graph = replace(self.graph, inputs=(*self.graph.inputs, without_data))
 
     def variable(self) -> None:
         t = self.any()
@@ -161,7 +161,7 @@ KINDS = ("shape", "shape", "option", "option", "constant", "constant", "type", "
 
 
 def damaged(graph: Graph, rng: random.Random) -> Graph:
-    """The graph with a few changes; mostly, outputs take the shapes that they now should have."""
+    """The graph with a few changes; outputs mostly get the shapes that they should have then."""
     damage = Damage(graph, rng)
     for kind in rng.choices(KINDS, k=rng.choice((1, 1, 2, 3))):
         getattr(damage, kind)()
@@ -176,7 +176,7 @@ def damaged(graph: Graph, rng: random.Random) -> Graph:
 
 
 def runs(graph: Graph, seed: int) -> bool:
-    """Plans the graph, and runs it twice if it is small. Whether it was run."""
+    """Plans the graph, and runs it twice if it is small. Returns whether it ran."""
     target = HOST if seed % 3 else GENERIC
     plan = make_plan(graph, target)
     if plan.macs > 1 << 22 or plan.arena_bytes > 1 << 20:
@@ -276,7 +276,7 @@ def test_zero_points_outside_of_their_type(zero: int) -> None:
 
 
 def test_a_bias_of_any_rank() -> None:
-    """TFLite counts its elements only."""
+    """TFLite only counts its elements."""
     (node,) = dense(rows=2).nodes
     for shape in ((4,), (1, 4), (4, 1)):
         bias = tensor(shape, "INT32", 0.25, data=np.arange(4).reshape(shape) * 100, name="b")
@@ -300,8 +300,8 @@ def test_absurd_extents_take_neither_time_nor_memory() -> None:
     long = tensor((1, 1 << 28, 1, 2), "INT8", 0.5, name="x")
     k = tensor((1, 3, 1, 2), "INT8", 0.5, data=np.ones((1, 3, 1, 2)), name="k")
     options = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
-    made = Node("DEPTHWISE_CONV_2D", (long, k), (replace(long, name="y"),), options)
-    assert make_plan(graph_of(made), HOST).steps[0].call.kernel == "tw_depthwise_conv2d_s8"
+    valid = Node("DEPTHWISE_CONV_2D", (long, k), (replace(long, name="y"),), options)
+    assert make_plan(graph_of(valid), HOST).steps[0].call.kernel == "tw_depthwise_conv2d_s8"
 
 
 def test_index_arguments_of_odd_types() -> None:
@@ -324,7 +324,7 @@ def test_missing_options_are_named() -> None:
 
 
 def test_scales_that_float32_cannot_divide() -> None:
-    """The range of the fused activation is then that of the type."""
+    """The fused activation then has the range of the type."""
     x, y = (tensor((4,), "INT8", 1e-45, name=name) for name in "xy")
     node = Node("ADD", (x, x), (y,), {"fused_activation_function": "RELU6"})
     assert make_plan(graph_of(node)).steps[0].call.params["high"] == 127

@@ -1,4 +1,4 @@
-"""The interpreter's API: the same code over LiteRT's Interpreter, ours, and the compiled twin, to the same effect."""
+"""The interpreter's API: the same code over LiteRT's Interpreter, ours and the compiled twin has the same effect."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A layer that is skipped in a whole run is found, although a run before may have left its right outputs in the arena.
+"""A skipped layer is noticed, although an earlier run may have left its right outputs in the arena.
 
-gcc 11 and 12 delete calls of layers; the models in ``../shared/research/gcc_lost_calls`` are some of which they did.
+gcc 11 and 12 delete calls of layers; ``../shared/research/gcc_lost_calls`` has models where they did.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ LAYERS = range(len(make_plan(load("digits_int8").graph).steps))
 
 @pytest.fixture
 def lost_calls() -> Path:
-    """The folder of models; skips where it is absent, but not in CI."""
+    """The folder of models; skips if it is absent; fails in CI."""
     if not LOST_CALLS.exists() and not os.environ.get("CI"):
         pytest.skip(f"no models in {LOST_CALLS}")
     return LOST_CALLS
 
 
 def skip_emitted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
-    """From now on ``NAME_run`` does not call one layer of compiled code; its function is still there."""
+    """Makes ``NAME_run`` skip one layer of compiled code; the layer's function is still there."""
     right = emitter._run
 
     def run(plan: Plan, name: str, constants: Any, calls: Iterable[str]) -> str:
@@ -62,7 +62,7 @@ def skip_emitted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
 
 
 def skip_interpreted(monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
-    """From now on a whole run of the interpreter leaves out one layer."""
+    """Makes whole runs of the interpreter skip one layer."""
 
     def run(session: Session) -> None:
         session.load_inputs()
@@ -96,7 +96,7 @@ def test_verify_in_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def bits() -> dict[str, bool]:
-    """What bench says of each engine."""
+    """Engine -> whether bench sees the same bits."""
     rows = compare.compare(load("digits_int8"), compare.Comparison(rounds=1))
     return {row["engine"]: row["same_bits"] for row in rows}
 
@@ -137,7 +137,7 @@ def test_self_test(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def lasting() -> Plan:
-    """tiny.state with an input that is passed on, so that something lies beside the variables."""
+    """tiny.state with an input that is passed on, so that the arena holds more than variables."""
     state, passing = tiny.state().graph, tiny.dense().graph
     nodes = tuple(replace(node, index=i) for i, node in enumerate((*passing.nodes, *state.nodes)))
     outputs = (*passing.outputs, *state.outputs)
@@ -185,7 +185,7 @@ def test_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_later_runs_on_a_core(board_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that goes on from the state before meets rubbish, too, where that is not state."""
+    """A run that continues from an earlier state also meets rubbish outside the state."""
     plan = replace(lasting(), target=find("cortex-m4").target)
     jobs = [Job(random_inputs(plan.graph), fresh=run == 0) for run in range(3)]
     right = run_jobs(build(emit(plan, "right"), find("cortex-m4")), jobs, count=False)
@@ -218,7 +218,7 @@ def test_no_call_is_lost_on_a_core(name: str, optimize: Any, lost_calls: Path, b
 
 
 def test_no_function_of_a_layer_is_open_to_conclusions() -> None:
-    """Every function of emitted code that is called from it is TW_NOINLINE, which stops gcc from drawing any."""
+    """Every function that emitted code calls in itself is TW_NOINLINE, so that gcc draws no conclusions from it."""
     for name, model in tiny.MODELS.items():
         for mode in get_args(Mode):
             code = emit(model().printed(mode=mode), name).code[f"{name}.c"]

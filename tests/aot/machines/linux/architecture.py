@@ -1,4 +1,4 @@
-"""Programs of Linux as if they ran on boards: on this computer, or by one of QEMU's programs for another one's."""
+"""Runs Linux programs as if they were on boards: on this computer, or under QEMU for another one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Here(Runner):
         return ()
 
     def need(self) -> None:
-        """It is there."""
+        """Needs nothing: this computer is there."""
 
     def run(self, firmware: Firmware, jobs: Sequence[Job], *, count: bool, patience: float) -> list[Result]:
         if count:
@@ -58,7 +58,7 @@ ARCHITECTURE = Architecture(
     program=("port.c",),
     selftest=(),
     link=("-static",),
-    link_alone=("-nostdlib", "-Wl,--unresolved-symbols=ignore-all"),  # of glibc nothing is counted
+    link_alone=("-nostdlib", "-Wl,--unresolved-symbols=ignore-all"),  # glibc does not count
     runner=runner,
     instructions=Instructions(branches, frozenset(["call", "bl"]), indirect, lambda *_: None),
 )
