@@ -1,4 +1,4 @@
-"""Whether a graph holds together: what every reader of a ``Graph`` may rely on."""
+"""Checks that a graph holds together, which every reader of a ``Graph`` relies on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 
 
 def need_graph(given: object) -> None:
-    """InvalidArgumentError for anything but a Graph, with how to come by one."""
+    """InvalidArgumentError for anything but a Graph; the message says how to get one."""
     if not isinstance(given, Graph):
         raise InvalidArgumentError(f"a Graph is needed, no {type(given).__name__}: twinfer.read_file(path) gives one")
 
@@ -42,7 +42,7 @@ def check(graph: Graph) -> None:
 
 
 def _write_fault(node: Node, tensor: Tensor, known: set[Tensor], given: set[Tensor], written: set[Tensor]) -> str:
-    """Why the node must not write the tensor; nothing if it may."""
+    """Why the node must not write the tensor; "" if it may."""
     if tensor not in known:
         return "which is not in the graph"
     if tensor in written:

@@ -1,4 +1,4 @@
-"""Constants of a plan: values with a role, a name and an origin, each there once."""
+"""Constants of a plan: values with a role, a name and an origin. No value is stored twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinfer.runtime.graph import Array, Graph, Node, Tensor
 
 
 class Role(Enum):
-    """What a constant is to the kernel that reads it; the value is the word for people and for C symbols."""
+    """What a constant is to the kernel that reads it. The value is the word in comments and C symbols."""
 
     WEIGHTS = "weights"
     BIAS = "bias"  # what sums start from; multipliers and shifts may lie beside
@@ -23,8 +23,8 @@ class Role(Enum):
 class Constant:
     """A constant array and what is known of it. Two constants are the same only if they are one object.
 
-    ``layout`` says in words how the array is packed, "" for one that lies as the model has it. ``tensor`` is the tensor
-    that it is the value of, None if it was made of several or packed anew. ``name`` says what it is in comments.
+    ``layout`` says in words how the array is packed, "" if it lies as in the model. ``tensor`` is the tensor of that
+    value, None if the array was packed. ``name`` says in comments what it is.
     """
 
     array: Array
@@ -73,8 +73,8 @@ Sources = tuple[object, ...]
 class Pool:
     """All constants of a plan. Equal content is one constant if it comes from the same constants of the model.
 
-    So the same weights used twice, or two tables for equal scales, are there once; two biases that happen to be equal
-    are not, for a model that is trained anew must lead to the same code.
+    So weights that are used twice, and two tables for equal scales, are stored once. Two biases that happen to be equal
+    are stored twice: a model that is trained anew must lead to the same code.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -89,7 +89,7 @@ class Pool:
         return self._shared(constant, ("tensor", self._numbers.setdefault(tensor, len(self._numbers))))
 
     def packed(self, constant: Constant, node: Node, use: object) -> Constant:
-        """The constant that stands for one that was packed for ``node``, to be used as ``use``: a place or a name.
+        """The shared constant for one that was packed for ``node``; ``use`` is its place among the inputs, or a name.
 
         If it has no name, it is named after the node's constant input at that place, or after the node.
         """

@@ -4,7 +4,7 @@ from twinfer.runtime.printable import printable
 
 
 class _Printable(Exception):
-    """Its text holds names out of models, and ends on terminals."""
+    """Its text may hold names from models and is shown on terminals: it is escaped."""
 
     def __str__(self) -> str:
         return printable(super().__str__())

@@ -46,7 +46,7 @@ def wrap32(x: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def reduced_multiplier(mult: NDArray[Any] | int) -> NDArray[np.int32]:
-    """A multiplier of 31 bits rounded to 15, as sums of 64 bits are multiplied by."""
+    """A multiplier of 31 bits rounded to 15 bits, for sums of 64 bits."""
     rounded = (np.asarray(mult, np.int64) + (1 << 15)) >> 16
     return np.asarray(np.minimum(rounded, 0x7FFF), np.int32)
 

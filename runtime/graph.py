@@ -114,7 +114,7 @@ class Tensor:
 
     @property
     def too_large(self) -> bool:
-        """Whether it has 2 GiB or more, which int32 offsets do not reach; an empty one counts as if it were not."""
+        """Whether it has 2 GiB or more, which int32 offsets do not reach; a dimension of 0 counts as 1."""
         bits = PACKED_BITS.get(self.type) or 8 * self.dtype.itemsize
         return math.prod(max(d, 1) for d in self.shape) * bits >= 8 << 31
 
@@ -199,7 +199,7 @@ class Signature:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A model: the main subgraph, and beside it the others that control flow calls (``subgraphs``, from index 1 on).
+    """A model: the main subgraph, and in ``subgraphs`` (from index 1 on) those that control flow calls.
 
     ``tensors`` are in the file's order (LiteRT's tensor index is the position); ``nodes`` are in execution order.
     """
@@ -216,9 +216,9 @@ class Graph:
     extra: Mapping[str, Any] = field(default_factory=_empty)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the .tflite file, whole or not at all; ``twinfer.write(graph)`` gives its bytes.
+        """Write the .tflite file, whole or not at all; ``twinfer.write(graph)`` gives its bytes.
 
-        Raises ModelError as that does, InvalidArgumentError if the path cannot be written or has another suffix.
+        Raises ModelError as ``write`` does, InvalidArgumentError if the path cannot be written or has another suffix.
         """
         from twinfer.runtime.read.files import write_whole
         from twinfer.runtime.write.tflite import check_suffix, write

@@ -7,18 +7,18 @@ from typing import Literal, TypedDict, get_args
 
 from twinfer.runtime.errors import InvalidArgumentError
 
-#: What to spend flash on: fewest instructions, least flash, or what lies between.
+#: speed: fewest instructions. size: least flash. balanced: between them.
 Optimize = Literal["speed", "balanced", "size"]
 
-#: How constant weights are stored: as the model's file holds them (of INT4 in at most 4 bits where that saves flash,
-#: all others plain), as kernels read them, in every layer's smallest coding (or a faster one of nearly that size) where
-#: that saves flash, or in one wherever it is possible. A host that SIMD pays on keeps INT4 plain, too.
+#: How constant weights are stored. file: INT4 in at most 4 bits where that saves flash, all others plain; a host with
+#: SIMD keeps INT4 plain, too. plain: as kernels read them. auto: each layer in its smallest coding, or a faster one of
+#: nearly that size, where that saves flash. lut, huffman, bitmap: in that coding wherever it is possible.
 Coding = Literal["file", "plain", "auto", "lut", "huffman", "bitmap"]
 
-#: When coded weights are decoded: right before their layer, in every run, or once, to memory of their own.
+#: When coded weights are decoded. layer: right before their layer, in every run. start: once, to memory of their own.
 Decoding = Literal["layer", "start"]
 
-#: Compiled: a function per layer, shapes known to the compiler. Interpreted: shared kernels, called from a table.
+#: compiled: a function per layer, shapes known to the compiler. interpreted: shared kernels, called from a table.
 Mode = Literal["compiled", "interpreted"]
 
 #: Field -> the values that it may have, and the message about any other.
@@ -34,9 +34,9 @@ _CHOICES = {
 class Options:
     """What is chosen; InvalidArgumentError names a value that does not exist.
 
-    For the plan: ``weights`` says how constant weights are stored, ``decode`` when those that are stored coded are
-    decoded, ``preserve_all`` that every tensor has memory of its own, so that all can be read after a run.
-    For C that is printed from the plan: ``optimize`` says what to spend flash on, ``mode`` which form it has.
+    For the plan: ``weights`` says how constant weights are stored, ``decode`` when coded ones are decoded.
+    ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run.
+    For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
     """
 
@@ -55,12 +55,12 @@ class Options:
 
 
 class Printing(TypedDict, total=False):
-    """The options that change how a finished plan is printed and run, not the plan."""
+    """The options that change how a plan is printed and run, but not the plan."""
 
     optimize: Optimize
     mode: Mode
     guard: bool
 
 
-#: What a user gets who chooses nothing.
+#: The options of a user who chooses none.
 USUAL = Options()

@@ -1,4 +1,4 @@
-"""Params of kernels, as plain values: what the C struct ``<kernel>_params`` has, nested as it is."""
+"""Params of kernels as plain values, nested like the C struct ``<kernel>_params``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def struct_of(kernel: str) -> Any:
 
 
 def check_params(kernel: str, params: Mapping[str, Param]) -> None:
-    """RuntimeError names the members that ``params`` lacks, or has too many, of the kernel's struct."""
+    """RuntimeError, which names the members, if ``params`` lacks some of the kernel's struct or has others."""
     _check(kernel, struct_of(kernel), params)
 
 

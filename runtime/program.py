@@ -1,4 +1,4 @@
-"""The program of a plan: what is run, in order. Interpreter, compiled C and the table in C are readers of it."""
+"""The program of a plan: what is run, in order. The interpreter, compiled C and the table in C read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinfer.runtime.params import Param, check_params
 
 @dataclass(frozen=True)
 class Slice:
-    """The part of a value that a call in a loop works on: byte ``offset``, and ``stride`` bytes more per iteration."""
+    """The part of a value that a call in a loop works on: from byte ``offset``, ``stride`` bytes on per iteration."""
 
     value: Tensor | Constant
     offset: int = 0
@@ -30,13 +30,13 @@ def part_of(argument: Tensor | Constant | Slice) -> Slice:
 
 @dataclass(frozen=True)
 class Weights:
-    """What may be done to input 1 of a call, a constant array of int8 weights, to store it in less flash.
+    """How input 1 of a call, a constant array of int8 weights, may be stored in less flash.
 
-    Its bytes are ``rows`` of ``head`` bytes, weights, ``tail`` bytes, both multiples of 4. With ``halves`` they are
-    int16, 256 * b + a for weights (a, b). With ``unit`` above 0, a call of one batch may be cut into calls over the
-    "out" channels: any multiple of ``unit``, of which the constants hold equal shares; those of one element serve all.
-    Where "out" is no multiple, the last share belongs to the channels that remain, filled up or, with ``overlap``, to
-    the last ``unit`` channels.
+    Its bytes are ``rows`` of ``head`` bytes, weights and ``tail`` bytes; head and tail are multiples of 4. With
+    ``halves`` the weights are int16, 256 * b + a for weights (a, b). With ``unit`` above 0, a call of one batch may be
+    cut into calls over any multiple of ``unit`` "out" channels. Each such part has an equal share of every constant; a
+    constant of one element serves all. Where "out" is no multiple, the last share belongs to the remaining channels,
+    filled up, or with ``overlap`` to the last ``unit`` channels.
     """
 
     rows: int = 1
@@ -54,7 +54,7 @@ class Call:
     ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others (else RuntimeError).
     ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the
     kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
-    ``weights`` says that and how input 1 may be stored coded; ``note`` what its constants are, for comments.
+    ``weights`` says how input 1 may be stored coded, None if it may not. ``note`` describes the constants in comments.
     """
 
     kernel: str
@@ -91,7 +91,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Loop:
-    """Instructions that run ``count`` times; the parts of values that they work on move on with every iteration."""
+    """Instructions that run ``count`` times; their slices advance with every iteration."""
 
     count: int
     body: tuple[Call, ...]
@@ -110,7 +110,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What one operator became: ``body`` is run, and ``call`` is the one in it that computes the operator.
+    """What one operator became: ``body`` is run; the call in it that computes the operator is ``call``.
 
     ``position`` counts the operators in execution order, also those that need no step; ``plan.lives`` counts so, too.
     ``scratch`` is the memory that its calls may use, if any; ``choice`` says which variant was taken, and why.
@@ -125,7 +125,7 @@ class Step:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every call of the body, those of a loop once."""
+        """Every call of the body; the calls of a loop count once."""
         return tuple(calls_of(self.body))
 
     @property
@@ -146,7 +146,7 @@ class Step:
 
 
 def calls_of(body: Iterable[Instruction]) -> Iterator[Call]:
-    """Every call, those of a loop once."""
+    """Every call; the calls of a loop come once."""
     for instruction in body:
         match instruction:
             case Call():
@@ -156,7 +156,7 @@ def calls_of(body: Iterable[Instruction]) -> Iterator[Call]:
 
 
 def unrolled(body: Iterable[Instruction]) -> Iterator[tuple[Call, int]]:
-    """The calls as they are run, each with the number of the iteration that it belongs to (0 outside of loops)."""
+    """The calls as they are run, each with the number of its iteration (0 outside of loops)."""
     for instruction in body:
         match instruction:
             case Call():

@@ -28,7 +28,7 @@ EXTENT_LIMIT = 1 << 31
 
 
 def shape_of(size: Any) -> Shape:
-    """A shape as somebody wrote it; InvalidArgumentError if it is none."""
+    """A user's value as a shape; InvalidArgumentError if it is none."""
     try:
         return tuple(index(d) for d in size)
     except TypeError:
@@ -36,7 +36,7 @@ def shape_of(size: Any) -> Shape:
 
 
 def is_open(tensor: Tensor) -> bool:
-    """Whether the file leaves a dimension open, or even the rank: then the shape is only a proposal."""
+    """Whether the file leaves a dimension or the rank open; the shape is then only a proposal."""
     unranked = not tensor.shape and not tensor.extra.get("has_rank") and tensor.data is None
     return unranked or any(d < 0 for d in tensor.shape_signature)
 
@@ -46,11 +46,10 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
 
     ``input_shapes`` gives some of ``graph.inputs`` another shape, of any rank. What operators compute from SHAPE and
     constants alone becomes a constant, so that shape arguments are known when planning; those operators are dropped.
-    Other tensors keep the shapes that they have, and all keep their positions. Where nothing is to be done, the graph
-    itself comes back.
+    Other tensors keep their shapes, and all keep their positions. A graph with nothing to change is returned itself.
 
     Raises InvalidArgumentError for a shape that no input can have, ModelError where the operators do not fit the new
-    shapes, and UnsupportedOperatorError where a shape changes and twinfer does not know what the operator makes of it.
+    shapes, and UnsupportedOperatorError where a shape changes and twinfer does not know the operator.
     """
     shapes = dict(input_shapes or {})
     for tensor, shape in shapes.items():
@@ -81,7 +80,7 @@ def infer_node(node: Node) -> list[Shape]:
 
 
 def _check_constant(node: Node, tensor: Tensor, data: Array) -> None:
-    """Operators and kernels take it for granted that a constant holds what its tensor says."""
+    """ModelError unless the constant holds what its tensor says; operators and kernels rely on that."""
     if tensor.extra.get("sparsity"):
         raise unsupported(node, f"{tensor} is stored sparsely, which has no kernel; store it densely")
     if tensor.type in DTYPES:
@@ -106,8 +105,8 @@ def guarded(node: Node, ask: Callable[[], T]) -> T:
 class _Inference:
     """One walk through the nodes.
 
-    ``new``: what stands for a tensor now; ``known``: the constant that its readers see; ``unsure``: tensors whose
-    shape in the file counts for nothing.
+    ``new``: the tensor that replaces each. ``known``: the constant that its readers see. ``unsure``: tensors whose
+    shape in the file is not relied on.
     """
 
     def __init__(self, graph: Graph, shapes: Mapping[Tensor, Shape]) -> None:
@@ -146,7 +145,7 @@ class _Inference:
         return node.op in SHAPE_OPS or (constant and any(t in self.known for t in node.inputs))
 
     def _final(self, tensor: Tensor) -> Tensor:
-        """What stands at the tensor's place: its constant where no operator writes it any more."""
+        """The tensor that replaces one: its constant where no operator writes it any more."""
         written = tensor in self.source.outputs
         return (None if written else self.known.get(tensor)) or self.new.get(tensor, tensor)
 
@@ -177,7 +176,7 @@ def _reshaped(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def _inferred(node: Node, strict: bool) -> Node:
-    """The node with its outputs' shapes inferred; unless ``strict``, as it is where the operator is not known."""
+    """The node with its outputs' shapes inferred. An unknown operator is an error if ``strict``, else left as it is."""
     try:
         shapes = infer_node(node)
     except UnsupportedOperatorError:
@@ -209,5 +208,5 @@ def _results(node: Node) -> list[Array]:
 
 
 def _value(tensor: Tensor) -> Array:
-    """The constant, or for SHAPE_OPS something of its shape that takes no memory."""
+    """The constant; for an input of SHAPE_OPS any array of its shape, which takes no memory."""
     return np.broadcast_to(np.zeros((), np.uint8), tensor.shape) if tensor.data is None else tensor.data

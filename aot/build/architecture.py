@@ -1,8 +1,8 @@
-"""What is known of one kind of core and of its boards: all of it comes out of one folder.
+"""What is known of one kind of core and of its boards; a folder describes it.
 
-A board folder has ``architecture.py`` with ``ARCHITECTURE``; ``port.c``, which has what ``board/harness.h`` asks for;
-the other C files that ``ARCHITECTURE`` names; and ``image.ld``, the linker's script of a model alone. Where it also has
-``link.ld`` there is no operating system: programs have their own start-up code and are linked by that script.
+A board folder has ``architecture.py`` with ``ARCHITECTURE``; ``port.c`` with the functions that ``board/harness.h``
+asks for; the other C files that ``ARCHITECTURE`` names; and ``image.ld``, the linker's script for a model alone. With
+``link.ld``, too, there is no operating system: programs have their own start-up code and are linked by that script.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 #: The table of cards, what all boards share, and a folder for every architecture.
 BOARDS = Path(__file__).resolve().parents[1] / "board"
 
-#: Programs know what every board has as these files, beside those of their own architecture.
+#: The files of every program, beside those of its architecture.
 HARNESS = ("harness.c", "harness.h", "semihost.h")
 
 _MODULE = "architecture.py"
@@ -30,11 +30,11 @@ _MODULE = "architecture.py"
 
 @dataclass(frozen=True)
 class Instructions:
-    """How the lines of objdump's listing are read: a mnemonic and its operands, comments taken off.
+    """How the lines of objdump's listing are read: a mnemonic and its operands, without comments.
 
-    ``branches``: goes elsewhere, or may. ``calls``: the mnemonics that come back. ``indirect``: goes where a register
-    says, a return aside. ``stack_taken``: bytes by which it lowers the stack pointer, None if it does not say.
-    ``comments``: the characters that begin one. ``tag``: bits that a function's address has beyond where it lies.
+    ``branches``: whether it may branch. ``calls``: the mnemonics of calls. ``indirect``: whether it branches to an
+    address in a register, except returns. ``stack_taken``: bytes by which it lowers the stack pointer, None if unknown.
+    ``comments``: the characters that begin a comment. ``tag``: bits that are set in the address of every function.
     """
 
     branches: Callable[[str], bool]
@@ -49,10 +49,9 @@ class Instructions:
 class Architecture:
     """A board folder: what programs are built from, what runs them, and how their instructions are read.
 
-    ``runner`` makes the Runner of a card. ``program``: the folder's C files in a program that does jobs.
-    ``selftest``: those in a self-test, which prints.
-    ``link``, ``link_alone``: more that the compiler is told to link a program, and to link a model alone.
-    ``vector_bytes``: what stands before a program in flash.
+    ``runner`` makes the Runner of a card. ``program``: the folder's C files for a program that does jobs, ``selftest``:
+    those for a self-test, which prints. ``link``, ``link_alone``: further options to link a program, and a model alone.
+    ``vector_bytes``: bytes before a program in flash.
     """
 
     folder: Path
@@ -70,28 +69,28 @@ class Architecture:
         return (self.folder / "link.ld").exists()
 
     def linking(self, folder: str = "") -> tuple[str, ...]:
-        """What the compiler is told to link a program; its script lies in ``folder``, "" or with a slash at the end."""
+        """The options to link a program; its script lies in ``folder``, "" or with a slash at the end."""
         own = ("-nostartfiles", "-Wl,--gc-sections", "-T", f"{folder}link.ld") if self.bare else ("-Wl,--gc-sections",)
         return *own, *self.link
 
     def read(self, name: str) -> str:
-        """The text of a file of the folder or, if it has none of that name, of the one that all boards share."""
+        """The text of a file of the folder or, if there is none, of the folder that all boards share."""
         own = self.folder / name
         return (own if own.exists() else BOARDS / name).read_text(encoding="utf-8")
 
 
 @cache
 def load(board: str) -> Architecture:
-    """The architecture that a folder describes: one that comes along, by name, or any by its path.
+    """The architecture that a folder describes; ``board`` is the name of a folder of ours, or a path.
 
-    A folder is code, and runs here. InvalidArgumentError if there is none, or if it describes nothing.
+    The folder's code is run. InvalidArgumentError if there is no such folder, or it describes no architecture.
     """
     path = (Path(board) if "/" in board else BOARDS / board) / _MODULE
     if not path.exists():
         raise InvalidArgumentError(f"there is no board folder {board!r}: {path} is missing")
     try:
         module = _from_file(path) if "/" in board else import_module(f"twinfer.aot.board.{board}.architecture")
-    except Exception as error:  # whatever its author has let through
+    except Exception as error:  # whatever the folder's code raises
         raise InvalidArgumentError(f"{path}: {type(error).__name__}: {error}") from error
     known = getattr(module, "ARCHITECTURE", None)
     if not isinstance(known, Architecture):
@@ -100,7 +99,7 @@ def load(board: str) -> Architecture:
 
 
 def _from_file(path: Path) -> ModuleType:
-    """The module in a file that is part of no package."""
+    """The module in a file outside of packages."""
     name = f"twinfer_board_{path.parent.name}_{abs(hash(path))}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

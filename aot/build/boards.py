@@ -1,4 +1,4 @@
-"""What a project's folder needs to build for a machine and to run its self-test there: values of the templates."""
+"""Values of the templates of a project's folder: how it builds for a machine and runs its self-test there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sources(card: Card) -> dict[str, str]:
 
 
 def worst_stack(project: Project, card: Card) -> int | None:
-    """Bytes of stack that a run needs at most there; None, with a ToolWarning that says why, if that cannot be told."""
+    """Bytes of stack that a run needs at most; None, with a ToolWarning that says why, if that is unknown."""
     try:
         card.toolchain.need()
         bound = stack_bound(project, card)
@@ -43,17 +43,17 @@ def worst_stack(project: Project, card: Card) -> int | None:
 
 
 def check_code(project: Project, card: Card) -> None:
-    """ToolError if the model, linked alone, needs more flash than the machine has, as far as tools tell."""
+    """ToolError if the model, linked alone, needs more flash than the machine has; nothing if tools fail."""
     try:
         card.toolchain.need()
         needed = sizes(project, card).flash_bytes
-    except ToolError:  # of which ``worst_stack`` has warned
+    except ToolError:  # ``worst_stack`` has warned
         return
     check_flash(project, card, needed)
 
 
 def building(card: Card | None, plan: Plan) -> Mapping[str, str]:
-    """How to compile, link and run: for a board, or for the machine that make runs on."""
+    """How to compile, link and run, for a card or for the machine that make runs on."""
     level = LEVELS[plan.options.optimize]
     where = _board(card) if card else _host(plan.target)
     return {"level": level, "slim": "" if level == "-O3" else f" {level}", **where}
@@ -89,7 +89,7 @@ def _board(card: Card) -> Mapping[str, str]:
 
 
 def _cross(card: Card) -> list[str]:
-    """What tells CMake of a compiler for another machine; "Generic" is one without an operating system."""
+    """Options of CMake for a compiler for another machine; "Generic" stands for no operating system."""
     compiler = f"-DCMAKE_C_COMPILER={card.compiler}"
     if not card.architecture.bare:
         return [compiler]

@@ -17,13 +17,13 @@ from twinfer.runtime.run.session import Session
 class CompiledModel(Interpreter):
     """The interpreter's twin: the same methods and the same bits, run by C that was emitted from the same plan.
 
-    The first ``allocate_tensors()`` for given input shapes compiles, or takes the library from the user's cache
-    folder; ToolError if no C compiler is installed or it fails. With ``on_call`` it runs layer by layer.
-    ``compile`` and ``from_graph`` take options.
+    The first ``allocate_tensors()`` for given input shapes compiles, unless the user's cache folder has the library.
+    ToolError if no C compiler is installed or it fails. With ``on_call`` it runs layer by layer. ``compile`` and
+    ``from_graph`` take options.
     """
 
     def _open(self, plan: Plan) -> Session:
-        return compile_plans({"model": plan.printed(guard=False)})["model"]  # it is watched from outside
+        return compile_plans({"model": plan.printed(guard=False)})["model"]  # the interpreter's guard watches it
 
 
 def compile(
@@ -36,11 +36,11 @@ def compile(
 ) -> CompiledModel:
     """Compile a model (path, content or Graph) and return it ready to run: ``set_tensor``, ``invoke``, ``get_tensor``.
 
-    ``optimize``: for "speed" or "size" of the code, or "balanced". ``weights``: how constant weights are stored, as in
-    the "file", "plain", "lut", "huffman", "bitmap" or, of every layer the smallest, "auto". ``decode``: when they are
-    decoded, before their "layer" or at the "start". The bits are the same. Raises ModelError for a damaged model,
+    ``optimize``: "speed", "size" or "balanced". ``weights``: how constant weights are stored: as in the "file",
+    "plain", in one coding ("lut", "huffman", "bitmap"), or "auto", the smallest per layer. ``decode``: when they are
+    decoded, before their "layer" or at the "start". The results are the same. Raises ModelError for a damaged model,
     UnsupportedOperatorError, ToolError as ``CompiledModel`` does, and InvalidArgumentError for an option that does not
-    exist and for a target other than "host": what this computer cannot run has to be written out.
+    exist or a target other than "host".
     """
     if not isinstance(target, str) or target != "host":
         raise InvalidArgumentError(f"only target 'host' runs in this process, not {target!r}: write a C project")

@@ -1,4 +1,4 @@
-"""What sections and symbols a linked file has, as pyelftools reads them."""
+"""Sections and symbols of a linked file, read by pyelftools."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def section_kind(section: Any) -> str:
 
 
 def named_symbols(elf: Any, section: Any, tag: int = 0) -> list[tuple[int, int, str]]:
-    """Address, size and name of every function and object in a section, by address; aliases once, a global one first.
+    """Address, size and name of every function and object in a section, by address; of aliases one, preferably global.
 
-    The bits of ``tag``, which a function's value in the table may have beyond its address, are taken off.
+    The bits of ``tag``, which a function's value in the table may have set, are taken off its address.
     """
     table = elf.get_section_by_name(".symtab")
     begin, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]

@@ -1,4 +1,4 @@
-"""Emitted models linked with the start-up code of a board folder and the harness to a program for a microcontroller."""
+"""Programs for a microcontroller: emitted models, the harness, and the start-up code of a board folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECTIONS = ("-ffunction-sections", "-fdata-sections")
 
 @dataclass(frozen=True)
 class Firmware:
-    """A linked program: its ELF file, the machine it is for, and the models in it, by position; compiled with flags."""
+    """A linked program: its ELF file, the card it is for, the models in it in order, and the compiler's flags."""
 
     elf: Path
     card: Card
@@ -41,13 +41,13 @@ class Firmware:
 
 
 def flags_for(card: Card, *projects: Project) -> tuple[str, ...]:
-    """What the compiler is told on that core of models that are optimized for the same; else they are balanced."""
+    """The compiler's flags for these models on that core; balanced unless all are optimized for the same."""
     wanted = {project.plan.options.optimize for project in projects}
     return *card.flags, LEVELS[wanted.pop() if len(wanted) == 1 else "balanced"], *FLAGS
 
 
 def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
-    """One program of any number of models, from the cache if it is there.
+    """One program of any number of models, from the cache if there.
 
     ToolError if the compiler is missing or fails (a warning is an error), or if the models do not fit the machine.
     """
@@ -82,7 +82,7 @@ def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str |
 
 
 def _model(project: Project) -> str:
-    """What the harness needs of one model beside its functions; NAME_MODEL is the initialiser of its tw_model."""
+    """The C that the harness needs for one model; the macro NAME_MODEL initialises its tw_model."""
     name, plan = project.name, project.plan
     spans = {
         "inputs": _places(plan, plan.graph.inputs),
@@ -101,14 +101,14 @@ def _model(project: Project) -> str:
 
 
 def _places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """Offset and bytes in the arena of those that lie there."""
+    """Offsets and bytes of those tensors that lie in the arena."""
     return [(plan.offsets[t], t.nbytes) for t in tensors if t.data is None]
 
 
 def linker_scripts(card: Card, folder: str = "") -> dict[str, str]:
-    """The script that programs for a card are linked by, by its path in ``folder``; none where there is a system.
+    """Path in ``folder`` -> text of the script that links programs for a card; empty with an operating system.
 
-    The vector table stands before the program or, if the core wants that, elsewhere.
+    The vector table stands before the program, unless the card says where else.
     """
     if not card.architecture.bare:
         return {}

@@ -1,4 +1,4 @@
-"""Whether a model fits a card's machine, said in words that name what takes most."""
+"""Whether a model fits a card's memory; messages name what takes most."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_fits(project: Project, card: Card) -> None:
 
 
 def check_flash(project: Project, card: Card, needed: int) -> None:
-    """ToolError if ``needed`` bytes, of the model linked alone, are more flash than the machine has."""
+    """ToolError if the ``needed`` bytes of the model, linked alone, are more flash than the machine has."""
     vectors = vectors_in_flash(card)
     if needed + vectors > card.flash_bytes:
         raise ToolError(
@@ -40,7 +40,7 @@ def check_flash(project: Project, card: Card, needed: int) -> None:
 
 
 def vectors_in_flash(card: Card) -> int:
-    """Bytes that stand before the program."""
+    """Bytes of flash before the program."""
     return card.architecture.vector_bytes if card.vectors is None else 0
 
 
@@ -67,7 +67,7 @@ def live_bytes(plan: Plan, step: Step) -> int:
 
 
 def overflow(error: ToolError, projects: Sequence[Project], card: Card) -> ToolError:
-    """The linker's error; where that is too little memory, one that says what takes it."""
+    """The linker's error; for too little memory, one that says what takes it."""
     region_and_bytes = _OVERFLOW.search(str(error))
     if not region_and_bytes:
         return error

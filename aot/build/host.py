@@ -1,7 +1,7 @@
-"""Emitted C built for this machine, loaded, and run as an engine beside the interpreter's.
+"""Emitted C, built and loaded on this machine and run as an engine beside the interpreter's.
 
-A library holds any number of models. It is cached in the user's cache folder under the hash of everything that it was
-made from: sources, flags, the compiler's version and the CPU.
+A library holds any number of models. The user's cache folder keeps it under the hash of its sources, flags, compiler's
+version and CPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ABI_ALIGNMENT = 16
 
 
 class CompiledSession(Session):
-    """The compiled engine: a model's own functions out of a library that ``build`` made."""
+    """The compiled engine: a model's own functions in a library from ``build``."""
 
     def __init__(self, plan: Plan, name: str, library: ctypes.CDLL) -> None:
         self._library, self._name = library, name
@@ -69,10 +69,10 @@ def compile_plans(
     flags: Iterable[str] = FLAGS,
     policy: Policy | None = None,
 ) -> dict[str, CompiledSession]:
-    """Emit and build the plans into one library with one run of the compiler; one engine each, by name.
+    """Emit the plans and build them into one library with one run of the compiler; returns an engine per plan, by name.
 
-    ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if there
-    is none or it fails.
+    ``compiler`` is a command; None takes the environment's CC, else the first of gcc, clang and cc. ToolError if none
+    is installed or it fails.
     """
     projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
     library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
@@ -90,14 +90,14 @@ def find_compiler(command: str | None = None) -> tuple[str, ...]:
 
 
 def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
-    """The shared library of the projects, from the cache if it is there; ToolError with the compiler's message."""
+    """The shared library of the projects, from the cache if there; ToolError with the compiler's message."""
     command = (*compiler, *flags, "library.c", "library_data.c", "-o", "library.so", "-lm")
     sources = library_sources(tuple(projects), entries, ABI_ALIGNMENT)
     return built(sources, command, "library.so", compiler_version(compiler) + _cpu())
 
 
 def entries(project: Project) -> str:
-    """Two functions of the kernels' own signature: the whole model, and the step whose number params points to."""
+    """Two functions with the kernels' signature: the whole model, and the step whose number params points to."""
     name = project.name
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
     return f"""{project.wrappers}
@@ -119,7 +119,7 @@ void {name}_step{signature} {{
 
 @cache
 def _cpu() -> str:
-    """The CPU's name and features, on which -march=native depends."""
+    """The CPU's name and features: -march=native depends on them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where a model's instructions go, by source line: counts per address, and the lines that the ELF file gives."""
+"""Instructions by source line: counts per address, and the lines that the ELF file gives for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinfer.runtime.graph import Array
 
 @dataclass(frozen=True)
 class HotSpot:
-    """A source line, the function (a layer's, mostly) that it was compiled into, and the instructions it executed."""
+    """A source line, the function (mostly a layer's) that it was compiled into, and its executed instructions."""
 
     place: str
     function: str
@@ -26,8 +26,8 @@ class HotSpot:
 def hot_spots(firmware: Firmware, inputs: Sequence[Array], *, patience: float = PATIENCE) -> list[HotSpot]:
     """The lines that one inference of the first model executed, most instructions first.
 
-    Lines of inlined kernels are told apart by the layer that they were inlined into. ToolError as ``run_jobs``, and
-    where nothing counts single instructions.
+    A line of an inlined kernel has an entry per layer. ToolError as ``run_jobs``, and where nothing counts single
+    instructions.
     """
     counts = runner_of(firmware.card).counted_by_address(firmware, inputs, patience)
     lines = Counter[tuple[str, str]]()

@@ -1,4 +1,4 @@
-"""The files that give a program for a board its jobs and that take their results: the other side of board/harness.c."""
+"""The files of jobs and results that a program for a board reads and writes: the other side of board/harness.c."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from twinfer.aot.print.guard import check_status
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Array, Tensor
 
-#: What the program reads, and what it writes, in the folder that it is run in; what its own clock shows at each mark.
+#: Files in the folder of a run: what the program reads, what it writes, and what its clock shows at each mark.
 INPUTS, OUTPUTS, TICKS = "inputs.bin", "outputs.bin", "ticks.bin"
 
-#: Instructions of the loop that every counted run is gauged on (board/harness.c).
+#: Instructions of the loop that gauges every counted run (board/harness.c).
 LOOP = 2_000_002
 
 #: Intervals at a run's beginning that gauge the count.
@@ -69,7 +69,7 @@ def results(
 
 
 def _fail(firmware: Firmware, job: Job, status: int) -> None:
-    """GuardError if a guard has stopped the run, else ToolError."""
+    """Raise GuardError if a guard has stopped the run, else ToolError."""
     project = firmware.projects[job.model]
     check_status(project.plan, status)
     raise ToolError(f"{project.name}_run on {firmware.card.name} returned {status}")
@@ -93,7 +93,7 @@ def _intervals(marks: Sequence[int]) -> list[int]:
 
 
 def step_counts(firmware: Firmware, jobs: Sequence[Job], intervals: Sequence[int]) -> list[tuple[int, ...]]:
-    """Instructions by job: without the marks' own, and scaled to the loop of known length.
+    """Instructions per job, without those of the marks, scaled by the loop of known length.
 
     The first three intervals are an empty function called as a run, as a step, and the loop. ToolError if no scale
     makes the loop's count right.

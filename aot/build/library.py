@@ -1,4 +1,4 @@
-"""Any number of emitted models as sources that one run of a compiler takes."""
+"""Any number of emitted models as sources for one run of a compiler."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Callable, Sequence
 from twinfer.aot.print.data import Definition
 from twinfer.aot.print.emit import Project
 
-#: What a compiler is given of ``library_sources``; the rest is included by these.
+#: The files of ``library_sources`` to compile; they include the rest.
 LIBRARY = ("library.c", "library_data.c")
 
 
 def library_sources(
     projects: Sequence[Project], entries: Callable[[Project], str], least_alignment: int = 1
 ) -> dict[str, str | bytes]:
-    """The projects' code, ``library.c``, which includes it and adds each one's ``entries``, and the constants.
+    """The projects' code, their constants, and ``library.c``, which includes the code and adds ``entries`` of each.
 
-    Compilers take constants for aligned as their ABI says, which has to be given where that is more than a target's.
-
-    Constants are taken from a binary file: as C text they would be most of the compile time (2.7 s a megabyte).
+    ``least_alignment`` is the ABI's for constants, in bytes: compilers rely on it even if a target needs less.
+    Constants come from a binary file: as C text they would be most of the compile time (2.7 s per megabyte).
     """
     files: dict[str, str | bytes] = {}
     code, data, blob = [], ["typedef int never_empty;"], bytearray()

@@ -1,4 +1,4 @@
-"""A folder that builds on its own: the emitted sources, the kernels they use, a Makefile, a README, a self-test."""
+"""A folder that builds on its own: emitted sources, the kernels they use, a Makefile, a README, a self-test."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.files import check_folder, writing
 from twinfer.runtime.run.inputs import random_inputs
 
-#: Lists what this tool wrote, so that a folder of somebody else's is never overwritten.
+#: The list of files that this tool wrote: other people's folders are never overwritten.
 MANIFEST = "twinfer.json"
 
-#: What the Makefile makes; may be removed.
+#: The folder that the Makefile makes; it may be removed.
 BUILD = "build"
 
 #: What NAME_reset does, without and with weights that are decoded at the start.
 RESETS = ("variables to their first values", "variables to their first values, coded weights decoded")
 
-#: Whether models may share an arena, of one without and of one with state.
+#: Whether models may share an arena: for a model without state, and for one with state.
 SHARING = (
     "Nothing in it lasts from one run to the next: models may take turns in one arena.",
     "`{NAME}_STATE_BYTES` bytes of it from `{NAME}_STATE_OFFSET` on are the model's state, which has to last from run\n"
@@ -40,7 +40,7 @@ SHARING = (
     "the next.",
 )
 
-#: The licence of all that this tool wrote; what a model's values are under, only the user knows.
+#: The licence of this tool's own texts; only the user knows that of a model's values.
 _OURS, _USERS = "Apache-2.0", "LicenseRef-model"
 _TERMS = {"_data.c": _USERS, "_test.c": f"{_OURS} AND {_USERS}"}
 
@@ -57,12 +57,12 @@ def write_project(
     stack_bytes: int | None = None,
     card: Card | None = None,
 ) -> Project:
-    """Write the project of a plan to ``folder``: all of it or, after an error, nothing is touched.
+    """Write the project of a plan to ``folder``; after an error nothing there has changed.
 
-    ``card`` adds what the self-test needs to run there, and the stack that a run takes (``stack_bytes``; None: it is
-    measured); the code has to fit its flash. ``sha256`` is the model file's. The self-test's inputs are random, of a
-    fixed seed. A folder of an earlier run is replaced; InvalidArgumentError if it holds anything that twinfer did not
-    write, ToolError if the model cannot fit the card's memory.
+    With ``card`` the self-test runs on its board, and the header has the stack of a run (``stack_bytes``; None: it is
+    measured). ``sha256`` is the model file's. The self-test's inputs are random, with a fixed seed. A folder of an
+    earlier run is replaced; InvalidArgumentError if it holds anything that twinfer did not write, ToolError if the
+    model does not fit the card's memory.
     """
     target = Path(os.path.realpath(folder))
     check_replaceable(Path(folder))
@@ -79,7 +79,7 @@ def write_project(
 
 
 def _put(target: Path, files: Mapping[str, str]) -> None:
-    """The files in the folder, and no others."""
+    """Write the files to the folder, in place of all that were there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".twinfer-", dir=target.parent) as work:
         new = Path(work) / "new"
@@ -100,7 +100,7 @@ def _move_into(target: Path, new: Path, files: Iterable[str]) -> None:
 
 
 def _present(target: Path) -> Iterator[str]:
-    """The files below a folder, by path, as they are met."""
+    """Paths of the files below a folder, in no order."""
     for folder, folders, files in os.walk(target):
         folders.sort()
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
@@ -108,11 +108,11 @@ def _present(target: Path) -> Iterator[str]:
 
 
 def check_replaceable(target: Path) -> None:
-    """Raise InvalidArgumentError unless ``target`` is empty, as this tool left it, or absent where it can be made."""
+    """InvalidArgumentError unless ``target`` is empty, as this tool left it, or absent and can be made."""
     check_folder(target)
     ours = _written(target)
     foreign = (path for path in _present(target) if path not in ours and not path.startswith(f"{BUILD}/"))
-    if first := next(foreign, None):  # not all of them: this may be somebody's home
+    if first := next(foreign, None):  # stop at the first: this may be somebody's home
         raise InvalidArgumentError(f"{target} holds {first!r}, not made by twinfer: name another folder")
 
 
@@ -150,7 +150,7 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
 
 
 def _licensed(path: str, text: str) -> str:
-    """A generated source with its licence in the first line; kernels bring theirs."""
+    """A generated source with its licence in the first line; kernels have one."""
     terms = next((terms for end, terms in _TERMS.items() if path.endswith(end)), _OURS)
     return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
 

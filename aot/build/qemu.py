@@ -1,7 +1,7 @@
-"""QEMU runs programs for boards, and counts the instructions that they take, exactly.
+"""QEMU runs programs for boards and counts their instructions exactly.
 
-Instructions are counted by a small plugin (``board/count.c``) that is compiled at need; where that cannot be, by the
-board's own clock, which goes by instructions under some options, good to a few. Neither says anything of cycles.
+A small plugin (``board/count.c``), compiled at need, counts them. Where there can be none, the board's own clock does,
+which goes by instructions under some options and is right to a few. Neither says anything about cycles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twinfer.aot.build.tools import built, compiler_version, need_tool, run_tool
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
 
-#: No windows, no consoles but semihosting's.
+#: No windows, and no console except semihosting's.
 _SILENT = ("-display", "none", "-monitor", "none", "-serial", "none")
 _CONSOLE = ("-semihosting-config", "enable=on,target=native")
 
@@ -35,10 +35,10 @@ PLUGIN_VERSIONS = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class Qemu(Runner):
-    """One of QEMU's programs with its options, the last of which takes the path of a program.
+    """One of QEMU's programs with its options; the last option takes the path of a program.
 
-    ``package`` is Debian's that has it. ``clock``: options under which the board's clock goes by instructions; without
-    any, nothing is counted where the plugin cannot be had.
+    ``package`` is Debian's that has it. ``clock``: options under which the board's clock goes by instructions; with
+    none, only the plugin can count.
     """
 
     program: str
@@ -79,9 +79,9 @@ class Qemu(Runner):
         run_tool([self.program, *more, *self.options, str(firmware.elf)], folder, patience)
 
     def counter(self, card: Card) -> Path | None:
-        """The plugin, compiled if need be; None where it cannot be or this QEMU does not take it.
+        """The plugin, compiled if need be; None if that is impossible or this QEMU takes none.
 
-        It is tried on a program without models, which does nothing but gauge the count.
+        It is tried on a program without models, which only gauges the count.
         """
         return _counter(self, card)
 
@@ -145,7 +145,7 @@ def _marks(folder: Path, plugin: Path | None) -> list[int]:
 
 
 def address(firmware: Firmware, symbol: str) -> int:
-    """Where a function of the program lies."""
+    """The address of a function of the program."""
     for line in run_tool([firmware.card.toolchain.tool("nm"), str(firmware.elf)]).splitlines():
         at, *_, name = line.split()
         if name == symbol:

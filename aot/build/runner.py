@@ -1,4 +1,4 @@
-"""Programs for a card, run: jobs in, outputs and counts out. What runs them is a ``Runner``; QEMU is the one so far."""
+"""Runs programs for a card: jobs in, outputs and counts out. A ``Runner`` runs them; QEMU is the only one so far."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from twinfer.aot.print.emit import Project
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
 
-#: Longest that a program may take, in seconds; QEMU executes some 300 million instructions in one.
+#: The longest that a program may take, in seconds; QEMU executes some 300 million instructions per second.
 PATIENCE = 300.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One inference: which model of the program, on what, from a fresh state or going on, whole or step by step.
+    """One inference: the model of the program, its inputs, from a fresh state or going on, whole or step by step.
 
-    ``paint`` measures the stack of the whole run; that one is not counted.
+    ``paint`` measures the stack of the whole run instead of counting it.
     """
 
     inputs: Sequence[Array]
@@ -32,9 +32,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What a job gave: the outputs, and the instructions of the run or, by step, of every step; none if not counted.
+    """A job's outputs, and the instructions of the run or, step by step, of every step; none if not counted.
 
-    ``stack_bytes`` is the deepest that the stack of a ``paint`` job was written, from the call on; 0 for others.
+    ``stack_bytes`` is how deep a ``paint`` job wrote the stack, from the call on; 0 for others.
     """
 
     outputs: tuple[Array, ...]
@@ -44,7 +44,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One inference: outputs, instructions of ``NAME_run`` with everything in place, and of every layer's function.
+    """One inference: its outputs, the instructions of ``NAME_run``, all values in place, and of every layer.
 
     ``stack_bytes`` is how deep the stack was written, from the call of ``NAME_run`` on.
     """
@@ -58,7 +58,7 @@ class Measurement:
 class Runner(ABC):
     """Runs the programs of one card: on an emulator, on this computer, on a board that is plugged in.
 
-    ``command`` runs a self-test; ``place`` says in words where.
+    ``command`` runs a self-test; ``place`` says where, in words.
     """
 
     place: str
@@ -66,7 +66,7 @@ class Runner(ABC):
     @property
     @abstractmethod
     def command(self) -> tuple[str, ...]:
-        """A command line that the path of a program is added to."""
+        """A command line, to which the path of a program is added."""
 
     @abstractmethod
     def need(self) -> None:
@@ -74,16 +74,16 @@ class Runner(ABC):
 
     @abstractmethod
     def run(self, firmware: Firmware, jobs: Sequence[Job], *, count: bool, patience: float) -> list[Result]:
-        """Run the jobs one after the other in one run of the program; ``jobs.py`` has its files.
+        """Run the jobs in order in one run of the program; ``jobs.py`` has its files.
 
         InvalidArgumentError if inputs do not fit; ToolError if a tool is missing, if it cannot ``count`` instructions
         but should, or if the program hangs (for more than ``patience`` seconds) or reports a fault.
         """
 
     def counted_by_address(self, firmware: Firmware, inputs: Sequence[Array], patience: float) -> dict[int, int]:
-        """How often each instruction that was executed at all was, in a run of the first model, by address.
+        """Address -> how often the instruction there was executed in a run of the first model.
 
-        The few of the harness around the run are among them. ToolError where nothing counts them.
+        The harness's few instructions around the run are included. ToolError where nothing counts single ones.
         """
         raise ToolError(f"nothing counts single instructions in {self.place}")
 

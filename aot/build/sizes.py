@@ -1,8 +1,8 @@
 """What a model costs in flash and RAM, byte for byte, from the linked ELF.
 
-The image that is measured holds ``<name>_run`` and what it needs, and nothing else: no start-up code, no board, no
-test; the linker drops every section that cannot be reached from it. So every byte of the image is the model's: its
-code, its constants, and what it takes from libc, libm and libgcc.
+The measured image holds ``<name>_run`` and what it needs: no start-up code, no board, no test. The linker drops every
+section that cannot be reached from it. So every byte of the image is the model's: its code, its constants, and what it
+takes from libc, libm and libgcc.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from twinfer.aot.build.tools import built
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.constant import Role
 
-#: Nothing but the model and what it calls.
+#: Link only the model and what it calls.
 _ALONE = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")
 
-#: Groups of constants that belong to the model's parameters: what another training would change, and its size.
+#: The groups of constants that another training would change: the model's parameters.
 WEIGHTS = ("weights", "biases", "multipliers")
 
-#: A gap before a symbol up to this many bytes is its alignment, a longer one is data without a name.
+#: A gap of up to this many bytes before a symbol is its alignment; a longer one is data without a name.
 _MOST_PADDING = 63
 
 #: Clones that gcc makes of functions: name.constprop.0, name.part.1, name.cold.
@@ -38,8 +38,8 @@ _CLONE = re.compile(r"\..*$")
 class Symbol:
     """Bytes of the image: ``group`` is code, library, params, tables, one of WEIGHTS, constants, data or bss.
 
-    ``layer`` is the step it belongs to, the first one if several share it; None for what all have in common.
-    ``padding`` is what its alignment costs, not part of ``size``.
+    ``layer`` is its step, the first one if several share it; None if all do. ``padding`` is the bytes that its
+    alignment costs, not part of ``size``.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Sizes:
-    """All of an image. What has no name in it is a symbol without one, so the sums are those of the sections."""
+    """All symbols of an image. Bytes without a name are symbols without one, so sums are those of the sections."""
 
     symbols: tuple[Symbol, ...]
     arena_bytes: int
@@ -70,21 +70,21 @@ class Sizes:
 
     @property
     def code_bytes(self) -> int:
-        """Everything read-only but the weights: code, params, look-up tables, other constants."""
+        """Everything read-only except the weights: code, params, look-up tables, other constants."""
         return sum(size for group, size in self.groups.items() if group not in (*WEIGHTS, "data", "bss"))
 
     @property
     def flash_bytes(self) -> int:
-        """All that is kept in flash, the initial values of data included."""
+        """Everything in flash, the initial values of data included."""
         return self.code_bytes + self.weight_bytes + self.groups.get("data", 0)
 
     @property
     def ram_bytes(self) -> int:
-        """The arena, scratch in it, and all other memory that is written, but for the stack."""
+        """The arena with its scratch, and all other memory that is written, except the stack."""
         return self.arena_bytes + self.groups.get("data", 0) + self.groups.get("bss", 0)
 
     def layer(self, i: int) -> dict[str, int]:
-        """Bytes of one step by group; what several steps share is the first one's."""
+        """Bytes of one step by group; what several steps share counts for the first one."""
         own: dict[str, int] = {}
         for symbol in self.symbols:
             if symbol.layer == i:
@@ -93,13 +93,13 @@ class Sizes:
 
 
 def image_sources(project: Project, card: Card) -> dict[str, str | bytes]:
-    """What the image of a model is made from: library.c and library_data.c, what they include, the linker's script."""
+    """The sources of a model's image: library.c and library_data.c, what they include, the linker's script."""
     script = card.architecture.read("image.ld")
     return {**library_sources((replace(project, wrappers=""),), lambda _: ""), "image.ld": script}
 
 
 def image(project: Project, card: Card) -> Path:
-    """The linked image of ``<name>_run`` alone, built as a program for the card is; from the cache if it is there.
+    """The linked image of ``<name>_run`` alone, built like a program for the card; from the cache if there.
 
     ToolError if a tool fails.
     """
@@ -117,7 +117,7 @@ def sizes(project: Project, card: Card) -> Sizes:
 
 
 def read_sizes(path: Path, project: Project, tag: int = 0) -> Sizes:
-    """The sizes of an image that ``image`` made; ``tag`` as ``Instructions`` has it."""
+    """The sizes of an image of ``image``; ``tag`` is that of ``Instructions``."""
     groups = _groups(project)
     symbols: list[Symbol] = []
     with path.open("rb") as file:
@@ -162,7 +162,7 @@ def _layer(symbol: str, name: str) -> int | None:
     return int(numbered[1]) if numbered else None
 
 
-#: What people are told of a constant, by its role.
+#: Role of a constant -> its group.
 _WORDS = {
     Role.WEIGHTS: "weights",
     Role.CODES: "weights",

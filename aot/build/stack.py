@@ -1,9 +1,9 @@
 """How deep the stack of ``<name>_run`` can get: every function's frame, added up along the deepest chain of calls.
 
-Frames of the model's functions are the compiler's own word (gcc -fcallgraph-info=su); those of library functions, and
-of all where the compiler does not say, are read from their instructions. Calls are read from the linked image, so none
-is missed that the compiler or the linker added. A pointer that is called may lead to any function whose address lies
-in the image. Interrupts are not counted: they come on top of any program.
+The compiler tells the frames of the model's functions (gcc -fcallgraph-info=su); those that it does not tell, such as
+library functions', are read from their instructions. Calls are read from the linked image, so those that the compiler
+or the linker added are there. A call through a pointer may lead to any function whose address lies in the image.
+Interrupts are not counted: they come on top of any program.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Function:
 
 @dataclass(frozen=True)
 class StackBound:
-    """``bytes`` that a call can need at most, along ``chain``; None if ``unknown`` says why there is no bound."""
+    """``bytes`` that a call can need at most, along ``chain``; None if there is no bound, and ``unknown`` says why."""
 
     bytes: int | None
     chain: tuple[str, ...]
@@ -49,15 +49,15 @@ class StackBound:
 
 
 def stack_bound(project: Project, card: Card) -> StackBound:
-    """The bound of ``<name>_run`` as a card's compiler makes it. ToolError if a tool fails."""
+    """The bound of ``<name>_run``, built by a card's compiler. ToolError if a tool fails."""
     told = callgraph(image_sources(project, card), card.toolchain, flags_for(card, project))
     return read_bound(image(project, card), f"{project.name}_run", card, told)
 
 
 def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
-    """The bound of a model's run within a program: what its marks are held against.
+    """The bound of a model's run within a program, to compare with its measured stack.
 
-    It may differ from ``stack_bound``: what else is in a program changes what gcc inlines.
+    It may differ from ``stack_bound``: the rest of a program changes what gcc inlines.
     """
     project, card = firmware.projects[model], firmware.card
     told = callgraph(firmware_sources(firmware.projects, card), card.toolchain, firmware.flags)
@@ -66,7 +66,7 @@ def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
 
 
 def callgraph(sources: Files, toolchain: Toolchain, flags: Sequence[str]) -> str:
-    """What gcc says of the functions of library.c: the content of its .ci file."""
+    """The content of gcc's .ci file on the functions of library.c."""
     wanted = ("-fcallgraph-info=su", "-c", "library.c", "-o", "library.o")
     command = (toolchain.compiler, *flags, *SECTIONS, *wanted)
     return built(sources, command, "library.ci", toolchain.version).read_text(encoding="utf-8")
@@ -77,8 +77,8 @@ def read_bound(
 ) -> StackBound:
     """The bound of function ``root`` in a linked ELF for a card.
 
-    ``told`` is what the compiler said of the frames in it; ``pointed`` tells which of the functions whose address is
-    taken ``root`` may call by a pointer.
+    ``told`` is the compiler's .ci file; ``pointed`` says whether ``root`` may call a function through a pointer, if its
+    address is taken.
     """
     listing = run_tool([card.toolchain.tool("objdump"), "-d", "--no-show-raw-insn", str(path)])
     instructions = card.architecture.instructions
@@ -87,13 +87,13 @@ def read_bound(
 
 
 def compiler_frames(told: str) -> dict[str, int | None]:
-    """Function -> bytes of its frame from a .ci file; None for one that depends on its arguments."""
+    """Function -> bytes of its frame, from a .ci file; None for a frame of variable size."""
     nodes = _NODE.findall(told)
     return {name: int(size) if kind in ("static", "dynamic,bounded") else None for name, size, kind in nodes}
 
 
 def functions(listing: str, frames: Mapping[str, int | None], instructions: Instructions) -> dict[str, Function]:
-    """The functions of objdump's listing by name; frames that are not in ``frames`` are read from ``instructions``."""
+    """The functions of objdump's listing by name; a frame that is not in ``frames`` is read from its instructions."""
     heads = [*_FUNCTION.finditer(listing)]
     ends = [head.start() for head in heads[1:]] + [len(listing)]
     bodies = {head[1]: listing[head.end() : end] for head, end in zip(heads, ends, strict=True)}
@@ -101,7 +101,7 @@ def functions(listing: str, frames: Mapping[str, int | None], instructions: Inst
 
 
 def _instruction(line: str, instructions: Instructions) -> tuple[str, str]:
-    """The mnemonic and the operands of a line ``address:\tmnemonic\toperands``, its comment taken off."""
+    """The mnemonic and the operands of a line ``address:\tmnemonic\toperands``, without its comment."""
     plain = re.split(f"[{instructions.comments}]", line)[0] if instructions.comments else line
     mnemonic, _, operands = " ".join(plain.split()[1:]).partition(" ")
     return mnemonic, operands
@@ -139,7 +139,7 @@ def _words(section: Any, width: int) -> Iterator[bytes]:
 
 
 def deepest(functions: Mapping[str, Function], root: str, pointed: frozenset[str] = frozenset()) -> StackBound:
-    """The chain of calls from ``root`` that takes most; ``pointed`` is what a pointer may lead to."""
+    """The chain of calls from ``root`` that takes most stack; a pointer may lead to any function of ``pointed``."""
     search = _Search(functions, pointed)
     size, chain = search.visit(root, ())
     return StackBound(None if search.unknown else size, chain, tuple(search.unknown))
@@ -169,7 +169,7 @@ class _Search:
         return self.deepest[name]
 
     def _calls(self, function: Function) -> list[str]:
-        """What a function may call, by whatever way."""
+        """The functions that a function may call, directly or through a pointer."""
         if function.indirect and not self.pointed:
             self.unknown[f"{function.name} calls what a pointer says"] = None
         return sorted(function.calls | (self.pointed if function.indirect else frozenset()))

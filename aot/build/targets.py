@@ -18,10 +18,10 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.read.files import reading
 from twinfer.runtime.target import Target, microcontroller
 
-#: A word of a name, of letters, digits and a few signs: it neither begins an option nor means anything to a shell.
+#: A word of letters, digits and a few signs: it cannot begin an option, and means nothing to a shell.
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
-#: What a word of a card may be, for it is printed into makefiles, scripts and comments and given to programs; in words.
+#: What a word of a card may be, as a pattern and in words: it goes into makefiles, scripts, comments and command lines.
 _PLAIN = (_WORD, "letters, digits and . _ + -")
 _PATTERNS = {
     "flags": (
@@ -61,30 +61,30 @@ class Card:
 
     @property
     def target(self) -> Target:
-        """What to plan for."""
+        """The target to plan for."""
         return microcontroller(self.name, *self.isa)
 
     @property
     def toolchain(self) -> Toolchain:
-        """What builds programs for it, and reads them."""
+        """The compiler and the binutils that build its programs and read them."""
         return Toolchain(self.compiler, self.binutils, self.packages)
 
     @property
     def architecture(self) -> Architecture:
-        """What its board folder says; InvalidArgumentError if there is none."""
+        """The architecture that its board folder describes; InvalidArgumentError if there is none."""
         return load(self.board)
 
 
 def names() -> tuple[str, ...]:
-    """The microcontrollers that come along."""
+    """The names of the cards that twinfer brings."""
     return tuple(sorted(_builtin()))
 
 
 def find(target: str | os.PathLike[str], also: Sequence[str] = ()) -> Card:
     """The card of that name, or the one in that TOML file.
 
-    InvalidArgumentError if there is neither, or if the file says anything that a card does not know; ``also`` are
-    other names that the caller would have taken.
+    InvalidArgumentError if there is neither, or the file has an unknown or wrong field. The message also offers the
+    names ``also``, which the caller takes.
     """
     if isinstance(target, str) and spelled(target) in _builtin():
         return _builtin()[spelled(target)]
@@ -126,7 +126,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _card(name: str, tables: Mapping[str, Any], path: Path) -> Card:
-    """The card ``name`` with what it takes over from its bases; every field checked, for users write them."""
+    """The card ``name`` with what it takes over from its bases; every field is checked, for users write them."""
     where = f"{path}: {name}"
     _word(f"{path}: {name!r}", "name", name)
     said = _inherited(name, tables, where)
@@ -137,7 +137,7 @@ def _card(name: str, tables: Mapping[str, Any], path: Path) -> Card:
 
 
 def _inherited(name: str, tables: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a card and its bases say, the nearest first."""
+    """The fields of a card and its bases; the nearest one wins."""
     said: dict[str, Any] = {}
     base: object = name
     seen: list[object] = []
@@ -153,7 +153,7 @@ def _inherited(name: str, tables: Mapping[str, Any], where: str) -> dict[str, An
 
 
 def _fields(where: str, said: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields that are said, if they are those of a card."""
+    """The names of the fields; InvalidArgumentError unless they are those of a card."""
     known = [field.name for field in fields(Card) if field.name != "name"]
     if unknown := sorted(set(said) - set(known)):
         raise InvalidArgumentError(f"{where}: unknown {unknown[0]!r}; known are {', '.join(sorted(known))}")
@@ -163,7 +163,7 @@ def _fields(where: str, said: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _value(where: str, field: str, value: Any) -> Any:
-    """What a field says, if it may."""
+    """The value of a field; InvalidArgumentError if it has the wrong type or form."""
     if field in _LISTS:
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return tuple(_word(where, field, word) for word in value)
@@ -177,7 +177,7 @@ def _value(where: str, field: str, value: Any) -> Any:
 
 
 def _word(where: str, field: str, word: str) -> str:
-    """The word, if it is one that this field may hold."""
+    """The word; InvalidArgumentError if this field may not hold it."""
     pattern, words = _PATTERNS.get(field, _PLAIN)
     if not re.fullmatch(pattern, word):
         raise InvalidArgumentError(f"{where}: {field} {word!r} should be {words}")

@@ -1,4 +1,4 @@
-"""The programs that turn C into a program for a machine, and read it again."""
+"""The tools that build programs for a machine and read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twinfer.aot.build.tools import compiler_version, need_tool
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A gcc and its binutils, by the names of their programs; ``packages`` are Debian's that bring them."""
+    """A gcc and its binutils, by the names of their programs; ``packages`` are the Debian packages that have them."""
 
     compiler: str
     binutils: str  # what the binutils' names begin with: "" for this computer's
@@ -20,10 +20,10 @@ class Toolchain:
         return need_tool(self.compiler, " ".join(self.packages))
 
     def tool(self, name: str) -> str:
-        """The program of the binutils that is called so: ``objdump``, ``nm``, ``ar``."""
+        """The name of a program of these binutils: ``objdump``, ``nm``, ``ar``."""
         return f"{self.binutils}{name}"
 
     @property
     def version(self) -> str:
-        """What the compiler says of itself; ToolError if it cannot be run."""
+        """What the compiler prints for --version; ToolError if it cannot be run."""
         return compiler_version((self.compiler,))

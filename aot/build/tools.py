@@ -1,4 +1,4 @@
-"""Running compilers and other programs, and keeping what they make in the user's cache folder."""
+"""Runs compilers and other programs, and keeps their products in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinfer.runtime.errors import ToolError
 #: Path in a folder -> content.
 Files = Mapping[str, str] | Mapping[str, str | bytes]
 
-#: Longest that one run of a compiler may take, in seconds.
+#: The longest that one run of a compiler may take, in seconds.
 PATIENCE = 1800
 
 
@@ -28,10 +28,10 @@ def cache_folder() -> Path:
 
 
 def built(sources: Files, command: tuple[str, ...], product: str, made_with: str) -> Path:
-    """The file ``product`` that ``command`` makes in a folder of ``sources``, from the cache if it is there.
+    """The file ``product`` that ``command`` makes in a folder of ``sources``, from the cache if there.
 
-    It is found by everything that it was made from: sources, command, and ``made_with``, what else it depends on: the
-    compiler's version. ToolError with the command's message if it fails.
+    The cache finds it by sources, command, and ``made_with``: whatever else it depends on, as the compiler's version.
+    ToolError with the command's message if it fails.
     """
     folder = cache_folder()
     kept = folder / f"{_key(sources, command, made_with)}{Path(product).suffix}"
@@ -58,7 +58,7 @@ def _key(sources: Files, command: tuple[str, ...], made_with: str) -> str:
 
 @cache
 def compiler_version(compiler: tuple[str, ...]) -> str:
-    """What the compiler says of itself; another one must not find this one's products."""
+    """What the compiler prints for --version: products of another version must not be taken."""
     return run_tool([*compiler, "--version"])
 
 

@@ -1,4 +1,4 @@
-"""What the pointers of a call are in C: addresses in the arena, names of constants, and parts of both in a loop."""
+"""The pointers of a call in C: addresses in the arena, names of constants, and slices of both in a loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Arguments:
         return [*lines, f"{invoke}{'in' if inputs else 'NULL'}, out, {scratch});"]
 
     def pointer(self, argument: Argument) -> str:
-        """The address of an argument, in a loop that of the current iteration."""
+        """The address of an argument; in a loop, of the current iteration."""
         if argument is None:
             return "NULL"
         part = part_of(argument)
@@ -48,7 +48,7 @@ class Arguments:
         return f"(const unsigned char *){symbol} + {part.offset}" if part.offset else symbol
 
     def described(self, argument: Tensor | Constant | Slice) -> str:
-        """An argument as a whole, for comments: name, type, shape, and where it lies."""
+        """The value of an argument for comments: name, type, shape, and where it lies."""
         value = part_of(argument).value
         if isinstance(value, Tensor):
             return f'"{comment(value.name)}" {value.type}{list(value.shape)}: {span(self._plan, value)}'

@@ -1,8 +1,8 @@
-"""Which layers of compiled code have a body of their own, and which are compiled small: what ``optimize`` means.
+"""Which layers of compiled code have a specialised body, and which are compiled for size: what ``optimize`` means.
 
-A specialised body has its params as constants: fewer instructions, for some hundred bytes each. A shared instance of a
-kernel reads them at run time, and is paid once. What either costs was measured kernel by kernel (``prices.toml``);
-nothing is measured here, so that the same plan gives the same text everywhere. ``twinfer bench --target cortex-m4
+A specialised body has its params as constants: it takes fewer instructions and some hundred bytes. A shared instance of
+a kernel reads its params at run time, and is there once. Both costs were measured for each kernel (``prices.toml``).
+Nothing is measured here, so that the same plan gives the same text everywhere. ``twinfer bench --target cortex-m4
 --layers`` shows what each choice really costs and saves.
 """
 
@@ -23,25 +23,25 @@ from twinfer.runtime.program import Step
 #: Which steps, by position, call one shared instance of their kernel, which reads its params at run time.
 Policy = Callable[[Plan], frozenset[int]]
 
-#: Distinct specialised bodies of one kernel beyond which layers share one instance. Measured: mlp_vww_int8, 27 layers:
-#: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time a body.
+#: The most specialised bodies of one kernel; further layers share the instance. Measured on mlp_vww_int8, 27 layers:
+#: specialised 151 us, shared 206 us, for 0.7 KB of code and 0.04 s (clang: 0.15 s) of compile time per body.
 MOST_BODIES = 64
 
-#: Kernel -> what its bodies cost and save.
+#: The file of prices: what the bodies of each kernel cost and save.
 PRICES = Path(__file__).with_name("prices.toml")
 
-#: Bytes of flash that are paid on a small target to save one per cent of the instructions.
+#: Bytes of flash that one per cent of the instructions is worth on a small target.
 WORTH: Mapping[Optimize, float] = {"speed": 1000, "balanced": 300, "size": 20}
 
-#: Share of the model's instructions that may be done in code compiled for size, all such layers together.
+#: The share of the model's instructions that all layers compiled for size may have together.
 COLD: Mapping[Optimize, float] = {"speed": 0.001, "balanced": 0.005, "size": 0.03}
 
-#: Work of an element that is read or written, in multiply-accumulates: loading, rescaling, clamping, storing.
-WORK_AN_ELEMENT = 4
+#: Work per element that is read or written, in multiply-accumulates: loading, rescaling, clamping, storing.
+WORK_PER_ELEMENT = 4
 
 
 def specialise(plan: Plan) -> frozenset[int]:
-    """Share nothing, but the bodies with the least work of a kernel that has more than ``MOST_BODIES``."""
+    """Share nothing, unless a kernel has more than ``MOST_BODIES``: then the layers with the smallest outputs share."""
     return frozenset(i for users in bodies(plan).values() for steps in users[MOST_BODIES:] for i in steps)
 
 
@@ -52,10 +52,10 @@ def share_all(plan: Plan) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Price:
-    """Of one kernel: bytes of a specialised body and of the shared instance, instructions saved an output element.
+    """A kernel's bytes per specialised body and for the shared instance, and the instructions saved per output element.
 
-    ``body`` is what it takes beyond a layer that calls the instance; ``pace`` are the instructions that a unit of work
-    takes. A kernel that was not measured has the usual ones.
+    ``body`` is what a layer takes beyond one that calls the instance; ``pace`` is the instructions per unit of work. A
+    kernel that was not measured has the defaults.
     """
 
     body: float = 400
@@ -65,10 +65,10 @@ class Price:
 
 
 def by_price(plan: Plan) -> frozenset[int]:
-    """Share where that is cheapest: flash in bytes and instructions by what they are worth.
+    """Share where that is cheapest, by bytes of flash and what instructions are worth in bytes.
 
-    Of every kernel the bodies with the smallest outputs share, for a body saves about as much an output; all numbers of
-    them are tried.
+    A body saves about the same per output element, so the layers of a kernel with the smallest outputs share. How many
+    do is tried out.
     """
     total, worth = sum(map(instructions, plan.steps)), 100 * WORTH[plan.options.optimize]
     shared = set[int](specialise(plan))
@@ -95,7 +95,7 @@ def _prices() -> Mapping[str, Price]:
 
 
 def default_policy(plan: Plan) -> frozenset[int]:
-    """What suits a plan's target best when nothing is asked for; where flash is not dear, all is specialised."""
+    """The usual policy: by price where flash is dear, else everything is specialised."""
     return by_price(plan) if _flash_is_dear(plan) else specialise(plan)
 
 
@@ -104,7 +104,7 @@ def _flash_is_dear(plan: Plan) -> bool:
 
 
 def cold(plan: Plan) -> frozenset[int]:
-    """The steps with the least to do, ``COLD`` of the whole together: better small than fast where flash is dear."""
+    """The steps to compile for size where flash is dear: those with the least work, ``COLD`` of it all together."""
     if not _flash_is_dear(plan):
         return frozenset()
     parts, steps, total = _parts(plan), set[int](), 0.0
@@ -117,21 +117,23 @@ def cold(plan: Plan) -> frozenset[int]:
 
 
 def _parts(plan: Plan) -> list[float]:
-    """Every step's share of the model's instructions, as estimated."""
+    """Every step's estimated share of the model's instructions."""
     counts = [instructions(step) for step in plan.steps]
     return [count / max(sum(counts), 1) for count in counts]
 
 
 def instructions(step: Step) -> float:
-    """About how many a step takes, with a body of its own."""
+    """Estimated instructions of a step with a specialised body."""
     return _price(step.call.kernel).pace * work(step)
 
 
 def work(step: Step) -> int:
-    """A measure of what a step does: multiply-accumulates, and the elements that it reads and writes; weights that are
-    decoded are no more work to it than others."""
+    """A measure of what a step does: its multiply-accumulates, and the elements that it reads and writes.
+
+    Decoded weights count as little as constant ones: not at all.
+    """
     read = [value for value in step.call.read if value in step.node.inputs]
-    return step.call.macs + WORK_AN_ELEMENT * (_elements(read) + outputs_of(step))
+    return step.call.macs + WORK_PER_ELEMENT * (_elements(read) + outputs_of(step))
 
 
 def outputs_of(step: Step) -> int:
@@ -140,7 +142,7 @@ def outputs_of(step: Step) -> int:
 
 
 def with_rest(plan: Plan) -> frozenset[int]:
-    """The steps that call their kernel with two sets of params, a rest of the channels: both should be to one body."""
+    """The steps with a second call of their kernel, for the remaining channels: both calls share the instance."""
     kernels = ((i, step.call.kernel, step.calls) for i, step in enumerate(plan.steps))
     return frozenset(i for i, kernel, calls in kernels if sum(call.kernel == kernel for call in calls) > 1)
 
@@ -154,7 +156,7 @@ def _elements(arguments: Iterable[object]) -> int:
 
 
 def bodies(plan: Plan) -> Mapping[str, Sequence[Sequence[int]]]:
-    """Of every kernel the steps that could share a specialised body, by position; those that write most come first."""
+    """Kernel -> groups of steps, by position, that could share a specialised body; those that write most come first."""
     users: dict[str, dict[str, list[int]]] = {}
     for i, step in enumerate(plan.steps):
         users.setdefault(step.call.kernel, {}).setdefault(initialiser(step.call), []).append(i)

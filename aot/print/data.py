@@ -1,7 +1,7 @@
 """The constants of a plan as C arrays: weights, biases, multipliers, tables.
 
-Their values stand in ``<name>_data.c`` and nowhere else, the model's SHA-256 with them. Which arrays there are does not
-depend on the values (``runtime/constant.py``).
+Their values and the model's SHA-256 stand in ``<name>_data.c`` and nowhere else. Which arrays there are does not depend
+on the values (``runtime/constant.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twinfer.runtime.program import Step
 
 @dataclass(frozen=True)
 class Definition:
-    """A constant array in C: its symbol, and what it is the value of."""
+    """A constant array in C: its symbol, and the constant."""
 
     symbol: str
     constant: Constant
@@ -36,7 +36,7 @@ class Definition:
 
     @property
     def about(self) -> str:
-        """What it is, for a comment: name, layout, type and shape."""
+        """The text of its comment: name, layout, type and shape."""
         layout = f", {comment(self.constant.layout, 300)}" if self.constant.layout else ""
         shape = f"{self.array.dtype.name}{list(self.array.shape)}"
         return f"{comment(self.constant.name, 300)}{layout}: {shape}, {grouped(self.array.nbytes)} bytes"
@@ -47,7 +47,7 @@ def _item(array: Array) -> str:
 
 
 class Constants:
-    """The constant arrays of a plan in C, in the order of first use. One without elements has none."""
+    """The constant arrays of a plan in C, in the order of first use. A constant without elements has no array."""
 
     def __init__(self, plan: Plan, name: str) -> None:
         names = _names(plan, name)
@@ -55,7 +55,7 @@ class Constants:
         self._symbols = {definition.constant: definition.symbol for definition in self.all}
 
     def symbol(self, constant: Constant) -> str | None:
-        """C name of a constant; None for one without elements."""
+        """Symbol of a constant; None for one without elements."""
         return self._symbols.get(constant)
 
     @property
@@ -64,7 +64,7 @@ class Constants:
 
 
 def _names(plan: Plan, name: str) -> dict[Constant, str]:
-    """A symbol for every constant: the number of the layer that reads it first, and what it is to that layer."""
+    """A symbol for every constant, after the number of the layer that reads it first, and its role there."""
     names: dict[Constant, str] = {}
     taken: dict[str, int] = {}
     for use, constant in _uses(plan):
@@ -75,14 +75,14 @@ def _names(plan: Plan, name: str) -> dict[Constant, str]:
 
 
 def _uses(plan: Plan) -> Iterator[tuple[str, Constant]]:
-    """Every use of a constant, as part of a symbol, and the constant."""
+    """For every use of a constant the end of its symbol, and the constant."""
     for i, step in numbered(plan):
         yield from ((f"{i}_{value.role.value}", value) for value in step.read if isinstance(value, Constant))
     yield from ((f"output_{i}", value) for i, value in enumerate(plan.outputs) if isinstance(value, Constant))
 
 
 def numbered(plan: Plan) -> Iterator[tuple[int, Step]]:
-    """All steps, those that decode at the start first, each with the number of the layer that it belongs to."""
+    """All steps, each with the number of its layer; the steps that decode at the start come first."""
     number = {step.node: i for i, step in enumerate(plan.steps)}
     yield from ((number[step.node], step) for step in plan.start)
     yield from enumerate(plan.steps)

@@ -1,12 +1,12 @@
-"""Plan -> C: ``<name>.c`` with one function a layer, ``<name>_data.c`` with the constants, ``<name>.h`` for the caller.
+"""Plan -> C: ``<name>.c`` with one function per layer, ``<name>_data.c`` with the constants, ``<name>.h`` for callers.
 
-Nothing is planned or chosen here but which layers share a body (``choice.py``). The text depends on the plan, the name,
-the mode and the tool's version only: same model and options, same bytes.
+Nothing is planned here; the only choice is which layers share a body (``choice.py``). The text depends only on the
+plan, the name and the tool's version: same model and options, same bytes.
 
-Weights, biases, the multipliers of their scales, tables and the model's hash are in ``<name>_data.c`` alone. All else
-is structure: the graph with its shapes, types, options and shared buffers, and scale and zero point of every tensor but
-the weights of convolutions and fully connected layers. A model trained anew with the same structure changes that file
-only.
+Weights, biases, the multipliers of their scales, tables and the model's hash are only in ``<name>_data.c``. All else is
+structure: the graph with its shapes, types, options and shared buffers, and scale and zero point of every tensor except
+the weights of convolutions and fully connected layers. A model that is trained anew with the same structure changes
+only that file.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from twinfer.runtime.run.session import initial_value
 
 @dataclass(frozen=True)
 class Project:
-    """Emitted sources: ``code`` maps a path in the project's folder to its text, for all but the constants' values.
+    """Emitted sources: ``code`` maps paths in the project's folder to texts, all except the constants' values.
 
-    ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode there are
-    none until ``wrappers`` is appended to ``<name>.c``, for a program that calls single steps. ``shared`` are the
-    steps that call an instance of their kernel that is shared.
+    ``layers`` are the static C functions of ``plan.steps``, each called with the arena. In interpreted mode a program
+    that calls them has to append ``wrappers``, which defines them, to ``<name>.c``. ``shared`` are the steps that call
+    the shared instance of their kernel.
     """
 
     name: str
@@ -78,11 +78,11 @@ def emit(
     policy: Policy | None = None,
     stack_bytes: int | None = None,
 ) -> Project:
-    """The C sources of a plan, printed as its options say; ``name`` begins every symbol and file name.
+    """The C sources of a plan, as its options say; every symbol and file name begins with ``name``.
 
-    ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: what suits the
-    target); ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every
-    layer watched. Raises InvalidArgumentError if ``name`` is no C identifier.
+    ``sha256`` is the model file's; ``policy`` says which layers of compiled code share kernels (None: the usual one);
+    ``stack_bytes`` is for the header, where it was measured. With ``guard`` the plan is spread out and every layer
+    watched. Raises InvalidArgumentError if ``name`` is no C identifier.
     """
     check_name(name)
     compiled, guard = plan.options.mode == "compiled", plan.options.guard
@@ -104,7 +104,7 @@ def emit(
 
 
 def _wanted(plan: Plan) -> str:
-    """What was asked for, in words."""
+    """Target and options in words."""
     options = plan.options
     words = [plan.target.name, *([] if options.mode == "compiled" else [options.mode])]
     words += [] if options.weights == "file" else [f"weights {options.weights}, decoded at the {options.decode}"]
@@ -113,10 +113,10 @@ def _wanted(plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class _Steps:
-    """All steps as C: definitions, what runs them, the kernel headers they need; layers and wrappers as in Project.
-    ``start`` defines what decodes weights at the start.
+    """All steps as C: definitions (``text``), ``calls``, the kernel headers; layers and wrappers as in Project.
 
-    ``calls`` is one statement a step or, if all are the same but for ``i``, one statement for all.
+    ``calls`` is one statement per step or, if ``looped``, one in terms of ``i``. ``start`` defines the function that
+    decodes weights at the start.
     """
 
     text: str
@@ -129,7 +129,7 @@ class _Steps:
 
     @property
     def statements(self) -> Iterator[str]:
-        """What runs all steps."""
+        """The statements that run all steps."""
         if not self.looped:
             yield from self.calls
         elif self.layers:
@@ -158,7 +158,7 @@ def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
 
 
 def _guarded(plan: Plan, name: str, steps: _Steps) -> _Steps:
-    """The same with every call under watch."""
+    """The same steps, every call under watch."""
     numbers = ["i"] if steps.looped else list(map(str, range(len(steps.calls))))
     calls = tuple(guards.watched(name, call, i) for call, i in zip(steps.calls, numbers, strict=True))
     text = f"{steps.text}\n{guards.tables(plan, name)}"

@@ -1,7 +1,7 @@
 """Guard mode in emitted C: every layer is watched by ``kernels/run/guard.h``, over an arena with gaps between blocks.
 
-``runtime/run/guard.py`` does the same on the host and says more: here a status tells which layer wrote what is not its
-own.
+``runtime/run/guard.py`` does the same on the host and says more: here a status tells which layer wrote memory that is
+not its own.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from twinfer.runtime.run.poison import Span, span
 
 HEADER = "run/guard.h"
 
-#: What ``<name>_run`` returns if layer 0 is found out; then one more a layer.
+#: What ``<name>_run`` returns if layer 0 writes memory that is not its own; layer i: i more.
 STATUS = 16
 
-#: For the header that the caller reads.
+#: A macro for the header.
 MACRO = ("GUARD_STATUS", f"{STATUS} /* and above: layer status - {STATUS} wrote outside its blocks */")
 
 
@@ -57,7 +57,7 @@ def watched(name: str, call: str, i: str) -> str:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The same bytes as spans in rising order that do not touch."""
+    """Spans of the same bytes that do not touch, in rising order."""
     apart: list[Span] = []
     for begin, end in sorted(s for s in spans if s[0] < s[1]):
         if apart and begin <= apart[-1][1]:
@@ -68,7 +68,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def check_status(plan: Plan, status: int) -> None:
-    """GuardError if a run's status says that a layer was found out."""
+    """GuardError if a run's status says that a layer wrote memory that is not its own."""
     if STATUS <= status < STATUS + len(plan.steps):
         i = status - STATUS
         blocks = ", ".join(f"{name} [{begin}, {end})" for name, (begin, end) in written(plan, plan.steps[i]))

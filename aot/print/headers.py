@@ -1,4 +1,4 @@
-"""Which kernel headers a plan needs: the one that defines each kernel, and what those include."""
+"""Which kernel headers a plan needs: those that define its kernels, and what they include."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def headers_of(kernels: Iterable[str]) -> list[str]:
 
 
 def included(path: str, text: str) -> list[str]:
-    """The headers that header ``path`` of this text includes; all paths are below one folder."""
+    """The headers that a header with this path and text includes; paths begin below kernels_c."""
     return [posixpath.normpath(posixpath.join(posixpath.dirname(path), other)) for other in _INCLUDE.findall(text)]
 
 
 def closure(names: Iterable[str]) -> dict[str, str]:
-    """Path -> text of the headers ``names`` and of all that they include, in order."""
+    """Path -> text of the headers ``names`` and of all that they include, by path."""
     sources, needed, waiting = _sources(), set[str](), ["core/tw.h", *names]
     while waiting:
         name = waiting.pop()

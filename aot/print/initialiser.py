@@ -13,7 +13,7 @@ from twinfer.runtime.program import Call
 
 _INDENT = "    "
 
-#: Every call's params as they were printed: several parts of the emitter ask.
+#: Call -> its params as C. Several parts of the emitter ask for them.
 _PRINTED: WeakKeyDictionary[Call, str] = WeakKeyDictionary()
 
 

@@ -1,4 +1,4 @@
-"""``<name>.h``, what an integrator reads, and ``<name>_static.c``, the variant that owns its arena."""
+"""``<name>.h``, which callers include, and ``<name>_static.c``, the variant that owns its arena."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object
 
 
 def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | None) -> Iterator[tuple[str, object]]:
-    """Macros of the whole model. ``stack_bytes`` is the worst case where it is known, without the caller's frame."""
+    """Macros of the whole model. ``stack_bytes``: the most that a run takes, without its caller's; None: unknown."""
     yield "TWINFER_VERSION", f'"{version}"'
     yield "ARENA_BYTES", plan.arena_bytes
     yield "ARENA_ALIGN", plan.target.alignment
@@ -89,7 +89,7 @@ extern const char {name}_model_sha256[65];
 
 
 def _sharing(plan: Plan, up: str) -> str:
-    """Whether other models may use the arena between two runs."""
+    """Lines of the comment that say whether other models may use the arena between two runs."""
     if not plan.lasting:
         return " * Nothing in the arena has to last from one run to the next: models may take turns in one arena."
     return f""" * The {up}_STATE_BYTES bytes of the arena from {up}_STATE_OFFSET on are the model's state: variables

@@ -1,4 +1,4 @@
-"""The layers of a plan as C: params, and one static function a layer, over a specialised body or a shared one."""
+"""The layers of a plan as C: params, and one static function per layer over a specialised body or a shared instance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinfer.runtime.program import Call, Instruction, Loop, Step
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's C function: its name and the text that defines it, params and comment included."""
+    """One layer's C function: its name, and its definition with params and comment."""
 
     symbol: str
     text: str
@@ -23,21 +23,21 @@ class Layer:
 
 @dataclass(frozen=True)
 class _Params:
-    """A params struct in C: its symbol, the layer that it is defined before, and the layers that use it."""
+    """A params struct in C: its symbol, the layer before which it is defined, and the layers that use it."""
 
     symbol: str
     definer: int
     users: list[int]
 
 
-#: What tells params and body of a call from those of another: kernel, params in C, whether the instance is shared.
+#: Calls with equal keys have params and body in common: kernel, params in C, whether the instance is shared.
 _Key = tuple[str, str, bool]
 
 
 class Layers:
-    """Prints the layers of one plan; ``preamble`` is what has to stand before them.
+    """Prints the layers of one plan; ``preamble`` has to stand before them.
 
-    ``shared`` and ``cold`` are the steps that call shared instances, and those that are compiled for size.
+    ``shared`` are the steps that call shared instances, ``cold`` those that are compiled for size.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Layers:
         return call.kernel, initialiser(call), self._instanced(i, call)
 
     def _instanced(self, i: int, call: Call) -> bool:
-        """Whether a call is to a shared instance; what decodes weights always is."""
+        """Whether a call is to a shared instance; calls of decoders always are."""
         return i in self._shared or call.kernel != self._plan.steps[i].call.kernel
 
     @property
     def preamble(self) -> str:
-        """Instances of the shared kernels, or nothing."""
+        """Definitions of the shared instances; "" if there are none."""
         used: dict[str, list[int]] = {}
         for i in sorted(self._shared):
             used.setdefault(self._plan.steps[i].call.kernel, []).append(i)
@@ -82,7 +82,7 @@ class Layers:
 
     @property
     def start(self) -> str:
-        """The function that decodes weights once, ``NAME_decode``, or nothing."""
+        """The definition of ``NAME_decode``, which decodes weights once; "" if there are none to decode."""
         if not self._plan.start:
             return ""
         lines, params, layers = list[str](), list[str](), list(numbered(self._plan))
@@ -99,7 +99,7 @@ class Layers:
             yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
 
     def declarations(self, i: int) -> str:
-        """What stands before step ``i``: a comment, and params unless an earlier step has the same."""
+        """The text before the function of step ``i``: a comment, and params unless an earlier step has the same."""
         step = self._plan.steps[i]
         return "\n".join([block_comment(self._describe(i, step)), *self._definitions(i, step)])
 
@@ -112,14 +112,14 @@ class Layers:
         return f"{self._name}_{call.kernel}"
 
     def _storage(self, users: Iterable[int]) -> str:
-        """What the definition of a function of these steps begins with."""
+        """The specifiers of a function that these steps use."""
         return f"static TW_NOINLINE{self._cold_mark(users)}"
 
     def _cold_mark(self, users: Iterable[int]) -> str:
         return " TW_COLD" if self._cold.issuperset(users) else ""
 
     def _definitions(self, i: int, step: Step) -> list[str]:
-        """The params that are defined before step ``i``, each with the specialised body that several layers use."""
+        """The params that are defined before step ``i``, each with its specialised body if several layers use that."""
         calls = {self._key(i, call): call for call in step.calls}
         return [self._definition(key, call) for key, call in calls.items() if self._params[key].definer == i]
 
@@ -147,7 +147,7 @@ class Layers:
         return "\n".join([head, *(f"    {line}" for line in self._statements(i, step.body, scratch)), "}"])
 
     def _statements(self, i: int, body: Iterable[Instruction], scratch: str) -> list[str]:
-        """The statements of a step: a block per call, unless it is alone."""
+        """The statements of a step: a block per call, none for a lone call."""
         blocks = [self._statement(i, instruction, scratch) for instruction in body]
         return blocks[0] if len(blocks) == 1 else [line for block in blocks for line in braced(block)]
 
@@ -175,12 +175,12 @@ class Layers:
 
 
 def braced(lines: Iterable[str], head: str = "") -> list[str]:
-    """Lines as a block of their own, behind what begins it."""
+    """Lines as a block, behind its ``head``."""
     return [f"{head} {{".lstrip(), *(f"    {line}" for line in lines), "}"]
 
 
 def kernel_counts(plan: Plan) -> Mapping[str, int]:
-    """How many layers call each kernel, in the order of first use; decoders are kernels, too."""
+    """How many layers call each kernel, decoders included, in the order of first use."""
     counts: dict[str, int] = {}
     for step in (*plan.start, *plan.steps):
         for kernel in step.kernels:

@@ -14,7 +14,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 
 WIDTH = 118
 
-#: numpy kind and size -> C element type. What C has no type for is kept as its bits (bool, float16) or parts (complex).
+#: numpy kind and size -> C element type. bool and float16 are kept as their bits, complex numbers as their parts.
 _C_TYPES = {
     "i1": "int8_t", "i2": "int16_t", "i4": "int32_t", "i8": "int64_t", "u1": "uint8_t", "u2": "uint16_t",
     "u4": "uint32_t", "u8": "uint64_t", "b1": "uint8_t", "f2": "uint16_t", "f4": "float", "f8": "double",
@@ -31,7 +31,7 @@ _KEYWORDS = frozenset(
     )
 )
 
-#: What CMake and make call targets of their own.
+#: Targets that CMake and make define.
 _TARGETS = frozenset(
     re.findall(
         r"\w+",
@@ -40,7 +40,7 @@ _TARGETS = frozenset(
     )
 )
 
-#: Files that lie beside a model's: C's headers, which a model's of the same name would hide, and what programs add.
+#: Names of files that a model's must not have: C's headers, which it would hide, and files of programs.
 _FILES = frozenset(
     re.findall(
         r"\w+",
@@ -118,7 +118,7 @@ def wrapped(items: Sequence[str], indent: str = "    ") -> str:
 
 
 def comment(text: str, limit: int = 100) -> str:
-    """Foreign text (a tensor's name) made harmless inside a C comment: plain ASCII, one line, no comment marks."""
+    """Foreign text, such as a tensor's name, for a C comment: plain ASCII, one line, no comment marks."""
     plain = text.encode("unicode_escape").decode("ascii")
     if len(plain) > limit:
         plain = plain[: limit - 3] + "..."
@@ -131,7 +131,7 @@ def in_recipe(words: Sequence[str]) -> str:
 
 
 def in_makefile(words: Sequence[str]) -> str:
-    """The same as the value of a variable of make."""
+    """A command line as the value of a variable of make."""
     return in_recipe(words).replace("#", "\\#")
 
 
@@ -141,7 +141,7 @@ def in_cmake(words: Sequence[str]) -> str:
 
 
 def _line(words: Sequence[str]) -> str:
-    """Words that the shell splits again, on one line."""
+    """Words on one line, quoted for the shell."""
     return shlex.join(" ".join(word.splitlines()) for word in words)
 
 

@@ -1,4 +1,4 @@
-"""Helpers of ``<name>.h``: real values to quantised ones and back, as inline functions for every input and output."""
+"""Helpers of ``<name>.h``: inline functions per input and output that quantise real values, and dequantise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ static inline int32_t NAME_saturate(float scaled, int32_t zero, int32_t low, int
 
 
 def helpers(plan: Plan, name: str) -> Iterator[str]:
-    """The functions, none for a model without quantised inputs and outputs."""
+    """The functions; none for a model without quantised inputs and outputs."""
     pairs = list(_pairs(plan, name))
     if pairs:
         yield _SATURATE.replace("NAME", name)
@@ -52,7 +52,7 @@ static inline float {name}_dequantize_{place}({type} value) {{
 
 
 def quantized(tensor: Tensor) -> bool:
-    """Whether the tensor holds integers of at most 16 bits with one usable scale and zero point for all."""
+    """Whether the tensor holds integers of at most 16 bits with one usable scale and zero point."""
     quant = tensor.quant
     if quant is None or quant.per_channel or quant.scale.size != 1 or tensor.dtype.kind not in "iu":
         return False

@@ -1,7 +1,7 @@
 """``<name>_test.c``: a program that runs a model on golden inputs and compares the outputs.
 
-Floats are compared within ``TOLERANCE``, for libraries differ in the last bits of exp or tanh and in a NaN's sign; all
-else byte by byte.
+Floats are compared within ``TOLERANCE``: libraries differ in the last bits of exp or tanh and in a NaN's sign. All else
+is compared byte by byte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, perishable, poison
 from twinfer.runtime.run.session import Session
 
-#: How many runs the self-test of a model with variables takes, one after another without a reset.
+#: Runs of the self-test of a model with variables, without a reset between them.
 SEQUENCE = 3
 _EXACT = """
 /* Compares bytes and says where the first difference is: 1 if there is one, else 0. */
@@ -68,9 +68,9 @@ class Vector:
 
 
 def vectors(plan: Plan, inputs: Sequence[Array]) -> list[Vector]:
-    """The interpreter's outputs, from an arena full of rubbish: nothing may lean on zeroed memory.
+    """Runs of the interpreter, from an arena full of rubbish: nothing may lean on zeroed memory.
 
-    One run; of a model with variables several, each from what the one before left, the later ones on random inputs.
+    One run, or several of a model with variables: each goes on from the one before, the later ones on random inputs.
     """
     session = Session(plan)
     later = range(1, SEQUENCE if plan.variables else 1)
@@ -85,7 +85,7 @@ def _vector(session: Session, inputs: Sequence[Array]) -> Vector:
 
 
 def test_source(project: Project, vectors: Sequence[Vector]) -> str:
-    """The self-test: all runs over the caller's buffers, then all in place, and the arenas that are refused."""
+    """The self-test: all runs over the caller's buffers, all runs in place, and arenas that must be refused."""
     name, graph = project.name, project.plan.graph
     fed = [i for i, tensor in enumerate(graph.inputs) if tensor.data is None]
     parts = [
@@ -106,7 +106,7 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
 
 
 def _array(symbol: str, tensor: Tensor, values: Sequence[Array]) -> str:
-    """A row a run."""
+    """An array with one row per run."""
     rows = [elements(value) or ["0"] for value in values]
     text = ",\n".join(f"    {{\n{wrapped(row, ' ' * 8)},\n    }}" for row in rows)
     return f"static const {c_type(tensor.dtype)} {symbol}[{len(rows)}][{len(rows[0])}] = {{\n{text},\n}};"
@@ -117,7 +117,7 @@ def _buffer(symbol: str, tensor: Tensor) -> str:
 
 
 def _comparisons(outputs: Sequence[Tensor], name: str) -> Iterator[str]:
-    """The functions that compare: those which the outputs need, or compilers complain."""
+    """The functions that compare, only those that the outputs need: compilers warn of unused ones."""
     types = {_is_float(tensor) for tensor in outputs}
     if False in types:
         yield _EXACT.replace("NAME", name)
@@ -130,7 +130,7 @@ def _is_float(tensor: Tensor) -> bool:
 
 
 def _function(project: Project, what: str, rubbish: int, run: Iterable[str], runs: int) -> Iterator[str]:
-    """A function that does all runs, each from an arena full of ``rubbish``, and returns whether one was wrong."""
+    """A C function that does all runs, from an arena full of ``rubbish``, and returns whether one was wrong."""
     name, plan = project.name, project.plan
     yield f"static int {name}_test_{what}(void) {{"
     yield f"    unsigned char *const base = (unsigned char *){name}_arena();"

@@ -1,6 +1,6 @@
 """The interpreted mode: the steps of a plan as a table of constants that ``kernels/run/run.h`` runs.
 
-Where a step is more than one call, each call has a row of its own, and ``kernels/run/loops.h`` runs the table.
+If a step has several calls, each call has a row of its own, and ``kernels/run/loops.h`` runs the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Row:
 class Table:
     """Prints the table of one plan: ``text`` defines ``symbol(arena, i)``, which runs step ``i``.
 
-    ``header`` is what that needs; ``start`` defines what decodes weights at the start.
+    ``header`` is the one that it needs; ``start`` defines the function that decodes weights at the start.
     """
 
     def __init__(self, plan: Plan, name: str, constants: Constants) -> None:
@@ -45,7 +45,7 @@ class Table:
 
     @property
     def text(self) -> str:
-        """All definitions, none for a plan without steps."""
+        """All definitions; "" for a plan without steps."""
         return "\n".join(self._parts()) if self._plan.steps else ""
 
     def _parts(self) -> Iterator[str]:
@@ -92,7 +92,7 @@ static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
         return ",\n".join(lines)
 
     def _loop_tables(self) -> str:
-        """What is beside the rows where a step is more than one call."""
+        """The further tables for steps of several calls: strides, loops, and the loops of every layer."""
         name = self._name
         strides = [[part_of(a).stride if a is not None else 0 for a in row.call.arguments] for row in self._rows]
         loops, layers, first = list[str](), [0], 0
@@ -118,7 +118,7 @@ static const tw_table {name}_rows = {{
 """
 
     def _pointer(self, argument: Argument) -> int:
-        """The arena's byte, or below 0 a number of ``constants``, which is given out at first use."""
+        """A byte of the arena, or for a constant ~n, n being its number in the table of constants."""
         if argument is None:
             return self._number("NULL")
         part = part_of(argument)
@@ -134,7 +134,7 @@ static const tw_table {name}_rows = {{
 
 
 def _loops(body: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
-    """How many rows run together, and how many times: a loop's body, or a call."""
+    """For each call or loop the number of its rows, and how many times they run."""
     for instruction in body:
         match instruction:
             case Call():
@@ -144,5 +144,5 @@ def _loops(body: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
 
 
 def _lines(rows: Sequence[Sequence[int]]) -> str:
-    """Numbers as C, those of a row on lines of their own."""
+    """Rows of numbers as C; each row begins on a line of its own."""
     return ",\n".join(wrapped([str(number) for number in row]) for row in rows)

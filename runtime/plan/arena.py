@@ -1,4 +1,4 @@
-"""Where every block of the arena lies: ``place`` solves, ``check`` proves, ``lower_bound`` says how good it can get."""
+"""Where every block of the arena lies: ``place`` solves, ``check`` proves, ``lower_bound`` is the least needed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Fit = Callable[[Sequence[int]], list[int]]
 
 
 def lowest_fit(blocks: Sequence[Block], alignment: int) -> Fit:
-    """What places the blocks in an order given: each at the lowest aligned offset that is free over its life."""
+    """A function that places the blocks in a given order, each at the lowest offset that is free over its life."""
     spans = lives([(block.first, block.last) for block in blocks])
 
     def fit(order: Sequence[int]) -> list[int]:
@@ -70,15 +70,15 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 )
 
 
-#: Pairs of blocks that improving may compare: about a second.
+#: The most pairs of blocks that ``_improve`` may compare: about a second.
 _MOST_PAIRS = 10_000_000
 
 
 def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
     """Offsets of the blocks, multiples of ``alignment``; deterministic.
 
-    Greedy lowest fit over several orders, the best kept; where that misses the lower bound, blocks that end highest
-    are moved to the front of the order, up to 200 times (iterated greedy), less often where there are many blocks.
+    Greedy lowest fit over several orders, of which the best is kept. Where that misses the lower bound, the block that
+    ends highest moves to the front of the order, up to 200 times (iterated greedy), fewer with many blocks.
     """
     bound = max(lower_bound(blocks), lower_bound(blocks, alignment))
     fit = lowest_fit(blocks, alignment)
@@ -112,9 +112,9 @@ def _improve(blocks: Sequence[Block], fit: Fit, best: list[int], order: list[int
 
 
 def check(blocks: Sequence[Block], offsets: Sequence[int], alignment: int = 16) -> list[str]:
-    """What is wrong with a placement, one line a fault, every pair that overlaps named; shares nothing with ``place``.
+    """What is wrong with a placement, one line per fault or pair that overlaps. Shares no code with ``place``.
 
-    Step by step, the blocks that live are kept in the order of their offsets; one that begins is looked up there.
+    Step by step it keeps the live blocks in the order of their offsets, and looks up there each block that begins.
     """
     faults = [
         f"block {i} at {at}: not a multiple of {alignment}" for i, at in enumerate(offsets) if at < 0 or at % alignment
@@ -127,7 +127,7 @@ def check(blocks: Sequence[Block], offsets: Sequence[int], alignment: int = 16) 
 
 
 def _overlaps(blocks: Sequence[Block], offsets: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Pairs of blocks that share a byte at a step. ``apart``: those that live and share none; ``odd``: the others."""
+    """Pairs of blocks that share a byte at a step. ``apart``: the live blocks that share none; ``odd``: the others."""
     apart: list[tuple[int, int, int]] = []
     odd: set[int] = set()
     events = [(block.first, 1, i) for i, block in enumerate(blocks) if block.size]

@@ -1,7 +1,7 @@
 """Lossless codings of weights: numbers into a table of values, Huffman codes, a bitmap of what is not zero.
 
-Each takes blocks, int8 [slices, rows, n], n a multiple of 8, of which every slice can be decoded by itself, and gives
-the constant arrays that its decoder (kernels_c/coding/decode_<coding>.h) reads.
+Each takes blocks, int8 [slices, rows, n], n a multiple of 8, and gives the constant arrays that its decoder
+(kernels_c/coding/decode_<coding>.h) reads. Every slice can be decoded by itself.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from twinfer.runtime.graph import Array
 
 Blocks = NDArray[np.int8]
 
-#: The longest Huffman code, in bits: the table that decodes them takes 2 bytes for each of 2 to that power. Measured on
-#: pruned and clustered models: 9 bits cost 0.05 % more than codes of any length do, 8 bits 0.8 %.
+#: The longest Huffman code, in bits: the table that decodes them has 2**LONGEST entries of 2 bytes. Measured on pruned
+#: and clustered models: 9 bits cost 0.05 % more than codes of any length, 8 bits 0.8 %.
 LONGEST = 9
 
-#: The widest numbers into a table of values, and the widest for which the decoder makes a table of pairs of values.
+#: The most bits of a number into a table of values, and the most for which the decoder makes a table of pairs.
 MOST_BITS, PAIR_BITS = 7, 4
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that the decoder makes at run time: by which kernel, of which constants, of how many bytes."""
+    """A table that the decoder makes at run time: its kernel, its constants, and its size in bytes."""
 
     kernel: str
     params: Mapping[str, int]
@@ -36,10 +36,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Code:
-    """Blocks coded: the decoder's kernel, its own params, and its constants in order.
+    """Coded blocks: the decoder's kernel, its params, and its constants in order.
 
-    ``table`` is made first and takes the place of the input that is None. ``strides`` are the bytes by which inputs
-    advance from slice to slice; ``about`` says the coding in words.
+    ``table`` is made first and takes the place of the input that is None. ``strides`` are the bytes by which the inputs
+    advance per slice. ``about`` describes the coding in words.
     """
 
     kernel: str
@@ -51,12 +51,12 @@ class Code:
 
     @property
     def kernels(self) -> frozenset[str]:
-        """What decodes it."""
+        """The kernels that decode it."""
         return frozenset({self.kernel} | ({self.table.kernel} if self.table else set()))
 
     @property
     def nbytes(self) -> int:
-        """Of all its constants."""
+        """Bytes of all its constants."""
         return sum(a.nbytes for a in (*self.inputs, *(self.table.inputs if self.table else ())) if a is not None)
 
 
@@ -80,7 +80,7 @@ def lut(blocks: Blocks, halves: bool) -> Code | None:
 
 
 def for_helium(code: Code) -> Code:
-    """The same for a core with Helium, which looks 16 values up at once and needs no pairs."""
+    """The same code for a core with Helium, which looks up 16 values at once and needs no table of pairs."""
     if code.kernel != "tw_decode_lut4" or code.table is None or code.table.params["halves"]:
         return code
     inputs = (code.inputs[0], *code.table.inputs)
@@ -107,7 +107,7 @@ def huffman(blocks: Blocks, halves: bool) -> Code:
 
 
 def bitmap(blocks: Blocks, halves: bool) -> Code:
-    """A bit an element, and the values that are not zero."""
+    """One bit per element, and the values that are not zero."""
     flags = np.packbits(blocks != 0, axis=2)
     words = np.pad(flags, ((0, 0), (0, 0), (0, -flags.shape[2] % 4))).view(">u4").astype("<u4")
     counts = np.count_nonzero(blocks, axis=(1, 2))
@@ -119,7 +119,7 @@ def bitmap(blocks: Blocks, halves: bool) -> Code:
 
 
 def _canonical(lengths: NDArray[np.int16]) -> list[int]:
-    """The codes of rising lengths: each is the next number, followed by zeros where it is longer."""
+    """The codes for rising lengths: each is the next number, with zeros appended where it is longer."""
     codes, code, last = [], 0, int(lengths[0])
     for length in lengths.tolist():
         code <<= length - last
@@ -129,14 +129,14 @@ def _canonical(lengths: NDArray[np.int16]) -> list[int]:
 
 
 def _bits(words: NDArray[np.int16], lengths: NDArray[np.int16], longest: int) -> NDArray[np.uint8]:
-    """Codes one after the other, the first bit highest, in whole bytes."""
+    """The codes in a row, the first bit highest, filled up to whole bytes."""
     place = np.arange(longest, dtype=np.int16)
     flags = words[:, None] >> (lengths[:, None] - 1 - place).clip(min=0) & 1
     return np.packbits(flags[place < lengths[:, None]].astype(np.uint8))
 
 
 def code_lengths(counts: Sequence[int], longest: int) -> list[int]:
-    """Lengths of the best prefix code of symbols that occur so often, none above ``longest`` bits; one symbol gets 1.
+    """Lengths in bits of the best prefix code for these counts of symbols, at most ``longest``; a lone symbol gets 1.
 
     Source: package-merge, Larmore and Hirschberg, "A fast algorithm for optimal length-limited Huffman codes", 1990.
     """
@@ -154,5 +154,5 @@ def code_lengths(counts: Sequence[int], longest: int) -> list[int]:
     return lengths
 
 
-#: Coding -> what codes blocks in it, None where it cannot; the flag: bytes become the halves that SMLAD reads.
+#: Coding -> its function, which returns None where it cannot hold the blocks. The flag: for halves, as SMLAD reads.
 CODINGS: Mapping[str, Callable[[Blocks, bool], Code | None]] = {"lut": lut, "huffman": huffman, "bitmap": bitmap}

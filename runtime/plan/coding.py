@@ -1,8 +1,8 @@
-"""Weights stored coded: which layer's in what coding, and the calls that decode them.
+"""Weights stored coded: which layer gets which coding, and the calls that decode them.
 
-Coding acts on the arrays that ``lower`` packed, so every kernel keeps its own layout; ``Call.weights`` says what of an
-array are weights. Decoded they are a tensor in the arena: for the time of their layer or, decoded at the start, for
-ever.
+Coding acts on the arrays that ``lower`` packed, so every kernel keeps its own layout; ``Call.weights`` says which parts
+of an array are weights. Decoded weights are a tensor in the arena. It lives while its layer runs or, decoded at the
+start, for ever.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
 from twinfer.runtime.program import Step
 from twinfer.runtime.target import Target
 
-#: Bytes of a decoder on Cortex-M4, with the helpers that it shares; the others', which differ little; and those of
-#: every call of one. Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
+#: Bytes of a decoder on Cortex-M4 with the helpers that it shares, of every other decoder, and of a call of one.
+#: Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.
 DECODER_BYTES: Mapping[str, int] = {
     "tw_decode_lut_pairs": 90,
     "tw_decode_huffman_table": 190,
@@ -29,7 +29,7 @@ DECODER_BYTES: Mapping[str, int] = {
 }
 USUAL_BYTES, CALL_BYTES = 200, 50
 
-#: Share of a layer's bytes by which a coding has to be the smallest if it decodes slower than a table of values does.
+#: A coding that decodes slower than a table of values must be smaller by this share of the layer's bytes.
 SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.025}
 
 
@@ -72,7 +72,7 @@ def _chosen(layers: Sequence[PackedWeights], target: Target, options: Options) -
 
 
 def _candidates(layers: Iterable[PackedWeights], coding: str, target: Target, whole: bool) -> list[CodedWeights]:
-    """Every layer whose weights the coding can hold, in slices where it can be cut and is not to be ``whole``."""
+    """Every layer whose weights the coding can hold; in slices where it can be cut, unless ``whole``."""
     candidates = []
     for layer in layers:
         channels = 0 if whole else layer.channels()
@@ -86,8 +86,7 @@ def _candidates(layers: Iterable[PackedWeights], coding: str, target: Target, wh
 def _smallest(
     layers: Sequence[PackedWeights], codings: Iterable[str], target: Target, whole: bool
 ) -> list[CodedWeights]:
-    """The layers that are smaller coded, and how, so that all bytes are fewest, the decoders' too: all sets of decoders
-    are tried."""
+    """The layers to code, and how, for the fewest bytes in all, decoders included. Every set of decoders is tried."""
     every = [c for coding in codings for c in _candidates(layers, coding, target, whole) if _saved(c) > 0]
     decoders = sorted({candidate.code.kernels for candidate in every}, key=sorted)
     sets = (there for count in range(len(decoders) + 1) for there in combinations(decoders, count))
@@ -95,7 +94,7 @@ def _smallest(
 
 
 def _best(candidates: Iterable[CodedWeights], decoders: Sequence[frozenset[str]]) -> list[CodedWeights]:
-    """Of every layer the smallest candidate that these decoders serve."""
+    """The smallest candidate per layer that these decoders serve."""
     best: dict[Step, CodedWeights] = {}
     for candidate in candidates:
         rival = best.get(candidate.layer.step)
@@ -105,7 +104,7 @@ def _best(candidates: Iterable[CodedWeights], decoders: Sequence[frozenset[str]]
 
 
 def _saved(candidate: CodedWeights) -> int:
-    """Bytes of flash that a candidate saves, its decoder aside, as far as they are worth the decoder's instructions."""
+    """Bytes of flash that a candidate saves, without its decoder, less what a slow decoder has to save."""
     plain = candidate.layer.constant.nbytes
     calls = CALL_BYTES * len(candidate.code.kernels)
     return plain - candidate.nbytes - calls - int(plain * SLOWER.get(candidate.code.kernel, 0))
@@ -117,5 +116,5 @@ def _gain(chosen: Sequence[CodedWeights]) -> int:
 
 
 def decoder_bytes(kernels: Iterable[str]) -> int:
-    """About what these decoders take of flash on a Cortex-M4, each paid once."""
+    """Estimated bytes of flash of these decoders on a Cortex-M4; each counts once."""
     return sum(DECODER_BYTES.get(name, USUAL_BYTES) for name in set(kernels))

@@ -1,4 +1,4 @@
-"""The program of a step whose weights are coded: what decodes them, in a loop where it is cut into slices."""
+"""The program of a step whose weights are coded: the calls that decode them, in a loop where the step is cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, St
 
 
 def decoded_before(coded: CodedWeights, pool: Pool) -> Step:
-    """The step over weights that are decoded right before its call, slice by slice where it is cut."""
+    """The step with calls that decode its weights right before its own call, slice by slice where it is cut."""
     layer, table = coded.layer, coded.code.table
     room = _tensor("table of a decoder", table.nbytes) if table else None
     *once, codes = _decoders(coded, pool, room)
@@ -40,15 +40,17 @@ def _rest(coded: CodedWeights, whole: Call, codes: Call) -> Iterator[Call]:
 
 
 def _behind(argument: Argument, slices: int) -> Argument:
-    """What follows so many iterations."""
+    """The argument after so many iterations."""
     if not isinstance(argument, Slice):
         return argument
     return Slice(argument.value, argument.offset + slices * argument.stride)
 
 
 def _part(layer: PackedWeights, whole: Call, count: int, first: int = 0, output: int = 0, *, stride: int = 0) -> Call:
-    """The call over ``count`` channels: its constants from those of ``first`` on, its output from ``output`` on, in
-    channels; in a loop both are ``stride`` channels further with every iteration."""
+    """The call over ``count`` channels: constants from channel ``first`` on, output from channel ``output`` on.
+
+    In a loop both advance by ``stride`` channels per iteration.
+    """
     params = {**whole.params, "out": count}
     if "mults" in params and params["mults"] != 1:
         params["mults"] = count  # multipliers of their own, as before
@@ -60,7 +62,7 @@ def _part(layer: PackedWeights, whole: Call, count: int, first: int = 0, output:
 
 
 def _cut(argument: Argument, channels: int, first: int, stride: int) -> Argument:
-    """A constant of so many channels from channel ``first`` on; the whole of it where all channels share it."""
+    """A constant of so many channels, from channel ``first`` on; whole if all channels share it."""
     if not isinstance(argument, Constant) or argument.array.size == 1:
         return argument
     share = argument.nbytes // channels
@@ -68,7 +70,7 @@ def _cut(argument: Argument, channels: int, first: int, stride: int) -> Argument
 
 
 def decoded_at_start(chosen: Sequence[CodedWeights], pool: Pool) -> tuple[Step, ...]:
-    """The steps that decode weights once, before the first run; they take turns in one decoder's table."""
+    """The steps that decode weights once, before the first run; all use the same memory for their tables."""
     tables = [coded.code.table.nbytes for coded in chosen if coded.code.table]
     room = _tensor("table of a decoder", max(tables, default=0))
     calls = [tuple(_decoders(coded, pool, room)) for coded in chosen]
@@ -92,7 +94,7 @@ def _tensor(name: str, nbytes: int) -> Tensor:
 
 
 def _decoders(coded: CodedWeights, pool: Pool, room: Tensor | None) -> Iterator[Call]:
-    """What fills the decoder's table in ``room``, if it has one, and what decodes the weights of one slice."""
+    """The call that fills the decoder's table in ``room``, if there is one, and the call that decodes one slice."""
     layer, code, w = coded.layer, coded.code, coded.layer.layout
     node = layer.step.node
     name = node.input(1).name

@@ -1,4 +1,4 @@
-"""From when to when every tensor keeps its value, and which tensors take one another's memory over."""
+"""From when to when every tensor keeps its value, and which tensors take over the memory of another."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ Life = tuple[int, int]
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """``lives`` of all tensors that need memory; ``state`` are those that keep their value from run to run, and
-    ``owners`` says for every other whose memory it uses, its own or that of an input that dies in the same call."""
+    """When tensors live, and whose memory they use.
+
+    ``lives`` has all tensors that need memory. ``state`` are those that keep their value from run to run. ``owners``
+    gives the tensor whose memory each uses: itself, or an input that dies in the same call.
+    """
 
     lives: Mapping[Tensor, Life]
     state: tuple[Tensor, ...]
@@ -25,7 +28,7 @@ class Lifetimes:
 
 
 def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
-    """Lives of everything that the steps read and write; ``keep``: every tensor has memory of its own for ever.
+    """Lives of everything that the steps read and write; with ``keep`` every tensor has memory of its own for ever.
 
     An output of the graph that nothing writes is in the arena, too. UnsupportedOperatorError for a tensor of 2 GiB.
     """
@@ -67,7 +70,7 @@ def _touched(step: Step) -> Iterator[Tensor]:
 
 
 def _decoded(stored: Stored) -> Iterator[Tensor]:
-    """The weights that are decoded once and read in every run; a decoder's table is not."""
+    """The weights that are decoded once and read in every run; a decoder's table is not among them."""
     read = {value for step in stored.steps for value in step.read}
     for step in stored.start:
         yield from (tensor for tensor in step.written if tensor in read)
@@ -91,7 +94,7 @@ def _owners(
 
 
 def _free(step: Step, lives: Mapping[Tensor, Life]) -> Iterator[Tensor]:
-    """The inputs that a step may work on in place and that die in it; one that it reads twice is not among them."""
+    """The inputs that a step may overwrite: it can work in place on them, they die in it, and it reads them once."""
     for position in step.call.inplace:
         source = step.call.inputs[position]
         once = sum(argument is source for argument in step.call.inputs) == 1

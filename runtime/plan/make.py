@@ -17,17 +17,15 @@ from twinfer.runtime.program import Call
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
 
-#: The kernel of a call that only passes a value on; it is dropped where input and output share their memory.
+#: The kernel that only copies a value; its call is dropped where input and output share their memory.
 COPY = "tw_copy"
 
 
 def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> Plan:
     """Lower every operator for ``target``, store its weights as ``options`` say, and place all tensors in one arena.
 
-    Raises ModelError for a graph that contradicts itself and UnsupportedOperatorError for what twinfer has no kernel
-    for.
-
-    Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned.
+    Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned. Raises ModelError
+    for a graph that contradicts itself, UnsupportedOperatorError for an operator without a kernel.
     """
     need_graph(graph)
     graph = infer_shapes(graph)
@@ -57,7 +55,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
 
 
 def _dropped(call: Call, places: Mapping[Tensor, Place]) -> bool:
-    """Whether a call passes on a value that is in place already, or writes nothing at all."""
+    """Whether a call copies a value that is in place already, or writes nothing at all."""
     outputs = list(call.written)
     if all(tensor.size == 0 for tensor in outputs):
         return True

@@ -1,4 +1,4 @@
-"""Where every tensor lies: lifetimes -> the arena's problem -> its solution, as places in regions."""
+"""Where every tensor lies: lifetimes -> the arena's problem -> its solution, a place in a region per tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Problem:
-    """Blocks to place, each with the tensors that share it: those of the run, and the state, which lives for ever."""
+    """What is to be placed: the blocks of the run, the tensors in each (``members``), and the state."""
 
     blocks: Sequence[Block]
     members: Sequence[Sequence[Tensor]]
@@ -48,7 +48,7 @@ class Solution:
 
 
 def problem(lifetimes: Lifetimes, alignment: int) -> Problem:
-    """What is to be placed, aligned to so many bytes."""
+    """The problem that these lifetimes pose; every block is aligned to so many bytes."""
     groups: dict[Tensor, list[Tensor]] = {}
     for tensor, owner in lifetimes.owners.items():
         if owner not in lifetimes.state:
@@ -62,9 +62,9 @@ def problem(lifetimes: Lifetimes, alignment: int) -> Problem:
 
 
 def solved(problem: Problem, name: str) -> Solution:
-    """The places, proven to be right. UnsupportedOperatorError if they reach too far for graph ``name``.
+    """The places, proven to be right. UnsupportedOperatorError if graph ``name`` needs 2 GiB or more.
 
-    The state lies in a row below all else or, where that saves padding, above it.
+    The state lies below all else or, where that saves padding, above it.
     """
     offsets = arena.place(problem.blocks, problem.alignment)
     state, state_bytes = _row(problem.state, problem.alignment)
@@ -81,7 +81,7 @@ def solved(problem: Problem, name: str) -> Solution:
 
 
 def _regions(scratch: int, state: int, alignment: int) -> dict[Region, Extent]:
-    """Where the regions lie that take so many bytes each, in the order that needs the fewest bytes."""
+    """Where the regions of so many bytes lie, in the order that needs the fewest bytes."""
     if not state or aligned(scratch, alignment) + state < aligned(state, alignment) + scratch:
         above = aligned(scratch, alignment) if state else 0
         return {Region.SCRATCH: Extent(0, scratch), Region.STATE: Extent(above, state)}
@@ -89,7 +89,7 @@ def _regions(scratch: int, state: int, alignment: int) -> dict[Region, Extent]:
 
 
 def _row(tensors: Sequence[Tensor], alignment: int) -> tuple[dict[Tensor, int], int]:
-    """Tensors one behind the other, that with most padding last, and how many bytes they take."""
+    """Offsets of tensors in a row, the one with most padding last, and the bytes that the row takes."""
     row = sorted(tensors, key=lambda tensor: aligned(tensor.nbytes, alignment) - tensor.nbytes)
     starts = accumulate((aligned(tensor.nbytes, alignment) for tensor in row), initial=0)
     offsets = dict(zip(row, starts, strict=False))

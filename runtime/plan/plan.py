@@ -44,12 +44,12 @@ class Plan:
     """Everything that running needs. Interpreter and emitter only read it.
 
     ``steps`` is the program of a run, ``start`` what decodes weights once, before the first run. ``outputs`` are the
-    graph's: a tensor in the arena, or a constant. ``places`` says where
-    every tensor lies that is no constant, ``regions`` where the parts of the arena are. ``arena_bytes`` is what the
-    caller must provide, aligned to ``target.alignment``; ``lower_bound_bytes`` the least that any placement of these
-    tensors could need. Sizes do not depend on the machine that planned. ``lives`` gives the first and last operator
-    over which a tensor keeps its value: -1 for an input, the number of operators for an output. Inputs and outputs lie
-    in the arena: inputs are written before the first step, outputs stay until the next run.
+    graph's: a tensor in the arena, or a constant. ``places`` says where every tensor lies that is no constant,
+    ``regions`` where the parts of the arena are. ``arena_bytes`` is what the caller must provide, aligned to
+    ``target.alignment``; ``lower_bound_bytes`` is the least that any placement of these tensors could need. Sizes are
+    the same on every machine that plans. ``lives`` gives the first and last operator over which a tensor keeps its
+    value: -1 for an input, the number of operators for an output. Inputs and outputs lie in the arena: inputs are
+    written before the first step, outputs stay until the next run.
     """
 
     graph: Graph
@@ -66,12 +66,12 @@ class Plan:
     lower_bound_bytes: int
 
     def printed(self, **changes: Unpack[Printing]) -> Plan:
-        """The same plan with other options of those that say how it is printed."""
+        """The same plan with other options for printing."""
         return replace(self, options=replace(self.options, **changes))
 
     @cached_property
     def offsets(self) -> Mapping[Tensor, int]:
-        """The arena's byte at which every tensor begins that is no constant."""
+        """The byte of the arena at which each tensor begins; constants have none."""
         return {tensor: self.regions[place.region].offset + place.offset for tensor, place in self.places.items()}
 
     @property
@@ -81,12 +81,12 @@ class Plan:
 
     @property
     def lasting(self) -> tuple[Tensor, ...]:
-        """What must keep its value from run to run: variables, and weights that were decoded at the start."""
+        """The tensors that keep their value from run to run: variables, and weights decoded at the start."""
         return tuple(tensor for tensor, place in self.places.items() if place.region is Region.STATE)
 
     @property
     def resets(self) -> bool:
-        """Whether something has to be done before the first run."""
+        """Whether a reset must come before the first run."""
         return bool(self.variables or self.start)
 
     @property
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def decoding_bytes(self) -> int:
-        """About what decoders of weights and what calls them take of flash, on a Cortex-M4."""
+        """Estimated bytes of flash of the decoders and of their calls on a Cortex-M4."""
         decoders = [kernel for step in self.start for kernel in step.kernels]
         decoders += [kernel for step in self.steps for kernel in step.kernels if kernel != step.call.kernel]
         return coding.decoder_bytes(decoders) + coding.CALL_BYTES * len(decoders)

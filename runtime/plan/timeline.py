@@ -1,4 +1,4 @@
-"""Which bytes are taken at which steps, so that the lowest free place over a life is found without asking all."""
+"""Which bytes are taken at which steps: finds the lowest free place over a life without a look at every block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import cycle
 
 
 class Ranges:
-    """A set of bytes, as ranges in order of which no two touch."""
+    """A set of bytes, as ranges in order; no two touch."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -23,7 +23,7 @@ class Ranges:
         self._starts[i:j], self._ends[i:j] = [start], [end]
 
     def free(self, at: int, size: int) -> int:
-        """The lowest place from ``at`` on where ``size`` bytes are free; it is ``at`` or the end of a range."""
+        """The lowest place from ``at`` on where ``size`` bytes are free: ``at`` or the end of a range."""
         i = bisect_right(self._ends, at)
         while i < len(self._starts) and self._starts[i] < at + size:
             at = self._ends[i]
@@ -67,7 +67,7 @@ class Timeline:
             self._some[node].add(start, end)
 
     def lowest(self, life: Life, size: int) -> int:
-        """Where ``size`` bytes are free over a life: 0, or the end of what another has taken."""
+        """The lowest place where ``size`` bytes are free over a life: 0, or the end of a range that is taken."""
         nodes = [self._some.get(node) for node in life.parts] + [self._whole.get(node) for node in life.above]
         taken = [ranges for ranges in nodes if ranges is not None]
         at, agreed = 0, 0
@@ -80,7 +80,7 @@ class Timeline:
 
 
 def lives(spans: Sequence[tuple[int, int]]) -> list[Life]:
-    """A ``Life`` for each pair of first and last step; only steps at which something begins tell lives apart."""
+    """A ``Life`` for each pair of first and last step; only steps at which a span begins count."""
     begins = sorted({first for first, _ in spans})
     width = 1 << (len(begins) - 1).bit_length()
     return [Life(bisect_left(begins, first), bisect_right(begins, last) - 1, width) for first, last in spans]

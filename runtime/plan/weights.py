@@ -1,4 +1,4 @@
-"""Weights of a step as what codings act on: the array that ``lower`` packed, seen as slices of int8 values."""
+"""The weights of a step as codings see them: slices of int8 values in the array that ``lower`` packed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PackedWeights:
 
     @property
     def ends(self) -> Array | None:
-        """Heads and tails of all rows, one after the other; None if there are none."""
+        """Heads and tails of all rows in a row; None if there are none."""
         rows, w = self.rows, self.layout
         if not w.head + w.tail:
             return None
@@ -47,7 +47,7 @@ class PackedWeights:
     def blocks(self, channels: int) -> Blocks:
         """The weights in slices of so many channels (0: whole), int8 [slices, rows, n].
 
-        Those of one row are filled up to a multiple of 8 by the last one; so is a slice of the channels that remain.
+        A lone row is filled up to a multiple of 8 with its last weight, and so is the slice of the remaining channels.
         """
         w, body = self.layout, self._weights()
         if channels:
@@ -73,18 +73,18 @@ class PackedWeights:
 
     @property
     def out(self) -> int:
-        """Output channels, where it may be cut."""
+        """Output channels; 0 for a kernel whose params do not say."""
         return int(self.call.params.get("out", 0))  # type: ignore[arg-type]
 
     @property
     def shares(self) -> int:
-        """Channels that the weights hold, those that fill them up included."""
+        """Channels that the weights hold, padding included."""
         unit = self.layout.unit
         return self.out if self.layout.overlap else -(-self.out // unit) * unit
 
     def channels(self) -> int:
-        """Channels of a slice: as many as ``SLICE_BYTES`` hold, or four, which kernels take at a time, or the fewest; 0
-        where it is not to be cut."""
+        """Channels per slice: as many as fit ``SLICE_BYTES``, at least the four that kernels take at a time if it can
+        be cut so, else the fewest; 0 for a layer that is not cut."""
         unit = self.layout.unit
         if not unit or self.call.params.get("batches") != 1 or self.array.nbytes <= SLICE_BYTES:
             return 0
@@ -104,10 +104,10 @@ class CodedWeights:
 
     @property
     def slices(self) -> int:
-        """How many of them, but for one of the channels that remain."""
+        """How many full slices there are."""
         return self.layer.out // self.channels if self.channels else 1
 
     @property
     def nbytes(self) -> int:
-        """In flash."""
+        """Bytes in flash."""
         return self.code.nbytes + (0 if self.layer.ends is None else self.layer.ends.nbytes)

@@ -1,4 +1,4 @@
-"""Files of the user's: read, written whole or not at all; what is no regular file is never replaced."""
+"""The user's files: read, and written whole or not at all. Only regular files are replaced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from twinfer.runtime.errors import InvalidArgumentError, TwinferError
 
-#: What can be neither replaced by a file nor written to as one.
+#: Kinds that can be neither replaced nor written to.
 _REFUSED = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket"}
 
 
@@ -55,14 +55,14 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
 
 def need_path(given: object) -> None:
-    """InvalidArgumentError for what is no path: a number would be taken for an open file."""
+    """InvalidArgumentError for anything but a path; ``open`` would take a number for an open file."""
     if not isinstance(given, str | os.PathLike):
         raise InvalidArgumentError(f"a path is a string, no {type(given).__name__}")
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str], what: str = "a file") -> Iterator[None]:
-    """Makes an InvalidArgumentError of whatever goes wrong in reading ``path`` as ``what``."""
+    """Turns every error in reading ``path`` as ``what`` into an InvalidArgumentError."""
     need_path(path)
     try:
         yield
@@ -76,7 +76,7 @@ def reading(path: str | os.PathLike[str], what: str = "a file") -> Iterator[None
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Makes an InvalidArgumentError of what goes wrong in writing to ``path``."""
+    """Turns errors in writing to ``path`` into an InvalidArgumentError."""
     try:
         yield
     except TwinferError:
@@ -87,7 +87,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether a file there is written to as it is, not replaced; InvalidArgumentError if it can be neither."""
+    """Whether the path is written to in place, not replaced; InvalidArgumentError if neither is possible."""
     need_path(path)
     with writing(path):
         if _own(path) is not None:
@@ -104,10 +104,10 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def check_places(outputs: Iterable[str | os.PathLike[str] | None], inputs: Iterable[Any] = ()) -> None:
-    """Told before the work, not after: InvalidArgumentError for an output that cannot be written.
+    """InvalidArgumentError for an output that cannot be written: asked before the work, not after.
 
-    That is one without a folder, one of the ``inputs`` by whatever name, or the same as another output. Outputs that
-    are not wanted may be None or "", "-" is standard output; inputs that are no paths are passed over.
+    An output needs a folder, and must be neither one of the ``inputs``, by any name, nor another output. None and ""
+    are outputs that are not wanted, "-" is standard output. Inputs that are no paths are passed over.
     """
     taken = {_identity(path): f"it is {os.fspath(path)}, which is read" for path in inputs if _is_there(path)}
     for path in outputs:
@@ -121,9 +121,9 @@ def check_places(outputs: Iterable[str | os.PathLike[str] | None], inputs: Itera
 
 
 def check_folder(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> None:
-    """InvalidArgumentError unless ``path`` is a folder, or absent below one; a link to nothing is neither.
+    """InvalidArgumentError unless ``path`` is a folder or can be made in one; a link to nothing is neither.
 
-    Nor for one that an input lies in.
+    A folder that an input lies in is refused, too.
     """
     place = Path(path).absolute()
     there = next(above for above in (place, *place.parents) if os.path.lexists(above))
@@ -139,7 +139,7 @@ def _is_there(path: Any) -> bool:
 
 
 def _identity(path: str | os.PathLike[str]) -> object:
-    """The same for all names of a file: links of both kinds, other spellings."""
+    """A key that is equal for all names of a file: links of both kinds, other spellings."""
     if not os.path.exists(path):
         return os.path.realpath(path)
     about = os.stat(path)
@@ -151,7 +151,7 @@ def _refusal(path: str | os.PathLike[str], why: str) -> InvalidArgumentError:
 
 
 def _own(path: str | os.PathLike[str]) -> int | None:
-    """Standard output or error if ``path`` is a name of it: /dev/stdout may be a file that the shell goes on with."""
+    """The descriptor of standard output or error if ``path`` names it: the shell may go on with that file."""
     for descriptor in (1, 2):
         with suppress(OSError):
             if os.path.samestat(os.stat(path), os.fstat(descriptor)):
@@ -160,7 +160,7 @@ def _own(path: str | os.PathLike[str]) -> int | None:
 
 
 def _stream(path: str | os.PathLike[str]) -> IO[bytes]:
-    """What is there, opened to be written to; behind what was printed, if it is where that went."""
+    """The file, opened for writing; standard output goes on behind what was printed."""
     own = _own(path)
     if own is None:
         return open(path, "wb")

@@ -1,4 +1,4 @@
-"""Reads untrusted FlatBuffers into plain values: nothing is used before it was checked.
+"""Reads untrusted FlatBuffers into plain values: everything is checked before it is used.
 
 A table becomes a dict with every field of its row in ``schema.TABLES``: scalars as int, float or bool, enums as
 names, strings as str, vectors as tuples (bytes: a memoryview on the file, or None if absent), tables as dicts or None,
@@ -16,7 +16,7 @@ from twinfer.runtime.read.schema import ENUMS, IDENTIFIER, TABLES, UNIONS, Field
 
 Values = dict[str, Any]
 
-#: Tables whose name in messages is not just their name.
+#: Tables that messages call otherwise.
 _LABELS = {
     "SubGraph": "subgraph", "SignatureDef": "signature", "OperatorCode": "operator code", "TensorMap": "entry",
     "DimensionMetadata": "dimension", "Metadata": "metadata", "VariantSubType": "variant",
@@ -24,7 +24,7 @@ _LABELS = {
 
 
 class Damage(Exception):
-    """Something in the file is wrong: ``place`` from the outside in, and the reason; becomes a ModelError."""
+    """Something in the file is wrong: ``place``, from the outside in, and the reason. It becomes a ModelError."""
 
     def __init__(self, reason: str, *place: str) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class Damage(Exception):
 
 
 def label(kind: str, index: int, name: object = None) -> str:
-    """What one element of a vector of tables is called in messages: "tensor 3 'bias'", "subgraph 0"."""
+    """The name of an element of a vector of tables in messages: "tensor 3 'bias'", "subgraph 0"."""
     known = f"{_LABELS.get(kind, kind.lower())} {index}"
     if not isinstance(name, str) or not name or kind == "SubGraph":
         return known

@@ -1,4 +1,4 @@
-"""Integers of 2 or 4 bits, several a byte, the first in the lowest bits, as TFLite stores them."""
+"""Integers of 2 or 4 bits, several per byte, the first in the lowest bits, as TFLite stores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TFLite's operators and their option tables: one row each, which serves reader and writer (parsed in schema.py).
+"""TFLite's operators and their option tables, one row each, for reader and writer (schema.py parses them).
 
 ``Table | operators that use it | field:type=default ...`` in the order of the file format: the position of a row is
 the code of the table in its union (from 1 on), the position of a field is its slot. ``_`` is a slot no longer in use,

@@ -1,4 +1,4 @@
-"""Which subgraphs of a file call which: all that are called exist, and none calls itself."""
+"""Which subgraphs of a file call which: every called one must exist, and none may call itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _calls(graphs: Sequence[Graph]) -> list[set[int]]:
 
 
 def check_calls(graphs: Sequence[Graph]) -> None:
-    """Every called subgraph exists, and none calls itself, directly or not."""
+    """Damage unless every called subgraph exists and none calls itself, directly or through others."""
     calls = _calls(graphs)
     callers: list[list[int]] = [[] for _ in graphs]
     for i, indices in enumerate(calls):

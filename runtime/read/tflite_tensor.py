@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from twinfer.runtime.graph import DTYPES, EMPTY, PACKED_BITS, Quant, Tensor
 from twinfer.runtime.read.flatbuffer import Damage, Values, at, label
 
-#: More bytes than this no machine can address (47 bits are what x86-64 gives a process).
+#: The most bytes that a process can address (47 bits on x86-64).
 MAX_BYTES = 1 << 47
 MAX_RANK = 32
 
-#: The bytes of every buffer of the file; None for those without any.
+#: The bytes of every buffer of the file, None for an empty one.
 Buffers = Sequence[NDArray[np.uint8] | None]
 
 
@@ -43,7 +43,7 @@ def pick_buffer(buffers: Buffers, index: int) -> NDArray[np.uint8] | None:
 
 
 def read_tensors(raws: Sequence[Values], buffers: Buffers, repaired: list[str]) -> tuple[Tensor, ...]:
-    """All tensors of a subgraph. Damage if one is wrong; the names of those put right are added to ``repaired``."""
+    """All tensors of a subgraph; Damage if one is wrong. The names of repaired ones are added to ``repaired``."""
     tensors: list[Tensor] = []
     for i, raw in enumerate(raws):
         with at(label("Tensor", i, raw["name"])):

@@ -1,4 +1,4 @@
-"""What LiteRT's interpreter tells of a tensor."""
+"""The details of a tensor, as LiteRT's interpreter gives them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMPY_TYPES: Mapping[str, type] = {
 
 
 def details(tensor: Tensor, index: int, shape: Shape) -> dict[str, Any]:
-    """LiteRT's details dictionary of a tensor; ``shape`` may be one that it has been asked to take."""
+    """LiteRT's details dictionary of a tensor; ``shape`` is the present one or one that was asked for."""
     quant = tensor.quant
     scales = quant.scale if quant is not None else np.zeros(0, np.float32)
     zeros = (quant.zero_point if quant is not None else np.zeros(0)).astype(np.int32)

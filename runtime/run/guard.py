@@ -1,8 +1,8 @@
-"""Guard mode: a step that reads or writes memory which is not its own is caught and named.
+"""Guard mode catches and names a step that reads or writes memory that is not its own.
 
 The plan is spread out so that a gap lies before, between and behind all blocks. Before every step the gaps and all
-memory that holds no value then are poisoned; after it, every byte that the step may not write must be as before. Each
-step runs twice, over two poisons: outputs that differ were made from memory that holds nothing, or not made at all.
+memory without a value are poisoned; after it, every byte that the step may not write must be as before. Each step runs
+twice, over two poisons: if the outputs differ, they depend on memory without a value, or were not written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GAP = 64
 
 
 def written(plan: Plan, step: Step) -> list[tuple[str, Span]]:
-    """The blocks that a step may write, outputs, what it decodes and its scratch, each with a name for messages."""
+    """The blocks that a step may write (outputs, decoded weights, scratch), each with a name for messages."""
     names = ((tensor, "its scratch" if tensor is step.scratch else str(tensor)) for tensor in step.written)
     return [(name, span(plan, tensor)) for tensor, name in names if tensor in plan.offsets]
 
@@ -45,8 +45,8 @@ def outside(spans: Iterable[Span], size: int) -> Array:
 def spread(plan: Plan) -> Plan:
     """The same plan over a larger arena, with ``GAP`` bytes before, between and behind the blocks.
 
-    Blocks that begin together stay together: in-place outputs and reshaped tensors. GuardError if a step overwrites or
-    reads what is not there at that time, for the gaps might hide it.
+    Blocks that begin together stay together: in-place outputs and reshaped tensors. GuardError if a step reads a value
+    that is not there at that time or overwrites one that is needed: the gaps might hide that.
     """
     _check_lives(plan)
     starts = sorted(set(plan.offsets.values()))
@@ -67,7 +67,7 @@ def _spread(plan: Plan, region: Region, moved: Mapping[int, int]) -> Extent:
 
 
 def _check_lives(plan: Plan) -> None:
-    """Every value that a step reads must be there, and the step may overwrite none that is needed."""
+    """GuardError unless every value that a step reads is there, and it overwrites none that is needed."""
     for i, step in enumerate(plan.steps):
         alive = held(plan, step.position)
         for value in step.read:
@@ -113,7 +113,7 @@ class Guard:
                 on_call(i, step)
 
     def _step(self, i: int, step: Step) -> None:
-        """Over each poison from the same memory: what is written where, and whether the outputs are the same."""
+        """Run the step over each poison from the same memory; check what it writes, and that outputs agree."""
         plan, arena, results = self._session.plan, self._session.arena, dict[Tensor, Array]()
         start = arena.copy()
         free = outside((span(plan, t) for t in held(plan, step.position)), arena.size)
@@ -135,7 +135,7 @@ class Guard:
                     )
 
     def _overrun(self, i: int, changed: Array) -> str:
-        """How much was written and where, seen from the step's nearest block, and what was hit."""
+        """How much was written, where from the step's nearest block, and what was hit."""
         plan, first = self._session.plan, int(changed[0])
         blocks = written(plan, plan.steps[i])
         name, (begin, end) = min(blocks, key=lambda b: max(b[1][0] - first, first - b[1][1]))

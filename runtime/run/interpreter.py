@@ -27,9 +27,9 @@ class Interpreter:
 
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
     tensor memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours
-    alone, is called after every kernel call; without it the whole plan runs in one C call. So is ``guard``: the arena
-    is spread out and every step watched; GuardError names one that uses memory not its own. Delegates are refused; op
-    resolvers, threads (one is used) and the other experimental arguments are accepted and mean nothing here.
+    alone, is called after every step; without it the whole plan runs in one C call. ``guard``, also ours alone, spreads
+    the arena out and watches every step; GuardError names one that uses memory that is not its own. Delegates are
+    refused. Op resolvers, threads (one is used) and the other experimental arguments are accepted and ignored.
 
     Errors have the types of LiteRT's, ValueError and RuntimeError, as bases. Raises ModelError for a damaged model.
     Operators without a kernel raise UnsupportedOperatorError in ``allocate_tensors``, before anything runs.
@@ -65,7 +65,7 @@ class Interpreter:
 
     @classmethod
     def from_graph(cls, graph: Graph, options: Options = USUAL, *, on_call: Hook | None = None) -> Self:
-        """The same over a Graph that is in memory already."""
+        """An interpreter of a Graph that is in memory already."""
         self = cls.__new__(cls)
         self._setup(graph, options, on_call)
         return self
@@ -78,7 +78,7 @@ class Interpreter:
         self._options = options
 
     def _open(self, plan: Plan) -> Session:
-        """What runs a plan; the compiled twin opens another engine here."""
+        """The engine that runs a plan; CompiledModel opens another one here."""
         return Session(plan)
 
     def _make(self, graph: Graph) -> Session:
@@ -87,7 +87,7 @@ class Interpreter:
 
     @property
     def session(self) -> Session:
-        """What runs the main subgraph, for reports and measurements; NotReadyError before allocate_tensors()."""
+        """The engine of the main subgraph, for reports and measurements; NotReadyError before allocate_tensors()."""
         return self._subgraphs[0].ready()
 
     @property
@@ -115,12 +115,12 @@ class Interpreter:
             engine.run()
 
     def reset_all_variables(self) -> None:
-        """All variable tensors to their initial values, which they have after allocation, too."""
+        """Set all variable tensors to their initial values; allocation does that, too."""
         if self._subgraphs[0].engine is not None:
             self._subgraphs[0].engine.reset_variables()
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
-        """Give an input another shape; the next allocate_tensors() does it. ``strict``: only open dimensions."""
+        """Give an input another shape, as of the next allocate_tensors(). ``strict``: only open dimensions."""
         self._subgraphs[0].resize(input_index, shape_of(tensor_size), strict)
 
     # -- tensors ---------------------------------------------------------------------------------------------------

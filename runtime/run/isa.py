@@ -8,14 +8,14 @@ from twinfer.kernels_c import FEATURES, LEVELS, lib
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.target import HOST, Target, computer
 
-#: The environment variable that names one.
+#: The environment variable that names a level.
 VARIABLE = "TWINFER_ISA"
 
 
 def level() -> int:
     """An index of ``kernels_c.LEVELS``: the CPU's best, or a lower one named by the environment's TWINFER_ISA.
 
-    InvalidArgumentError if that names none.
+    InvalidArgumentError if TWINFER_ISA names none.
     """
     best: int = lib.tw_level()
     wanted = os.environ.get(VARIABLE, "")

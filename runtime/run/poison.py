@@ -1,6 +1,6 @@
-"""Memory that holds no value is filled with rubbish before a run whose outputs are compared.
+"""Fills memory without a value with rubbish, before a run whose outputs are compared.
 
-Without that, a step that is skipped goes unseen: the run before has left the right values in the arena.
+Without that, a skipped step would go unseen: the run before has left the right values in the arena.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.session import Session
 
-#: What memory without a value is filled with, in turn: no value of a tensor is equal to both.
+#: Memory without a value is filled with these bytes in turn: no value of a tensor is equal to both.
 POISONS = (0xA5, 0x5A)
 
 #: Bytes of the arena, [begin, end).
@@ -25,7 +25,7 @@ def span(plan: Plan, tensor: Tensor) -> Span:
 
 
 def perishable(plan: Plan) -> Iterator[Span]:
-    """The arena without what keeps its value from run to run, in rising order."""
+    """The spans of the arena that hold no value between two runs, in rising order."""
     at = 0
     for begin, end in sorted(span(plan, tensor) for tensor in plan.lasting):
         if at < begin:
@@ -36,6 +36,6 @@ def perishable(plan: Plan) -> Iterator[Span]:
 
 
 def poison(session: Session, value: int = POISONS[0]) -> None:
-    """Fill what holds no value between two runs with bytes of ``value``. Inputs that were set stay: they lie apart."""
+    """Fill what holds no value between two runs with bytes of ``value``. Inputs keep their values: they lie apart."""
     for begin, end in perishable(session.plan):
         session.arena[begin:end] = value

@@ -44,7 +44,7 @@ def aligned_copy(array: Array) -> Array:
 
 
 def initial_value(tensor: Tensor) -> int:
-    """What every element of a variable starts as: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
+    """The first value of every element of a variable: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
     if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
         return 0
     if not -128 <= tensor.zero <= 127:
@@ -54,7 +54,7 @@ def initial_value(tensor: Tensor) -> int:
 
 @cache
 def _clock_ns() -> int:
-    """What ``tw_profile`` reads for a call that does nothing."""
+    """The time that ``tw_profile`` measures for a call that does nothing."""
     params, nothing = ffi.new(f"{COPY}_params *"), ffi.new("void *[1]")
     idle = ffi.new("tw_call *", {"fn": kernels_c.kernel(COPY, 0), "params": params, "out": nothing, "in": nothing})
     ns = ffi.new("int64_t *", 2**62)
@@ -98,7 +98,7 @@ class Session:
         return sum(1 for _ in unrolled(self.plan.steps[i].body))
 
     def _fill_step(self, slots: Any, i: int) -> None:
-        """Make step ``i`` ready; the compiled twin puts the model's own function here."""
+        """Fill the calls of step ``i``; CompiledSession puts the model's own function there."""
         step = self.plan.steps[i]
         for slot, (call, iteration) in enumerate(unrolled(step.body)):
             self._fill(slots[slot], step, call, iteration)
@@ -129,7 +129,7 @@ class Session:
         return start + (part.offset + iteration * part.stride)
 
     def _memory(self, array: Array) -> Any:
-        """The address of an array, which stays there as long as the session; that of an empty one is of no use."""
+        """The address of an array, which the session keeps alive; the address of an empty one must not be used."""
         copy = aligned_copy(array)
         self._keep += [array, copy]
         return ffi.cast("char *", ffi.from_buffer(copy.data)) if copy.size else self._base
@@ -147,7 +147,7 @@ class Session:
         return self.arena[at : at + tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
 
     def feed(self, inputs: Sequence[Array]) -> None:
-        """Set the graph's inputs, one array of the tensor's shape for each; those of constants are passed over."""
+        """Set the graph's inputs, one array per input, of the tensor's shape; values of constant inputs are ignored."""
         for tensor, value in zip(self.plan.graph.inputs, inputs, strict=True):
             if tensor.data is None:
                 self.view(tensor)[...] = value
@@ -157,11 +157,11 @@ class Session:
         return [self.view(tensor).copy() for tensor in self.plan.graph.outputs]
 
     def run(self) -> None:
-        """All steps in one C call."""
+        """Run all steps in one C call."""
         lib.tw_run(self._calls, self._count)
 
     def run_observed(self, on_call: Hook | None) -> None:
-        """Step by step from Python; ``on_call`` is called after every step, when its outputs can be looked at."""
+        """Run step by step from Python; ``on_call`` is called after every step and can look at its outputs."""
         run = lib.tw_run
         self.load_inputs()
         if on_call is None:
@@ -173,21 +173,21 @@ class Session:
             on_call(i, step)
 
     def load_inputs(self) -> None:
-        """Copy the inputs into the arena: the beginning of a run that goes on with ``run_step`` for every step."""
+        """Copy the inputs into the arena, to begin a run that goes on with ``run_step`` for every step."""
         lib.tw_run(self._calls, self._loads)
 
     def run_step(self, i: int) -> None:
-        """One step alone."""
+        """Run one step alone."""
         lib.tw_run(*self._steps[i])
 
     def run_from(self, i: int) -> None:
-        """Step ``i`` and all behind it in one C call, over what the arena holds."""
+        """Run step ``i`` and all that follow in one C call, over what the arena holds."""
         lib.tw_run(self._calls + self._first[i], self._count - self._first[i])
 
     def profile(self, runs: int) -> list[int]:
-        """The shortest time of every step in ``runs`` whole runs, in nanoseconds, timed in C between its neighbours.
+        """The shortest time of every step in ``runs`` whole runs, in nanoseconds, measured in C.
 
-        The cost of reading the clock, measured on no calls at all, is taken off.
+        The cost of reading the clock is taken off.
         """
         steps, count = self._calls + self._loads, self._count - self._loads
         ns = ffi.new("int64_t[]", [2**62] * max(1, count))
@@ -198,7 +198,7 @@ class Session:
         return [sum(max(0, next(taken) - clock) for _ in range(slots)) for _, slots in self._steps]
 
     def reset_variables(self) -> None:
-        """Variables to their initial value, and the weights decoded that are decoded at the start."""
+        """Set variables to their first values, and decode the weights that are decoded at the start."""
         lib.tw_run(self._decoders, self._decoder_count)
         for tensor in self.plan.variables:
             self.view(tensor)[...] = initial_value(tensor)

@@ -1,4 +1,4 @@
-"""A subgraph of a model while it is used through LiteRT's API: by indices, with shapes that may change."""
+"""A subgraph of a model behind LiteRT's API: tensors have indices, and shapes may change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinfer.runtime.shapes import infer_shapes
 
 
 class Subgraph:
-    """A subgraph of a model: first the sizes that are asked for, then the engine that holds its tensors.
+    """A subgraph of a model: first the shapes that are asked for, then the engine that holds its tensors.
 
     Its methods raise InvalidArgumentError for a wrong index, shape or value, NotReadyError before ``allocate``.
     """
@@ -31,7 +31,7 @@ class Subgraph:
         self._views: dict[int, Array] = {}  # of the engine's tensors, so that getting and setting are quick
 
     def allocate(self, make: Callable[[Graph], Session]) -> None:
-        """Have ``make`` open an engine for the shapes that are asked for, unless there is one."""
+        """Open an engine with ``make`` for the shapes that were asked for, unless there is one."""
         if self.engine is None:
             wanted = {self.file_graph.tensors[i]: shape for i, shape in self.wanted.items()}
             graph = infer_shapes(self.file_graph, wanted) if wanted else self.file_graph
@@ -71,7 +71,7 @@ class Subgraph:
         self._views.clear()
 
     def view(self, index: int) -> Array:
-        """The memory of a tensor that has some of its own; a constant's is read-only."""
+        """The memory of a tensor, if it has some of its own; that of a constant is read-only."""
         try:
             return self._views[index]
         except (KeyError, TypeError):  # TypeError: no index at all

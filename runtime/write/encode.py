@@ -29,7 +29,7 @@ def encode(root: str, values: Values, size_hint: int = 1024) -> bytes:
 
 
 class _Encoder:
-    """Writes children before their parents, as the format wants it: it grows from the end of the file to its start."""
+    """Writes children before their parents, as the format asks: the file grows from its end to its start."""
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
@@ -51,7 +51,7 @@ class _Encoder:
         return int(self.builder.EndObject())
 
     def _child(self, table: Table, field: Field, value: Any) -> int:
-        """What the table refers to by an offset: a string, vector, table or union member."""
+        """The offset of what a table refers to: a string, vector, table or union member."""
         if field.kind in UNIONS:
             return self.table(TABLES[value[0]], value[1])
         if field.vector and field.kind == "uint8":

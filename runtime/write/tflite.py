@@ -38,7 +38,7 @@ def write(graph: Graph) -> bytes:
 
 
 def check_suffix(path: str | os.PathLike[str]) -> None:
-    """InvalidArgumentError for the name of another kind of file, and for "-"; one without a suffix will do."""
+    """InvalidArgumentError for "-" and for the suffix of another kind of file; no suffix is fine."""
     need_path(path)
     if os.fspath(path) == "-":
         raise InvalidArgumentError("-: models are not written to standard output: name a file (or /dev/stdout)")

@@ -1,4 +1,4 @@
-"""Arrays of ``twinfer run``: read from .npy and .npz files, and written to them whole."""
+"""Arrays of ``twinfer run``: reads .npy and .npz files, and writes them whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinfer.runtime.run.inputs import random_inputs
 
 
 def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
-    """A value for every input: from the files of ``given`` ("[name=]file"), seeded random where none is.
+    """A value per input: from the files of ``given`` ("[name=]file"), else random from ``seed``.
 
     InvalidArgumentError for a file that cannot be read, a name, dtype or number of dimensions that does not
     fit, or too many files.
@@ -30,7 +30,7 @@ def read_inputs(graph: Graph, given: Sequence[str], seed: int) -> list[Array]:
 
 
 def _fitting(tensor: Tensor, array: Array, argument: str) -> Array:
-    """The array, which may differ from the tensor in dimensions but not in their number."""
+    """The array, whose dimensions may differ from the tensor's, but not their number."""
     if array.dtype != tensor.dtype:
         how = ""
         if array.dtype.kind == "f" and tensor.quant is not None and tensor.quant.scale.size == 1:
@@ -43,20 +43,20 @@ def _fitting(tensor: Tensor, array: Array, argument: str) -> Array:
 
 
 def _arrays(argument: str) -> list[tuple[str, Array]]:
-    """(name, array) of every array of a file; the name is empty where the order says which it is."""
+    """(name, array) of every array of a file; the name is "" where the order decides."""
     name, path = _split(argument)
     loaded = read_arrays(path)
     return [(name, loaded)] if isinstance(loaded, np.ndarray) else list(loaded.items())
 
 
 def _split(argument: str) -> tuple[str, str]:
-    """name=file, where there is no file of the whole name."""
+    """Name and file of "name=file"; no name if the whole is a file's name."""
     name, equals, path = argument.rpartition("=")
     return (name, path) if equals and not os.path.exists(argument) else ("", argument)
 
 
 def _pick(all_of: Sequence[Tensor], waiting: list[Tensor], name: str, argument: str) -> Tensor:
-    """The tensor of that name, or the next one that nothing was said of."""
+    """The tensor of that name, or without a name the next one that is waiting."""
     fits = [t for t in waiting if not name or t.name == name]
     if not fits:
         names = ", ".join(repr(t.name) for t in all_of)
@@ -67,7 +67,7 @@ def _pick(all_of: Sequence[Tensor], waiting: list[Tensor], name: str, argument: 
 
 
 def check_outputs(wanted: Sequence[str], inputs: Sequence[str]) -> None:
-    """InvalidArgumentError for "[name=]file"s that cannot be written, or are among the inputs: before the run."""
+    """InvalidArgumentError for "[name=]file"s that cannot be written or are inputs; asked before the run."""
     check_places([_split(argument)[1] for argument in wanted], [_split(argument)[1] for argument in inputs])
 
 

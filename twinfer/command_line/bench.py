@@ -26,10 +26,10 @@ EXAMPLES = (
 
 Row = dict[str, Any]
 
-#: Measures one model on one target, told what share of it is done: (source, told) -> rows.
+#: Measures one model on one target: (source, told) -> rows; it calls ``told`` with the share that is done.
 Measure = Callable[[Any, Callable[[float], None]], list[Row]]
 
-#: Options that mean something on this computer alone, and on microcontrollers alone; their defaults.
+#: Options for this computer alone, and for microcontrollers alone, with their defaults.
 HOST_ALONE = {"against": None, "seconds": 1.0, "runs": None}
 BOARDS_ALONE = {"optimize": "balanced", "weights": "file", "decode": "layer", "engine": "both"}
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _measures(arguments: argparse.Namespace) -> list[Measure]:
-    """For every target what measures one model."""
+    """For every target a function that measures one model."""
     from twinfer.command_line.terminal import note
 
     boards, options = cards(arguments.target), _options(arguments)
@@ -77,7 +77,7 @@ def _measures(arguments: argparse.Namespace) -> list[Measure]:
 
 
 def _options(arguments: argparse.Namespace) -> Sequence[Options]:
-    """All that is to be measured on microcontrollers."""
+    """All options to measure with on microcontrollers."""
     from twinfer.bench.measure.embedded import MODES, every
 
     stored, goals = storages(arguments.weights, arguments.decode), settings(arguments.optimize)
@@ -107,7 +107,7 @@ def _on_board(board: Any, arguments: argparse.Namespace, options: Sequence[Optio
 
 
 def unused(arguments: argparse.Namespace, boards: Sequence[Any]) -> Iterator[str]:
-    """What to say about options that none of the targets (None: the host) heeds."""
+    """A line for each option that none of the targets (None: the host) heeds."""
     host = "this computer (--target host)", HOST_ALONE, None in boards
     cores = "microcontrollers (--target cortex-m4, …)", BOARDS_ALONE, any(boards)
     for where, options, there in (host, cores):
@@ -158,7 +158,7 @@ def _warn_of_zero_divisions(source: Any, seed: int) -> None:
 
 
 def _write(arguments: argparse.Namespace, rows: list[Row]) -> None:
-    """The figures where they were asked for: JSON, a page, the terminal."""
+    """Write the figures to where they were asked for: JSON, a page, the terminal."""
     from twinfer.bench.measure.embedded_html import embedded_html
     from twinfer.bench.measure.embedded_report import embedded_tables
     from twinfer.bench.measure.report import document, tables

@@ -1,4 +1,4 @@
-"""A subcommand: its name, what ``--help`` says about it, its arguments, and what it does."""
+"""A subcommand: its name, its help, its arguments, and what it does."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Command:
 
 
 def complain(message: str) -> int:
-    """Write the message to standard error; the exit status of wrong usage or input."""
+    """Write the message to standard error; returns the exit status of wrong usage or input."""
     from twinfer.command_line.terminal import note
 
     note(message)
@@ -51,5 +51,5 @@ def complain(message: str) -> int:
 
 
 def complain_of(model: str, error: TwinferError) -> int:
-    """The same with an error's words, behind the model's name unless they begin with it."""
+    """Complain with the error's message, behind the model's name unless it begins with that."""
     return complain(str(error) if str(error).startswith(f"{model}: ") else f"{model}: {error}")

@@ -30,7 +30,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--mode",
         choices=["compiled", "interpreted"],
         default="compiled",
-        help="a function a layer, or shared kernels called from a table (default: compiled)",
+        help="one function per layer, or shared kernels called from a table (default: compiled)",
     )
     add_optimize(command, OPTIMIZE)
     add_storage(command)

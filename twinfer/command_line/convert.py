@@ -67,7 +67,9 @@ def _add_quantisation(command: argparse.ArgumentParser) -> None:
     command.add_argument("--inference-type", choices=["int8", "int16", "float32"], help=about)
     about = "let biases take up what the rounding of weights adds on average"
     command.add_argument("--bias-correction", action="store_true", help=about)
-    about = "give neighbouring layers' weights alike ranges first, for weights with one scale a tensor (int4 above all)"
+    about = (
+        "give neighbouring layers' weights alike ranges first, for weights with one scale per tensor (int4 above all)"
+    )
     command.add_argument("--equalize", action="store_true", help=about)
     about = "round weights so that every layer's outputs change least, not each to the nearest (for int4 above all)"
     command.add_argument("--adaptive-rounding", action="store_true", help=about)
@@ -119,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _step(told: Callable[[int, str, float], None], what: str) -> Progress:
-    """A step of the bar after every sample."""
+    """A callback that moves the bar after every sample."""
     return lambda done, total: told(0, f"{what}: sample {done}", done / (total or done + 1))
 
 
@@ -137,7 +139,7 @@ def _passes(names: str | None) -> list[Pass] | None:
 
 
 def _dump(folder: str | None, read: Sequence[Any]) -> Callable[[str, Graph], None] | None:
-    """Writes what it is called with, numbered, to the folder; over none of the files that were read."""
+    """A callback that writes each graph to a numbered file of the folder, never over a file that was read."""
     if folder is None:
         return None
     from twinfer.converter.text import text
@@ -157,7 +159,7 @@ def _dump(folder: str | None, read: Sequence[Any]) -> Callable[[str, Graph], Non
 
 
 def _summary(graph: Graph) -> str:
-    """Operators and bytes of constants, and how many operators have stayed float."""
+    """How many operators there are and how many of them are float, and the bytes of constants."""
     from twinfer.command_line.show.description import constant_bytes
 
     left = sum(any(t.type == "FLOAT32" for t in node.outputs) for node in graph.nodes)
@@ -165,7 +167,7 @@ def _summary(graph: Graph) -> str:
 
 
 def _report(conversion: Conversion, samples: str, file: str, name: str) -> None:
-    """Show what the conversion costs and saves, and write it to ``file`` if that has a name."""
+    """Show what the conversion costs and saves, and write it to ``file`` unless that is empty."""
     from twinfer.command_line.show.conversion import tables
     from twinfer.command_line.terminal import progress, show
     from twinfer.converter.compress.footprint import footprints

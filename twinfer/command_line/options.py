@@ -1,4 +1,4 @@
-"""What several subcommands have in common: how options are read and described, and JSON."""
+"""What several subcommands share: reading and describing options, and JSON."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_targets(command: argparse.ArgumentParser) -> None:
 
 
 def source_of(model: Any) -> Any:
-    """What there is to convert: a framework's file, opened or its path, else the graph of a file or built-in model."""
+    """What to convert: a framework's model, opened or its path, else the graph of a file or built-in model."""
     from twinfer.bench.models.source import TO_CONVERT, load
 
     return model if not isinstance(model, str) or model.lower().endswith(TO_CONVERT) else load(model).graph

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _opened(graph: Any, engine: str, shapes: Sequence[tuple[int, ...]], options: Options) -> Any:
-    """The interpreter or its twin, with inputs of these shapes."""
+    """The interpreter or the compiled model, with inputs of these shapes."""
     from twinfer import CompiledModel, Interpreter
 
     model = (CompiledModel if engine == "compiled" else Interpreter).from_graph(graph, options)

@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def _add_space(command: argparse.ArgumentParser) -> None:
     about = "bytes of the .tflite file (flash, the default), of the constants or the arena that compiled C has on "
-    about += "--target, or instructions of one inference there, counted under QEMU, which takes seconds a trial"
+    about += "--target, or instructions of one inference there, counted under QEMU, which takes seconds per trial"
     command.add_argument("--cost", choices=["flash", "constants", "arena", "instructions"], default="flash", help=about)
     about = "generic (any 32-bit machine, the default), host, cortex-m4, … or a .toml file that describes a board"
     command.add_argument("--target", default="generic", help=about)
@@ -71,13 +71,13 @@ def _add_space(command: argparse.ArgumentParser) -> None:
 def _add_workers(command: argparse.ArgumentParser) -> None:
     about = "a journal: every trial is noted there, and none that it has is done again"
     command.add_argument("--resume", metavar="FILE", help=about)
-    command.add_argument("--jobs", type=int, metavar="N", help="processes that try settings (default: one a CPU)")
+    command.add_argument("--jobs", type=int, metavar="N", help="processes that try settings (default: one per CPU)")
     about = "the scheduler of a Dask cluster whose workers try settings: tcp://HOST:PORT"
     command.add_argument("--dask", metavar="ADDRESS", help=about)
 
 
 def _share(text: str) -> float:
-    """1% or 0.01, both as the same number."""
+    """1% and 0.01 as the same number."""
     try:
         return float(Decimal(text.rstrip("% ")) / (100 if "%" in text else 1))
     except ArithmeticError:
@@ -133,7 +133,7 @@ def _outcome(arguments: argparse.Namespace) -> Found:
 
 
 def _how(arguments: argparse.Namespace) -> How:
-    """The arguments of ``search`` but for model, data and budget."""
+    """The arguments of ``search``, except model, data and budget."""
     cost, target = _cost(arguments.cost, arguments.target)
     how: How = {
         "calibration": arguments.calibration,

@@ -1,4 +1,4 @@
-"""The options that say how constant weights are stored, and when those that are stored coded are decoded."""
+"""The options that say how constant weights are stored, and when coded ones are decoded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WEIGHTS = {
     "file": "as in the model's file: INT4 in 4 bits on microcontrollers, all others plain (the default)",
     "plain": "as kernels read them",
-    "auto": "of every layer the smallest coding, where that saves flash",
+    "auto": "the smallest coding per layer, where that saves flash",
     "lut": "1 to 7 bits in a table of values",
     "huffman": "Huffman codes",
     "bitmap": "a bitmap of what is not zero",
@@ -29,15 +29,15 @@ def _told(choices: dict[str, str]) -> str:
 
 
 def add_storage(command: argparse.ArgumentParser) -> None:
-    """One way to store weights."""
+    """Add the options for one way to store weights."""
     about = f"how constant weights are stored, with the same results. {_told(WEIGHTS)}"
     command.add_argument("--weights", choices=list(WEIGHTS), default="file", help=about)
-    about = f"when weights that are stored coded are decoded. {_told(DECODE)}"
+    about = f"when coded weights are decoded. {_told(DECODE)}"
     command.add_argument("--decode", choices=list(DECODE), default="layer", help=about)
 
 
 def add_storages(command: argparse.ArgumentParser) -> None:
-    """Several ways, to compare them on microcontrollers."""
+    """Add the options for several ways, to compare them on microcontrollers."""
     about = f"on microcontrollers, one or several with commas: how constant weights are stored. {_told(WEIGHTS)}"
     command.add_argument("--weights", metavar="HOW", default="file", help=about)
     about = f"on microcontrollers, one or both with a comma: when they are decoded. {_told(DECODE)}"
@@ -45,7 +45,7 @@ def add_storages(command: argparse.ArgumentParser) -> None:
 
 
 def unused_storage(plan: Plan) -> Iterator[str]:
-    """What to say where a plan was to store weights coded, and there are none that it can."""
+    """A line for an option of storage that changes nothing for this plan."""
     how = plan.options
     if plan.decoding_bytes:
         return
@@ -57,7 +57,7 @@ def unused_storage(plan: Plan) -> Iterator[str]:
 
 
 def note_unused_storage(source: Source, targets: Iterable[Target], options: Iterable[Options]) -> None:
-    """Say once which ways to store this model's weights change nothing; the usual way asks for no change."""
+    """Note once each way to store this model's weights that changes nothing; the usual way is never noted."""
     from twinfer.command_line.terminal import note
     from twinfer.runtime.options import USUAL, Options
     from twinfer.runtime.plan.make import make_plan
@@ -69,9 +69,9 @@ def note_unused_storage(source: Source, targets: Iterable[Target], options: Iter
 
 
 def storages(weights: str, decode: str) -> tuple[tuple[Any, Any], ...]:
-    """How to store weights and when to decode them, every pair once; plain ones are not decoded at all.
+    """Pairs of how to store weights and when to decode them, each once; plain weights are never decoded.
 
-    InvalidArgumentError for what there is not.
+    InvalidArgumentError for a word that is no option.
     """
     from twinfer.runtime.options import Options
 

@@ -26,7 +26,7 @@ def card(target: str) -> Any:
 
 
 def machine(target: str) -> tuple[Target, Any]:
-    """What to plan for, and the card if that is a microcontroller; InvalidArgumentError with the names there are."""
+    """The target to plan for, and the card of a microcontroller; InvalidArgumentError with the names there are."""
     from twinfer.aot.build.targets import find
     from twinfer.runtime.run.isa import this_computer
     from twinfer.runtime.target import GENERIC, HOST

@@ -1,4 +1,4 @@
-"""The terminal: tables that survive pipes and old encodings, a progress bar that never gets into them."""
+"""The terminal: tables, which survive pipes and old encodings, and a progress bar, which stays out of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.text import Text
 from twinfer.bench.measure.grid import harmless
 from twinfer.runtime.printable import printable
 
-#: Characters a line has where nobody says how wide the output is.
+#: Characters per line where the width of the output is unknown.
 PIPE_WIDTH = 160
 
 #: Seconds between two drawings of the progress bar.
@@ -33,7 +33,7 @@ def say(line: str, *, error: bool = False) -> None:
 
 
 def note(line: str) -> None:
-    """A line about the run itself, on standard error."""
+    """Write a line about the run itself to standard error."""
     say(f"twinfer: {line}", error=True)
 
 
@@ -58,7 +58,7 @@ def show(parts: Iterable[RenderableType]) -> None:
 
 
 def plain_where_needed() -> None:
-    """Make standard output and error print a near ASCII character for one that their encoding lacks."""
+    """Make standard output and error replace characters that their encoding lacks by near ASCII ones."""
     codecs.register_error("twinfer", _nearest)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -76,7 +76,7 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
 def progress(total: int) -> Iterator[Callable[[int, str, float], None]]:
     """A bar on standard error if that is a terminal: ``told(done, what, share of what)``, done of ``total``.
 
-    It is drawn when it is told something and at no other time, so that it takes no time from what is measured.
+    It is only drawn when it is told something, so that it takes no time from what is measured.
     """
     err = Console(stderr=True)
     if not err.is_terminal:

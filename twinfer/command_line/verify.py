@@ -31,7 +31,7 @@ STATUS = "\n\nexit status: 0 all agree, 1 something differs, 2 a model cannot be
 
 @dataclass(frozen=True)
 class Prover:
-    """Proves one model, told what share of it is done; ``engines`` are the columns of what it shows."""
+    """Proves one model and tells the share that is done; ``engines`` are the columns of its matrix."""
 
     engines: Sequence[str]
     prove: Callable[[Source, Callable[[float], None]], Proof]
@@ -83,7 +83,7 @@ def _proofs(names: Sequence[str], provers: Sequence[Prover]) -> tuple[list[list[
 
 
 def _provers(arguments: argparse.Namespace) -> list[Prover]:
-    """What proves a model on this computer, and what does on all the microcontrollers."""
+    """A prover for this computer, and one for all the microcontrollers."""
     chosen = cards(arguments.target)
     boards = [board for board in chosen if board is not None]
     provers = [_on_host(arguments)] if None in chosen else []

@@ -13,17 +13,17 @@ _REGISTERS = re.compile(r"([a-z]+)(\d+)-[a-z]+(\d+)")
 
 
 def branches(mnemonic: str) -> bool:
-    """Whether it goes elsewhere; ``bf…`` only names the place of a branch to come, or clears bits (``bfc``)."""
+    """Whether it is a branch; ``bf…`` only announces one, or clears bits (``bfc``)."""
     return mnemonic.startswith(("b", "cb")) and not mnemonic.startswith("bf")
 
 
 def indirect(mnemonic: str, operands: str) -> bool:
-    """A call or a jump to where a register says, a return aside."""
+    """Whether it calls or jumps to an address in a register; a return does not count."""
     return mnemonic.startswith(("blx", "bx")) and operands != "lr" and "<" not in operands
 
 
 def stack_taken(mnemonic: str, operands: str) -> int | None:
-    """Bytes by which an instruction lowers the stack pointer; None if that is not to be told from it."""
+    """Bytes by which an instruction lowers the stack pointer; None if unknown."""
     base = mnemonic.split(".")[0]
     if base in ("push", "vpush") or (base in ("stmdb", "vstmdb") and operands.startswith("sp!")):
         return _register_bytes(operands[operands.find("{") :])
@@ -48,7 +48,7 @@ def _register_bytes(names: str) -> int:
 
 
 def runner(card: Card) -> Qemu:
-    """The board that the card names, in QEMU; its clock, SysTick, goes by instructions under ``-icount``."""
+    """The card's board in QEMU; its clock, SysTick, goes by instructions under ``-icount``."""
     return Qemu.system(card.emulator, card.machine, clock=("-icount", "shift=6"))
 
 

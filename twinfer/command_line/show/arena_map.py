@@ -1,4 +1,4 @@
-"""A picture of a plan's arena: a line an operator, the addresses from left to right."""
+"""A picture of a plan's arena: one line per operator, addresses from left to right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Piece = tuple[int, int, str, str]  # first byte, byte after the last, kind, colo
 
 
 class ArenaMap:
-    """Who lives where and when; an operator's number is its position in the graph, dropped ones included.
+    """What lies where and when; an operator's number is its position in the graph, dropped ones included.
 
     ``peak`` is the operator at which most bytes are live.
     """
@@ -71,7 +71,7 @@ class ArenaMap:
         return Text.assemble(*cells[:width])
 
     def render(self, width: int) -> Iterator[RenderableType]:
-        """Title, legend, and a line an operator, in ``width`` characters if that is enough for a picture."""
+        """Title, legend, and one line per operator, in ``width`` characters if that is enough for a picture."""
         plan, nodes = self.plan, self.plan.graph.nodes
         bound = plan.lower_bound_bytes
         over = f"{100 * (plan.arena_bytes / bound - 1):.1f} % above" if bound and plan.arena_bytes > bound else "at"

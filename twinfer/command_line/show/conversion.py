@@ -9,7 +9,7 @@ from twinfer.bench.measure.report import table
 from twinfer.command_line.terminal import console
 from twinfer.converter.report import Report
 
-#: Characters a line needs for a column of operators beside one of layers' names and nine of figures.
+#: Characters that a line needs for columns of layers' names, of operators, and nine of figures.
 ROOMY = 110
 
 
@@ -38,7 +38,7 @@ def _costly(report: Report) -> Table:
 
 
 def _compression(report: Report) -> Table:
-    """Weights of every layer; bytes of flash as they are, and what coding would make of them."""
+    """Weights of every layer: their bytes of flash now, and in every coding."""
     named = ("<layer", "<operator") if console().width >= ROOMY else ("<layer",)
     columns = (*named, "<type", "zeros", "values", "entropy\nbits", "plain\nB", "bitmap\nB", "table\nB", "Huffman\nB")
     lines = table("Weights in flash: estimates", *columns, "least\nB", gap=len(named))

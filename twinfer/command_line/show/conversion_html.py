@@ -10,7 +10,7 @@ from twinfer.converter.compress.footprint import Footprint
 from twinfer.converter.report import Report, Sensitivity, TensorReport
 from twinfer.runtime.printable import in_html
 
-#: Pictures in pixels: a histogram, and the bars of decibels, of which a bar shows no more than _MOST.
+#: Pictures in pixels: a histogram, and the bars of decibels. A bar shows at most _MOST dB.
 _WIDTH, _HEIGHT = 192, 36
 _BAR, _LONG, _HIGH, _MOST, _LEFT = 16, 420, 200, 60.0, 48
 
@@ -34,7 +34,7 @@ def _compared(report: Report) -> list[str]:
 
 
 def _weights(layers: Sequence[Footprint]) -> str:
-    """What the weights are, and take in flash."""
+    """The weights, and their bytes of flash."""
     heads = ("layer", "operator", "type", "zeros", "values", "entropy", "plain B", "bitmap B", "table B", "Huffman B")
     rows = "".join(_footprint(f) for f in layers)
     head = "".join(f"<th>{h}</th>" for h in heads)
@@ -51,7 +51,7 @@ def _footprint(f: Footprint) -> str:
 
 
 def _along(tensors: Sequence[TensorReport]) -> str:
-    """A bar a tensor, in the order of the graph: its signal-to-noise ratio, the worst in red."""
+    """One bar per tensor, in the order of the graph: its signal-to-noise ratio, the worst in red."""
     shapes: list[str] = []
     end = _LEFT + len(tensors) * _BAR
     for db in (20, 40, 60):
@@ -101,14 +101,14 @@ def _histogram(t: TensorReport) -> str:
 
 
 def _bound(t: TensorReport, value: float) -> str:
-    """A line where the integers end, if that is among the values."""
+    """A line where the integers end, if that is within the picture."""
     low, high = t.edges[0], t.edges[-1]
     x = (value - low) / (high - low) * _WIDTH
     return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{_HEIGHT}" stroke="#c00000"/>' if 0 <= x <= _WIDTH else ""
 
 
 def _costly(layers: Sequence[Sensitivity]) -> list[str]:
-    """Bars of the outputs' noise where one layer alone is quantised, the costliest first."""
+    """A bar per layer: the outputs' noise if it alone is quantised, the costliest first."""
     if not layers:
         return []
     shapes = []

@@ -13,7 +13,7 @@ from twinfer.runtime.registry import missing
 from twinfer.runtime.run.isa import this_computer
 from twinfer.runtime.target import GENERIC
 
-#: Rises when a key of the JSON changes its meaning or goes.
+#: The version of the JSON: it rises when a key changes its meaning or goes.
 SCHEMA = 1
 
 
@@ -75,7 +75,7 @@ def _operator(position: int, node: Node, plan: Plan | None) -> dict[str, Any]:
 
 
 def planned_node(position: int, node: Node, plan: Plan | None) -> tuple[Node, Step | None]:
-    """The node with its final shapes, and its step: none where its value is in place or known beforehand."""
+    """The node with its final shapes, and its step: None where its value is in place or a constant."""
     if plan is None:
         return node, None
     return plan.graph.nodes[position], next((step for step in plan.steps if step.position == position), None)
@@ -102,7 +102,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
 
 
 def targets(plan: Plan) -> list[dict[str, Any]]:
-    """What a planned model takes, in bytes, on a SIMD host, on a 32-bit microcontroller in plain C, and as planned."""
+    """Bytes that a planned model takes on a SIMD host, on a 32-bit microcontroller in plain C, and as planned."""
     return [
         {
             "target": plan.target.name,

@@ -1,4 +1,4 @@
-"""What ``twinfer verify`` shows: a tensor × engine matrix, or a model × engine one, and what differs first."""
+"""What ``twinfer verify`` shows: a matrix of engines by tensors or by models, and the first difference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def matrix(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[Renderab
 
 
 def _heading(engine: str) -> str:
-    """What stands over an engine's column, in few characters."""
+    """The heading of an engine's column, in few characters."""
     return peers()[engine].heading if engine in peers() else engine.replace(" on cortex-", "\n")
 
 
@@ -87,7 +87,7 @@ def findings(proofs: Sequence[Proof]) -> Iterator[Text]:
 
 
 def _tolerated(proof: Proof) -> Iterator[tuple[Line, str, Difference]]:
-    """Differences of engines whose word does not count here."""
+    """Differences of engines that do not judge this model."""
     for line in proof.lines:
         for engine, difference in line.differences.items():
             if difference is not None and not difference.within and engine not in proof.judges:

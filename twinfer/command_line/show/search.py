@@ -33,7 +33,7 @@ def unmet(outcome: Found) -> str:
 
 
 def document(outcome: Found) -> dict[str, Any]:
-    """Everything as JSON has it; ``rule`` of a setting is that of a recipe file."""
+    """The outcome for JSON; ``rule`` of a setting is that of a recipe file."""
     front = {trial.setting for trial in outcome.front}
     return {
         "schema": 1,
@@ -46,7 +46,7 @@ def document(outcome: Found) -> dict[str, Any]:
 
 
 def _row(trial: Trial) -> dict[str, Any]:
-    """A failed trial has its error in place of figures."""
+    """A trial for JSON; a failed one has its error in place of figures."""
     about = {"setting": trial.setting.json(), "seconds": trial.seconds}
     if trial.error:
         return {**about, "error": trial.error}

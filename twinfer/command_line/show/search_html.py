@@ -1,4 +1,4 @@
-"""A search as one HTML file: loss over cost, the Pareto front drawn, and the trials on it."""
+"""A search as one HTML file: loss over cost with the Pareto front, and the trials on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinfer.runtime.printable import in_html
 #: The picture in pixels: the plot, and what its axes take.
 _WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 720, 360, 80, 50, 32
 
-#: From the budget to the top of the picture, as often as the budget; what loses more lies on the upper edge.
+#: The picture reaches up to this many times the budget; trials that lose more lie on its upper edge.
 _TOP = 4
 
 _KINDS = {"int4": COLOURS[1], "int8": COLOURS[0], "int16x8": COLOURS[2]}
@@ -50,7 +50,7 @@ Scale = Callable[[float], float]
 
 
 def _scales(outcome: Found, good: Sequence[Trial]) -> tuple[Scale, Scale]:
-    """From bytes and losses to pixels; losses beyond the top are drawn there."""
+    """The functions from costs and from losses to pixels; losses beyond the top are drawn there."""
     costs = [trial.cost for trial in good]
     low, wide = min(costs), max(max(costs) - min(costs), 1)
     base, top = _ends(outcome, good)
@@ -83,7 +83,7 @@ def _axes(outcome: Found, good: Sequence[Trial], x: Scale, y: Scale) -> Iterator
 
 
 def _point(outcome: Found, trial: Trial, x: float, y: float) -> str:
-    """The chosen one is large, those of the front are filled."""
+    """A trial as a circle: the chosen one is large, those of the front are filled."""
     colour = _KINDS[trial.setting.precision]
     fill = colour if trial in outcome.front else "none"
     size = 9 if trial == outcome.chosen else 4
