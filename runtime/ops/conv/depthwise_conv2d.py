@@ -42,9 +42,7 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    g, node = geometry(node), unpacked(node)
-    w = inputs[1] if node.input(1).data is None else node.constant(1)
-    return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
+    return _conv.slide(node, inputs, _sums)
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:

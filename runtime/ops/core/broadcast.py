@@ -32,15 +32,24 @@ def infer_operands(node: Node, *types: str) -> list[Shape]:
 
 def infer_broadcast(node: Node) -> list[Shape]:
     """The shape of both operands together; ModelError if they do not broadcast."""
-    a, b = node.input(0), node.input(1)
+    return [broadcast_shape(node, (node.input(0).shape, node.input(1).shape))]
+
+
+def broadcast_shape(node: Node, shapes: Sequence[Shape], loops: int = LOOPS + 1) -> Shape:
+    """The shape of the first inputs together, which broadcast as ``shapes``.
+
+    Raises ModelError if they do not broadcast, UnsupportedOperatorError if a kernel needs more than ``loops`` loops.
+    """
+    *others, last = map(str, node.inputs[: len(shapes)])
+    names = f"{', '.join(others)} and {last}"
     try:
-        shape = np.broadcast_shapes(a.shape, b.shape)
+        shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        need(False, node, f"{a} and {b} do not broadcast")
-    dims = collapse(a.shape, b.shape)
-    if len(dims) > LOOPS + 1:
-        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
-    return [tuple(shape)]
+        need(False, node, f"{names} do not broadcast")
+    count = len(collapse(*shapes))
+    if count > loops:
+        raise unsupported(node, f"{names} broadcast in too many ways: {count}; split the operator")
+    return tuple(shape)
 
 
 def infer_binary(node: Node, *types: str) -> list[Shape]:

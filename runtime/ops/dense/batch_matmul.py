@@ -12,6 +12,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.broadcast import broadcast_shape
 from twinfer.runtime.ops.core.loops import LOOPS, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.move._move import check_arity
@@ -39,13 +40,7 @@ def infer(node: Node) -> list[Shape]:
     need(min(len(a.shape), len(b.shape)) >= 2, node, f"{a} and {b} must be matrices")
     (rows, depth), (other, cols) = _matrix(node, 0), _matrix(node, 1)
     need(depth == other, node, f"{a} and {b} cannot be multiplied: {depth} columns and {other} rows")
-    try:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    except ValueError:
-        need(False, node, f"{a} and {b} do not broadcast")
-    dims = collapse(a.shape[:-2], b.shape[:-2])
-    if len(dims) > LOOPS:
-        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
+    batch = broadcast_shape(node, (a.shape[:-2], b.shape[:-2]), LOOPS)
     if a.type == "INT8":
         need_quant(node, a, b, y)
     return [(*batch, rows, cols)]

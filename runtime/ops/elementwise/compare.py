@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import SHAPES, broadcast_call, infer_operands
 from twinfer.runtime.ops.core.quantized import need_quant
-from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.ops.elementwise._unary import INT8, lookup
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -98,8 +97,7 @@ def _lower_logical(node: Node, target: Target) -> Call:
 
 
 def _lower_not(node: Node, target: Target) -> Call:
-    table = constant.table(np.roll(INT8 == 0, 128).astype(np.int8))
-    return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
+    return lookup(node, lambda q: q == 0)
 
 
 def _case(

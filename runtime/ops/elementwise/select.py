@@ -9,7 +9,8 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.core.loops import LOOPS, collapse, distances, filled
+from twinfer.runtime.ops.core.broadcast import broadcast_shape
+from twinfer.runtime.ops.core.loops import collapse, distances, filled
 from twinfer.runtime.ops.move._move import check_arity, check_moved, example, same_meaning
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
@@ -33,15 +34,9 @@ def infer(node: Node) -> list[Shape]:
         raise unsupported(node, f"{a}, {b} and {node.output} must be quantised alike: quantise them anew")
     if node.op == "SELECT":
         need(a.shape == b.shape, node, f"{a} and {b} differ in shape")
-    try:
-        shape = np.broadcast_shapes(_condition(node), a.shape, b.shape)
-    except ValueError:
-        need(False, node, f"{condition}, {a} and {b} do not broadcast")
+    shape = broadcast_shape(node, (_condition(node), a.shape, b.shape))
     need(node.op != "SELECT" or shape == a.shape, node, f"{condition} does not fit {a}")
-    dims = collapse(_condition(node), a.shape, b.shape)
-    if len(dims) > LOOPS + 1:
-        raise unsupported(node, f"{condition}, {a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
-    return [tuple(shape)]
+    return [shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, tensor
-from twinfer.runtime.ops.move._move import indices
+from twinfer.runtime.ops.move._move import copy_call, indices
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -58,7 +58,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     need(node.input(0).type == node.output.type, node, "input and output differ in type")
-    return Call("tw_copy", {"size": node.output.nbytes}, (node.input(0),), (node.output,), inplace=(0,))
+    return copy_call(node)
 
 
 def _case(op: str, x: Tensor, shape: Shape, *more: Tensor, **options: object) -> Case:

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
-from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_symmetric
+from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Type -> the only quantisation of an output.
-_OUTPUTS = {"INT8": (1 / 256, -128), "INT16": (1 / 32768, 0)}
+#: Type -> steps per 1 and zero point of an output.
+_OUTPUTS = {"INT8": (256, -128), "INT16": (1 << 15, 0)}
 
 #: int16 values whose exponentials' sum is sure to fit int32.
 MOST_INT16 = (1 << 16) - 1
@@ -37,20 +38,11 @@ def _beta(node: Node) -> float:
 
 
 def infer(node: Node) -> list[Shape]:
-    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
-    x, y = node.input(0), node.output
-    need_type(node, x, "FLOAT32", "INT8", "INT16")
-    need_type(node, y, x.type)
-    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    x, y = normalized(node, "FLOAT32", "INT8", "INT16")
     need(0 <= _beta(node) < math.inf, node, f"beta {_beta(node)} must be finite and not negative")
     if x.type in _OUTPUTS:
         need_symmetric(node, x, y)
-        scale, zero = _OUTPUTS[x.type]
-        if (y.scale, y.zero) != (scale, zero):
-            raise unsupported(
-                node,
-                f"{y} must have scale 1/{1 / scale:.0f} and zero point {zero}, as TFLite defines it: requantise it",
-            )
+        need_fixed_quant(node, y, *_OUTPUTS[x.type])
     if x.type == "INT16":
         _check_int16(node)
     return [x.shape]
