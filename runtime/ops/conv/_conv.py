@@ -42,10 +42,10 @@ def _convolve_hybrid(node: Node, x: Array, sums: Callable[[Array], Array]) -> li
     scales, bias = hybrid_ends(node, node.output.shape[-1])
     low, high = float_range(node)
     symmetric = symmetric_hybrid(node)
-    made = []
+    outputs = []
     for image in x:
         q, scale, zero = quantize_dynamic(image, symmetric)
         acc = sums(q[None].astype(np.float64) - zero)[0].astype(np.float32)
         real = acc * (scale * scales) if symmetric else acc * scales * scale
-        made.append((real + bias).clip(np.float32(low), np.float32(high)))
-    return [np.array(made, np.float32)]
+        outputs.append((real + bias).clip(np.float32(low), np.float32(high)))
+    return [np.array(outputs, np.float32)]

@@ -115,9 +115,9 @@ def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: t
 
     shape = (x[0], out(x[1], w[1], strides[0]), out(x[2], w[2], strides[1]), w[0])
     options = {"padding": padding, "stride_h": strides[0], "stride_w": strides[1], "fused_activation_function": "NONE"}
-    made = layer.case(rng, "TRANSPOSE_CONV", (x, w), lambda node: shape, options)
+    case = layer.case(rng, "TRANSPOSE_CONV", (x, w), lambda node: shape, options)
     return Case(
-        replace(made.node, inputs=(index(shape), made.node.inputs[1], made.node.inputs[0], *made.node.inputs[2:]))
+        replace(case.node, inputs=(index(shape), case.node.inputs[1], case.node.inputs[0], *case.node.inputs[2:]))
     )
 
 

@@ -28,11 +28,11 @@ def collapse(*shapes: Shape) -> list[Dimension]:
 
 def distances(dims: Sequence[Dimension], operand: int) -> list[int]:
     """How far neighbours lie apart in an operand along every dimension, in elements; 0 where it broadcasts."""
-    found, stride = list[int](), 1
+    steps, stride = list[int](), 1
     for extent, owned in reversed(dims):
-        found.insert(0, stride if owned[operand] else 0)
+        steps.insert(0, stride if owned[operand] else 0)
         stride *= extent if owned[operand] else 1
-    return found
+    return steps
 
 
 def filled(values: Sequence[int], fill: int) -> tuple[int, ...]:

@@ -78,12 +78,12 @@ def _symmetric(node: Node) -> bool:
 def _hybrid_reference(node: Node, rows: Array, w: Array) -> Array:
     scales, bias = hybrid_ends(node, w.shape[0])
     low, high = float_range(node)
-    made = []
+    outputs = []
     for row in rows:
         q, scale, zero = quantize_dynamic(row, _symmetric(node))
         sums = w.astype(np.int64) @ (q.astype(np.int64) - zero)
-        made.append((bias + sums.astype(np.float32) * (scale * scales)).clip(np.float32(low), np.float32(high)))
-    return np.array(made, np.float32)
+        outputs.append((bias + sums.astype(np.float32) * (scale * scales)).clip(np.float32(low), np.float32(high)))
+    return np.array(outputs, np.float32)
 
 
 def lower(node: Node, target: Target) -> Call:

@@ -84,8 +84,8 @@ def _div(node: Node, inputs: list[Any]) -> list[Array]:
         with np.errstate(all="ignore"):
             return [np.asarray((a / b).clip(low, high))]
     wide = (a.astype(np.int64), b.astype(np.int64))
-    found = _div_int8(node, *wide) if a.dtype == np.int8 else _div_int32(*wide)
-    return [np.asarray(found.clip(low, high).astype(a.dtype))]
+    quotient = _div_int8(node, *wide) if a.dtype == np.int8 else _div_int32(*wide)
+    return [np.asarray(quotient.clip(low, high).astype(a.dtype))]
 
 
 def _power(a: int, b: int) -> int:
@@ -99,8 +99,8 @@ def _pow(node: Node, inputs: list[Any]) -> list[Array]:
     if a.dtype == np.float32:
         with np.errstate(all="ignore"):
             return [np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)), np.float32)]
-    found = np.vectorize(_power, otypes=[np.int64])(*np.broadcast_arrays(a.astype(object), b.astype(object)))
-    return [np.asarray(found).astype(np.int32)]
+    powers = np.vectorize(_power, otypes=[np.int64])(*np.broadcast_arrays(a.astype(object), b.astype(object)))
+    return [np.asarray(powers).astype(np.int32)]
 
 
 def _squared(node: Node, inputs: list[Any]) -> list[Array]:
@@ -124,8 +124,10 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = dict(output_range(node)) if node.op == "DIV" else {}
     if y.type == "INT8":
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
-        found = {"": _ratio(node)} if node.op == "DIV" else dict(zip(("a_", "b_", ""), _multipliers(node), strict=True))
-        for prefix, (mult, shift) in found.items():
+        scaling = (
+            {"": _ratio(node)} if node.op == "DIV" else dict(zip(("a_", "b_", ""), _multipliers(node), strict=True))
+        )
+        for prefix, (mult, shift) in scaling.items():
             params |= {f"{prefix}mult": mult, f"{prefix}shift": shift}
     return broadcast_call(f"tw_{node.op.lower()}_{_ENDS[y.type]}", (a, b), y, params, target, tiles=False)
 

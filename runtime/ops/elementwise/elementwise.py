@@ -46,15 +46,15 @@ def _rsqrt_int8(node: Node, q: Array) -> Array:
     """Source: TFLM elementwise.cc, RsqrtEvalQuantized; zero, and what it refuses below, gives the greatest value."""
     x, y = node.input(0), node.output
     mult, shift = quantize_multiplier(1 / (math.sqrt(x.scale) * y.scale))
-    found = []
+    stored = []
     for value in (q.astype(np.int64) - x.zero).ravel():
         if value <= 0:
-            found.append(127)
+            stored.append(127)
             continue
         root, right = _gemmlowp.inverse_root(int(value))
         data = requantize(np.array(1), root, 20 - right)
-        found.append(int(requantize(data, mult, shift - 20)) + y.zero)
-    return np.asarray(np.clip(np.array(found), -128, 127), np.int8).reshape(q.shape)
+        stored.append(int(requantize(data, mult, shift - 20)) + y.zero)
+    return np.asarray(np.clip(np.array(stored), -128, 127), np.int8).reshape(q.shape)
 
 
 def _sqrt_int8(node: Node, q: Array) -> Array:

@@ -64,10 +64,10 @@ def same_meaning(a: Tensor, b: Tensor) -> bool:
 
 def steps(shape: Shape, size: int) -> list[int]:
     """Distance in bytes of neighbours along every axis of a dense tensor with elements of ``size`` bytes."""
-    found = [size]
+    distances = [size]
     for n in shape[:0:-1]:
-        found.append(found[-1] * n)
-    return found[::-1][-len(shape) :] if shape else []
+        distances.append(distances[-1] * n)
+    return distances[::-1][-len(shape) :] if shape else []
 
 
 def collapse(axes: Sequence[Axis], size: int) -> tuple[list[Axis], int]:
