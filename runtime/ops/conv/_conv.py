@@ -24,9 +24,10 @@ def slide(node: Node, inputs: list[Any], sums: Callable[[Array, Array, Window], 
 
 
 def convolve(node: Node, inputs: list[Any], sums: Callable[[Array], Array]) -> list[Array]:
-    """The numpy meaning of a convolution around its ``sums`` [batches, out_h, out_w, out_c], without a bias.
+    """The numpy meaning of a convolution: ``sums``, the bias, and how sums become outputs.
 
-    ``sums`` takes images [batches, h, w, c]: float32, or float64 that hold integers, which it sums exactly.
+    ``sums`` takes images [batches, h, w, c], float32 or integers held in float64 (summed exactly), and returns the sums
+    [batches, out_h, out_w, out_c] without a bias.
     """
     x = inputs[0]
     if is_hybrid(node):

@@ -26,8 +26,8 @@ def need_fixed_quant(node: Node, tensor: Tensor, steps: int, zero: int) -> None:
 
 
 def need_symmetric(node: Node, *tensors: Tensor) -> None:
-    """``need_quant``, and the zero points of int16 tensors are 0, which their kernels take for granted."""
+    """``need_quant``, and int16 tensors have zero points of 0, as their kernels assume."""
     need_quant(node, *tensors)
     for tensor in tensors:
         if tensor.type == "INT16" and tensor.zero:
-            raise unsupported(node, f"{tensor} has a zero point of {tensor.zero}; 16 bits are quantised symmetrically")
+            raise unsupported(node, f"{tensor} has a zero point of {tensor.zero}; int16 is quantised symmetrically")

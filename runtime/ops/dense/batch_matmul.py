@@ -1,4 +1,4 @@
-"""BATCH_MATMUL: the product of two matrices, for every leading index; these broadcast."""
+"""BATCH_MATMUL: the product of two matrices per leading index; leading dimensions broadcast."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def infer(node: Node) -> list[Shape]:
     a, b, y = node.input(0), node.input(1), node.output
     need_type(node, a, "FLOAT32", "INT8")
     if not a.type == b.type == y.type:
-        raise unsupported(node, f"{a}, {b} and {y} are of different types, which has no kernel: cast or quantise them")
+        raise unsupported(node, f"{a}, {b} and {y} differ in type: cast or quantise them")
     need(min(len(a.shape), len(b.shape)) >= 2, node, f"{a} and {b} must be matrices")
     (rows, depth), (other, cols) = _matrix(node, 0), _matrix(node, 1)
     need(depth == other, node, f"{a} and {b} cannot be multiplied: {depth} columns and {other} rows")

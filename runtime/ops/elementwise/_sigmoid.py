@@ -28,9 +28,9 @@ def infer(node: Node) -> list[Shape]:
 
 
 def table() -> NDArray[np.uint16]:
-    """2^16 / (1 + exp(-i / 24)) for i = 0..255, raised by half of what interpolation is short of in the middle.
+    """2^16 / (1 + exp(-i / 24)) for i = 0..255, raised by half the error of interpolation in the middle.
 
-    That is how TFLM's sigmoid_table_uint16 comes about; the last is the limit.
+    TFLM's sigmoid_table_uint16 is built this way; the last value is the limit.
     """
     i = np.arange(255)
     at, between, after = ((1 << 16) / (1 + np.exp(-(i + d) / 24)) for d in (0, 0.5, 1))
@@ -47,7 +47,7 @@ def _check_int16(node: Node) -> None:
 
 
 def scaling(node: Node) -> tuple[int, int]:
-    """Multiplier and right shift that make 2^17 of 32/3. Source: TFLM's LogisticPrepare and TanhPrepare."""
+    """Multiplier and right shift that map 32/3 to 2^17. Source: TFLM's LogisticPrepare and TanhPrepare."""
     scale = np.float32(node.input(0).scale)
     log2 = math.log2(scale)
     shift = 12 + round(log2)
@@ -72,13 +72,19 @@ def _lookup(magnitude: NDArray[np.int64], bits: int, most: int) -> NDArray[np.in
 
 
 def logistic(at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """With 15 fractional bits; 2^9 are a step of the table. Source: TFLM reference_integer_ops::Logistic of int16."""
+    """With 15 fractional bits; 2^9 of ``at`` are one step of the table.
+
+    Source: TFLM reference_integer_ops::Logistic of int16.
+    """
     upper = _lookup(np.abs(at), 9, 0x7FFF << 10)
     return np.asarray(np.where(at < 0, (1 << 25) - upper + 511, upper + 512) >> 10)
 
 
 def tanh(at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same of the hyperbolic tangent; 2^8 are a step. Source: TFLM reference_integer_ops::Tanh of int16."""
+    """With 15 fractional bits; 2^8 of ``at`` are one step of the table.
+
+    Source: TFLM reference_integer_ops::Tanh of int16.
+    """
     above = _lookup(np.abs(at), 8, 0xFFFF << 8) - (1 << 23)
     return np.asarray(np.where(at < 0, 127 - above, 128 + above) >> 8)
 

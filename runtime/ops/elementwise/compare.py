@@ -29,7 +29,7 @@ KERNELS = {
 
 LEFT_SHIFT = 8
 
-_MOST = 2.0**14  # steps above would leave int32
+_MOST = 2.0**14  # larger steps would leave int32
 
 
 def infer(node: Node) -> list[Shape]:
@@ -39,7 +39,7 @@ def infer(node: Node) -> list[Shape]:
     if a.type == "INT8":
         need_quant(node, a, b)
         if max(a.scale, b.scale) > _MOST:
-            raise unsupported(node, f"the scales of {a} and {b} must not be above {_MOST:g}: quantise them anew")
+            raise unsupported(node, f"the scales of {a} and {b} must not be above {_MOST:g}: requantise them")
     return shapes
 
 
@@ -57,7 +57,7 @@ def _infer_not(node: Node) -> list[Shape]:
 
 
 def _scaled(x: Tensor, q: Array) -> Array:
-    """Stored values in steps that both operands share. Source: TFLM comparisons.cc; 1/256 is the finest."""
+    """Stored values in steps of 1/256, which both operands share. Source: TFLM comparisons.cc."""
     return requantize((q.astype(np.int64) - x.zero) << LEFT_SHIFT, *quantize_multiplier(x.scale))
 
 
@@ -74,7 +74,7 @@ def _logical(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def _as_stored(a: Tensor, b: Tensor) -> bool:
-    """Whether stored int8 values compare as the scaled ones do: the same steps, of which none fall together."""
+    """Whether stored int8 values compare like scaled ones: quantised alike, and no two scaled values equal."""
     same = (a.scale, a.zero) == (b.scale, b.zero)
     return same and bool((np.diff(_scaled(a, INT8)) > 0).all())
 
@@ -91,7 +91,7 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _lower_logical(node: Node, target: Target) -> Call:
-    """Of bytes 0 and 1 the least is AND, the greatest OR."""
+    """The lesser of bytes 0 and 1 is AND, the greater OR."""
     minimum = {"minimum": int(node.op == "LOGICAL_AND")}
     return broadcast_call("tw_maximum_s8", (node.input(0), node.input(1)), node.output, minimum, target)
 

@@ -20,7 +20,7 @@ _exp = in_double(np.exp)
 
 
 def _int8(node: Node, q: Array) -> Array:
-    """Fixed point for the one output quantisation that it knows (TFLM reference_integer_ops::Logistic), else float."""
+    """Fixed point for the output quantisation that it takes (TFLM reference_integer_ops::Logistic), else float."""
     x, y = node.input(0), node.output
     if (y.scale, y.zero) != (1 / 256, -128):
         return _unary.through_float(node, q, lambda v: 1 / (1 + _exp(-v)))
@@ -47,7 +47,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for scale in _sigmoid.SCALES_INT8:
         yield int8_case("LOGISTIC", (scale, int(rng.integers(-128, 128))), (1 / 256, -128))
     yield int8_case("LOGISTIC", (0.05, 127), (1 / 256, 3), "litert")
-    yield int8_case("LOGISTIC", (2.0**-10, -128), (1 / 256, -127), "litert")  # a half that float32 alone rounds so
+    yield int8_case("LOGISTIC", (2.0**-10, -128), (1 / 256, -127), "litert")  # a half that only float32 rounds this way
     yield int8_case("LOGISTIC", (0.05, -128), (1 / 128, -128), "none", "TFLM ignores the output scale, LiteRT refuses")
     for scale in _sigmoid.SCALES_INT16:
         yield int16_case("LOGISTIC", scale, 1 / 32768)

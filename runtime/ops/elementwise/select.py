@@ -1,4 +1,4 @@
-"""SELECT and SELECT_V2: element by element one of two tensors; SELECT_V2 broadcasts all three."""
+"""SELECT and SELECT_V2: per element a value of one of two tensors; SELECT_V2 broadcasts all three."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinfer.runtime.target import Target
 
 
 def _condition(node: Node) -> Shape:
-    """The condition's shape as it broadcasts: SELECT takes one value for all or one a leading element, too."""
+    """The condition's shape as it broadcasts; SELECT also takes one value per index of the first axis."""
     shape, x = node.input(0).shape, node.input(1)
     if node.op == "SELECT" and len(shape) == 1 and len(x.shape) > 1 and shape[0] == x.shape[0]:
         return (*shape, *[1] * (len(x.shape) - 1))
@@ -31,7 +31,7 @@ def infer(node: Node) -> list[Shape]:
     need_type(node, condition, "BOOL")
     check_moved(node, a, b)
     if not (same_meaning(a, node.output) and same_meaning(b, node.output)):
-        raise unsupported(node, f"{a}, {b} and {node.output} must be quantised alike: quantise them anew")
+        raise unsupported(node, f"{a}, {b} and {node.output} must be quantised alike: requantise them")
     if node.op == "SELECT":
         need(a.shape == b.shape, node, f"{a} and {b} differ in shape")
     shape = broadcast_shape(node, (_condition(node), a.shape, b.shape))

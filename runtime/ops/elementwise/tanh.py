@@ -18,7 +18,7 @@ from twinfer.runtime.target import Target
 
 
 def _int8(node: Node, q: Array) -> Array:
-    """Fixed point for the one output quantisation that it knows (TFLM reference_integer_ops::Tanh), else float."""
+    """Fixed point for the output quantisation that it takes (TFLM reference_integer_ops::Tanh), else float."""
     x, y = node.input(0), node.output
     if (y.scale, y.zero) != (1 / 128, 0):
         return _unary.through_float(node, q, in_double(np.tanh))

@@ -42,7 +42,7 @@ def infer(node: Node) -> list[Shape]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """Numbers that are outside, which LiteRT refuses when running, take the nearest inside."""
+    """Numbers outside take the nearest slice; LiteRT refuses them at run time."""
     x, at = inputs
     axis, batch = _axes(node)
     flat = x.reshape(math.prod(x.shape[:batch]), *x.shape[batch:])

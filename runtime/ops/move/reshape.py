@@ -1,4 +1,4 @@
-"""RESHAPE, SQUEEZE and EXPAND_DIMS: the same elements in another shape; no work where planned in place."""
+"""RESHAPE, SQUEEZE and EXPAND_DIMS: the same elements in another shape; no work if planned in place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinfer.runtime.target import Target
 
 
 def _wanted_shape(node: Node) -> Shape:
-    """The new shape as the node says it: input 1, else the option, else (computed at run time) the output's own."""
+    """The new shape as the node gives it: input 1 (if computed at run time, the output's own shape), or the option."""
     given = node.optional(1)
     if given is not None and given.data is not None and given.data.ndim <= 1:
         return tuple(indices(node, 1))

@@ -31,7 +31,7 @@ from twinfer.runtime.target import Target
 
 @dataclass(frozen=True)
 class Cut:
-    """What is taken of one input axis: ``count`` elements from ``start`` on; ``kept`` axes appear in the output."""
+    """The part of one input axis: ``count`` elements from ``start`` on; ``kept`` axes appear in the output."""
 
     start: int
     count: int
@@ -39,7 +39,7 @@ class Cut:
     kept: bool = True
 
 
-#: A new axis of extent 1, which no input axis stands behind.
+#: A new axis of extent 1, for which the input has none.
 NEW = None
 
 

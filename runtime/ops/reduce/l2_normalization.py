@@ -18,7 +18,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: int8 values whose sum of squares is sure to fit int32.
+#: Most int8 values whose sum of squares is sure to fit int32.
 _LONGEST = (1 << 31) // 255**2
 
 

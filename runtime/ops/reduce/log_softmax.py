@@ -19,7 +19,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Scales of int8 inputs whose steps have a multiplier and an inverse, and the longest row whose sum fits int32.
+#: Bounds of int8 scales whose steps have a multiplier and an inverse, and the longest row whose sum fits int32.
 _LEAST, _MOST = 2.0**-24, 2.0**5
 _LONGEST = 4095
 
@@ -30,14 +30,12 @@ def infer(node: Node) -> list[Shape]:
         need_quant(node, x, y)
         need_fixed_quant(node, y, 16, 127)
         if not (_LEAST <= x.scale < _MOST and x.shape[-1] <= _LONGEST):
-            raise unsupported(
-                node, f"{x} has a scale or a last dimension that int32 sums do not hold: quantise it anew"
-            )
+            raise unsupported(node, f"{x} has a scale or a last dimension that int32 sums do not hold: requantise it")
     return [x.shape]
 
 
 def _scaling(node: Node) -> tuple[tuple[int, int], tuple[int, int], int]:
-    """Multipliers from steps to 26 fractional bits and back, and how many steps below the greatest count.
+    """Multipliers from steps to 26 fractional bits and back, and how many steps below the greatest value count.
 
     Source: TFLM log_softmax.cc and PreprocessLogSoftmaxScalingExp.
     """

@@ -18,7 +18,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: int8 values whose centred sum is sure to fit int32.
+#: Most int8 values whose centred sum is sure to fit int32.
 MOST = 1 << 22
 
 TYPES = {

@@ -24,11 +24,11 @@ from twinfer.runtime.target import Target
 #: Type -> steps per 1 and zero point of an output.
 _OUTPUTS = {"INT8": (256, -128), "INT16": (1 << 15, 0)}
 
-#: int16 values whose exponentials' sum is sure to fit int32.
+#: Most int16 values whose exponentials' sum is sure to fit int32.
 MOST_INT16 = (1 << 16) - 1
 
-#: Differences of int16 values become steps of this size; the scale * beta from which they need more than 15 bits more,
-#: for which int32 has no room.
+#: Differences of int16 values are counted in steps of this size. From the second number on, scale * beta would shift
+#: them left by more than 15 bits, which int32 has no room for.
 _STEP = 10.0 / 65535.0
 _STEEPEST = _STEP * (1 << 15)
 
@@ -49,7 +49,7 @@ def infer(node: Node) -> list[Shape]:
 
 
 def _check_int16(node: Node) -> None:
-    """What keeps sums, and differences shifted left for their multiplier, within int32."""
+    """Raise unless sums, and differences shifted left for their multiplier, fit int32."""
     x = node.input(0)
     if x.shape[-1] > MOST_INT16:
         raise unsupported(node, f"the sum over {x.shape[-1]} values of {x} may not fit int32: split it")
@@ -62,7 +62,7 @@ def _check_int16(node: Node) -> None:
 
 
 def _exp(node: Node, steps: Array) -> Array:
-    """exp(beta * scale * steps) with 31 fractional bits for steps <= 0; 0 below what TFLM looks at.
+    """exp(beta * scale * steps) with 31 fractional bits for steps <= 0; 0 for steps that TFLM does not count.
 
     Source: TFLM softmax_common.cc and PreprocessSoftmaxScaling; the exponent is in Q5.
     """
@@ -84,7 +84,7 @@ def _reference_int8(node: Node, x: Array) -> Array:
 
 
 def _table(function: Callable[[Array], Array], low: float, high: float) -> NDArray[np.int16]:
-    """513 samples of ``function`` with 15 fractional bits, shifted by half of what interpolation errs in the middle.
+    """513 samples of ``function`` with 15 fractional bits, corrected by half the error of interpolation in the middle.
 
     Source: TFLM's gen_lut, in float32.
     """
@@ -113,7 +113,7 @@ def _tables() -> tuple[NDArray[np.int16], NDArray[np.int16]]:
 
 
 def _multiplier_int16(node: Node) -> tuple[int, int]:
-    """What makes 65535 of a difference of 10. Source: TFLM's CalculateSoftmaxParams."""
+    """Multiplier and shift that map a difference of 10 to 65535. Source: TFLM's CalculateSoftmaxParams."""
     return quantize_multiplier(node.input(0).scale * _beta(node) / _STEP)
 
 
