@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the decoders of weights share.
  *
- * Weights that are stored coded are decoded right before the layer that reads them, or once at the start. Decoded they
- * are rows of head bytes, body bytes and tail bytes: the body is coded, a multiple of 8; head and tail, of which most
- * layouts have none, are multiples of 4 and stand one after the other in `ends`, as they are. */
+ * Coded weights are decoded right before the layer that reads them, or once at the start. Decoded rows have head, body
+ * and tail bytes. The body is coded; its size is a multiple of 8. Head and tail (empty in most layouts) are not coded;
+ * their sizes are multiples of 4, and they lie one after the other in `ends`. */
 #ifndef TW_DECODE_H
 #define TW_DECODE_H
 
 #include "../isa/dsp/dsp.h"
 
-/* Four bytes to or from a multiple of 4. */
+/* Four bytes to or from an address that is a multiple of 4. */
 TW_INLINE void tw_decode_store(int8_t *to, uint32_t word) {
     memcpy(__builtin_assume_aligned(to, 4), &word, sizeof word);
 }
@@ -25,7 +25,8 @@ static TW_NOINLINE const int8_t *tw_decode_ends(int8_t *to, const int8_t *ends, 
     return count > 0 ? ends + count : ends;
 }
 
-/* Bytes (a, b, ...) as the halves 256 * b + a, which SMLAD's kernels read (dsp_tile.h): a's sign is taken off b. */
+/* Bytes (a, b, ...) as the halves 256 * b + a that kernels with SMLAD read (dsp_tile.h): a negative a borrows 1 from
+ * b. */
 TW_INLINE uint32_t tw_decode_half2(uint32_t bytes) {
 #if defined(TW_DSP)
     uint32_t r;
@@ -37,7 +38,7 @@ TW_INLINE uint32_t tw_decode_half2(uint32_t bytes) {
 #endif
 }
 
-/* count bytes, a multiple of 8, where they lie. */
+/* The same in place for count bytes, a multiple of 8. */
 static TW_NOINLINE void tw_decode_halves(int8_t *y, int32_t count) {
     for (const int8_t *const end = y + count; y != end; y += 8) {
         const uint32_t first = tw_decode_load(y), second = tw_decode_load(y + 4);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights as a bit an element, 1 where it is not zero, and the values that are not. */
+/* Weights as one bit per element, 1 where it is not zero, and the values that are not zero. */
 #ifndef TW_DECODE_BITMAP_H
 #define TW_DECODE_BITMAP_H
 
 #include "decode.h"
 
-/* in: bitmap uint32 [rows][body / 32 rounded up], the first element's bit highest; values int8; start int32: the value
- * where these begin; ends (decode.h) or null. out: int8 [rows][head + body + tail]. halves: 256 * b + a for bytes
- * (a, b). */
+/* in: bitmap uint32 [rows][body / 32 rounded up], the first element's bit highest; values int8; start int32: the number
+ * of the first value to read; ends (decode.h) or null. out: int8 [rows][head + body + tail]. halves: 256 * b + a for
+ * bytes (a, b). */
 typedef struct {
     int32_t rows, head, body, tail, halves;
 } tw_decode_bitmap_params;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights in a canonical Huffman code of their bytes, codes up to 12 bits. */
+/* Weights in a canonical Huffman code of their bytes, with codes of up to 12 bits. */
 #ifndef TW_DECODE_HUFFMAN_H
 #define TW_DECODE_HUFFMAN_H
 
 #include "decode.h"
 
-/* The table that a code is looked up in. in: lengths uint16 [bits]: how many codes have 1, 2, ... bits; symbols int8 in
- * the order of their codes. out: uint16 [2^bits]: for the next bits, the first one highest, 256 * length + symbol. */
+/* Builds the table in which codes are looked up. in: lengths uint16 [bits]: how many codes have 1, 2, ... bits; symbols
+ * int8 in the order of their codes. out: uint16 [2^bits]: for the next bits, the first one highest, 256 * length +
+ * symbol. */
 typedef struct {
     int32_t bits;
 } tw_decode_huffman_table_params;
@@ -24,9 +25,9 @@ TW_KERNEL(tw_decode_huffman_table) {
         }
 }
 
-/* in: codes uint8, the first bit highest, 4 more bytes behind all; table (above); start int32: the byte of the codes where
- * these begin; ends (decode.h) or null. out: int8 [rows][head + body + tail]. bits: the longest code. halves: 256 * b + a
- * for bytes (a, b). */
+/* in: codes uint8, the first bit highest, with 4 more bytes at the end; table (above); start int32: the first byte to
+ * read; ends (decode.h) or null. out: int8 [rows][head + body + tail]. bits: the longest code. halves: 256 * b + a for
+ * bytes (a, b). */
 typedef struct {
     int32_t rows, head, body, tail, halves, bits;
 } tw_decode_huffman_params;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights as numbers of 1..7 bits in a table of their values; a kernel a width, so that fields lie at known bits. */
+/* Weights as indices of 1..7 bits into a table of their values; one kernel per width, so that fields lie at known
+ * bits. */
 #ifndef TW_DECODE_LUT_H
 #define TW_DECODE_LUT_H
 
 #include "decode.h"
 
-/* The table of all pairs, which gives two elements at once: up to 4 bits. in: values int8 [count]. out: uint16
- * [count * count], at count * b + a the bytes (a, b) or, with halves, 256 * b + a. */
+/* Builds the table of all pairs of values, which gives two elements at once, for up to 4 bits. in: values int8 [count].
+ * out: uint16 [count * count], at count * b + a the bytes (a, b) or, with halves, 256 * b + a. */
 typedef struct {
     int32_t count, halves;
 } tw_decode_lut_pairs_params;
@@ -23,9 +24,9 @@ TW_KERNEL(tw_decode_lut_pairs) {
         }
 }
 
-/* in: codes uint8 [rows][body / 8][bits], element j of eight at bit bits * j, 3 more bytes behind all; the table: pairs
- * (above) for up to 4 bits, else values int8 [2^bits]; ends (decode.h) or null. out: int8 [rows][head + body + tail].
- * halves: of 5 bits and more, 256 * b + a for bytes (a, b). */
+/* in: codes uint8 [rows][body / 8][bits], element j of eight at bit bits * j, with 3 more bytes at the end; the table:
+ * pairs (above) for up to 4 bits, else values int8 [2^bits]; ends (decode.h) or null. out: int8 [rows][head + body +
+ * tail]. halves (5 bits or more): 256 * b + a for bytes (a, b). */
 typedef struct {
     int32_t rows, head, body, tail, halves;
 } tw_decode_lut_params;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights as numbers of 4 bits in a table of their values, on Helium: 32 elements at a time. */
+/* Weights as indices of 4 bits into a table of their values, on Helium: 32 elements at a time. */
 #ifndef TW_DECODE_LUT_MVE_H
 #define TW_DECODE_LUT_MVE_H
 
 #include "decode_lut.h"
 #include "../isa/mve/mve.h"
 
-/* As tw_decode_lut4, but for the table: values int8 [16]. halves is 0. */
+/* As tw_decode_lut4, but the table is values int8 [16], and halves is 0. */
 typedef tw_decode_lut_params tw_decode_lut4_mve_params;
 
 /* count elements, a multiple of 8. */

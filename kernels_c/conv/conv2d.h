@@ -8,23 +8,23 @@
 #include "../isa/wide/wide.h"
 
 /* Plain C. in: x, w, bias int32 [out_c] with the input zero point folded in (less in_zero times the channel's sum of
- * weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds. out: y. depth: in_c / groups. fast:
- * see tw_channels_s8. scratch: int8 [2][k_h * k_w * depth], unused for a 1x1 kernel. */
+ * weights), mult int32 [out_c], shift int8 [out_c]. Padding holds in_zero. out: y. depth: in_c / groups. fast: see
+ * tw_channels_s8. scratch: int8 [2][k_h * k_w * depth], unused for a 1x1 kernel. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
     int32_t depth, in_zero, fast;
 } tw_conv2d_s8_params;
 
-/* A window: gathered, or where it is one pixel, where it lies. */
+/* The window at a pixel: in place if it is one pixel, else gathered. */
 TW_INLINE const int8_t *tw_conv2d_gather_s8(int8_t *to, const tw_pixel *at, const tw_gather *g) {
     const tw_window *w = g->window;
-    if (w->k_h * w->k_w == 1) return (const int8_t *)tw_pixel_corner(at, w); /* such a kernel has no padding */
+    if (w->k_h * w->k_w == 1) return (const int8_t *)tw_pixel_corner(at, w); /* a 1x1 kernel has no padding */
     tw_gather_window(to, at, 0, g);
     return to;
 }
 
-/* All outputs of one group. Images x, w and y at its first channel. */
+/* All outputs of one group; x, w and y point to its first channel. */
 TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, int8_t *columns,
                                   const tw_channels_s8 *channels, const tw_conv2d_s8_params *p) {
     const tw_window *window = &p->window;
@@ -35,7 +35,7 @@ TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, i
     tw_pixel at = tw_pixel_first(x, 1, window);
     for (int32_t left = tw_window_count(window); left > 0; left -= TW_TILE_PIXELS) {
         for (int i = 0; i < TW_TILE_PIXELS; ++i) {
-            if (i == left) { /* the last one twice */
+            if (i == left) { /* an odd last pixel counts as two */
                 from[i] = from[0];
                 to[i] = to[0];
                 break;
@@ -62,16 +62,15 @@ TW_KERNEL(tw_conv2d_s8) {
 }
 
 /* Over 16 lanes. in: x, w packed (wide.h) for k = k_h * k_w * in_c, then bias and mult int32 and shift int8 [out_c
- * padded to 16]. k4: k rounded up to 4. in_zero fills the padding. out: y. scratch: uint8 [panel, k4], panel a
- * multiple of 8. direct: the windows are the input's pixels, one after another (1x1, stride 1, no padding, and k ==
- * k4). */
+ * padded to 16]. k4: k rounded up to 4. Padding holds in_zero. out: y. scratch: uint8 [panel, k4], panel a multiple of
+ * 8. direct: the windows are the input's pixels, one after another (1x1, stride 1, no padding, k == k4). */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
     int32_t k4, panel, direct, in_zero;
 } tw_conv2d_wide_s8_params;
 
-/* The panel of the rows pixels from the one numbered first on, at which the cursor stands. */
+/* The panel of rows pixels, from pixel first on; the cursor is there. */
 TW_INLINE void tw_conv2d_gather_panel(int8_t *panel, const int8_t *x, int32_t first, int32_t rows, tw_pixel *at,
                                       const tw_conv2d_wide_s8_params *p) {
     const tw_gather g = {&p->window, p->window.in_c, p->in_zero, 0x80};

@@ -15,7 +15,8 @@
 #endif
 #endif
 
-/* Pixels of a tile: two vectors of sums each leave registers for two of weights and one of pixels. */
+/* Pixels of a tile: with two vectors of sums per pixel, registers are left for two vectors of weights and one of
+ * pixels. */
 #define TW_AVX_ROWS 6
 
 /* sums[r][lane] += row r of x [TW_AVX_ROWS, k] . lane of a packed block of weights (wide.h). */
@@ -64,7 +65,7 @@ TW_INLINE void tw_avx_vnni_tile(const uint8_t *x, int32_t k, const int8_t *w, in
                      out - c);
 }
 
-/* in, out, scratch and params as of tw_conv2d_wide_s8, but panel is a multiple of 6. */
+/* As tw_conv2d_wide_s8, but panel is a multiple of 6. */
 typedef tw_conv2d_wide_s8_params tw_conv2d_avx_vnni_s8_params;
 
 TW_KERNEL(tw_conv2d_avx_vnni_s8) {

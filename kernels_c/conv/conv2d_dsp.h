@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CONV_2D, NHWC, on the DSP extension: columns of three pixels at a time, never an image of them. */
+/* CONV_2D, NHWC, on the DSP extension: the windows of three pixels at a time become columns of a panel. */
 #ifndef TW_CONV2D_DSP_H
 #define TW_CONV2D_DSP_H
 
@@ -7,14 +7,14 @@
 #include "../isa/dsp/dsp_tile.h"
 
 /* int8. in: x, then weights and ends (dsp_tile.h) for k = k_h * k_w * in_c; the input zero point is folded into the
- * biases, in_zero is what padding holds. out: y. scratch: the panel, 6 * k4 bytes, then int8 [k4]. */
+ * biases; padding holds in_zero. out: y. scratch: the panel, 6 * k4 bytes, then int8 [k4]. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
     int32_t k4, in_zero;
 } tw_conv2d_dsp_s8_params;
 
-/* How windows become pixels of a panel: gathered as bytes, of int8 or, wide, of int16. column: room for one window.
+/* How windows become pixels of a panel: gathered as bytes of int8, or of int16 if wide. column: room for one window.
  * k4: its bytes, rounded up to 4. */
 typedef struct {
     tw_gather rows;
@@ -22,20 +22,20 @@ typedef struct {
     int32_t k4, wide;
 } tw_conv2d_dsp_gather;
 
-/* count bytes of int16, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
+/* Copies count bytes of int16, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
 static TW_NOINLINE uint32_t *tw_dsp_gather(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
 #pragma GCC unroll 4
     for (const int8_t *const end = from + count; from != end; from += 4, to += TW_DSP_PIXELS) *to = tw_word(from);
     return to;
 }
 
-/* The same for int8 or, wide, int16. */
+/* The same for int8, or int16 if wide. */
 TW_INLINE uint32_t *tw_conv2d_dsp_fill(uint32_t *to, const int8_t *from, int32_t count, int32_t wide) {
     return wide ? tw_dsp_gather(to, from, count) : tw_dsp_widen(to, from, count);
 }
 
-/* The window at a pixel as one pixel of a panel. Rows of taps go there from where they lie, if that is in
- * whole words and inside the image, else by way of the column. */
+/* Copies the window at a pixel into one pixel of a panel: directly, row of taps by row, if these are whole words inside
+ * the image, else by way of the column. */
 TW_INLINE void tw_conv2d_dsp_window(uint32_t *panel, const tw_pixel *at, const tw_conv2d_dsp_gather *g) {
     const tw_window *w = g->rows.window;
     const int32_t taps = w->k_w * w->in_c, words = taps % 4 == 0, runs = tw_gather_runs(at->x, &g->rows);

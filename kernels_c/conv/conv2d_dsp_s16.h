@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CONV_2D, NHWC, int16 activations and int8 weights on the DSP extension: columns of three pixels at a time. */
+/* CONV_2D, NHWC, int16 activations and int8 weights on the DSP extension: the windows of three pixels at a time become
+ * columns of a panel. */
 #ifndef TW_CONV2D_DSP_S16_H
 #define TW_CONV2D_DSP_S16_H
 
@@ -7,7 +8,8 @@
 #include "../isa/dsp/dsp_tile_s16.h"
 
 /* in: x, then weights and ends (dsp_tile_s16.h) for k = k_h * k_w * in_c. out: y. words: k / 2, rounded up to an even
- * number; chunk: after how many sums are taken over. scratch: the panel, 12 * words bytes, then a window, 4 * words. */
+ * number; chunk: words after which sums are added to the total. scratch: the panel, 12 * words bytes, then a window,
+ * 4 * words bytes. */
 typedef struct {
     tw_window window;
     tw_limits limits;

@@ -14,8 +14,8 @@ typedef struct {
     int32_t depth;
 } tw_conv2d_f32_params;
 
-/* The sums of four channels, size apart, over the taps inside the image. x: the window's corner at the group's first
- * channel, which may lie outside; w: the first of the four. */
+/* The sums of four channels, whose weights lie size apart, over the taps inside the image. x: the window's corner (it
+ * may lie outside) at the group's first channel; w: weights of the first of the four. */
 TW_INLINE void tw_conv2d_sums_f32(float *acc, const float *x, const float *w, int32_t size, const tw_inside *inside,
                                   const tw_conv2d_f32_params *p) {
     const tw_window *window = &p->window;
@@ -26,7 +26,7 @@ TW_INLINE void tw_conv2d_sums_f32(float *acc, const float *x, const float *w, in
                         size);
 }
 
-/* Every channel of one output; x: the window's corner. */
+/* All channels of one output; x: the window's corner. */
 TW_INLINE void tw_conv2d_pixel_f32(const float *x, const float *w, const float *bias, float *y, const tw_inside *inside,
                                    const tw_conv2d_f32_params *p) {
     const tw_window *window = &p->window;
@@ -56,8 +56,8 @@ TW_KERNEL(tw_conv2d_f32) {
 }
 
 /* Over 16 lanes. in: x, w packed [out_c / 16][k_h * k_w * in_c][16], bias [out_c padded to 16]. out: y. scratch: float
- * [panel, k_h * k_w * in_c], panel a multiple of 8. Padding is added as zeros, which leaves the sums' bits alone as
- * long as the weights are finite. direct: the windows are the input's pixels, one after another. */
+ * [panel, k_h * k_w * in_c], panel a multiple of 8. Padding is added as zeros, which does not change the sums' bits if
+ * the weights are finite. direct: the windows are the input's pixels, one after another. */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;

@@ -6,17 +6,17 @@
 #include "../core/hybrid.h"
 #include "../core/window.h"
 
-/* Activations are quantised as they come, one scale an image. in: x float, w packed (wide.h), w_sum int32 [out_c],
+/* Activations are quantised at run time, with one scale per image. in: x float, w packed (wide.h), w_sum int32 [out_c],
  * w_scale float [out_c], bias float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16,
- * uint8 [8, k4], int32 [8, out_c padded to 16]. symmetric: the weights have one scale for all, the image's zero point
- * is 0. Source: LiteRT's HybridConvPerChannel; symmetric, its EvalHybrid. */
+ * uint8 [8, k4], int32 [8, out_c padded to 16]. symmetric: all weights have one scale and the zero point of images is
+ * 0. Source: LiteRT's HybridConvPerChannel; if symmetric, its EvalHybrid. */
 typedef struct {
     tw_window window;
     tw_limits_f32 limits;
     int32_t k4, symmetric;
 } tw_conv2d_hybrid_params;
 
-/* Outputs of one pixel from its sums. in: the kernel's. */
+/* Outputs of one pixel from its sums; in is that of the kernel. */
 TW_INLINE void tw_conv2d_hybrid_outputs(float *TW_RESTRICT y, const int32_t *TW_RESTRICT sums, const void *const *in,
                                         tw_hybrid_quant q, const tw_conv2d_hybrid_params *p) {
     const int32_t *TW_RESTRICT w_sum = (const int32_t *)in[2];

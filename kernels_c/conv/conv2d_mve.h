@@ -7,16 +7,17 @@
 #include "../isa/mve/mve_tile.h"
 
 /* int8. in: x, then fours (mve_tile.h) of k = k_h * k_w * in_c in blocks; the input zero point is folded into the
- * biases, in_zero is what padding holds. out: y. scratch: int8 [2, 16 * blocks]. No dilation along rows. direct: the
- * windows are the input's pixels, one after another (1x1, stride 1, no padding), and in_c >= 8, so that 16 * blocks <=
- * 2 * in_c: what lies behind all pixels but the last two. */
+ * biases; padding holds in_zero. out: y. scratch: int8 [2, 16 * blocks]. No dilation along rows. direct: the windows
+ * are the input's pixels, one after another (1x1, stride 1, no padding), and in_c >= 8, so that
+ * 16 * blocks <= 2 * in_c: all pixels but the last two can be read in place. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
     int32_t blocks, direct, in_zero;
 } tw_conv2d_mve_s8_params;
 
-/* Where the next windows come from: a window of bytes, as gathered; from what pixel on not in place. */
+/* Where the next windows come from: the window as bytes, how it is gathered, and the first pixel that cannot be read in
+ * place. */
 typedef struct {
     tw_gather gather;
     const int8_t *x, *in_place;
@@ -36,7 +37,7 @@ TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, void *columns, i
     return next;
 }
 
-/* The window at a pixel as a column: what padding holds where it leaves the image, then what lies inside. */
+/* The window at a pixel as a column: first the padding where it leaves the image, then what lies inside. */
 TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) {
     const tw_window *w = next->gather.window;
     const tw_inside inside = tw_inside_of(&next->at, w);
@@ -50,7 +51,7 @@ TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) 
                 w->dilation_h * w->in_w * w->in_c, rows, taps * w->in_c);
 }
 
-/* The next two windows, or one twice: in the image itself, or in columns. */
+/* The next two windows, or the same one twice: in the image itself, or in columns. */
 TW_INLINE void tw_conv2d_mve_windows(const int8_t **first, const int8_t **second, int32_t both,
                                      tw_conv2d_mve_next *next) {
     const tw_window *w = next->gather.window;

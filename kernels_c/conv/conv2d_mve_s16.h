@@ -7,8 +7,8 @@
 #include "../isa/mve/mve_tile_s16.h"
 
 /* in: x, then fours of channels (mve_tile_s16.h) of k = k_h * k_w * in_c in blocks of 8. chunk: activations after which
- * sums are taken over. out: y. scratch: int16 [2, 8 * blocks]. No dilation along rows. direct: as in conv2d_mve.h, with
- * in_c >= 4. */
+ * sums are added to the total. out: y. scratch: int16 [2, 8 * blocks]. No dilation along rows. direct: as in
+ * conv2d_mve.h, with in_c >= 4. */
 typedef struct {
     tw_window window;
     tw_limits limits;

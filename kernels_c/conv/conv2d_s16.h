@@ -14,8 +14,8 @@ typedef struct {
     int32_t depth, narrow;
 } tw_conv2d_s16_params;
 
-/* sum and the products of one channel's taps inside the image. x: the window's corner at the group's first channel,
- * which may lie outside; w: the channel's. */
+/* sum plus the products of one channel's taps inside the image. x: the window's corner (it may lie outside) at the
+ * group's first channel; w: the channel's weights. */
 TW_INLINE int64_t tw_conv2d_sum_s16(int64_t sum, const int16_t *x, const int8_t *w, const tw_inside *inside,
                                     const tw_conv2d_s16_params *p) {
     const tw_window *window = &p->window;

@@ -8,9 +8,8 @@
 #include "../isa/wide/wide.h"
 
 /* Plain C. in: x, w, bias int32 [out_c] with the input zero point folded in (less in_zero times the channel's sum of
- * weights), mult int32 [out_c], shift int8 [out_c]. in_zero is what padding holds. out: y. fast: see tw_channels_s8.
- * scratch: int8 [k_h][columns][in_c or TW_DEPTHWISE_CHANNELS, the lesser], columns: those that two windows side by side
- * cover. */
+ * weights), mult int32 [out_c], shift int8 [out_c]. Padding holds in_zero. out: y. fast: see tw_channels_s8. scratch:
+ * int8 [k_h][columns][min(in_c, TW_DEPTHWISE_CHANNELS)]; columns: how many two windows side by side cover. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
@@ -20,14 +19,14 @@ typedef struct {
 /* Input channels whose padded windows are gathered at a time. */
 #define TW_DEPTHWISE_CHANNELS 32
 
-/* What two windows side by side see of some channels: bytes from one row of taps to the next, from column to column. */
+/* Some channels of two windows side by side; bytes from one row of taps to the next, and from column to column. */
 typedef struct {
     const int8_t *x;
     int32_t row, column;
 } tw_patch;
 
-/* Some channels, from the first on, of two windows, one at a pixel and one behind it: where they lie, or where they
- * reach into the padding, gathered. They are one window of all columns that the two cover. */
+/* Some channels, from first on, of the windows at a pixel and at the next: in place, or gathered if they reach into the
+ * padding. They are one window over all columns that the two cover. */
 TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, int32_t first, int32_t channels,
                                                 const tw_depthwise_conv2d_s8_params *p) {
     tw_window both = p->window;
@@ -44,7 +43,7 @@ TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, 
     return gathered;
 }
 
-/* One channel of two outputs; patch at the input's channel, w and y at the output's. */
+/* One channel of two outputs; patch points to the input's channel, w and y to the output's. */
 TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *w, int8_t *y, int32_t c, int32_t pair,
                                            const tw_channels_s8 *channels, const tw_window *window) {
     int32_t left = channels->bias[c], right = left;
@@ -59,7 +58,7 @@ TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *
     if (pair) y[window->out_c + c] = tw_end_s8(right, channels->mult[c], channels->shift[c], channels);
 }
 
-/* All channels of one or two outputs, the first one's window at a pixel. */
+/* All channels of one or two outputs; the first one's window is at a pixel. */
 TW_INLINE void tw_depthwise_conv2d_outputs_s8(const int8_t *w, int8_t *y, int8_t *scratch, const tw_pixel *at,
                                               int32_t pair, const tw_channels_s8 *channels,
                                               const tw_depthwise_conv2d_s8_params *p) {
@@ -101,10 +100,10 @@ typedef struct {
     int32_t padded, column_classes;
 } tw_depthwise_conv2d_wide_s8_params;
 
-/* Outputs side by side whose windows lie inside the image along their rows. */
+/* Outputs side by side that are computed at once, if their windows lie inside the image along its rows. */
 #define TW_DEPTHWISE_PIXELS 4
 
-/* pixels (1 or TW_DEPTHWISE_PIXELS) outputs side by side, 16 channels from c on. x: the image; base: the index of the
+/* pixels outputs (1 or TW_DEPTHWISE_PIXELS) side by side, 16 channels from c on. x: the image; base: the index of the
  * first window's corner (negative where padding begins there; only taps inside are read). row, column: as above. */
 TW_INLINE void tw_depthwise_conv2d_lanes(tw_acc *TW_RESTRICT acc, int pixels, const int8_t *x, int32_t base,
                                          const int32_t *w, const int32_t *row, int32_t kx0, int32_t kx1, int32_t lanes,

@@ -6,14 +6,14 @@
 #include "../core/epilogue.h"
 #include "../isa/dsp/dsp_lines.h"
 
-/* int8. The kernel walks along lines (rows or columns of the image) and reads three of them at once: lines are apart
- * by x_line and y_line bytes, their elements by x_step and y_step (the same unless stride is 2), images by x_size and
- * y_size. Strides are 1 or 2 along a line and any across, pads 0 or 1, no more than 1 behind. Of the lines of outputs,
- * lines[0] (0 or 1) begin before the image, lines[1] lie inside and lines[2] (0 or 1) reach beyond it; of the outputs
- * of a line, steps (1..254) end inside of it and behind (0 or 1) beyond it.
+/* int8. The kernel walks along lines (rows or columns of the image) and reads three at once. Lines lie x_line and
+ * y_line bytes apart, their elements x_step and y_step (equal unless stride is 2), images x_size and y_size. The stride
+ * is 1 or 2 along a line and any across; padding is 0 or 1 in front and at most 1 behind. Of the lines of outputs,
+ * lines[0] (0 or 1) have windows that begin before the image, lines[1] lie inside, lines[2] (0 or 1) reach beyond it.
+ * Of the outputs of a line, steps (1..254) have windows that end inside it, behind (0 or 1) beyond it.
  * in: x, weights int8 [in_c * multiplier][3 along][3 lines], ends int32 [in_c * multiplier][2]: bias with the input
- * zero point folded in, doubled, and mult; shift int8 [in_c * multiplier]: to the right, 1..22. in_zero is what padding
- * holds. out: y. */
+ * zero point folded in, doubled, and mult; shift int8 [in_c * multiplier]: to the right, 1..22. Padding holds in_zero.
+ * out: y. */
 typedef struct {
     int32_t batches, in_c, multiplier, x_size, y_size;
     int32_t lines[3], line_stride, x_line, y_line;
@@ -22,9 +22,9 @@ typedef struct {
     tw_epilogue_s8 end;
 } tw_depthwise_conv2d_dsp_s8_params;
 
-/* What suits three lines of which the first (edge -1) or the last (edge 1) lies outside of the image: the weights
- * move to the lines inside, and the sums have what the padding gives. w: doubled weights between zeros [along][lines
- * + 2]; twice: the bias; last: shift and number of outputs. */
+/* The channel for three lines of which the first (edge -1) or the last (edge 1) lies outside the image: weights move to
+ * the lines inside, and sums start with what the padding contributes. w: weights between zeros [along][lines + 2];
+ * twice: the bias (both doubled with int8); last: shift and number of outputs. */
 TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16_t *w, int32_t edge, int32_t twice,
                                         uint32_t last, int32_t in_zero) {
     const uint32_t zero = (uint32_t)in_zero;
@@ -39,7 +39,7 @@ TW_INLINE void tw_depthwise_dsp_weights(tw_depthwise_dsp_channel *c, const int16
     c->tail = tw_depthwise_dsp_third(padding, c, 0);
 }
 
-/* All lines of one channel of an image. w: int8 [3][3]; taps: room for them, zeros where padding is. */
+/* All lines of one channel of an image. w: int8 [3][3]; taps: room for the weights, with zeros around. */
 TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *w, int16_t *taps, const int32_t *ends,
                                       int32_t shift, tw_depthwise_dsp_channel *c, int wide,
                                       const tw_depthwise_conv2d_dsp_s8_params *p) {
@@ -60,7 +60,7 @@ TW_INLINE void tw_depthwise_dsp_image(const int8_t *x, int8_t *y, const int8_t *
     }
 }
 
-/* What all channels have in common: their steps, and the way from behind a line to the next one. */
+/* What all channels share: their steps, and the bytes from the end of a line to the next one. */
 TW_INLINE void tw_depthwise_dsp_begin(tw_depthwise_dsp_channel *c, const tw_depthwise_conv2d_dsp_s8_params *p) {
     const int32_t columns = p->stride * p->steps + p->behind + 3 - p->pad - p->stride;
     c->line = p->x_line, c->step = p->x_step;
@@ -69,7 +69,7 @@ TW_INLINE void tw_depthwise_dsp_begin(tw_depthwise_dsp_channel *c, const tw_dept
     c->y_next = p->y_line - (p->steps + p->behind) * p->y_step;
 }
 
-/* All outputs before they are clamped; wide: int16, not int8. */
+/* All outputs, not yet clamped; wide: int16, not int8. */
 TW_INLINE void tw_depthwise_dsp_images(const tw_depthwise_conv2d_dsp_s8_params *p, const void *const *in,
                                        void *const *out, int wide) {
     const int8_t *w = (const int8_t *)in[1], *shift = (const int8_t *)in[3];

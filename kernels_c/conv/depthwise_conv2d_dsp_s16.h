@@ -5,7 +5,7 @@
 
 #include "depthwise_conv2d_dsp.h"
 
-/* As with int8, sizes in bytes: but the biases as they are, no shifts, and mult as tw_top takes it. in_zero and
+/* As with int8, sizes in bytes; but biases are not doubled, there are no shifts, and tw_top takes mult. in_zero and
  * end.zero are 0; all sums fit 32 bits. */
 typedef tw_depthwise_conv2d_dsp_s8_params tw_depthwise_conv2d_dsp_s16_params;
 

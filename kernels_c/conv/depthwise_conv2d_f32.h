@@ -13,7 +13,7 @@ typedef struct {
     int32_t multiplier;
 } tw_depthwise_conv2d_f32_params;
 
-/* Where channels are taken by eights: a host's compiler does others better by itself. */
+/* Whether channels are taken by eights; on a host, the compiler does better by itself. */
 #if defined(TW_VFP)
 #define TW_DEPTHWISE_EIGHTS(channels) ((channels) >= TW_EIGHT)
 #else

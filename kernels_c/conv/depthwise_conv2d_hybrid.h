@@ -6,8 +6,8 @@
 #include "../core/hybrid.h"
 #include "../core/window.h"
 
-/* Activations are quantised as they come, one scale an image. in: x float, w int8, w_scale float [out_c], bias float
- * [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16, int32 [out_c]. Source: LiteRT's
+/* Activations are quantised at run time, with one scale per image. in: x float, w int8, w_scale float [out_c], bias
+ * float [out_c]. out: y float. scratch: int8 image [in_h, in_w, in_c] rounded up to 16, int32 [out_c]. Source: LiteRT's
  * DepthwiseConvHybridPerChannel. */
 typedef struct {
     tw_window window;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DEPTHWISE_CONV_2D over Helium, int8, multiplier 1, dilation 1: 16 channels of a pixel at a time, or 8 of two
- * neighbours. Rows of the image go to scratch with their padding, so that no window has a border. */
+ * neighbours. Rows of the image go to scratch with their padding, so that no window meets a border. */
 #ifndef TW_DEPTHWISE_CONV2D_MVE_H
 #define TW_DEPTHWISE_CONV2D_MVE_H
 
@@ -9,19 +9,19 @@
 #include "../isa/mve/mve_s8.h"
 
 /* in: x, constants int8 [blocks][TW_BLOCK_TAPS + 16 * k_h * k_w] (mve_s8.h) with the input zero point folded into the
- * bias; blocks: in_c / 16 rounded up. No two weights of a lane are -128; no sum and no result before it is clamped is
- * beyond int32; shift -31..0. twice: in_c is 8, stride_w 1; a pixel has its neighbour beside it, and the constants are
- * there twice. row: bytes of a row in scratch, 16 a pixel. out: y. scratch: int8 [k_h][row]. */
+ * bias; blocks: in_c / 16 rounded up. No weight is -128; sums and results before clamping fit int32; shift -31..0.
+ * twice (in_c 8, stride_w 1): two neighbouring pixels share a vector, and constants stand twice. row: bytes of a row in
+ * scratch, 16 per pixel. out: y. scratch: int8 [k_h][row]. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
     int32_t twice, row, in_zero;
 } tw_depthwise_conv2d_mve_s8_params;
 
-/* The same for windows of 3 x 3, shifts of -31..-1, and clamped to -128..127. */
+/* The same for windows of 3 x 3, shifts of -31..-1 and outputs clamped to -128..127. */
 typedef tw_depthwise_conv2d_mve_s8_params tw_depthwise_conv2d_nine_mve_s8_params;
 
-/* Row i of the image to its place in scratch, between its padding; x: the image at the first of channels. */
+/* Copies row i of the image to its place in scratch, between its padding; x: the image at the first of the channels. */
 TW_INLINE void tw_depthwise_keep(int8_t *to, const int8_t *x, int32_t i, int32_t channels,
                                  const tw_depthwise_conv2d_mve_s8_params *p) {
     if (!tw_row_inside(i, &p->window)) {
@@ -54,7 +54,7 @@ TW_INLINE tw_sum16 tw_depthwise_window(const int8_t *rows, const int8_t *x, cons
     return s;
 }
 
-/* A row of outputs by windows of any size; lanes of the last vector hold something. */
+/* A row of outputs by windows of any size; lanes: how many of a vector are used. */
 TW_INLINE void tw_depthwise_across(const int8_t *rows, tw_nine_row row, int32_t last,
                                    const tw_depthwise_conv2d_mve_s8_params *p) {
     for (; row.count > 0; --row.count, row.x += row.step, row.out += row.jump) {
@@ -83,13 +83,13 @@ TW_INLINE void tw_depthwise_across_nine(const int8_t *rows, tw_nine_row row, int
     }
 }
 
-/* All outputs of one block of channels with the constants k; x and y at the first of them. */
+/* All outputs of one block of channels with the constants k; x and y point to its first channel. */
 TW_INLINE void tw_depthwise_block(const int8_t *x, const int8_t *k, int8_t *y, int8_t *rows, int32_t channels,
                                   int32_t nine, const tw_depthwise_conv2d_mve_s8_params *p) {
     const int32_t pixels = p->twice ? 2 : 1, steps = (p->window.out_w + pixels - 1) / pixels;
     const int32_t last = p->twice && p->window.out_w % 2 ? channels : pixels * channels;
     int32_t kept = -p->window.pad_h; /* the first row of the image that is not in scratch */
-    int8_t *oldest = rows;           /* its place to be */
+    int8_t *oldest = rows;           /* the place that the next row takes */
     for (int32_t oy = 0, top = -p->window.pad_h; oy < p->window.out_h;
          ++oy, top += p->window.stride_h, y += p->window.out_w * p->window.in_c) {
         for (kept = tw_max(kept, top); kept < top + p->window.k_h; ++kept) {

@@ -6,24 +6,24 @@
 #include "../core/window.h"
 #include "../isa/mve/mve_tile_s16.h"
 
-/* in: x, then of every eight channels bias int32 [2][4] of the even and of the odd ones,
- * mult int32 [2][4] as tw_v4_top takes it, weights int8 [k_h * k_w][8]. out: y. All sums
- * fit 32 bits; no dilation. scratch: int16 [k_h][columns that windows see][8]. */
+/* in: x, then per eight channels bias int32 [2][4] (of even, then of odd ones), mult int32 [2][4] as tw_v4_top takes
+ * it, weights int8 [k_h * k_w][8]. out: y. All sums fit 32 bits; no dilation. scratch: int16 [k_h][columns that windows
+ * see][8]. */
 typedef struct {
     tw_window window;
     tw_limits limits;
 } tw_depthwise_conv2d_mve_s16_params;
 
-/* Rows of eight channels of the image go to scratch with their padding, so that no window has a border. There are k_h
- * of them, of row elements each; they come again and again: the image's next one takes the place of the oldest. taps:
- * the channels' weights, before which the ends lie. count: of channels, 8 or more if all lanes hold something. */
+/* Rows of eight channels of the image go to scratch with their padding, so that no window meets a border. Scratch holds
+ * k_h rows of row elements; the image's next row takes the place of the oldest. taps: the channels' weights; the ends
+ * lie before them. count: channels, 8 or more if all lanes are used. */
 typedef struct {
     int16_t *rows, *oldest;
     const int8_t *taps;
     int32_t row, count;
 } tw_depthwise_eight_s16;
 
-/* Sums of the even and of the odd channels. */
+/* Sums of even and of odd channels. */
 typedef struct {
     tw_v4 even, odd;
 } tw_sum8;
@@ -43,14 +43,14 @@ TW_INLINE tw_sum8 tw_sum8_tap(tw_sum8 s, const int16_t *x, const int8_t *w) {
     return s;
 }
 
-/* The sums' first values. taps: weights, before which the ends lie. */
+/* The sums' first values. taps: weights; the ends lie before them. */
 TW_INLINE tw_sum8 tw_sum8_bias(const int8_t *taps) {
     const int32_t *ends = (const int32_t *)(const void *)taps - 16;
     const tw_sum8 s = {tw_v4_load(ends, 4), tw_v4_load(ends + 4, 4)};
     return s;
 }
 
-/* The outputs of the sums: count int16, in order. */
+/* The sums as outputs: count int16, in order. */
 TW_INLINE void tw_sum8_end(int16_t *y, tw_sum8 s, const int8_t *taps, int32_t low, int32_t high, int32_t count) {
     const int32_t *mults = (const int32_t *)(const void *)taps - 8;
     s.even = tw_v4_top(s.even, tw_v4_load(mults, 4));
@@ -68,13 +68,13 @@ TW_INLINE void tw_sum8_end(int16_t *y, tw_sum8 s, const int8_t *taps, int32_t lo
 #endif
 }
 
-/* The row after one. */
+/* The row that follows one. */
 TW_INLINE int16_t *tw_depthwise_after_s16(int16_t *row, const tw_depthwise_eight_s16 *k,
                                           const tw_depthwise_conv2d_mve_s16_params *p) {
     return row + k->row < k->rows + p->window.k_h * k->row ? row + k->row : k->rows;
 }
 
-/* Row i of the image x to scratch; zeros in the lanes that hold nothing. */
+/* Copies row i of the image x to scratch, with zeros in unused lanes. */
 TW_INLINE void tw_depthwise_keep_s16(tw_depthwise_eight_s16 *k, const int16_t *x, int32_t i,
                                      const tw_depthwise_conv2d_mve_s16_params *p) {
     int16_t *to = k->oldest + 8 * p->window.pad_w;
@@ -92,8 +92,8 @@ TW_INLINE void tw_depthwise_keep_s16(tw_depthwise_eight_s16 *k, const int16_t *x
     k->oldest = tw_depthwise_after_s16(k->oldest, k, p);
 }
 
-/* A row of outputs by windows of 3 x 3: x, y and z are where the first one's rows lie, the next one's step bytes
- * behind. The first lanes of each result go to out, jump bytes apart. */
+/* A row of outputs by windows of 3 x 3: the first window's rows lie at x, y and z, those of the next step bytes
+ * further. The first lanes of each result go to out, jump bytes apart. */
 typedef struct {
     const int16_t *x, *y, *z;
     const int8_t *taps;
@@ -169,7 +169,7 @@ TW_INLINE void tw_depthwise_line_s16(const tw_depthwise_eight_s16 *k, int16_t *y
     }
 }
 
-/* All outputs of eight channels, x and y at the first of them. */
+/* All outputs of eight channels; x and y point to the first of them. */
 TW_INLINE void tw_depthwise_images_s16(tw_depthwise_eight_s16 *k, const int16_t *x, int16_t *y,
                                        const tw_depthwise_conv2d_mve_s16_params *p) {
     memset(k->rows, 0, 2 * (size_t)(p->window.k_h * k->row));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TRANSPOSE_CONV, NHWC with weights [out_c, k_h, k_w, in_c]: every output gathers what reaches it. */
+/* TRANSPOSE_CONV, NHWC with weights [out_c, k_h, k_w, in_c]: every output adds up what reaches it. */
 #ifndef TW_TRANSPOSE_CONV_H
 #define TW_TRANSPOSE_CONV_H
 
@@ -13,23 +13,24 @@ typedef struct {
     tw_limits_f32 limits;
 } tw_transpose_conv_f32_params; /* in: x, w, bias [out_c]. out: y. */
 
-/* in: x, w, bias int32 [out_c] with the zero point of x still to come off, mult int32 and shift int8 [out_c]. out: y. */
+/* in: x, w, bias int32 [out_c] (the zero point of x is not folded in), mult int32 and shift int8 [out_c]. out: y. */
 typedef struct {
     tw_window window;
     tw_epilogue_s8 end;
     int32_t in_zero;
 } tw_transpose_conv_s8_params;
 
-/* As int8, of 16 bits with int8 weights. in: x, w, bias int64 [out_c], mult int32 and shift int8 [out_c], for
- * tw_channels_s16. out: y. */
+/* int16 with int8 weights. in: x, w, bias int64 [out_c], mult int32 and shift int8 [out_c], for tw_channels_s16. out:
+ * y. */
 typedef struct {
     tw_window window;
     tw_limits limits;
     int32_t narrow;
 } tw_transpose_conv_s16_params;
 
-/* The body of all: for each output in order, sum over the taps that reach it. Taps run backwards, so that the inputs
- * come in rising order, as the reference adds them. step: what a product adds to sum; done: the output of sum. */
+/* The body of all kernels here: for each output in order, sum over the taps that reach it. Taps run backwards, so that
+ * the inputs come in rising order, as the reference adds them. step: what a product adds to sum; done: the output of
+ * sum. */
 #define TW_TRANSPOSE_CONV(type, w_type, acc_type, step, done)                                                          \
     for (int32_t at = 0; at < p.window.batches * p.window.out_h * p.window.out_w; ++at) {                              \
         const int32_t oy = at / p.window.out_w % p.window.out_h + p.window.pad_h,                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor as kernels see it that work along an axis: as few dimensions as say what they need. */
+/* A tensor as kernels that work along an axis see it: in as few dimensions as they need. */
 #ifndef TW_AXIS_H
 #define TW_AXIS_H
 
@@ -10,7 +10,7 @@ typedef struct {
     int32_t rows, depth;
 } tw_last_axis;
 
-/* x [outer, count, inner]: along one dimension, of count. */
+/* x [outer, count, inner]: along the dimension of count. */
 typedef struct {
     int32_t outer, count, inner;
 } tw_axis;

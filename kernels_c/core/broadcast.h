@@ -17,16 +17,16 @@ typedef struct {
     tw_outer outer;
 } tw_walk;
 
-/* One element: *y of *a and *b. */
+/* One element: *y from *a and *b. */
 typedef void tw_pair_fn(const void *params, const void *a, const void *b, void *y);
 
-/* Of which pairs: the bytes of an element of a, b and y, and the kernel's params. */
+/* What pairs consist of: the bytes of an element of a, b and y, and the kernel's params. */
 typedef struct {
     int32_t a, b, y;
     const void *params;
 } tw_pairs;
 
-/* Defines name##_pairs, which TW_ROWS_APART and its kin take beside name##_pair. */
+/* Defines name##_pairs, which TW_ROWS_APART and the macros below take with name##_pair. */
 #define TW_PAIRS(name, a_type, b_type, y_type)                                                                         \
     TW_INLINE tw_pairs name##_pairs(const name##_params *p) {                                                          \
         const tw_pairs pairs = {sizeof(a_type), sizeof(b_type), sizeof(y_type), p};                                    \
@@ -44,15 +44,15 @@ typedef struct {
     }                                                                                                                  \
     TW_PAIRS(name, a_type, b_type, y_type)
 
-/* copies times the row b of bytes bytes, in scratch; b itself if once is enough. */
+/* The row b of bytes bytes, copies times in scratch; b itself if copies is 1. */
 TW_INLINE const void *tw_tiled(const void *b, int32_t bytes, int32_t copies, void *scratch) {
     if (copies == 1) return b;
     for (int32_t i = 0; i < copies; ++i) memcpy((char *)scratch + i * bytes, b, (size_t)bytes);
     return scratch;
 }
 
-/* The pairs of one row of size elements, which lie a_step and b_step elements apart. Offsets are ptrdiff_t: with -fwrapv,
- * as the host's extension is compiled, compilers would fear that int32_t wraps, and not vectorise. */
+/* The pairs of one row of size elements, which lie a_step and b_step elements apart. Offsets are ptrdiff_t: the host's
+ * extension is compiled with -fwrapv, where compilers must expect that int32_t wraps and would not vectorise. */
 TW_INLINE void tw_each_of_row(tw_pair_fn *fn, tw_pairs pairs, int32_t size, const char *a, int32_t a_step,
                               const char *b, int32_t b_step, char *y) {
     for (int32_t i = 0; i < size; ++i, y += pairs.y)
@@ -71,8 +71,8 @@ TW_INLINE void tw_each_pair(const tw_walk *walk, tw_pair_fn *fn, tw_pairs pairs,
     }
 }
 
-/* All pairs, with a loop for each pair of steps, so that compilers know them. a_step: that of the walk, or 1 where no
- * kernel's call has another. */
+/* All pairs, with one loop per pair of steps, so that compilers know them. a_step: that of the walk, or 1 if no call of
+ * the kernel has another. */
 TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pair_fn *fn, tw_pairs pairs, const void *const *in,
                              void *const *out, void *scratch) {
     const int32_t size = walk->size, tile = walk->tile, b_step = walk->b_step, rows = walk->outer.rows;
@@ -90,7 +90,7 @@ TW_INLINE void tw_rows_apart(const tw_walk *walk, int32_t a_step, tw_pair_fn *fn
     }
 }
 
-/* The bodies of kernels whose params have a walk and for which TW_PAIR stands before. */
+/* The bodies of kernels whose params have a walk; TW_PAIR stands before them. */
 #define TW_ROWS_APART(name)                                                                                            \
     const name##_params p = *params;                                                                                   \
     tw_rows_apart(&params->walk, params->walk.a_step, name##_pair, name##_pairs(&p), in, out, scratch)

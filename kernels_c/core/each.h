@@ -16,10 +16,10 @@
     }
 
 /* The body of a kernel whose params p have a size: y = value, an expression of x and p, of all elements. The output may
- * lie where the operand does. */
+ * be planned in place. */
 #define TW_EACH(name, x_type, y_type, value) TW_EACH_POINTER(name, x_type, y_type, , value)
 
-/* The same where it never does. */
+/* The same if it never is. */
 #define TW_EACH_APART(name, x_type, y_type, value) TW_EACH_POINTER(name, x_type, y_type, TW_RESTRICT, value)
 
 #endif

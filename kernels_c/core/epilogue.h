@@ -24,8 +24,8 @@ TW_INLINE int8_t tw_epilogue_s8_of(int32_t scaled, const tw_epilogue_s8 *end) {
     return (int8_t)tw_clamp(tw_add(scaled, end->zero), end->low, end->high);
 }
 
-/* Of each channel, or of all where there is but one mult and shift: what its sums begin with and are scaled by. fast:
- * tw_scaled is exact for all channels. */
+/* What the sums of each channel begin with and are scaled by; there may be one mult and shift for all channels. fast:
+ * tw_scaled is exact for all. */
 typedef struct {
     const int32_t *bias, *mult;
     const int8_t *shift;
@@ -33,7 +33,7 @@ typedef struct {
     tw_epilogue_s8 end;
 } tw_channels_s8;
 
-/* Those from channel c on of a kernel whose inputs 2 to 4 they are. */
+/* The channels from c on of a kernel that has them as inputs 2 to 4. */
 TW_INLINE tw_channels_s8 tw_channels_s8_of(const void *const *in, int32_t c, int32_t fast, const tw_epilogue_s8 *end) {
     const tw_channels_s8 channels = {(const int32_t *)in[2] + c,
                                      (const int32_t *)in[3] + c,
@@ -43,8 +43,8 @@ TW_INLINE tw_channels_s8 tw_channels_s8_of(const void *const *in, int32_t c, int
     return channels;
 }
 
-/* The same for int16. narrow: sums are of 32 bits and end as those of int8 do (tw_requantize); else mult is of 16 bits,
- * 0..32767, and shift one to the right, 8..46. */
+/* The same for int16. narrow: sums have 32 bits and end as those of int8 do (tw_requantize); else mult has 16 bits,
+ * 0..32767, and shift is to the right, 8..46. */
 typedef struct {
     const int64_t *bias;
     const int32_t *mult;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic-range ("hybrid") operators: float activations are quantised as they come, weights are int8. */
+/* Dynamic-range ("hybrid") operators: float activations are quantised at run time, weights are int8. */
 #ifndef TW_HYBRID_H
 #define TW_HYBRID_H
 
@@ -38,7 +38,7 @@ TW_INLINE tw_hybrid_quant tw_hybrid_asymmetric(float low, float high) {
     return q;
 }
 
-/* count floats as int8 with one scale for all, which is returned. symmetric: zero point 0, range [-127, 127]. */
+/* Quantises count floats to int8 with one scale, which is returned. symmetric: zero point 0, range [-127, 127]. */
 TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float *TW_RESTRICT x, int32_t count,
                                              int32_t symmetric) {
     float low, high, inverse;
@@ -59,7 +59,7 @@ TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float
     const float least = symmetric ? -127.0F : -128.0F;
     for (int32_t i = 0; i < count; ++i) {
         const float rounded = roundf((float)q.zero + x[i] * inverse);
-        to[i] = (int8_t)(rounded > least ? (rounded < 127.0F ? rounded : 127.0F) : least); /* not a number: least */
+        to[i] = (int8_t)(rounded > least ? (rounded < 127.0F ? rounded : 127.0F) : least); /* NaN: least */
     }
     return q;
 }

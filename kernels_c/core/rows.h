@@ -5,8 +5,8 @@
 
 #include "tw.h"
 
-/* Where a tile's rows begin: step further each time, but the last where the end allows; apart: from row to row, 1. The
- * last tile may so repeat some rows of the one before. Where there are fewer rows than a tile has, it is the same one
+/* Where tiles begin: step further each time, but the last one early enough to end with the rows, so it may repeat some
+ * of the tile before. apart: from row to row of a tile, 1. If there are fewer rows than a tile has, a tile is one row
  * many times: step 1, apart 0. */
 typedef struct {
     int32_t step, apart;

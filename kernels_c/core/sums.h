@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of products of int8 for cores without vectors: a tile of rows of weights by pixels shares what it loads, as large
- * as the registers hold. Sums wrap as two's complement does. n: length of a row, at least 1; size: from one row of
- * weights to the next. */
+/* Sums of products of int8 for cores without vectors: a tile of rows of weights by pixels shares what it loads; it is
+ * as large as the registers allow. Sums wrap as two's complement does. n: length of a row, at least 1; size: distance
+ * between rows of weights. */
 #ifndef TW_SUMS_H
 #define TW_SUMS_H
 
@@ -27,7 +27,7 @@
 #endif
 #define TW_TILE 4
 
-/* Inlined, but where a product of 64 bits is a long story: there it is told once. */
+/* Inlined, unless a product of 64 bits takes many instructions: then there is one copy. */
 #if defined(TW_HALVES)
 #define TW_SHORT static TW_NOINLINE __attribute__((unused))
 #else
@@ -35,9 +35,9 @@
 #endif
 
 #if TW_THUMB == 1
-/* acc[j] += x . w[j], four rows. Signed bytes are loaded at a register's offset only, and into the eight low registers,
- * which alone multiply, too: one index, which counts up to 0, serves all rows. The sums lie in high registers; compilers
- * for size do not touch those, so r8 and r9 are kept by hand. */
+/* acc[j] += x . w[j], four rows. Signed bytes can only be loaded at an offset in a register and into the eight low
+ * registers, and only these multiply; so one index, which counts up to 0, serves all rows. The sums lie in high
+ * registers. Compilers for size do not use those, so r8 and r9 are saved by hand. */
 static TW_NOINLINE void __attribute__((unused))
 tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t size) {
     int32_t s0 = (int32_t)(intptr_t)(w + n), s1 = s0 + size, s2 = s1 + size, s3 = s2 + size, i = -n, a, b, r8, r9;
@@ -61,7 +61,7 @@ tw_rows_s8(int32_t *acc, const int8_t *x, const int8_t *w, int32_t n, int32_t si
     acc[0] += s0, acc[1] += s1, acc[2] += s2, acc[3] += s3;
 }
 #elif TW_THUMB == 2 && !defined(TW_DSP)
-/* In fours, then the rest; n counts down. For the Cortex-M3; with SMLAD these kernels are but a fall-back. */
+/* In fours, then the rest; n counts down. For the Cortex-M3; cores with SMLAD seldom use these kernels. */
 #define TW_LOOP(step)                                                                                                  \
     ".syntax unified\n subs %[n], #4\n blt 2f\n"                                                                       \
     "1:\n" step step step step "subs %[n], #4\n bge 1b\n"                                                              \
@@ -114,7 +114,7 @@ TW_INLINE void tw_square_s8(int32_t *acc, const int8_t *x0, const int8_t *x1, co
 }
 #endif
 
-/* The output of a sum, its channel's mult and shift. */
+/* The output of a sum with its channel's mult and shift. */
 TW_SHORT int8_t tw_end_s8(int32_t sum, int32_t mult, int32_t shift, const tw_channels_s8 *channels) {
     int32_t q;
     if (channels->fast)

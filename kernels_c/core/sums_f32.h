@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of products of float32, four rows of weights at once. Every sum adds its products one by one in their order, and
- * rounds each: the bits are the reference's. */
+/* Sums of products of float32, four rows of weights at once. Every sum adds its products one by one, in order, and
+ * rounds each time: it has the reference's bits. */
 #ifndef TW_SUMS_F32_H
 #define TW_SUMS_F32_H
 
@@ -18,7 +18,8 @@
 #endif
 
 #if defined(TW_HELIUM_F32)
-/* Four floats. Not vld1q_f32 and vst1q_f32: gcc 12 takes them to touch one float, and moves stores of the others past. */
+/* Four floats. Not vld1q_f32 and vst1q_f32: gcc 12 believes that they touch one float only, and moves stores of the
+ * others past them. */
 TW_INLINE float32x4_t tw_load4_f32(const float *p) {
     float32x4_t four;
     memcpy(&four, p, sizeof four);
@@ -27,8 +28,8 @@ TW_INLINE float32x4_t tw_load4_f32(const float *p) {
 
 TW_INLINE void tw_store4_f32(float *p, float32x4_t four) { memcpy(p, &four, sizeof four); }
 
-/* acc[j] += x . w[j], rows of n >= 1, size from one to the next. Helium takes denormals for zero: where there are any,
- * a sum may differ from those of other cores by 2^-126 times the other factor for each product. */
+/* acc[j] += x . w[j], rows of n >= 1, size from one to the next. Helium treats denormals as zero: each product with one
+ * may change a sum by 2^-126 times the other factor. */
 TW_INLINE void tw_rows_f32(float *acc, const float *x, const float *w, int32_t n, int32_t size) {
     const uint32x4_t apart = vmulq_n_u32(vidupq_n_u32(0, 1), (uint32_t)size);
     float32x4_t sums = tw_load4_f32(acc);
@@ -72,8 +73,8 @@ TW_INLINE void tw_rows_f32(float *TW_RESTRICT acc, const float *x, const float *
 }
 #endif
 
-/* A depthwise window: its taps inside the image, floats from tap to tap in a row and from a row's end to the next row, and
- * the clamp. rows, columns >= 1. */
+/* A depthwise window: rows and columns of its taps inside the image, floats from tap to tap in a row and from a row's
+ * end to the next row, and the clamp. rows, columns >= 1. */
 typedef struct {
     int32_t rows, columns, x_column, x_row, w_column, w_row;
     tw_limits_f32 limits;

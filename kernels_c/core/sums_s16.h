@@ -11,7 +11,7 @@ TW_INLINE int64_t tw_add64(int64_t a, int64_t b) { return (int64_t)((uint64_t)a 
 /* x clamped to the range of int32. */
 TW_INLINE int32_t tw_saturate(int64_t x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (int32_t)x; }
 
-/* x * mult / 2^right rounded half up: TFLM's MultiplyByQuantizedMultiplier of 64 bits. Beyond its range, it wraps. */
+/* x * mult / 2^right rounded half up: TFLM's MultiplyByQuantizedMultiplier of 64 bits. Results beyond 32 bits wrap. */
 TW_INLINE int32_t tw_scaled64(int64_t x, int32_t mult, int32_t right) {
     const uint64_t product = (uint64_t)x * (uint32_t)mult + (1ULL << (right - 1));
     return (int32_t)((int64_t)product >> right);

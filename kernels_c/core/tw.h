@@ -13,9 +13,10 @@
 #define TW_RESTRICT restrict
 #endif
 #define TW_INLINE static inline __attribute__((always_inline, unused))
-/* A function that stays one, and of which callers assume nothing. A copy of it for a constant argument would undo the
- * sharing. And gcc 11 and 12 conclude wrongly that some writes nothing, and delete its calls: where ivopts spells an
- * address of the arena as NULL + number, later passes (pure-const, modref) take the store for one through NULL. */
+/* A function that is neither inlined nor copied, and of which callers assume nothing. A copy for a constant argument
+ * would undo the sharing. Also, gcc 11 and 12 may wrongly conclude that a function writes nothing, and delete its
+ * calls: if ivopts spells an address of the arena as NULL + number, later passes (pure-const, modref) take the store
+ * for one through NULL. */
 #if defined(__has_attribute)
 #if __has_attribute(noipa)
 #define TW_NOINLINE __attribute__((noipa, unused))
@@ -26,26 +27,26 @@
 #elif !defined(TW_NOINLINE)
 #define TW_NOINLINE __attribute__((noinline, noclone, unused))
 #endif
-/* A function with so little work that it had better be small: compiled for size whatever the level. */
+/* A function that does little and should be small: compiled for size at every optimisation level. */
 #define TW_COLD __attribute__((cold))
 
-/* Before a loop that compilers would unroll whole where its length is known, to no use but of flash. */
+/* Before a loop of known length that compilers would fully unroll, which only costs flash. */
 #if defined(__clang__)
 #define TW_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define TW_ROLLED _Pragma("GCC unroll 1")
 #endif
 
-/* Before a loop of a few rounds that is to be unrolled whole. */
+/* Before a short loop that is to be fully unrolled. */
 #define TW_UNROLLED _Pragma("GCC unroll 8")
 
-/* Kernels keep the reference's rounding: no fused multiply-add behind our back (gcc: -ffp-contract=off). */
+/* Kernels keep the reference's rounding: no hidden fused multiply-add (gcc: -ffp-contract=off). */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-/* A kernel's body. It is inlined twice over: into the shared instance, which reads its params at run time, and into
- * a compiled layer, where params is a constant and folds away. in, out and scratch are aligned to 16 bytes. */
+/* A kernel's body. It is inlined into two places: into the shared instance, which reads its params at run time, and
+ * into a compiled layer, where params is a constant and folds away. in, out and scratch are aligned to 16 bytes. */
 #define TW_KERNEL(name)                                                                                                \
     TW_INLINE void name##_body(const name##_params *params, const void *const *in, void *const *out, void *scratch)
 
@@ -75,19 +76,19 @@ TW_INLINE void tw_bias128(uint8_t *to, const int8_t *from, int32_t count) {
 TW_INLINE int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
 TW_INLINE int32_t tw_max(int32_t a, int32_t b) { return a > b ? a : b; }
 TW_INLINE int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw_min(tw_max(x, low), high); }
-/* A NaN stays one, and so does a zero's sign, as with std::min(std::max(x, low), high). */
+/* A NaN stays NaN, and zeros keep their sign, as with std::min(std::max(x, low), high). */
 TW_INLINE float tw_clampf(float x, float low, float high) {
     const float raised = x < low ? low : x;
     return raised > high ? high : raised;
 }
 
-/* Cores whose multiplier gives 32 bits of a product: the other 32 would be a call into libgcc. */
+/* Cores whose multiplier gives the low 32 bits of a product only: 64 bits would take a call into libgcc. */
 #if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
 #define TW_HALVES 1
 #endif
 
-/* a * b / 2^(16 + shift) rounded half up from four products of 16-bit halves, shift 15 or 16: the ones in the middle
- * are added in two steps, of which none leaves int32. */
+/* a * b / 2^(16 + shift) rounded half up from four products of 16-bit halves, shift 15 or 16: the two in the middle are
+ * added in two steps, so that no sum leaves int32. */
 TW_INLINE int32_t tw_mul_halves(int32_t a, int32_t b, int32_t shift) {
     const uint32_t a_low = (uint32_t)a & 0xFFFFU, b_low = (uint32_t)b & 0xFFFFU;
     const int32_t a_high = a >> 16, b_high = b >> 16;
@@ -98,8 +99,8 @@ TW_INLINE int32_t tw_mul_halves(int32_t a, int32_t b, int32_t shift) {
 }
 
 /* a * b / 2^31 rounded half up, b >= 0 (a multiplier). This is gemmlowp's SaturatingRoundingDoublingHighMul: its
- * sign-dependent nudge before a truncating division comes to the same as adding 2^30 and shifting, and it saturates
- * only where both factors are INT32_MIN. */
+ * sign-dependent nudge before a truncating division has the same effect as adding 2^30 and shifting, and it saturates
+ * only if both factors are INT32_MIN. */
 TW_INLINE int32_t tw_mul_high(int32_t a, int32_t b) {
 #if defined(TW_HALVES)
     return tw_mul_halves(a, b, 15);
@@ -121,7 +122,7 @@ TW_INLINE int32_t tw_add(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + 
 /* a * b, likewise. */
 TW_INLINE int32_t tw_times(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 
-/* The same in fewer steps, where |x| < 2^30 or exponent is 0: the usual case after tw_mul_high. */
+/* The same in fewer steps if |x| < 2^30 or exponent is 0, as usual after tw_mul_high. */
 TW_INLINE int32_t tw_round_shift_small(int32_t x, int32_t exponent) {
     const int32_t half = (int32_t)((1u << exponent) >> 1);
     return (x + half + ((x >> 31) & -(exponent > 0))) >> exponent;

@@ -6,9 +6,9 @@
 
 #include "tw.h"
 
-/* Images [batches, in_h, in_w, in_c] under windows of k_h x k_w taps, one an output pixel: [batches, out_h, out_w,
- * out_c]. Neighbouring taps are dilation pixels apart, neighbouring windows stride. pad_h, pad_w: rows and columns of
- * padding before the image's first. */
+/* Images [batches, in_h, in_w, in_c] under windows of k_h x k_w taps, one per output pixel: [batches, out_h, out_w,
+ * out_c]. Neighbouring taps are dilation pixels apart, neighbouring windows stride pixels. pad_h, pad_w: rows and
+ * columns of padding in front of the image. */
 typedef struct {
     int32_t batches, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w;
     int32_t stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w;
@@ -32,38 +32,38 @@ TW_INLINE int32_t tw_window_tap(int32_t ky, int32_t kx, const tw_window *w) {
     return (ky * w->dilation_h * w->in_w + kx * w->dilation_w) * w->in_c;
 }
 
-/* Where a window lies: its image, of elements of so many bytes, and the row and the column of its first tap, which may
- * be outside of the image. size is a constant at every call. */
+/* Where a window lies: its image, whose elements have size bytes, and row and column of its first tap, which may be
+ * outside the image. size is a constant at every call. */
 typedef struct {
     const int8_t *image;
     int32_t y, x, size;
 } tw_pixel;
 
-/* The window of the first output pixel of images. */
+/* The window of the first output pixel. */
 TW_INLINE tw_pixel tw_pixel_first(const void *images, int32_t size, const tw_window *w) {
     const tw_pixel first = {(const int8_t *)images, -w->pad_h, -w->pad_w, size};
     return first;
 }
 
-/* On to that of the next one: along the row, then the rows, then the images. */
+/* Moves on to the next pixel: along the row, then to the next row, then to the next image. */
 TW_INLINE void tw_pixel_next(tw_pixel *at, const tw_window *w) {
     at->x += w->stride_w;
     if (at->x < w->out_w * w->stride_w - w->pad_w) return;
     at->x = -w->pad_w;
     at->y += w->stride_h;
-    if (w->batches == 1 || at->y < w->out_h * w->stride_h - w->pad_h) return; /* behind one image there is nothing */
+    if (w->batches == 1 || at->y < w->out_h * w->stride_h - w->pad_h) return; /* nothing follows a single image */
     at->y = -w->pad_h;
     at->image += tw_window_image(w) * at->size;
 }
 
-/* The same as loops around what follows, where that takes one pixel at a time: compilers know more of loops. at: the
- * first one. */
+/* The same as nested loops around what follows, for one pixel at a time: compilers optimise these better. at: the first
+ * pixel. */
 #define TW_EACH_PIXEL(at, w)                                                                                           \
     for (int32_t images = (w)->batches; images > 0; --images, (at).image += tw_window_image(w) * (at).size)            \
         for ((at).y = -(w)->pad_h; (at).y < (w)->out_h * (w)->stride_h - (w)->pad_h; (at).y += (w)->stride_h)          \
             for ((at).x = -(w)->pad_w; (at).x < (w)->out_w * (w)->stride_w - (w)->pad_w; (at).x += (w)->stride_w)
 
-/* The first tap of a window; the taps inside the image are read from there on. */
+/* The first tap of a window; it may lie outside the image, but only taps inside are read from there. */
 TW_INLINE const void *tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
     return at->image + at->y * w->in_w * w->in_c * at->size + at->x * w->in_c * at->size;
 }
@@ -71,7 +71,7 @@ TW_INLINE const void *tw_pixel_corner(const tw_pixel *at, const tw_window *w) {
 /* Whether an index is one of 0..extent - 1. */
 TW_INLINE int32_t tw_is_inside(int32_t index, int32_t extent) { return (uint32_t)index < (uint32_t)extent; }
 
-/* Whether along an axis no window leaves the image, as far as the compiler knows: in the shared instance, never. */
+/* Whether the compiler knows that no window leaves the image along an axis: never in the shared instance. */
 TW_INLINE int32_t tw_axis_fits(int32_t extent, int32_t out, int32_t kernel, int32_t stride, int32_t dilation,
                                int32_t pad) {
     const int32_t fits = pad == 0 && (out - 1) * stride + (kernel - 1) * dilation < extent;
@@ -93,18 +93,18 @@ TW_INLINE int32_t tw_column_inside(int32_t x, const tw_window *w) {
     return tw_columns_fit(w) || tw_is_inside(x, w->in_w);
 }
 
-/* The taps of a window that lie inside the image: rows top..bottom, columns first..end; none, if an end is not above
- * its beginning. */
+/* The taps of a window that lie inside the image: rows top..bottom, columns first..end; there are none if an end is not
+ * above its beginning. */
 typedef struct {
     int32_t top, bottom, first, end;
 } tw_inside;
 
-/* How many taps, dilation apart, begin in so many pixels. */
+/* How many taps, dilation apart, lie in a number of pixels. */
 TW_INLINE int32_t tw_taps_in(int32_t pixels, int32_t dilation) {
     return dilation == 1 ? pixels : (pixels + dilation - 1) / dilation;
 }
 
-/* Of kernel taps with the first at origin: the first inside 0..extent - 1, and the end of those inside. */
+/* Of kernel taps from origin on: the first one inside 0..extent - 1, and the end of those inside. */
 TW_INLINE int32_t tw_first_inside(int32_t origin, int32_t dilation) { return tw_taps_in(tw_max(-origin, 0), dilation); }
 
 TW_INLINE int32_t tw_end_inside(int32_t origin, int32_t dilation, int32_t kernel, int32_t extent) {
@@ -128,19 +128,19 @@ TW_INLINE int32_t tw_inside_any(const tw_inside *inside) {
     return inside->top < inside->bottom && inside->first < inside->end;
 }
 
-/* How many taps of a row inside the image lie side by side as one run of depth elements each: all, or 1. */
+/* How many taps of a row inside the image form one run, each of depth elements: all, or 1. */
 TW_INLINE int32_t tw_inside_run(const tw_inside *inside, int32_t depth, const tw_window *w) {
     return w->dilation_w == 1 && depth == w->in_c ? inside->end - inside->first : 1;
 }
 
-/* How windows are gathered: of each pixel so many bytes, and fill where they leave the image. A window's in_c counts
- * bytes, too. flip: 0x80 where int8 becomes uint8 (x + 128), else 0; a constant at every call. */
+/* How windows are gathered: bytes per pixel, and what fills the part outside the image. The in_c of the window counts
+ * bytes, too. flip: 0x80 if int8 becomes uint8 (x + 128), else 0; a constant at every call. */
 typedef struct {
     const tw_window *window;
     int32_t bytes, fill, flip;
 } tw_gather;
 
-/* count bytes, flipped. */
+/* Copies count bytes, flipped. */
 TW_INLINE void tw_gather_bytes(int8_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count,
                                const tw_gather *g) {
     if (g->flip)
@@ -159,7 +159,7 @@ TW_INLINE int32_t tw_gather_runs(int32_t x0, const tw_gather *g) {
     return w->dilation_w == 1 && g->bytes == w->in_c && (tw_columns_fit(w) || (x0 >= 0 && x0 + w->k_w <= w->in_w));
 }
 
-/* One row of taps, the first in column x0 of row y of the image x. */
+/* Gathers one row of taps; the first lies in column x0 of row y of the image x. */
 TW_INLINE void tw_gather_row(int8_t *to, const int8_t *x, int32_t y, int32_t x0, const tw_gather *g) {
     const tw_window *w = g->window;
     if (!tw_row_inside(y, w)) {
@@ -179,7 +179,7 @@ TW_INLINE void tw_gather_row(int8_t *to, const int8_t *x, int32_t y, int32_t x0,
     }
 }
 
-/* The window at a pixel, from byte first of each of its own on: [k_h][k_w][bytes]. */
+/* Gathers the window at a pixel, of each of its pixels the bytes from first on: [k_h][k_w][bytes]. */
 TW_INLINE void tw_gather_window(int8_t *to, const tw_pixel *at, int32_t first, const tw_gather *g) {
     const tw_window *w = g->window;
     int32_t y = at->y;

@@ -5,8 +5,8 @@
 
 #include "../core/loops.h"
 
-/* in: a, b. out: y [batches, rows, cols]. a_row and a_depth: how far neighbours lie apart in a matrix, in elements,
- * b_depth and b_col likewise. batches: jumps in matrices. */
+/* in: a, b. out: y [batches, rows, cols]. a_row and a_depth: how far neighbours lie apart in a matrix, in elements;
+ * likewise b_depth and b_col. batches: its jumps count matrices. */
 typedef struct {
     int32_t rows, depth, cols, a_row, a_depth, b_depth, b_col;
     tw_outer batches;
@@ -16,13 +16,13 @@ typedef struct {
     tw_matrices matrices;
 } tw_batch_matmul_f32_params;
 
-/* int8, each operand less its zero point, the sum requantised. */
+/* int8: operands less their zero points, sums requantised. */
 typedef struct {
     tw_matrices matrices;
     int32_t a_zero, b_zero, out_zero, mult, shift;
 } tw_batch_matmul_s8_params;
 
-/* Every output in order; step: what elements *m and *n add to sum, done: the output of sum. */
+/* All outputs in order; step: the statement that adds *m and *n to sum; done: the output of sum. */
 #define TW_MATMUL(type, acc_type, step, done)                                                                          \
     const tw_matrices of = p.matrices;                                                                                 \
     const int32_t bytes = of.depth * (int32_t)sizeof(type);                                                            \

@@ -43,7 +43,8 @@ TW_KERNEL(tw_fully_connected_s8) {
         tw_fully_connected_row_s8(x, (const int8_t *)in[1], y, &channels, &p);
 }
 
-/* int8 with weights or bias computed at run time, or weights with a zero point. in and out as above, bias as it is. */
+/* int8 with weights or bias computed at run time, or weights with a zero point. in and out as above, but nothing is
+ * folded into bias. */
 typedef struct {
     tw_epilogue_s8 end;
     int32_t batches, depth, out, mults, in_zero, w_zero;
@@ -126,8 +127,8 @@ TW_KERNEL(tw_fully_connected_wide_f32) {
         tw_row_f32(x + b * p.depth, p.depth, w, bias, y + b * p.out, p.out, &p.limits);
 }
 
-/* float32 activations, int8 weights, quantised as they come, one scale a row. in: x float [batches, depth], w packed
- * (wide.h), w_sum int32 [out], w_scale float [out], bias float [out]. out: y float [batches, out]. scratch: int8
+/* float32 activations, quantised at run time with one scale per row, and int8 weights. in: x float [batches, depth], w
+ * packed (wide.h), w_sum int32 [out], w_scale float [out], bias float [out]. out: y float [batches, out]. scratch: int8
  * [depth] rounded up to 16, uint8 [depth4] rounded up to 16, int32 [out padded to 16]. Source: LiteRT's EvalHybrid. */
 typedef struct {
     tw_limits_f32 limits;

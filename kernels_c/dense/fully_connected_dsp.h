@@ -8,8 +8,8 @@
 /* int8. in: x [batches, depth], packed weights (dsp_tile.h) with two pairs of channels alternating by two words, out
  * padded to four: [out / 4][k4 / 4][2][2]; bias int32 [out padded], doubled, with the input zero point folded in; mult
  * int32 [mults] and right shift int8 [mults], 1..22. mults: 1, or out padded to four. out: y [batches, out]. scratch:
- * int8 [k4], k4: depth rounded up to 4; none where depth is that. chunk: words of a
- * pair after which the sum of its second channel is taken over; even. */
+ * int8 [k4], k4: depth rounded up to 4; no scratch if depth is k4. chunk: words of a pair after which the sum of its
+ * second channel is read out; even. */
 typedef struct {
     tw_epilogue_s8 end;
     int32_t batches, depth, k4, chunk, out, mults;
@@ -22,8 +22,8 @@ TW_INLINE tw_dsp_channel tw_fully_connected_dsp_end(const void *const *in, int32
     return channel;
 }
 
-/* Channels c..c + 3 of one output. Those beyond the last are written to the first and overwritten there. all: the scale, if
- * there is but one. */
+/* Channels c..c + 3 of one output. Channels beyond the last are written to the first one's place and overwritten there.
+ * all: the scale, if there is only one. */
 TW_INLINE const uint32_t *tw_fully_connected_dsp_four(const int8_t *x, const uint32_t *w, const void *const *in,
                                                       int8_t *y, int32_t c, const tw_dsp_channel *all,
                                                       const tw_fully_connected_dsp_s8_params *p) {

@@ -8,14 +8,14 @@
 /* in: x [batches, depth]; w, halves 256 * b + a of two channels, words [out / 4][k4 / 4][2][2]: of every four k the
  * first two for both pairs of channels, then the others; bias int32 [out padded to four]; mult int32 [mults], as tw_top
  * takes it; mults: 1, or out padded to four. out: y [batches, out]. k4: depth rounded up to 4. chunk: words of a pair
- * after which sums are taken over; even. scratch: int16 [k4]; none where depth is that. */
+ * after which sums are added to the total; even. scratch: int16 [k4]; none if depth is k4. */
 typedef struct {
     tw_limits limits;
     int32_t batches, depth, k4, chunk, out, mults;
 } tw_fully_connected_dsp_s16_params;
 
-/* The sums of two pairs over words of a pair, an even number: of each 256 * B + A, in 64 bits, and A: products of what
- * SXTB16 takes from the same halves. So B takes no instruction to unpack its weights. */
+/* The sums of two pairs over words of a pair, an even number: of each pair 256 * B + A in 64 bits, and A, whose
+ * products take what SXTB16 gives of the same halves. So the weights of B need no unpacking. */
 TW_INLINE void tw_dsp_sums1_s16(const uint32_t *x, const uint32_t *w, int32_t words, int64_t *both, int32_t *first) {
     const uint32_t *const end = w + 2 * words;
     int32_t u0 = 0, u1 = 0;
@@ -24,7 +24,7 @@ TW_INLINE void tw_dsp_sums1_s16(const uint32_t *x, const uint32_t *w, int32_t wo
     "ldmia %[w]!, {r6, r8}\n smlald %[l0], %[h0], r6, " x "\n smlald %[l1], %[h1], r8, " x "\n"                        \
     "sxtb16 r6, r6\n sxtb16 r8, r8\n smlad %[u0], r6, " x ", %[u0]\n smlad %[u1], r8, " x ", %[u1]\n"
 #define TW_DSP_FOUR "ldmia %[x]!, {r4, r5}\n" TW_DSP_TWO("r4") TW_DSP_TWO("r5")
-    uint32_t l0 = (uint32_t)words, h0 = 0, l1 = 0, h1 = 0; /* if not of four words, the loop begins at its half */
+    uint32_t l0 = (uint32_t)words, h0 = 0, l1 = 0, h1 = 0; /* if not a multiple of 4, begin mid-loop */
     __asm volatile("ands r6, %[l0], #2\n mov %[l0], #0\n bne 2f\n 1:\n" TW_DSP_FOUR "2:\n" TW_DSP_FOUR
                    "cmp %[w], %[end]\n bne 1b\n"
                    : [l0] "+r"(l0), [h0] "+r"(h0), [l1] "+r"(l1), [h1] "+r"(h1), [u0] "+r"(u0), [u1] "+r"(u1),
@@ -45,8 +45,8 @@ TW_INLINE void tw_dsp_sums1_s16(const uint32_t *x, const uint32_t *w, int32_t wo
     first[0] = u0, first[1] = u1;
 }
 
-/* Channels c..c + 3 of one output. Those beyond the last are written to the first and overwritten there. Returns the
- * next four's weights. */
+/* Channels c..c + 3 of one output. Channels beyond the last are written to the first one's place and overwritten there.
+ * Returns the weights of the next four. */
 TW_INLINE const uint32_t *tw_fully_connected_dsp_four_s16(const int16_t *x, const uint32_t *w, const void *const *in,
                                                           int16_t *y, int32_t c,
                                                           const tw_fully_connected_dsp_s16_params *p) {

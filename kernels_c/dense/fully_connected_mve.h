@@ -5,9 +5,9 @@
 
 #include "../isa/mve/mve_tile.h"
 
-/* int8. in: x [batches, depth], w [out, depth], ends int32 [out / 4 rounded up][9]: of four channels the biases with
- * the input zero point folded in, multipliers, and shifts int8 [4], -31..-1. The last four are out - 4 and on, or all
- * if there are fewer. out: y [batches, out]. */
+/* int8. in: x [batches, depth], w [out, depth], ends int32 [out / 4 rounded up][9]: per four channels their biases with
+ * the input zero point folded in, multipliers, and shifts int8 [4], -31..-1. The last four begin at out - 4; if there
+ * are fewer, they are all. out: y [batches, out]. */
 typedef struct {
     tw_epilogue_s8 end;
     int32_t batches, depth, out;

@@ -6,7 +6,7 @@
 #include "../isa/mve/mve_tile_s16.h"
 
 /* in: x [batches, depth], then fours of channels (mve_tile_s16.h). blocks: depth / 8, rounded up. chunk: activations
- * after which sums are taken over. out: y [batches, out]. */
+ * after which sums are added to the total. out: y [batches, out]. */
 typedef struct {
     tw_limits limits;
     int32_t batches, depth, blocks, chunk, out;

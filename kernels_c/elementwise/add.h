@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ADD and SUB (the second operand with sign -1), with broadcasting and a fused clamp. Of all kernels here in: a, b
+/* ADD and SUB (the second operand with sign -1), with broadcasting and a fused clamp. All kernels here have in: a, b
  * (either may be planned in place if it has the output's shape). out: y [walk] = a + b_sign * b. */
 #ifndef TW_ADD_H
 #define TW_ADD_H
@@ -13,8 +13,8 @@ typedef struct {
     int32_t a_zero, a_mult, a_shift, b_zero, b_mult, b_shift, b_sign, out_zero, mult, shift, low, high;
 } tw_add_s8_params;
 
-/* One operand brought to the common scale, rounded as TFLM does: t * 2^20 * mult / 2^31, then a rounding right shift.
- * t is the value less its zero point, -255..255, so that two 32-bit products hold t * mult (20 and 11 bits of mult). */
+/* One operand at the common scale, rounded as in TFLM: t * 2^20 * mult / 2^31, then a rounding right shift. t is the
+ * value less its zero point, -255..255, so two 32-bit products (with 20 and 11 bits of mult) hold t * mult. */
 TW_INLINE int32_t tw_add_scaled(int32_t t, int32_t mult, int32_t shift) {
     const int32_t high = t * (mult >> 11);
     const int32_t low = (t * (mult & 2047) + 1024) >> 11;
@@ -36,8 +36,8 @@ TW_INLINE int32_t tw_add_of_s8(const tw_add_s8_params *p, int32_t a, int32_t b) 
 TW_PAIR(tw_add_s8, int8_t, int8_t, int8_t, tw_add_of_s8(p, a, b))
 TW_KERNEL(tw_add_s8) { TW_ROWS_APART(tw_add_s8); }
 
-/* int8 as a plane: y = (a * a_mult + b * b_mult + offset) >> shift, kept within int8. lower has proven over all pairs of
- * operands that every sum fits int32 (a part of it may wrap). shift 1..30. */
+/* int8 as a plane: y = (a * a_mult + b * b_mult + offset) >> shift, clamped to int8. Planning has proven over all pairs
+ * of operands that every sum fits int32 (a part of it may wrap). shift 1..30. */
 typedef struct {
     tw_walk walk;
     int32_t a_mult, b_mult, offset, shift;
@@ -51,7 +51,7 @@ TW_INLINE int32_t tw_add_of_plane_s8(const tw_add_plane_s8_params *p, int32_t a,
 TW_PAIR(tw_add_plane_s8, int8_t, int8_t, int8_t, tw_add_of_plane_s8(p, a, b))
 TW_KERNEL(tw_add_plane_s8) { TW_ROWS_APART(tw_add_plane_s8); }
 
-/* int16 with zero points of 0; each operand in 15 more bits, then as int8. */
+/* int16 with zero points of 0; operands are shifted left by 15, then as int8. */
 typedef struct {
     tw_walk walk;
     int32_t a_mult, a_shift, b_mult, b_shift, b_sign, mult, shift, low, high;

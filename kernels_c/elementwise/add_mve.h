@@ -6,12 +6,11 @@
 #include "../core/broadcast.h"
 #include "../isa/mve/mve.h"
 
-/* y = requantize(a * a_scale + a_start + requantize(b * b_scale + b_start)) + out_zero. The operand of the larger scale is
- * a: TFLM multiplies its 20 bits more by exactly 1/2, so that a_scale is 2^19. Where one operand is taken off the other,
- * a_scale is -2^19, and if that is b, mult is negative, too. b_scale: 2^20, or 2^21 where the scales are equal; a_start
- * and b_start: less the zero points. shift and b_shift -31..-1.
- * in: a, b (either may be planned in place if it has the output's shape). out: y [walk]. The walk's tile
- * and both of its steps are 1. */
+/* y = requantize(a * a_scale + a_start + requantize(b * b_scale + b_start)) + out_zero. a is the operand with the
+ * larger scale: TFLM shifts it left by 20 and multiplies it by exactly 1/2, so a_scale is 2^19. In SUB a_scale is
+ * -2^19, and mult is negative, too, if b is the operand that is subtracted. b_scale: 2^20, or 2^21 if the scales are
+ * equal; a_start and b_start: the zero points times -a_scale and -b_scale. shift and b_shift -31..-1. in: a, b (either
+ * may be planned in place if it has the output's shape). out: y [walk]. The walk's tile and both of its steps are 1. */
 typedef struct {
     tw_walk walk;
     int32_t a_scale, a_start, b_scale, b_start, b_mult, b_shift, out_zero, mult, shift, low, high;

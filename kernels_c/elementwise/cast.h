@@ -5,8 +5,8 @@
 
 #include "../core/tw.h"
 
-/* in: x [size]. out: y [size]. from and to: kind * 16 + bytes of an element; kind 0 signed, 1 unsigned, 2 float32,
- * 3 bool. Integers wrap; a float is cut off towards zero and stays within the range, NaN is 0; what is not 0 is true. */
+/* in: x [size]. out: y [size]. from and to: kind * 16 + bytes of an element; kind 0 signed, 1 unsigned, 2 float32, 3
+ * bool. Integers wrap; a float is truncated towards zero and clamped to the range, NaN is 0; anything but 0 is true. */
 typedef struct {
     int32_t size, from, to;
 } tw_cast_params;
@@ -48,7 +48,7 @@ TW_INLINE void tw_store(void *y, int32_t i, int32_t type, int64_t value) {
     }
 }
 
-/* The integer of that type next to x towards zero; of unsigned 64 bits, int64's part. */
+/* x truncated towards zero and clamped to the type; of uint64, to what int64 holds. */
 TW_INLINE int64_t tw_from_float(float x, int32_t type) {
     const int32_t bits = (type & 15) * 8;
     const int64_t most = type >> 4 == 1 && bits < 64 ? (INT64_C(1) << bits) - 1 : (int64_t)(UINT64_MAX >> (65 - bits));

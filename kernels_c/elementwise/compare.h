@@ -5,8 +5,8 @@
 
 #include "../core/broadcast.h"
 
-/* in: a, b. out: y [walk] bytes 0 or 1. tile is 1. accepted: bit 0 less, bit 1 equal, bit 2 greater,
- * bit 3 neither. s8: stored values as they are, and bool. */
+/* in: a, b. out: y [walk] bytes 0 or 1. tile is 1. accepted: bit 0 less, bit 1 equal, bit 2 greater, bit 3 neither. s8:
+ * stored values, and bool. */
 typedef struct {
     tw_walk walk;
     int32_t accepted;
@@ -15,7 +15,7 @@ typedef tw_compare_s8_params tw_compare_s32_params;
 typedef tw_compare_s8_params tw_compare_s64_params;
 typedef tw_compare_s8_params tw_compare_f32_params;
 
-/* int8 in steps that both share: (q - zero) * 2^8, requantised. */
+/* int8 in steps that both operands share: (q - zero) * 2^8, requantised. */
 typedef struct {
     tw_walk walk;
     int32_t accepted, a_zero, a_mult, a_shift, b_zero, b_mult, b_shift;

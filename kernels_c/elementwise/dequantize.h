@@ -53,11 +53,11 @@ typedef struct {
     int32_t size;
 } tw_dequantize_f16_params;
 
-/* The bits of the float32 that float16 x is. */
+/* The bits of float16 x as a float32. */
 TW_INLINE uint32_t tw_dequantized_f16(uint16_t x) {
     const uint32_t sign = (uint32_t)(x & 0x8000) << 16;
     const uint32_t bits = x & 0x7fff;
-    const float tiny = (float)(int32_t)bits * 5.9604644775390625e-8f; /* 2^-24: what a subnormal float16 counts */
+    const float tiny = (float)(int32_t)bits * 5.9604644775390625e-8f; /* 2^-24: the unit of subnormal float16 */
     const uint32_t rebased = (bits << 13) + (bits >= 0x7c00 ? 0x70000000u : 0x38000000u); /* infinity, NaN: 255 */
     uint32_t small;
     memcpy(&small, &tiny, sizeof small);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DIV, POW and SQUARED_DIFFERENCE, with broadcasting. Of all kernels here in: a, b (either may be planned in place if it
- * has the output's shape). out: y [walk]. tile is 1. */
+/* DIV, POW and SQUARED_DIFFERENCE, with broadcasting. All kernels here have in: a, b (either may be planned in place if
+ * it has the output's shape). out: y [walk]. tile is 1. */
 #ifndef TW_DIV_H
 #define TW_DIV_H
 
@@ -25,26 +25,26 @@ typedef struct {
     int32_t low, high;
 } tw_div_s32_params;
 
-/* int8. mult and shift: the scale of a over those of b and y, shift -31..23. */
+/* int8. mult and shift: a_scale / (b_scale * y_scale), shift -31..23. */
 typedef struct {
     tw_walk walk;
     int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
 } tw_div_s8_params;
 
-/* int8. Both operands are brought to steps of twice the coarser scale with 7 more bits, shifts 0..31 to the right. */
+/* int8. Both operands, shifted left by 7, get twice the coarser scale; shifts 0..31 to the right. */
 typedef struct {
     tw_walk walk;
     int32_t a_zero, a_mult, a_shift, b_zero, b_mult, b_shift, out_zero, mult, shift;
 } tw_squared_difference_s8_params;
 
-/* Towards zero; by zero as far from it as int32 goes, 0 / 0 is 0. The least value by -1 wraps. */
+/* Truncated towards zero. Division by zero saturates, 0 / 0 is 0; INT32_MIN / -1 wraps. */
 TW_INLINE int32_t tw_quotient(int32_t a, int32_t b) {
     if (b == 0) return a == 0 ? 0 : a > 0 ? INT32_MAX : INT32_MIN;
     return b == -1 ? (int32_t)(0U - (uint32_t)a) : a / b;
 }
 
-/* a / b in steps of y, |a| and |b| up to 255: gemmlowp's reciprocal of b, then one rescaling. By zero as in
- * tw_quotient, but far enough for the clamp only. */
+/* a / b in steps of y, |a| and |b| up to 255: gemmlowp's reciprocal of b, then one rescaling. Division by zero is as in
+ * tw_quotient, but only as far as the clamp needs. */
 TW_INLINE int32_t tw_div_steps(int32_t a, int32_t b, int32_t mult, int32_t shift) {
     if (b == 0 || a == 0) return a == 0 ? 0 : a > 0 ? 1 << 16 : -(1 << 16);
     const int32_t whole = b < 0 ? -b : b, top = b < 0 ? -a : a;
@@ -61,7 +61,7 @@ TW_INLINE int32_t tw_div_of_s8(const tw_div_s8_params *p, int32_t a, int32_t b) 
     return tw_clamp(tw_add(steps, p->out_zero), p->low, p->high);
 }
 
-/* a to the b-th, wrapping; towards zero where b is negative, and 0 to such is 0. */
+/* a to the power of b, wrapping; truncated towards zero if b is negative, and then 0 if a is 0. */
 TW_INLINE int32_t tw_power(int32_t a, int32_t b) {
     uint32_t y = 1, x = (uint32_t)a;
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
@@ -76,7 +76,7 @@ TW_INLINE int32_t tw_squared_difference_of_s32(int32_t a, int32_t b) {
     return tw_times(difference, difference);
 }
 
-/* Of both operands in shared steps the difference is below 2^15. */
+/* The difference of both operands in shared steps is below 2^15. */
 TW_INLINE int32_t tw_squared_difference_of_s8(const tw_squared_difference_s8_params *p, int32_t a, int32_t b) {
     const int32_t m = tw_requantize((a - p->a_zero) * 128, p->a_mult, p->a_shift);
     const int32_t n = tw_requantize((b - p->b_zero) * 128, p->b_mult, p->b_shift);

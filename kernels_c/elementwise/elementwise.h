@@ -7,7 +7,7 @@
 
 #include "../core/each.h"
 
-/* in: x [size] (may be planned in place). out: y [size]. int32 wraps: the least value has no opposite. */
+/* in: x [size] (may be planned in place). out: y [size]. int32 wraps: -INT32_MIN is INT32_MIN. */
 typedef struct {
     int32_t size;
 } tw_abs_f32_params;
@@ -42,16 +42,16 @@ TW_INLINE float tw_cos_f32(float x) { return cosf(x); }
 TW_INLINE float tw_floor_f32(float x) { return floorf(x); }
 TW_INLINE float tw_ceil_f32(float x) { return ceilf(x); }
 TW_INLINE float tw_elu_f32(float x) { return x < 0.0f ? expm1f(x) : x; }
-/* Half to even, the rounding that C starts with. */
+/* Half to even, the default rounding mode of C. */
 TW_INLINE float tw_round_f32(float x) { return rintf(x); }
-/* x / 2 * (1 + erf(x / sqrt(2))), which keeps its digits where x is far below 0. */
+/* x / 2 * (1 + erf(x / sqrt(2))), in a form that stays precise if x is far below 0. */
 TW_INLINE float tw_gelu_f32(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
 /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
 TW_INLINE float tw_gelu_tanh_f32(float x) {
     return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
 }
 
-/* The body of the kernel that bears the name of its function. */
+/* The body of the kernel that is named after its function. */
 #define TW_FUNCTION(name, type) TW_EACH(name, type, type, name(x))
 
 TW_KERNEL(tw_abs_f32) { TW_FUNCTION(tw_abs_f32, float); }

@@ -18,8 +18,8 @@ TW_INLINE float tw_leaky_relu(float x, float alpha) {
 
 TW_KERNEL(tw_leaky_relu_f32) { TW_EACH(tw_leaky_relu_f32, float, float, tw_leaky_relu(x, p.alpha)); }
 
-/* int16 with zero points of 0: from zero up by mult and shift, below by those of alpha. in: x [size] (may be planned in
- * place). out: y [size]. alpha_mult has the sign of alpha. */
+/* int16 with zero points of 0: values from zero up by mult and shift, negative ones by those of alpha. in: x [size]
+ * (may be planned in place). out: y [size]. alpha_mult has the sign of alpha. */
 typedef struct {
     int32_t size, mult, shift, alpha_mult, alpha_shift;
 } tw_leaky_relu_s16_params;

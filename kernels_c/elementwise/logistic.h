@@ -7,7 +7,7 @@
 
 #include "sigmoid.h"
 
-/* 1 / (1 + exp(-x)). Above the first bound that is one in float32, below the second 1 + exp(-x) is taken as exp(-x). */
+/* 1 / (1 + exp(-x)). Above the first bound it is 1 in float32; below the second, 1 + exp(-x) is exp(-x). */
 TW_INLINE float tw_logistic(float x) {
     if (x > 16.619047164916992188f) return 1.0f;
     if (x < -9.0f) return expf(x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MAXIMUM and MINIMUM of the stored values, with broadcasting. The greater is a > b ? a : b as in TFLM, which shows
- * where a float is NaN or a zero has a sign. */
+/* MAXIMUM and MINIMUM of the stored values, with broadcasting. The greater is a > b ? a : b as in TFLM, which matters
+ * for NaN and signed zeros. */
 #ifndef TW_MAXIMUM_H
 #define TW_MAXIMUM_H
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MUL, with broadcasting and a fused clamp. It is commutative: the operand with one value a row comes second, a_step is
- * 1. Of all kernels here in: a, b (either may be planned in place if it has the output's shape).
- * out: y [walk]. */
+/* MUL, with broadcasting and a fused clamp. It is commutative: the operand with one value per row comes second, a_step
+ * is 1. All kernels here have in: a, b (either may be planned in place if it has the output's shape). out: y [walk]. */
 #ifndef TW_MUL_H
 #define TW_MUL_H
 
 #include "../core/broadcast.h"
 #include "../isa/dsp/dsp.h"
 
-/* int8. Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (left where positive); -128 <= low <= high <= 127. */
+/* int8. Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (positive: left); -128 <= low <= high <= 127. */
 typedef struct {
     tw_walk walk;
     int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
@@ -24,7 +23,7 @@ TW_INLINE int32_t tw_mul_of_s8(const tw_mul_s8_params *p, int32_t a, int32_t b) 
 TW_PAIR(tw_mul_s8, int8_t, int8_t, int8_t, tw_mul_of_s8(p, a, b))
 TW_KERNEL(tw_mul_s8) { TW_ROWS_ALONG(tw_mul_s8); }
 
-/* The same for the usual scales, in fewer steps: shifts right by right, 1..22, and keeps within int8. rounding is
+/* The same for the usual scales, in fewer steps: shifts to the right by right, 1..22, and clamps to int8. rounding is
  * tw_rounding(zero point of y, right). */
 typedef struct {
     tw_walk walk;
@@ -35,7 +34,7 @@ TW_PAIR(tw_mul_scaled_s8, int8_t, int8_t, int8_t,
         tw_clamp8(tw_scaled(2 * (a - p->a_zero) * (b - p->b_zero), p->mult, p->rounding, p->right)))
 TW_KERNEL(tw_mul_scaled_s8) { TW_ROWS_ALONG(tw_mul_scaled_s8); }
 
-/* int16 with zero points of 0: as int8 otherwise. */
+/* int16 with zero points of 0, otherwise as int8. */
 typedef struct {
     tw_walk walk;
     int32_t mult, shift, low, high;

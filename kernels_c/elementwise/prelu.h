@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PRELU: negative values times alpha, which broadcasts. Of all kernels here in: x (a), alpha (b), either may be planned
- * in place if it has the output's shape. out: y [walk]. */
+/* PRELU: negative values times alpha, which broadcasts. All kernels here have in: x (a), alpha (b); either may be
+ * planned in place if it has the output's shape. out: y [walk]. */
 #ifndef TW_PRELU_H
 #define TW_PRELU_H
 
 #include "../core/broadcast.h"
 
-/* int8. Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (left where positive), for x and for x * alpha. */
+/* int8. Zero points -128..127; mult 2^30..2^31-1 or 0, shift -31..30 (positive: left), for x and for x * alpha. */
 typedef struct {
     tw_walk walk;
     int32_t zero, alpha_zero, out_zero, mult, shift, alpha_mult, alpha_shift;
@@ -23,7 +23,7 @@ TW_INLINE int32_t tw_prelu_of_s8(const tw_prelu_s8_params *p, int32_t x, int32_t
 TW_PAIR(tw_prelu_s8, int8_t, int8_t, int8_t, tw_prelu_of_s8(p, a, b))
 TW_KERNEL(tw_prelu_s8) { TW_ROWS_APART(tw_prelu_s8); }
 
-/* int16 with zero points of 0, alpha int8: as int8 otherwise; alpha is not planned in place. */
+/* int16 with zero points of 0, alpha int8; otherwise as int8, but alpha is not planned in place. */
 typedef struct {
     tw_walk walk;
     int32_t alpha_zero, mult, shift, alpha_mult, alpha_shift;

@@ -5,27 +5,27 @@
 
 #include "../core/each.h"
 
-/* x / scale rounded half away from zero, kept within low..high (|low|, |high| < 2^17). A NaN gives low, as the least
- * value does: what the reference makes of it depends on the machine. */
+/* x / scale rounded half away from zero, clamped to low..high (|low|, |high| < 2^17). NaN gives low; in the reference
+ * that depends on the machine. */
 TW_INLINE int32_t tw_quantized(float x, float scale, float low, float high) {
     const float real = x / scale;
     const float raised = real > low ? real : low;
     const float bounded = raised < high ? raised : high;
-    const int32_t twice = (int32_t)(bounded * 2.0f); /* cut towards zero: a half counts, what is left of it does not */
+    const int32_t twice = (int32_t)(bounded * 2.0f); /* truncated towards zero: keeps the half, drops the rest */
     return (twice + 1 + (twice >> 31)) >> 1;
 }
 
-/* in: x float32 [size]. out: y [size], 8 bits, signed or not as low and high say, or int16. low and high are the range
- * of the type less zero. reciprocal is 2^54 / the 24-bit mantissa of scale (2^30..2^31-1), exponent the biased one of
- * scale plus 30; scale is 2^-100..2^100, or exponent is 0. */
+/* in: x float32 [size]. out: y [size], 8 bits (signed or not, by low and high) or int16. low and high: the range of the
+ * type less zero. reciprocal is 2^54 / the 24-bit mantissa of scale (2^30..2^31-1), exponent the biased one of scale
+ * plus 30; scale is 2^-100..2^100, or exponent is 0. */
 typedef struct {
     int32_t size, zero, low, high, reciprocal, exponent;
     float scale;
 } tw_quantize_f32_8_params;
 typedef tw_quantize_f32_8_params tw_quantize_f32_s16_params;
 
-/* tw_quantized by integers, for cores without floats: the quotient with 30 bits after its leading one, and the division
- * itself only beyond 17 bits or where a bound of rounding is so near that its last bits decide. */
+/* tw_quantized by integers, for cores without floats: the quotient with 30 bits after its leading one, and a true
+ * division only beyond 17 bits, or so near a bound of rounding that the last bits decide. */
 TW_INLINE int32_t tw_quantized_bits(const tw_quantize_f32_8_params *p, float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -41,7 +41,7 @@ TW_INLINE int32_t tw_quantized_bits(const tw_quantize_f32_8_params *p, float x) 
     return tw_quantized(x, p->scale, (float)p->low, (float)p->high);
 }
 
-/* One of the two; low and high as floats, for which the loop is spared the conversion. */
+/* One of the two; low and high come as floats, so that the loop need not convert them. */
 TW_INLINE int32_t tw_quantized_any(const tw_quantize_f32_8_params *p, float x, float low, float high) {
 #if defined(__arm__) && !defined(__ARM_FP)
     (void)low, (void)high;
@@ -57,8 +57,8 @@ TW_INLINE int32_t tw_quantized_any(const tw_quantize_f32_8_params *p, float x, f
 TW_KERNEL(tw_quantize_f32_8) { TW_QUANTIZE(tw_quantize_f32_8, uint8_t); }
 TW_KERNEL(tw_quantize_f32_s16) { TW_QUANTIZE(tw_quantize_f32_s16, int16_t); }
 
-/* in: x [size] (may be planned in place where both types are one). out: y [size]. mult 2^30..2^31-1 or 0, shift -31..30
- * (left where positive), zero points and low..high in the range of their types. Overflow wraps, as in TFLM. */
+/* in: x [size] (may be planned in place if the types are the same). out: y [size]. mult 2^30..2^31-1 or 0, shift
+ * -31..30 (positive: left), zero points and low..high in the range of their types. Overflow wraps, as in TFLM. */
 typedef struct {
     int32_t size, zero, mult, shift, out_zero, low, high;
 } tw_quantize_s8_s16_params;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RELU and its bounded kin: clamping. */
+/* RELU and its bounded variants: clamping. */
 #ifndef TW_RELU_H
 #define TW_RELU_H
 
@@ -31,7 +31,7 @@ TW_KERNEL(tw_relu_s16) {
     TW_EACH(tw_relu_s16, int16_t, int16_t, tw_clamp(tw_requantize(x, p.mult, p.shift), p.low, p.high));
 }
 
-/* high may be infinite. A NaN stays one. in: x [size] (may be planned in place). out: y [size]. */
+/* high may be infinite. NaN stays NaN. in: x [size] (may be planned in place). out: y [size]. */
 typedef struct {
     int32_t size;
     float low, high;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SELECT and SELECT_V2: element by element one of two tensors, with broadcasting. */
+/* SELECT and SELECT_V2: per element a value of one of two tensors, with broadcasting. */
 #ifndef TW_SELECT_H
 #define TW_SELECT_H
 
 #include "../core/loops.h"
 
 /* in: condition (bytes 0 or 1), a, b. out: y [n, count] of size bytes each: a where the condition holds. Elements of a
- * row lie step, a_step and b_step apart, neighbours along loop i steps[i], a_steps[i] and b_steps[i], all in elements and
- * 0 where an operand broadcasts. */
+ * row lie step, a_step and b_step apart, neighbours along loop i steps[i], a_steps[i] and b_steps[i]: in elements, 0 if
+ * the operand broadcasts. */
 typedef struct {
     int32_t size, count, step, a_step, b_step;
     int32_t n[TW_MAX_LOOPS], steps[TW_MAX_LOOPS], a_steps[TW_MAX_LOOPS], b_steps[TW_MAX_LOOPS];

@@ -11,13 +11,13 @@ typedef struct {
     int32_t size, mult, shift;
 } tw_sigmoid_s16_params;
 
-/* x * mult / 2^shift rounded half up: 2^17 stands for 10.67. */
+/* x * mult / 2^shift rounded half up: in steps of which 2^17 are 32/3. */
 TW_INLINE int32_t tw_sigmoid_scaled(int32_t x, int32_t mult, int32_t shift) {
     return (x * mult + (shift > 0 ? 1 << (shift - 1) : 0)) >> shift;
 }
 
-/* table uint16 [256]: 2^16 / (1 + exp(-i / 24)). At magnitude / 2^bits, interpolated, with 16 + bits fractional bits;
- * most beyond its end. */
+/* table uint16 [256]: 2^16 / (1 + exp(-i / 24)). Its value at magnitude / 2^bits, interpolated, with 16 + bits
+ * fractional bits; most beyond its end. */
 TW_INLINE int32_t tw_sigmoid_at(const uint16_t *table, int32_t magnitude, int32_t bits, int32_t most) {
     const int32_t i = magnitude >> bits;
     if (i >= 255) return most;

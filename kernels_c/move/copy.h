@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The value as it is: RESHAPE and its kin, and anything whose result is known when planning. */
+/* Copies a value unchanged: RESHAPE and similar operators, and all whose result is known when planning. */
 #ifndef TW_COPY_H
 #define TW_COPY_H
 

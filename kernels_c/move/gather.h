@@ -6,7 +6,7 @@
 #include "../core/tw.h"
 
 /* in: x [batch, outer, count, run bytes], at [batch, picked] int32 or (wide) int64. out: y [batch, outer, picked, run
- * bytes]. A number outside 0..count-1 takes the nearest inside. */
+ * bytes]. A number outside 0..count-1 takes the nearest slice. */
 typedef struct {
     int32_t batch, outer, count, picked, run, wide;
 } tw_gather_params;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MIRROR_PAD: a tensor surrounded with its own image. */
+/* MIRROR_PAD: a tensor surrounded by its mirror image. */
 #ifndef TW_MIRROR_PAD_H
 #define TW_MIRROR_PAD_H
 
 #include "../core/loops.h"
 
-/* in: x [n, size bytes]. out: y [m, size bytes], before[i] more in front along axis i. edge: 1 where the mirror lies
- * behind the last element (SYMMETRIC), 0 where on it (REFLECT). */
+/* in: x [n, size bytes]. out: y [m, size bytes], before[i] more in front along axis i. edge: 1 if the mirror lies
+ * behind the last element (SYMMETRIC), 0 if on it (REFLECT). */
 typedef struct {
     int32_t size, edge, n[TW_MAX_LOOPS], m[TW_MAX_LOOPS], before[TW_MAX_LOOPS];
 } tw_mirror_pad_params;
 
-/* Which of n elements lies at i, counted from the first one on; i reaches no farther than one image. */
+/* Which of n elements lies at i, counted from the first one; i is within one mirror image. */
 TW_INLINE int32_t tw_mirrored(int32_t i, int32_t n, int32_t edge) {
     if (i < 0) return -i - edge;
     return i < n ? i : 2 * n - 2 + edge - i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How data movers move: rows of equally spaced elements, without a call per element where it is a machine word. */
+/* How data movers move: rows of evenly spaced elements, without a call per element if that is a machine word. */
 #ifndef TW_MOVE_H
 #define TW_MOVE_H
 
@@ -10,15 +10,15 @@ TW_INLINE void tw_move_sized(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8
     for (int32_t i = 0; i < count; ++i) memcpy(y + (ptrdiff_t)i * y_step, x + (ptrdiff_t)i * x_step, (size_t)size);
 }
 
-/* The same for sizes of more than one word up to two: the first and the last, which may overlap. */
+/* The same for sizes between one and two words: copies the first and the last word, which may overlap. */
 TW_INLINE void tw_move_pair(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
                             int32_t count, int32_t size, int32_t word) {
     tw_move_sized(y, y_step, x, x_step, count, word);
     tw_move_sized(y + size - word, y_step, x + size - word, x_step, count, word);
 }
 
-/* Copies count elements of size bytes; they start y_step and x_step bytes apart (steps may be negative). There is a
- * call of memcpy per element only where elements are long. */
+/* Copies count elements of size bytes; they start y_step and x_step bytes apart (steps may be negative). Only long
+ * elements take a call of memcpy each. */
 TW_INLINE void tw_move(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
                        int32_t count, int32_t size) {
     switch (size) {
@@ -59,7 +59,7 @@ TW_INLINE void tw_move(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW
         tw_move_sized(y, y_step, x, x_step, count, size);
 }
 
-/* The same in words, which make up every element; word 0: a call of memcpy per element, for long ones. */
+/* The same in words that divide every element; word 0: a call of memcpy per element, for long ones. */
 TW_INLINE void tw_move_words(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
                              int32_t count, int32_t size, int32_t word) {
     for (int32_t i = 0; i < count; ++i) {

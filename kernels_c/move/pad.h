@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Surrounds a tensor with one value: PAD and PADV2. */
+/* PAD and PADV2: a tensor surrounded by one value. */
 #ifndef TW_PAD_H
 #define TW_PAD_H
 

@@ -7,9 +7,9 @@
 
 #include "../core/tw.h"
 
-/* Any type: pixel is the bytes of one position, image of one input image. in: x [batches, image], rows [out_h] and
- * cols [out_w] int32: byte offsets of the source row in the image and of the source pixel in its row.
- * out: y [batches, out_h, out_w, pixel]. */
+/* Any type; pixel and image: bytes of one position and of one input image. in: x [batches, image], rows [out_h] and
+ * cols [out_w] int32: byte offsets of the source row in the image and of the source pixel in its row. out: y [batches,
+ * out_h, out_w, pixel]. */
 typedef struct {
     int32_t batches, image, out_h, out_w, pixel;
 } tw_resize_nearest_neighbor_params;
@@ -33,7 +33,7 @@ TW_KERNEL(tw_resize_nearest_neighbor) {
     }
 }
 
-/* Positions have 10 fractional bits: output i lies at i * scale + offset of the input, cut to it. Dimensions are at
+/* Positions have 10 fractional bits: output i lies at i * scale + offset of the input, clamped to it. Dimensions are at
  * most 2^20. in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. */
 typedef struct {
     int32_t batches, in_h, in_w, channels, out_h, out_w;
@@ -78,14 +78,14 @@ typedef struct {
     float scale_h, scale_w, centre;
 } tw_resize_bilinear_f32_params;
 
-/* Between the elements at offsets low and high; part is the distance from low, outside of 0..1 only where both are one
- * element. */
+/* A place between the elements at offsets low and high; part is the distance from low, outside of 0..1 only if both are
+ * the same. */
 typedef struct {
     ptrdiff_t low, high;
     float part;
 } tw_bilinear_place;
 
-/* The place at of size elements that lie step apart. */
+/* The place `at` among size elements that lie step apart. */
 TW_INLINE tw_bilinear_place tw_bilinear_at(float at, int32_t size, ptrdiff_t step) {
     const int32_t low = tw_clamp((int32_t)floorf(at), 0, size - 1);
     tw_bilinear_place place;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Picks equally spaced elements: SLICE, STRIDED_SLICE and any TRANSPOSE. */
+/* Picks evenly spaced elements: SLICE, STRIDED_SLICE and any TRANSPOSE. */
 #ifndef TW_SLICE_H
 #define TW_SLICE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes a tensor apart: SPLIT, SPLIT_V and UNPACK. */
+/* SPLIT, SPLIT_V and UNPACK: a tensor cut into parts. */
 #ifndef TW_SPLIT_H
 #define TW_SPLIT_H
 

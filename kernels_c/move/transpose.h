@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TRANSPOSE on wide machines: square tiles through registers. Elsewhere tw_slice does it. */
+/* TRANSPOSE on wide machines: square tiles in registers. On other machines tw_slice does it. */
 #ifndef TW_TRANSPOSE_H
 #define TW_TRANSPOSE_H
 
 #include "../core/loops.h"
 #include "move.h"
 
-/* in: x. out: y, both dense. Planes of rows x cols elements of size bytes (1, 2, 4 or 8): y[c, r] = x[r, c], with rows of
- * x x_step bytes apart and rows of y y_step. Planes along loop i are x_steps[i] and y_steps[i] bytes apart. */
+/* in: x. out: y, both dense. Planes of rows x cols elements of size bytes (1, 2, 4 or 8): y[c, r] = x[r, c], with
+ * x_step bytes between rows of x and y_step between rows of y. Planes along loop i are x_steps[i] and y_steps[i] bytes
+ * apart. */
 typedef struct {
     int32_t size, rows, cols, x_step, y_step;
     int32_t n[TW_MAX_LOOPS], x_steps[TW_MAX_LOOPS], y_steps[TW_MAX_LOOPS];
@@ -25,7 +26,7 @@ typedef uint16_t tw_lanes2 __attribute__((vector_size(16)));
 typedef uint32_t tw_lanes4 __attribute__((vector_size(16)));
 typedef uint64_t tw_lanes8 __attribute__((vector_size(16)));
 
-/* Elements of a and b in turn: the first half of both. */
+/* The elements of a and b in turn: first halves. */
 TW_INLINE tw_lanes1 tw_zip_low(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     switch (size) {
     case 1:
@@ -39,7 +40,7 @@ TW_INLINE tw_lanes1 tw_zip_low(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     }
 }
 
-/* The same, the second half of both. */
+/* The same: second halves. */
 TW_INLINE tw_lanes1 tw_zip_high(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     switch (size) {
     case 1:
@@ -53,7 +54,7 @@ TW_INLINE tw_lanes1 tw_zip_high(tw_lanes1 a, tw_lanes1 b, int32_t size) {
     }
 }
 
-/* One tile of edge x edge elements in registers, 16 bytes a row. Zipping the rows of the upper half with those of the
+/* One tile of edge x edge elements in registers, 16 bytes per row. Zipping the rows of the upper half with those of the
  * lower rotates the bits of every element's index (row, column) by one; log2(edge) rotations swap row and column. */
 TW_INLINE void tw_transpose_tile(uint8_t *TW_RESTRICT y, int32_t y_step, const uint8_t *TW_RESTRICT x, int32_t x_step,
                                  int32_t size) {

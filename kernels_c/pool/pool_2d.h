@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AVERAGE_POOL_2D and MAX_POOL_2D. Windows are cut to the input first, so padding costs nothing and is never counted;
- * the inner loops run over channels. */
+/* AVERAGE_POOL_2D and MAX_POOL_2D. Windows are first cut to the input, so padding is never read or counted; the inner
+ * loops run over channels. */
 #ifndef TW_POOL_2D_H
 #define TW_POOL_2D_H
 
@@ -48,7 +48,7 @@ TW_INLINE tw_pool_window tw_pool_cut(const tw_pixel *at, const tw_window *w) {
 }
 
 /* sum / count rounded half away from zero, for the sum of count int8 values. reciprocal is 2^31 / count + 1, with which
- * the product is exact up to 4087 values (128.5 count^2 < 2^31). */
+ * multiplication is exact up to 4087 values (128.5 count^2 < 2^31). */
 TW_INLINE int32_t tw_pool_average(int32_t sum, int32_t count, uint32_t reciprocal) {
     const uint32_t n = (uint32_t)(sum < 0 ? -sum : sum) + (uint32_t)count / 2;
     const uint32_t q = count <= 4087 ? (uint32_t)(((uint64_t)n * reciprocal) >> 31) : n / (uint32_t)count;
@@ -163,8 +163,8 @@ TW_KERNEL(tw_max_pool_2d_s16) {
     tw_pool_2d_s16(&p, (const int16_t *)in[0], (int16_t *)out[0], 0);
 }
 
-/* y [channels] = the sum of the window at x, in the order of its elements, or the largest, never a NaN and at least
- * -FLT_MAX. */
+/* y [channels] = the sum of the window at x, in the order of its elements, or the largest, which is never NaN and at
+ * least -FLT_MAX. */
 TW_INLINE void tw_pool_reduce_f32(const tw_pool_window *w, const float *TW_RESTRICT x, float *TW_RESTRICT y,
                                   int32_t channels, int average) {
     for (int32_t c = 0; c < channels; ++c) y[c] = average ? 0.0F : -FLT_MAX;

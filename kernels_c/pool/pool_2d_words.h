@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AVERAGE_POOL_2D and MAX_POOL_2D by words of four channels, on any 32-bit core: in_c is a multiple of 4. Bytes are
- * made unsigned (x + 128) first, for their sums and differences not to borrow from a neighbour. */
+/* AVERAGE_POOL_2D and MAX_POOL_2D by words of four channels, on any 32-bit core: in_c is a multiple of 4. Bytes first
+ * become unsigned (x + 128), so that sums and differences do not borrow from a neighbour. */
 #ifndef TW_POOL_2D_WORDS_H
 #define TW_POOL_2D_WORDS_H
 
 #include "../isa/dsp/dsp.h"
 #include "pool_2d.h"
 
-/* As the kernels of pool_2d.h, and an average is over at most 181 elements. */
+/* As the kernels of pool_2d.h, but averages are over at most 181 elements. */
 typedef tw_pool_2d_params tw_average_pool_2d_words_s8_params;
 typedef tw_pool_2d_params tw_max_pool_2d_words_s8_params;
 
 TW_INLINE void tw_store4(int8_t *p, uint32_t word) { memcpy(__builtin_assume_aligned(p, 4), &word, sizeof word); }
 
-/* What turns sums of count unsigned bytes into averages rounded half away from zero: (sum * mult + offset) >> 23. mult
- * is a little above 2^23 / count, which takes the ties of both signs away from zero and nothing else over a bound, up
- * to 181 values: 128 count / 2^23 < 1 / (2 count). */
+/* The numbers that turn sums of count unsigned bytes into averages rounded half away from zero:
+ * (sum * mult + offset) >> 23. mult is slightly above 2^23 / count, which moves ties of both signs away from zero and,
+ * up to 181 values, nothing else over a bound: 128 count / 2^23 < 1 / (2 count). */
 typedef struct {
     uint32_t mult, offset;
 } tw_averaging;
@@ -71,7 +71,7 @@ TW_INLINE void tw_max_words_s8(const tw_pool_window *w, const int8_t *TW_RESTRIC
         uint32_t most = least;
         for (int32_t r = 0; r < w->rows; ++r, tap += w->row - w->cols * w->col)
             for (int32_t k = 0; k < w->cols; ++k, tap += w->col) most = tw_greater4(most, tw_unsigned4(tap));
-        most = ~tw_greater4(~most, limit) ^ 0x80808080U; /* the lesser by complements */
+        most = ~tw_greater4(~most, limit) ^ 0x80808080U; /* the lesser, by complements */
         tw_store4(y + c, most);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UNIDIRECTIONAL_SEQUENCE_LSTM with four gates and nothing else; the int8 form over int16 cells. */
+/* UNIDIRECTIONAL_SEQUENCE_LSTM with four gates and nothing else; with int8, cells are int16. */
 #ifndef TW_LSTM_H
 #define TW_LSTM_H
 
@@ -11,17 +11,18 @@
 #define TW_MAX_GATES 4
 
 /* Gates in the order forget, input, cell, output. in: x, then for each gate weights [units, size], recurrent weights
- * [units, units], bias [units]. out: y, hidden [batches, units], cell [batches, units]; the last two are carried on.
- * x [batches, steps, size] and y [batches, steps, units]; neighbours are *_batch and *_step elements apart. clip: cells
- * stay within +-clip, 0 is no limit. scratch: 4 * units values. */
+ * [units, units], bias [units]. out: y, hidden [batches, units], cell [batches, units]; the last two are also read. x
+ * [batches, steps, size] and y [batches, steps, units]; neighbours are *_batch and *_step elements apart. clip: bound
+ * of the cells' magnitude; 0: none. scratch: 4 * units values. */
 typedef struct {
     int32_t batches, steps, size, units, x_batch, x_step, y_batch, y_step;
     float clip;
 } tw_lstm_f32_params;
 
-/* Gates of int8 are summed as int16 with 12 fractional bits. mult, shift: of the inputs, of the hidden state; keep, add,
- * give: of the product of cell and forget gate, of cell gate and input gate, of the cell's tanh and output gate. cell:
- * the cell has 15 - cell fractional bits. in further: sigmoid [256] uint16, of x / 24 with 16 fractional bits. */
+/* int8: gates are summed as int16 with 12 fractional bits. mult and shift scale the sums over the inputs, hidden_mult
+ * and hidden_shift those over the hidden state; keep, add and give: the products of cell and forget gate, of cell gate
+ * and input gate, of the cell's tanh and output gate. The cell has 15 - cell fractional bits. One more input: sigmoid
+ * [256] uint16, of x / 24 with 16 fractional bits. */
 typedef struct {
     int32_t batches, steps, size, units, x_batch, x_step, y_batch, y_step;
     int32_t clip, x_zero, hidden_zero, cell;
@@ -70,10 +71,10 @@ TW_KERNEL(tw_lstm_f32) {
 
 TW_INLINE int32_t tw_clamp16(int32_t x) { return tw_clamp(x, INT16_MIN, INT16_MAX); }
 
-/* The sigmoid with 15 fractional bits of x with 12; the table's steps are of 1 / 24. */
+/* The sigmoid with 15 fractional bits of x with 12; the table has steps of 1 / 24. */
 TW_INLINE int32_t tw_sigmoid16(int32_t x, const uint16_t *table) { return tw_logistic_of_s16(3 * x, table); }
 
-/* tanh(x) with 15 fractional bits of x with 12 after a shift to the left by 0..12. */
+/* tanh(x) with 15 fractional bits; x has 12 after a left shift by 0..12. */
 TW_INLINE int32_t tw_tanh16(int32_t x, int32_t left, const uint16_t *table) {
     return tw_tanh_of_s16(x * (3 << left), table);
 }

@@ -5,14 +5,14 @@
 
 #include "../core/tw.h"
 
-/* in: x [batches, size], features [filters, size], time [filters, memory], bias [units], filters = units * rank.
- * out: y [batches, units], state [batches, filters, memory], which this call moves on by one. */
+/* in: x [batches, size], features [filters, size], time [filters, memory], bias [units], filters = units * rank. out: y
+ * [batches, units], state [batches, filters, memory], which this call moves by one place. */
 typedef struct {
     int32_t batches, size, units, rank, memory;
     float low, high;
 } tw_svdf_f32_params;
 
-/* int8 input and features; state and time of int8 or (tw_svdf_s16) int16. */
+/* int8 input and features; state and time are int8, or int16 in tw_svdf_s16. */
 typedef struct {
     int32_t batches, size, units, rank, memory, in_zero, state_zero, out_zero;
     int32_t mult, shift, out_mult, out_shift, low, high;

@@ -35,7 +35,7 @@ TW_INLINE int tw_greater_s8(const void *x, int32_t m, int32_t n) {
     return ((const int8_t *)x)[m] > ((const int8_t *)x)[n];
 }
 
-/* All types, of elements of so many bytes; greater folds away. */
+/* The body for all types, whose elements have size bytes; greater folds away. */
 TW_INLINE void tw_arg_max(const tw_arg_max_f32_params *p, const void *from, int32_t bytes, void *y,
                           tw_greater_fn *greater) {
     const char *x = (const char *)from;

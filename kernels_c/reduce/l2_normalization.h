@@ -7,7 +7,7 @@
 
 #include "../core/axis.h"
 
-/* in: x [axis] (may be planned in place). out: y [axis]; a root below 1e-6 counts as that. */
+/* in: x [axis] (may be planned in place). out: y [axis]; a root below 1e-6 counts as 1e-6. */
 typedef struct {
     tw_last_axis axis;
 } tw_l2_normalization_f32_params;
@@ -37,8 +37,8 @@ TW_INLINE int32_t tw_shift_saturated(int32_t x, int32_t left) {
     return x > most ? INT32_MAX : x < -most - 1 ? INT32_MIN : tw_shift_left(x, left);
 }
 
-/* 1 / sqrt(x) = mult * 2^-(31 + *right), x >= 0, 0 as 1: five Newton steps on numbers with 28 fractional bits. Source:
- * TFLM quantization_util's GetInvSqrtQuantizedMultiplierExp. */
+/* 1 / sqrt(x) = mult * 2^-(31 + *right), x >= 0 (0 counts as 1): five Newton steps on numbers with 28 fractional bits.
+ * Source: TFLM quantization_util's GetInvSqrtQuantizedMultiplierExp. */
 TW_INLINE int32_t tw_inverse_root(int32_t x, int32_t *right) {
     *right = 0;
     if (x <= 1) return INT32_MAX;

@@ -29,7 +29,8 @@ TW_INLINE int32_t tw_log(int32_t x) {
 }
 
 /* in: x [axis] (may be planned in place), steps [256] int32: -i steps with 26 fractional bits, exp [256]: its
- * exponential with 31. out: y [axis]. seen: how many entries count; mult, shift: from 26 bits back to steps. */
+ * exponential with 31. out: y [axis]. seen: how many entries count; mult and shift: from 26 fractional bits to
+ * steps. */
 typedef struct {
     tw_last_axis axis;
     int32_t seen, mult, shift;

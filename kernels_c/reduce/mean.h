@@ -28,7 +28,7 @@ typedef struct {
     int32_t divisor;
 } tw_mean_s32_params;
 
-/* A sum as the output. */
+/* A sum as an output. */
 TW_INLINE int32_t tw_mean_of(const tw_mean_s8_params *p, int32_t sum) {
     return tw_add(tw_requantize(sum - p->zero, p->mult, p->shift), p->out_zero);
 }
@@ -69,14 +69,15 @@ TW_KERNEL(tw_mean_s8) {
     }
 }
 
-/* Over one dimension, by words of four channels. in: x [axis]. out: y [outer, inner]. axis.inner is a multiple of 4, right 1..22, rounding is tw_rounding(zero point of y, right), and offset brings a sum of unsigned bytes (x + 128)
- * to one of values less their zero point. */
+/* Over one dimension, by words of four channels. in: x [axis]. out: y [outer, inner]. axis.inner is a multiple of 4,
+ * right 1..22, rounding is tw_rounding(zero point of y, right), and offset turns a sum of unsigned bytes (x + 128) into
+ * one of values less their zero point. */
 typedef struct {
     tw_axis axis;
     int32_t offset, mult, right, rounding;
 } tw_mean_words_s8_params;
 
-/* sums[4] = the sums of count words, step bytes apart, as unsigned bytes: in halves as long as they fit. */
+/* sums[4] = the sums of the unsigned bytes of count words, step bytes apart: in halves as long as they fit. */
 TW_INLINE void tw_mean_sums4(const int8_t *x, int32_t step, int32_t count, int32_t *sums) {
     for (int32_t i = 0; i < 4; ++i) sums[i] = 0;
     while (count > 0) {

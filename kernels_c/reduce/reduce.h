@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SUM of float and int32, REDUCE_MAX and REDUCE_MIN (of bytes 0 and 1: REDUCE_ANY and REDUCE_ALL); int8 sums are
- * means that are divided by 1 (mean.h). */
+/* SUM of float and int32, REDUCE_MAX and REDUCE_MIN (of bytes 0 and 1: REDUCE_ANY and REDUCE_ALL); int8 sums are means
+ * with a divisor of 1 (mean.h). */
 #ifndef TW_REDUCE_H
 #define TW_REDUCE_H
 
@@ -14,7 +14,7 @@ typedef struct {
 } tw_sum_f32_params;
 typedef tw_sum_f32_params tw_sum_s32_params;
 
-/* The same; minimum: 0 or 1. Of nothing: the least (greatest) value there is. A NaN is passed over. */
+/* The same; minimum: 0 or 1. Without values: the least (greatest) value of the type. NaN is skipped. */
 typedef struct {
     tw_axes axes;
     int32_t minimum;

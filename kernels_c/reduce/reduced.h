@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Over any axes: the loops of MEAN, SUM, REDUCE_MAX and REDUCE_MIN. The bodies of kernels whose params p have axes.
- * in: x [axes]. out: y [the kept ones]. */
+/* The loops of MEAN, SUM, REDUCE_MAX and REDUCE_MIN over any axes: bodies of kernels whose params p have axes. in: x
+ * [axes]. out: y [the kept ones]. */
 #ifndef TW_REDUCED_H
 #define TW_REDUCED_H
 
 #include "../core/axis.h"
 
-/* The output passes over x once: y starts as start, and every x of a reduced row is taken into its y as value, where m is
- * x and n is y; at the end y becomes done, an expression of y[c]. */
+/* One pass over x: y begins as start; for every element m of x and its n in y, y becomes value; at the end y becomes
+ * done, an expression of y[c]. */
 #define TW_REDUCE(name, type, start, value, done)                                                                      \
     const name##_params p = *params;                                                                                   \
     const int32_t kept = p.axes.outer * p.axes.inner, reduced = p.axes.first * p.axes.middle, depth = p.axes.depth;    \

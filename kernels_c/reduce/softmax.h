@@ -21,9 +21,9 @@ TW_INLINE int32_t tw_one_over_one_plus(int32_t x) {
     return y > INT32_MAX / 2 ? INT32_MAX : y * 2;
 }
 
-/* in: x [axis] (may be planned in place), exp [last + 1] uint32: exp(-i) of a difference of i steps, 31
- * fractional bits; the last stands for all beyond. out: y [axis] with scale 1/256 and zero point -128. Where even the
- * largest result rounds to nothing, it is nothing (TFLM aborts there). */
+/* in: x [axis] (may be planned in place), exp [last + 1] uint32: exp(-i) of a difference of i steps, 31 fractional
+ * bits; the last stands for all larger ones. out: y [axis] with scale 1/256 and zero point -128. If even the largest
+ * result rounds to 0, all are 0 (TFLM aborts there). */
 typedef struct {
     tw_last_axis axis;
     int32_t last;
@@ -63,21 +63,21 @@ TW_KERNEL(tw_softmax_s8) {
     }
 }
 
-/* int16. in: x [axis] (may be planned in place), exp int16 [513]: exp from -10 to 0, reciprocal int16 [513]:
- * 1 / (1 + x) from 0 to 1, both with 15 fractional bits. out: y [axis] with 15 fractional bits. mult and shift
- * bring a difference of 10 to 65535. depth is at most 65535. */
+/* int16. in: x [axis] (may be planned in place), exp int16 [513]: exp from -10 to 0, reciprocal int16 [513]: 1 / (1 +
+ * x) from 0 to 1, both with 15 fractional bits. out: y [axis] with 15 fractional bits. mult and shift map a difference
+ * of 10 to 65535. depth is at most 65535. */
 typedef struct {
     tw_last_axis axis;
     int32_t mult, shift;
 } tw_softmax_s16_params;
 
-/* A table of 513 at x, interpolated; what lies beyond int16 is kept within. */
+/* A table of 513 values at x, clamped to int16 and interpolated. */
 TW_INLINE int32_t tw_lookup_s16(const int16_t *table, int32_t x) {
     const int32_t at = tw_clamp(x, INT16_MIN, INT16_MAX) + 32768, i = at >> 7;
     return table[i] + (((table[i + 1] - table[i]) * (at & 127) + 64) >> 7);
 }
 
-/* y = x / sum of them, for exps x with 15 fractional bits. */
+/* y = x / (the sum of x), for exponentials x with 15 fractional bits. */
 TW_INLINE void tw_softmax_divide_s16(int16_t *y, int32_t depth, uint32_t sum, const int16_t *reciprocal) {
     const int32_t headroom = __builtin_clz(sum), right = 31 - headroom;
     const int32_t shifted = (int32_t)(((sum << (headroom - 1)) + (1U << 13)) >> 14); /* 2^16..2^17 */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guard mode of emitted C: before a step, what holds no value is poisoned; after it, what is not its own is as before. */
+/* Guard mode of emitted C: before a step, bytes that hold no value are poisoned; after it, bytes that it may not write
+ * must be unchanged. */
 #ifndef TW_GUARD_H
 #define TW_GUARD_H
 
@@ -10,13 +11,14 @@ typedef struct {
     int32_t begin, end;
 } tw_range;
 
-/* Of one step: what holds a value when it starts, and what it may write. Each in rising order and without overlaps. */
+/* The bytes that hold a value when a step starts, and those that it may write; each in rising order without
+ * overlaps. */
 typedef struct {
     const tw_range *held, *own;
     int32_t held_count, own_count;
 } tw_guard;
 
-/* A hash of all that the step may not write: FNV-1a, so every changed byte changes it. */
+/* A hash of all bytes that the step may not write: FNV-1a, so every changed byte changes it. */
 static TW_NOINLINE uint32_t tw_guard_hash(const tw_guard *guard, const unsigned char *arena, int32_t size) {
     uint32_t hash = 2166136261u;
     int32_t at = 0;
@@ -28,7 +30,7 @@ static TW_NOINLINE uint32_t tw_guard_hash(const tw_guard *guard, const unsigned 
     return hash;
 }
 
-/* Poisons what holds no value; the hash to find again after the step. */
+/* Poisons bytes that hold no value; returns the hash that must be the same after the step. */
 static TW_NOINLINE uint32_t tw_guard_enter(const tw_guard *guard, unsigned char *arena, int32_t size) {
     int32_t at = 0;
     for (int32_t i = 0; i <= guard->held_count; ++i) {

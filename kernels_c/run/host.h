@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter's part in C: the tables of kernels, and what runs and times calls. Only the extension includes it. */
+/* The interpreter's part in C: the tables of kernels, and functions that run and time calls. Only the extension
+ * includes it. */
 #ifndef TW_HOST_H
 #define TW_HOST_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instruction-set levels: the same kernels, compiled for one processor each; and sets, for which a few kernels are
- * compiled once more. Only the extension has them. */
+/* Instruction-set levels: all kernels, compiled once per level; and sets, for which a few kernels are compiled once
+ * more. Only the extension has them. */
 #ifndef TW_LEVEL_H
 #define TW_LEVEL_H
 

@@ -5,13 +5,13 @@
 
 #include "run.h"
 
-/* Rows of the table that follow one another, and how many times they run: once, or as the body of a loop. */
+/* Consecutive rows of the table, and how many times they run: once, or as the body of a loop. */
 typedef struct {
     uint16_t first, rows, times;
 } tw_repeat;
 
-/* The table of all layers. Layer i is the loops from number layers[i] up to layers[i + 1]. strides: by how many bytes
- * every pointer moves from iteration to iteration. */
+/* The table of all layers. Layer i has the loops from layers[i] up to, not including, layers[i + 1]. strides: bytes by
+ * which every pointer moves per iteration. */
 typedef struct {
     const uint16_t *layers;
     const tw_repeat *loops;
@@ -20,7 +20,7 @@ typedef struct {
     const void *const *constants;
 } tw_table;
 
-/* Where an argument lies that is so many bytes further on. */
+/* The address of an argument plus byte bytes. */
 TW_INLINE const unsigned char *tw_run_at(int32_t at, int32_t byte, const void *const *constants,
                                          const unsigned char *arena) {
     const unsigned char *base = at < 0 ? (const unsigned char *)constants[~at] : arena + at;

@@ -5,8 +5,8 @@
 
 #include "../core/tw.h"
 
-/* One step of a plan, ready for flash. pointers: those of the inputs, then those of the outputs; n >= 0 stands for the
- * arena's byte n, n < 0 for the constant of number ~n. scratch: its first byte in the arena. */
+/* One step of a plan, ready for flash. pointers: of the inputs, then of the outputs; n >= 0 is byte n of the arena, n <
+ * 0 is constant number ~n. scratch: its first byte in the arena. */
 typedef struct {
     tw_fn *kernel;
     const void *params;

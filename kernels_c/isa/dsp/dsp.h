@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The DSP extension of Armv7E-M and Armv8-M (Cortex-M4, M7, M33), one instruction a helper, and the same in plain C where
- * it is absent: the kernels on top give the same bits everywhere.
+/* The DSP extension of Armv7E-M and Armv8-M (Cortex-M4, M7, M33), one instruction per helper, or the same in plain C
+ * where the extension is absent: kernels give the same bits everywhere.
  *
- * Words hold two int16 ("halves", the low one first) or four int8 in memory order. Sums wrap as two's complement does. */
+ * Words hold two int16 ("halves", the low one first) or four int8 in memory order. Sums wrap as two's complement
+ * does. */
 #ifndef TW_DSP_H
 #define TW_DSP_H
 
@@ -13,8 +14,8 @@
 #include <arm_acle.h>
 #endif
 
-/* Loops in assembly take every register: not in a debug build, and with TW_NO_ASM where a flag keeps one back, such as
- * -fno-omit-frame-pointer. */
+/* Loops in assembly take every register. Debug builds do not have them; define TW_NO_ASM if a flag reserves a register,
+ * such as -fno-omit-frame-pointer. */
 #if defined(TW_DSP) && defined(__OPTIMIZE__) && !defined(TW_NO_ASM)
 #define TW_DSP_LOOPS 1
 #endif
@@ -26,7 +27,7 @@ TW_INLINE uint32_t tw_word(const void *p) {
     return word;
 }
 
-/* Four int8 at a multiple of 4 bytes, as unsigned bytes. */
+/* Four int8, at an address that is a multiple of 4, as unsigned bytes. */
 TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
     uint32_t word;
     memcpy(&word, __builtin_assume_aligned(p, 4), sizeof word);
@@ -36,7 +37,7 @@ TW_INLINE uint32_t tw_unsigned4(const int8_t *p) {
 TW_INLINE int32_t tw_low(uint32_t x) { return (int16_t)(uint16_t)(x & 0xFFFFU); }
 TW_INLINE int32_t tw_high(uint32_t x) { return (int16_t)(uint16_t)(x >> 16); }
 
-/* a's low half below b's low half. */
+/* A word of two halves: a's low half in the low one, b's low half in the high one. */
 TW_INLINE uint32_t tw_pack(uint32_t a, uint32_t b) {
 #if defined(TW_DSP)
     uint32_t r;
@@ -147,7 +148,7 @@ TW_INLINE uint32_t tw_add_odd(uint32_t sums, uint32_t x) {
 #endif
 }
 
-/* The greater of four unsigned bytes each. */
+/* The greater of each pair of four unsigned bytes. */
 TW_INLINE uint32_t tw_greater4(uint32_t a, uint32_t b) {
 #if defined(TW_DSP)
     uint32_t r;
@@ -172,7 +173,7 @@ TW_INLINE int32_t tw_clamp8(int32_t x) {
 #endif
 }
 
-/* tw_clamp8(x >> shift), shift 1..31: one instruction where the shift is known to the compiler. */
+/* tw_clamp8(x >> shift), shift 1..31: one instruction if the compiler knows the shift. */
 TW_INLINE int32_t tw_shift_clamp8(int32_t x, int32_t shift) {
 #if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__OPTIMIZE__)
     if (__builtin_constant_p(shift)) {
@@ -184,8 +185,8 @@ TW_INLINE int32_t tw_shift_clamp8(int32_t x, int32_t shift) {
     return tw_clamp8(x >> shift);
 }
 
-/* x clamped to low..high: one instruction where these are known to the compiler and all of int16 or its positive half,
- * as without an activation and with RELU. */
+/* x clamped to low..high: one instruction if the compiler knows these as the range of int16 or its positive half, as
+ * without an activation or with RELU. */
 TW_INLINE int16_t tw_clamp_s16(int32_t x, int32_t low, int32_t high) {
 #if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__OPTIMIZE__)
     if (__builtin_constant_p(low) && __builtin_constant_p(high) && high == INT16_MAX &&
@@ -201,13 +202,13 @@ TW_INLINE int16_t tw_clamp_s16(int32_t x, int32_t low, int32_t high) {
     return (int16_t)tw_clamp(x, low, high);
 }
 
-/* What tw_scaled adds before its shift: half of a step, and the output's zero point beyond it. zero -128..127, shift
+/* What tw_scaled adds before its shift: half of a step, and the output's zero point in steps. zero -128..127, shift
  * 1..22. */
 TW_INLINE int32_t tw_rounding(int32_t zero, int32_t shift) { return tw_shift_left(2 * zero + 1, shift) >> 1; }
 
-/* tw_requantize(twice / 2, mult, -shift) + zero in three instructions: exact for |twice| < 2^31 and shift 1..22, where
- * the multiplication leaves less than 2^30. mult: 2^30..2^31-1 or 0. rounding: tw_rounding(zero, shift). Halves go away
- * from zero, hence one less for negative sums; where such a sum is multiplied to 0, the half step takes it back. */
+/* tw_requantize(twice / 2, mult, -shift) + zero in three instructions: exact for |twice| < 2^31 and shift 1..22, if the
+ * product is below 2^30. mult: 2^30..2^31-1 or 0. rounding: tw_rounding(zero, shift). Halves round away from zero, so
+ * negative sums get one less; if such a sum times mult is 0, the half step makes up for it. */
 TW_INLINE int32_t tw_scaled(int32_t twice, int32_t mult, int32_t rounding, int32_t shift) {
     return (tw_mul_top(twice, mult, rounding) + (twice >> 31)) >> shift;
 }

@@ -5,11 +5,11 @@
 
 #include "dsp.h"
 
-/* What one channel does with lines of one kind, in the order of the loops' loads. All weights are doubled. pair:
- * those of the first two lines, one a step; thirds, last: those of the third line, where the low half of last holds
- * the shift and, times 256, steps. start: of a sum; head: start and the padding before; tail: what the padding behind
- * gives. With int16 weights are as they are, the shift is none, and rounding is what a negative output loses: all, with
- * RELU. x_next, y_next: from behind one line to the next. left: lines to do. */
+/* One channel for lines of one kind, in the order in which the loops load. Weights are doubled. pair: those of the
+ * first two lines, one word per step; thirds, last: those of the third line, where the low half of last holds 256 *
+ * steps + shift. start: of a sum; head: start plus the padding before; tail: what the padding behind adds. With int16,
+ * weights are not doubled, there is no shift, and rounding is a mask of the bits that negative outputs lose: all with
+ * RELU, else none. x_next, y_next: bytes from the end of one line to the next. left: lines to do. */
 typedef struct {
     uint32_t pair[3], thirds, last;
     int32_t line, step, start, mult, rounding, head, tail;
@@ -33,7 +33,7 @@ TW_INLINE tw_depthwise_dsp_column tw_depthwise_dsp_load(const int8_t *x, const t
     return column;
 }
 
-/* acc and what the column at x gives to the window of which it is the first, second or third. */
+/* acc plus what a column x adds to the window whose first, second or third column it is. */
 TW_INLINE int32_t tw_depthwise_dsp_first(tw_depthwise_dsp_column x, const tw_depthwise_dsp_channel *c, int32_t acc) {
     return tw_low_low(x.third, c->thirds, tw_dual(x.pair, c->pair[0], acc));
 }
@@ -55,12 +55,12 @@ TW_INLINE void tw_depthwise_dsp_output(int8_t *y, int32_t sum, const tw_depthwis
     *(int16_t *)(void *)y = (int16_t)(q & ~(q >> 31 & c->rounding));
 }
 
-/* The loops over c->left lines: x at the first of three, y at the outputs; wide: of int16, not int8. gcc keeps no more
- * than half of their 18 values in registers, so for it they are written out. */
+/* The loops over c->left lines; x points to the first of three, y to the outputs; wide: int16, not int8. gcc keeps at
+ * most half of their 18 values in registers, so with gcc they are assembly. */
 #if defined(TW_DSP_LOOPS) && !defined(__clang__)
 
-/* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum under way; a column to r11, r12; lr: the
- * sum to be finished, into r11. */
+/* r4-r6: pair, r7: thirds, r8: last, r9: line, r10: step; r0: x, r2: the sum in progress; columns go to r11, r12; lr:
+ * the sum to finish, into r11. */
 #define TW_DEPTHWISE_LOAD(B)                                                                                           \
     "ldrs" #B " r11, [r0]\n\tldrs" #B " r12, [r0, r9]\n\tpkhbt r11, r11, r12, lsl #16\n\t"                             \
     "ldrs" #B " r12, [r0, r9, lsl #1]\n\tadd r0, r0, r10\n\t"
@@ -80,8 +80,8 @@ TW_INLINE void tw_depthwise_dsp_output(int8_t *y, int32_t sum, const tw_depthwis
         [behind] "m"(c->behind), [x_next] "m"(c->x_next), [last] "m"(c->last)
 #define TW_DEPTHWISE_CLOBBERS "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory"
 
-/* Stride 1. r3: the sum of the output after; r1: from the column after next to y. Two outputs a turn; an odd number
- * enters at the second. */
+/* Stride 1. r3: the sum of the output after; r1: bytes from the column after next to y. Two outputs per round; an odd
+ * number begins at the second. */
 #define TW_DEPTHWISE_NEXT                                                                                              \
     "smlad r2, r11, r5, r3\n\tsmlabt r2, r12, r7, r2\n\tldr r3, %[start]\n\t"                                          \
     "smlad r3, r11, r4, r3\n\tsmlabb r3, r12, r7, r3\n\t"

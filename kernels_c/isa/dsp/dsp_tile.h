@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Int8 matrix products on the DSP extension: what CONV_2D and FULLY_CONNECTED share.
  *
- * One SMLAD for two channels: a half holds both channels' weights as 256 * b + a. Its products sum up to 256 * B + A;
- * SXTB16 takes the same halves to a, whose products sum up to A; so B is (256 * B + A - A) / 256, exact in 32 bits as
- * long as |B| < 2^23. That is four instructions for four multiply-accumulates, loads of the weights included, where
- * unpacking each channel by itself takes five.
+ * One SMLAD serves two channels: a half holds the weights of both as 256 * b + a. The products with these halves sum up
+ * to 256 * B + A. SXTB16 extracts a from the same halves; the products with a sum up to A. So B is
+ * (256 * B + A - A) / 256, exact in 32 bits as long as |B| < 2^23. That takes four instructions for four
+ * multiply-accumulates, loads of weights included; unpacking each channel by itself takes five.
  *
- * Packed weights: words [out / 2][k4 / 2], k4: k rounded up to 4, of every four k the pair (0, 2), then (1, 3): the
- * order in which SXTB16 unpacks x. Zeros in the padding, so x may hold anything there. */
+ * Packed weights: words [out / 2][k4 / 2], k4: k rounded up to 4. Per four k come the pair (0, 2), then (1, 3): the
+ * order in which SXTB16 unpacks x. Padding has weights of zero, so x may hold anything there. */
 #ifndef TW_DSP_TILE_H
 #define TW_DSP_TILE_H
 
@@ -17,7 +17,8 @@
 /* Pixels of a panel: words [k4 / 2][3], two int16 each, in the order of the packed weights. */
 #define TW_DSP_PIXELS 3
 
-/* Of every two channels: both biases, doubled, both multipliers, and both right shifts, 1..22, in the low bytes. */
+/* Words per two channels: both biases, doubled; both multipliers; both right shifts, 1..22, in the low bytes of one
+ * word. */
 #define TW_DSP_ENDS 5
 
 /* A packed matrix, and how its sums become outputs. ends: int32 [out / 2][TW_DSP_ENDS]. words: k4 / 2. */
@@ -27,12 +28,12 @@ typedef struct {
     int32_t words, out, zero;
 } tw_dsp_matrix;
 
-/* Gives a value a register of its own in the assembly that follows: what follows the weights may be x, and compilers put
- * equal values into one register, of which the loops change one. */
+/* Gives a value a register of its own in the assembly that follows. Compilers put equal values into one register (x may
+ * follow the weights), but the loops change only one of them. */
 #define TW_DSP_APART(value) __asm("" : "+r"(value))
 
-/* both[r]: 256 * B + A over pixel r, first[r]: A; words of weights, an even number. Returns what follows them. In
- * assembly: compilers run out of registers and make 24 instructions of every two words, these are 19. */
+/* both[r]: 256 * B + A over pixel r, first[r]: A; words: number of words of weights, even. Returns what follows them.
+ * In assembly: compilers run out of registers and take 24 instructions per two words, these take 19. */
 TW_INLINE const uint32_t *tw_dsp_sums3(const uint32_t *x, const uint32_t *w, int32_t words, int32_t *both,
                                        int32_t *first) {
     const uint32_t *end = w + words;
@@ -85,14 +86,14 @@ TW_INLINE int8_t tw_dsp_output(int32_t twice, const tw_dsp_channel *c) {
     return (int8_t)tw_clamp8(tw_scaled(twice, c->mult, c->rounding, c->shift));
 }
 
-/* The same clamped further, where the activation's range is not all of int8: rarely, so it has a loop of its own. */
+/* The same, clamped to the activation's range if that is not all of int8: rare, so it is a loop of its own. */
 TW_INLINE void tw_dsp_activation(int8_t *y, int32_t count, int32_t low, int32_t high) {
     if (low == -128 && high == 127) return;
     for (int32_t i = 0; i < count; ++i) y[i] = (int8_t)tw_clamp(y[i], low, high);
 }
 
-/* Two channels of rows (1..3) outputs, the first one's at y; second is 1, or 0 where there is but one channel: then the
- * first, written last, is what stays. Returns the next pair's weights. */
+/* Two channels of rows (1..3) outputs, the first channel's at y. second is 1, or 0 if there is only one channel: the
+ * first is written last and overwrites it. Returns the next pair's weights. */
 TW_INLINE const uint32_t *tw_dsp_pair3(const uint32_t *x, const uint32_t *w, const int32_t *ends, int8_t *y,
                                        int32_t second, int32_t rows, const tw_dsp_matrix *m) {
     int32_t both[TW_DSP_PIXELS], first[TW_DSP_PIXELS];
@@ -115,7 +116,7 @@ TW_INLINE void tw_dsp_panel(const uint32_t *panel, int8_t *y, int32_t rows, cons
         w = tw_dsp_pair3(panel, w, ends, y, m->out % 2 == 0 || left > 1, rows, m);
 }
 
-/* count int8, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
+/* Copies count int8, a multiple of 4, into one pixel of a panel; returns where the next ones go. */
 static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t *TW_RESTRICT from, int32_t count) {
 #pragma GCC unroll 2
     for (const int8_t *const end = from + count; from != end; from += 4, to += 2 * TW_DSP_PIXELS) {
@@ -126,8 +127,8 @@ static TW_NOINLINE uint32_t *tw_dsp_widen(uint32_t *TW_RESTRICT to, const int8_t
     return to;
 }
 
-/* The sums of two pairs over one row: of each pair 256 * B + A and A. words of a pair, an even number; the pairs' words
- * alternate two by two. Returns the weights that follow. */
+/* The sums of two pairs over one row: of each pair 256 * B + A and A. words: number of words of a pair, even; the
+ * pairs' words alternate two by two. Returns the weights that follow. */
 TW_INLINE const uint32_t *tw_dsp_sums1(const int8_t *x, const uint32_t *w, int32_t words, int32_t *both,
                                        int32_t *first) {
     const uint32_t *end = w + 2 * words;

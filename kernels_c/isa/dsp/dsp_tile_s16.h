@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products of int16 activations and int8 weights on the DSP extension: what CONV_2D and FULLY_CONNECTED share.
  *
- * Activations are halves as they lie in memory; SXTB16 makes halves of weights. Sums are taken in 32 bits and, where
- * those would not do for a whole one, over in chunks. */
+ * Activations are halves as they lie in memory; SXTB16 makes halves of weights. Sums have 32 bits; if a whole sum may
+ * not fit, it is added up from chunks in 64 bits. */
 #ifndef TW_DSP_TILE_S16_H
 #define TW_DSP_TILE_S16_H
 
@@ -12,12 +12,12 @@
 /* Pixels of a panel: words [words][3], two activations each. */
 #define TW_DSP_PIXELS_S16 3
 
-/* Of every two channels: both biases, both multipliers as tw_top takes them. */
+/* Words per two channels: both biases, both multipliers as tw_top takes them. */
 #define TW_DSP_ENDS_S16 4
 
-/* A packed matrix, and how its sums become outputs: weights int8 [out / 2][words][2][2], of two activations the two
- * channels' by turns; ends: int32 [out / 2][TW_DSP_ENDS_S16]. words: of a pair, even. chunk: words after which sums are
- * taken over, even. */
+/* A packed matrix, and how its sums become outputs: weights int8 [out / 2][words][2][2], the two channels alternate
+ * every two activations; ends: int32 [out / 2][TW_DSP_ENDS_S16]. words: of a pair of channels, even. chunk: words after
+ * which sums are added to the total, even. */
 typedef struct {
     const uint32_t *weights;
     const int32_t *ends;
@@ -25,8 +25,8 @@ typedef struct {
     tw_limits limits;
 } tw_dsp_matrix_s16;
 
-/* Adds to sums [2][3], of two channels over the pixels of a panel. words of weights, an even number. A function of its
- * own, in assembly: gcc finds registers for all of it only if there is nothing else, clang never. */
+/* Adds to sums [2][3] of two channels over the pixels of a panel. words: number of words of weights, even. A function
+ * of its own, in assembly: gcc finds registers for all of it only if there is nothing else, clang never does. */
 static TW_NOINLINE void tw_dsp_sums3_s16(const uint32_t *x, const uint32_t *w, int32_t words, int32_t *sums) {
     const uint32_t *const end = w + words;
     int32_t a0 = sums[0], a1 = sums[1], a2 = sums[2], b0 = sums[3], b1 = sums[4], b2 = sums[5];
@@ -60,7 +60,7 @@ TW_INLINE int16_t tw_dsp_output_s16(int32_t sum, int32_t mult, const tw_limits *
     return tw_clamp_s16(tw_top(sum, mult), limits->low, limits->high);
 }
 
-/* The same taken over in chunks: sums hold the biases, and then what 32 bits can of the whole. */
+/* The same in chunks; sums begin as the biases and end as the total, saturated to 32 bits. */
 static TW_NOINLINE TW_COLD void tw_dsp_pair3_s16(const uint32_t *x, const uint32_t *w, int32_t *sums,
                                                  const tw_dsp_matrix_s16 *m) {
     int64_t whole[2 * TW_DSP_PIXELS_S16] = {0};
@@ -74,7 +74,7 @@ static TW_NOINLINE TW_COLD void tw_dsp_pair3_s16(const uint32_t *x, const uint32
     for (int i = 0; i < 2 * TW_DSP_PIXELS_S16; ++i) sums[i] = tw_saturate(whole[i] + sums[i]);
 }
 
-/* y [rows, out], rows 1..3, from a panel. Of an odd number of channels the last one's second, written first, is
+/* y [rows, out], rows 1..3, from a panel. If the number of channels is odd, the last pair's second is written first and
  * overwritten. */
 TW_INLINE void tw_dsp_panel_s16(const uint32_t *panel, int16_t *y, int32_t rows, const tw_dsp_matrix_s16 *m) {
     const uint32_t *w = m->weights;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helium, the vector extension of Armv8.1-M (Cortex-M55): four int32 lanes, one output channel or pixel each, and the
- * same in plain C where it is absent: the kernels on top give the same bits everywhere.
+/* Helium, the vector extension of Armv8.1-M (Cortex-M55): four int32 lanes, one output channel or pixel each, or the
+ * same in plain C where it is absent: kernels give the same bits everywhere.
  *
- * Sums wrap as two's complement does. count: how many of the lanes hold something, 1..4; memory of the others is not
+ * Sums wrap as two's complement does. count: how many of the lanes are used, 1..4; memory of the others is not
  * touched. */
 #ifndef TW_MVE_H
 #define TW_MVE_H
 
 #include "../../core/tw.h"
 
-/* Loops in assembly take every register: not in a debug build, and with TW_NO_ASM where a flag keeps one back, such as
- * -fno-omit-frame-pointer. */
+/* Loops in assembly take every register. Debug builds do not have them; define TW_NO_ASM if a flag reserves a register,
+ * such as -fno-omit-frame-pointer. */
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1) && defined(__GNUC__) && defined(__OPTIMIZE__) &&             \
     !defined(TW_NO_ASM)
 #define TW_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t tw_v4;
-/* What assembly with predicates says that it changes; clang has no name for it. */
+/* The clobber for the predicate register in assembly; clang has no name for it. */
 #if defined(__clang__)
 #define TW_PREDICATE "cc"
 #else
@@ -90,7 +90,7 @@ TW_INLINE tw_v4 tw_v4_add(tw_v4 a, tw_v4 b) {
 #endif
 }
 
-/* tw_requantize in every lane; shift -31..30, TFLite's: negative ones go right. */
+/* tw_requantize in every lane; shift -31..30, as TFLite signs them: negative ones go right. */
 TW_INLINE tw_v4 tw_v4_requantize(tw_v4 x, tw_v4 mult, tw_v4 shift) {
 #if defined(TW_MVE)
     const int32x4_t zero = vdupq_n_s32(0), right = vminq_s32(shift, zero);
@@ -116,7 +116,7 @@ TW_INLINE void tw_v4_store_s8(int8_t *y, tw_v4 x, int32_t zero, int32_t low, int
 #endif
 }
 
-/* The same for |x| < 2^30 and shifts of -31..-1. VQDMLAH adds floor(2 * high * 1 / 2^32): -1 where high is negative. */
+/* The same for |x| < 2^30 and shifts of -31..-1. VQDMLAH adds floor(2 * high * 1 / 2^32): -1 if high is negative. */
 TW_INLINE tw_v4 tw_v4_scaled(tw_v4 x, tw_v4 mult, tw_v4 shift) {
 #if defined(TW_MVE)
     const int32x4_t high = vqrdmulhq_s32(x, mult);

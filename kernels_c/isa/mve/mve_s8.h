@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helium, sixteen int8 lanes and their sums in int32, beside mve.h's four lanes; the same in plain C where it is absent.
+/* Helium: sixteen int8 lanes and their sums in int32, or the same in plain C where it is absent.
  *
- * Products of even or of odd bytes fill a vector of int16, whose even or odd halves fill one of int32; narrowing undoes
- * that order. In assembler, for gcc moves loads about until it has to spill them: sums take four of the eight registers.
- * Bytes are loaded as words, which reach farther: addresses are multiples of 4. */
+ * Products of even or of odd bytes fill a vector of int16; its even or odd halves fill a vector of int32; narrowing
+ * undoes that order. In assembly, because sums take four of the eight registers, and gcc reorders loads until it has to
+ * spill. Bytes are loaded as words, whose offsets reach farther: addresses are multiples of 4. */
 #ifndef TW_MVE_S8_H
 #define TW_MVE_S8_H
 
@@ -50,7 +50,7 @@ TW_INLINE void tw_b16_store(int8_t *p, tw_b16 v, int32_t count) {
 #endif
 }
 
-/* count bytes, a multiple of 16. */
+/* Copies count bytes, a multiple of 16. */
 TW_INLINE void tw_b16_fill(int8_t *p, int32_t value, int32_t count) {
 #if defined(TW_MVE)
     const int8x16_t v = vdupq_n_s8((int8_t)value);
@@ -74,11 +74,11 @@ TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
 #define TW_SUM16_BIAS                                                                                                  \
     "vldrw.32 %q[a], [%[k], #16]\n\tvldrw.32 %q[b], [%[k], #32]\n\t"                                                   \
     "vldrw.32 %q[c], [%[k], #48]\n\tvldrw.32 %q[d], [%[k], #64]\n\t"
-/* Even and odd products (e, o) of 16 bytes each at x and w. */
+/* Even and odd products (e, o) of the 16 bytes at x and at w. */
 #define TW_SUM16_FIRST(x, w)                                                                                           \
     "vldrw.32 %q[t], [" x "]\n\tvldrw.32 %q[o], [" w "]\n\t"                                                           \
     "vmullb.s8 %q[e], %q[t], %q[o]\n\tvmullt.s8 %q[o], %q[t], %q[o]\n\t"
-/* More of them; w is read twice, for want of a register. */
+/* Adds more products; w is read twice for lack of a register. */
 #define TW_SUM16_MORE(x, w)                                                                                            \
     "vldrw.32 %q[t], [" x "]\n\tvldrw.32 %q[u], [" w "]\n\t"                                                           \
     "vmullb.s8 %q[u], %q[t], %q[u]\n\tvadd.i16 %q[e], %q[e], %q[u]\n\t"                                                \
@@ -102,16 +102,16 @@ TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
 #define TW_SUM16_REGISTERS                                                                                             \
     [a] "+&w"(s->a), [b] "+&w"(s->b), [c] "+&w"(s->c), [d] "+&w"(s->d), [e] "=&w"(even), [o] "=&w"(odd),               \
         [t] "=&w"(tap), [u] "=&w"(more)
-/* Where a quarter is negative. */
+/* Which lanes of a quarter are negative. */
 #define TW_SUM16_SIGN(s) "vshr.s32 %q[u], %q" s ", #31\n\t"
-/* The same, but not where the shift is 0. */
+/* The same, but not lanes whose shift is 0. */
 #define TW_SUM16_SIGN_SHIFTED(s) "vand %q[u], %q" s ", %q[t]\n\tvshr.s32 %q[u], %q[u], #31\n\t"
-/* A quarter rescaled, rounded half away from zero: less 1 where the sign in u says so. */
+/* A quarter rescaled, rounded half away from zero: less 1 in the lanes that u marks. */
 #define TW_SUM16_SCALE(s, mult, shift, SIGN)                                                                           \
     "vldrw.32 %q[t], [%[k], #" mult "]\n\tvqrdmulh.s32 %q" s ", %q" s ", %q[t]\n\t"                                    \
     "vldrb.s32 %q[t], [%[k], #" shift "]\n\t" SIGN(s) "vqadd.s32 %q" s ", %q" s ", %q[u]\n\tvrshl.s32 %q" s ", %q" s   \
                                                       ", %q[t]\n\t"
-/* All quarters, and the bytes in t. */
+/* All quarters; the bytes go to t. */
 #define TW_SUM16_SCALES(SIGN)                                                                                          \
     TW_SUM16_SCALE("[a]", "80", "0", SIGN)                                                                             \
     TW_SUM16_SCALE("[b]", "96", "4", SIGN)                                                                             \
@@ -121,7 +121,7 @@ TW_INLINE tw_b16 tw_b16_clamp(tw_b16 v, int32_t low, int32_t high) {
     "vqmovnb.s32 %q[c], %q[c]\n\tvqmovnt.s32 %q[c], %q[d]\n\tvqadd.s16 %q[c], %q[c], %[zero]\n\t"                      \
     "vqmovnb.s16 %q[t], %q[a]\n\tvqmovnt.s16 %q[t], %q[c]\n\t"
 #else
-/* Sum of byte i, and its place in bias, mult and shift. */
+/* The number of the sum of byte i, which is also its place in bias, mult and shift. */
 TW_INLINE int32_t *tw_sum16_lane(tw_sum16 *s, int i) {
     tw_v4 *const quarters[4] = {&s->a, &s->c, &s->b, &s->d};
     return quarters[i % 4]->lane + i / 4;
@@ -196,8 +196,8 @@ TW_INLINE tw_b16 tw_sum16_requantize(tw_sum16 s, const int8_t *k, int32_t zero) 
 #endif
 }
 
-/* A row of windows of 3 x 3 over block k: x, y and z are where the first one's rows lie, pixels 16 bytes apart, the
- * next one's step bytes behind. The first lanes bytes (1..16) of each result go to out, jump bytes apart. */
+/* A row of windows of 3 x 3 over block k: the first window's rows lie at x, y and z, pixels 16 bytes apart; those of
+ * the next window step bytes further. The first lanes bytes (1..16) of each result go to out, jump bytes apart. */
 typedef struct {
     const int8_t *x, *y, *z, *k;
     int8_t *out;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Int8 matrix products on Helium: tiles of four channels that CONV_2D and FULLY_CONNECTED take their sums from.
+/* Int8 matrix products on Helium: tiles of four channels for CONV_2D and FULLY_CONNECTED.
  *
- * VMLADAVA sums 16 products into an even-numbered register; a tile holds as many sums as there are of these: four
- * channels of two pixels, or of one where the loop's counter (LR) or other weights leave no more. */
+ * VMLADAVA sums 16 products into an even-numbered register; a tile has as many sums as there are such registers: four
+ * channels of two pixels, or of one if the loop's counter (LR) or other weights take the rest. */
 #ifndef TW_MVE_TILE_H
 #define TW_MVE_TILE_H
 
@@ -12,10 +12,10 @@
 /* Bytes that one VMLADAVA takes of each operand. */
 #define TW_MVE_BLOCK 16
 
-/* Two pixels to compute: windows x0 and x1, int8 [16 * blocks] each, outputs y0 and y1 [out], which are counted down.
- * Beside them come the layer's channels in fours, one after another: biases int32 [4], weights int8 [blocks][4][16],
- * multipliers int32 [4], shifts int8 [4], -31..-1 as tw_v4_scaled takes them. Zeros in the padding, so x may hold
- * anything there. */
+/* Two pixels to compute: windows x0 and x1, int8 [16 * blocks] each, outputs y0 and y1 [out]; out is counted down. The
+ * layer's channels come in fours, one after another: biases int32 [4], weights int8 [blocks][4][16], multipliers int32
+ * [4], shifts int8 [4], -31..-1 as tw_v4_scaled takes them. Padding has weights of zero, so x may hold anything
+ * there. */
 typedef struct {
     const int8_t *x0, *x1;
     int8_t *y0, *y1;
@@ -23,7 +23,8 @@ typedef struct {
 } tw_mve_pair;
 
 #if defined(TW_MVE)
-/* r0..r6 sum x0, r8..lr x1; behind the inner loop they are free. One function for all layers: it runs long. */
+/* r0..r6 sum x0, r8..lr x1; behind the inner loop they are free. One function for all layers, as it takes long
+ * anyway. */
 static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low,
                                                                 int32_t high) {
     int32x4_t a, b, mult, shift;
@@ -69,7 +70,7 @@ static TW_NOINLINE __attribute__((unused)) void tw_mve_run_pair(tw_mve_pair *s, 
                    : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", TW_PREDICATE, "cc", "memory");
 }
 #else
-/* Biases and weights of a four times one window. */
+/* The sums of four channels over one window: biases plus weights times x. */
 TW_INLINE tw_v4 tw_mve_four(const int8_t *x, const int32_t *four, int32_t blocks) {
     tw_v4 s = tw_v4_load(four, 4);
     const int8_t *w = (const int8_t *)(four + 4);
@@ -90,7 +91,7 @@ TW_INLINE void tw_mve_run_pair(tw_mve_pair *s, const int32_t *f, int32_t low, in
 }
 #endif
 
-/* bias [4] + x . four rows of w; rows: how far the other three lie from the first, then the length of a row. */
+/* bias [4] + x . four rows of w; rows: the distances of the other three from the first, then the length of a row. */
 TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *rows, const int32_t *bias) {
 #if defined(TW_MVE)
     tw_v4 s;
@@ -129,7 +130,7 @@ TW_INLINE tw_v4 tw_mve_tile1(const int8_t *x, const int8_t *w, const int32_t *ro
 #endif
 }
 
-/* rows (at least one) of count bytes (at least one), at pitches of their own. */
+/* Copies rows (at least one) of count bytes (at least one); both sides have a pitch of their own. */
 TW_INLINE void tw_mve_rows(int8_t *to, int32_t to_pitch, const int8_t *from, int32_t from_pitch, int32_t rows,
                            int32_t count) {
 #if defined(TW_MVE)

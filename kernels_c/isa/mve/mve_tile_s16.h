@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products of int16 activations and int8 weights on Helium: tiles of four channels that CONV_2D and
- * FULLY_CONNECTED take their sums from.
+/* Matrix products of int16 activations and int8 weights on Helium: tiles of four channels for CONV_2D and
+ * FULLY_CONNECTED.
  *
- * VMLADAVA sums eight products into an even-numbered register of 32 bits. Of every four channels, one after another, lie
- * together: biases int32 [4], weights int8 [blocks][4][8], multipliers int32 [4] as tw_v4_top takes them. Zeros in the
- * padding, so activations may hold anything there. */
+ * VMLADAVA sums eight products into an even-numbered register of 32 bits. The data of every four channels lie together,
+ * one four after another: biases int32 [4], weights int8 [blocks][4][8], multipliers int32 [4] as tw_v4_top takes them.
+ * Padding has weights of zero, so activations may hold anything there. */
 #ifndef TW_MVE_TILE_S16_H
 #define TW_MVE_TILE_S16_H
 
@@ -38,7 +38,7 @@ TW_INLINE void tw_v4_store_s16(int16_t *y, tw_v4 x, int32_t low, int32_t high, i
 #endif
 }
 
-/* s and n (at least one) activations times four channels' blocks. */
+/* s plus n (at least one) activations times the blocks of four channels. */
 TW_INLINE tw_v4 tw_mve_sums4_s16(tw_v4 s, const int16_t *x, const int8_t *w, int32_t n) {
 #if defined(TW_MVE)
     int16x8_t a, b;
@@ -64,7 +64,8 @@ TW_INLINE tw_v4 tw_mve_sums4_s16(tw_v4 s, const int16_t *x, const int8_t *w, int
     return s;
 }
 
-/* The same from biases, taken over after every chunk of activations (a multiple of 8) and saturated to 32 bits. */
+/* The same with a total that begins as the biases, gets the sums of every chunk of activations (a multiple of 8) and is
+ * saturated to 32 bits. */
 static TW_NOINLINE TW_COLD tw_v4 tw_mve_long_s16(const int16_t *x, const int32_t *four, int32_t n, int32_t chunk) {
     const int8_t *w = (const int8_t *)(four + 4);
     int64_t whole[4] = {four[0], four[1], four[2], four[3]};
@@ -76,8 +77,8 @@ static TW_NOINLINE TW_COLD tw_v4 tw_mve_long_s16(const int16_t *x, const int32_t
     return tw_v4_of(tw_saturate(whole[0]), tw_saturate(whole[1]), tw_saturate(whole[2]), tw_saturate(whole[3]));
 }
 
-/* How a layer's rows of n activations become out outputs each. blocks: n / 8, rounded up. chunk: activations after which
- * sums are taken over, a multiple of 8; n or more, if they fit 32 bits. */
+/* How a layer's rows of n activations become out outputs each. blocks: n / 8, rounded up. chunk: activations after
+ * which sums are added to the total, a multiple of 8; n or more if whole sums fit 32 bits. */
 typedef struct {
     int32_t n, blocks, chunk, out;
     tw_limits limits;
@@ -96,7 +97,7 @@ TW_INLINE void tw_mve_row_s16(const int16_t *x, const int32_t *four, int16_t *y,
     }
 }
 
-/* Two pixels to compute: windows x0 and x1, int16 [8 * blocks] each, outputs y0 and y1 [out], which are counted down. */
+/* Two pixels to compute: windows x0 and x1, int16 [8 * blocks] each, outputs y0 and y1 [out]; out is counted down. */
 typedef struct {
     const int16_t *x0, *x1;
     int16_t *y0, *y1;
@@ -104,7 +105,8 @@ typedef struct {
 } tw_mve_pair_s16;
 
 #if defined(TW_MVE)
-/* r0..r6 sum x0, r8..lr x1; behind the inner loop they are free. One function for all layers: it runs long. */
+/* r0..r6 sum x0, r8..lr x1; behind the inner loop they are free. One function for all layers, as it takes long
+ * anyway. */
 static TW_NOINLINE void tw_mve_run_pair_s16(tw_mve_pair_s16 *s, const int32_t *f, int32_t low, int32_t high) {
     int16x8_t a, b, w;
     const int16_t *x0, *x1;

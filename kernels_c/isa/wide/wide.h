@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sixteen int32 lanes, one output channel each: what the host's int8 convolution kernels are written in.
+/* Sixteen int32 lanes, one output channel each: the base of the host's int8 convolution kernels.
  *
  * An int8 matrix product runs over panels: rows of x as uint8 (x + 128), k padded to a multiple of 4 with anything, and
  * weights packed [out / 16][k / 4][16][4] with zeros in the padding. The +128 and the input zero point are folded into
- * the bias when the weights are packed (runtime/ops/core/packing.py). All sums wrap as two's complement does, so the order of
- * additions does not matter and every instruction-set level gives the same bits. */
+ * the bias when the weights are packed (runtime/ops/core/packing.py). All sums wrap as two's complement does, so the
+ * order of additions does not matter and every instruction-set level gives the same bits. */
 #ifndef TW_WIDE_H
 #define TW_WIDE_H
 
@@ -44,7 +44,7 @@ TW_INLINE tw_acc tw_acc_mul(tw_acc acc, const int8_t *x, const int32_t *w, int32
     return _mm512_dpwssd_epi32(acc, wide, _mm512_loadu_si512(w));
 }
 
-/* mult and shift of 16 channels; a shift is to the left or to the right, the other 0. */
+/* mult and shift of 16 channels; shifts to the left and to the right, one of them 0. */
 typedef struct {
     tw_acc mult, left, right;
 } tw_scale;
@@ -197,7 +197,7 @@ TW_INLINE void tw_panel_s8(const uint8_t *x, int32_t rows, int32_t k, const int8
                        channels);
 }
 
-/* The same for one row, where loading weights is all the work. */
+/* The same for one row, where most of the work is loading weights. */
 TW_INLINE void tw_row_s8(const uint8_t *x, int32_t k, const int8_t *w, int8_t *y, int32_t out,
                          const tw_channels_s8 *channels) {
     const int32_t blocks = (out + TW_LANES - 1) / TW_LANES;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sixteen float lanes, one output channel each: what the host's float convolution kernels are written in. */
+/* Sixteen float lanes, one output channel each: the base of the host's float convolution kernels. */
 #ifndef TW_WIDE_F32_H
 #define TW_WIDE_F32_H
 
 #include "../../core/epilogue.h"
 #include "wide.h"
 
-/* Sixteen float lanes. Sums run over k in order, multiply and add rounded apart: the reference's bits. */
+/* Sixteen float lanes. Sums run over k in order, multiplication and addition are rounded separately: the reference's
+ * bits. */
 typedef float tw_f32x16 __attribute__((vector_size(64)));
 typedef float tw_f32x16_any __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t tw_i32x16 __attribute__((vector_size(64)));
 
-/* tw_clampf in every lane, by masks: from the scalar form compilers make branches, which a ReLU's data mispredict. */
+/* tw_clampf in every lane, by masks: compilers turn the scalar form into branches, which a ReLU's data make
+ * mispredict. */
 TW_INLINE void tw_clamp_f32x16(tw_f32x16 *x, float low, float high) {
     const tw_f32x16 zero = {0}, lows = zero + low, highs = zero + high;
     const tw_i32x16 below = *x < lows;
