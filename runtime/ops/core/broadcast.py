@@ -110,7 +110,7 @@ def broadcast_call(
     *,
     tiles: bool = True,
 ) -> Call:
-    """The call of a broadcasting kernel; ``params`` come beside the walk; ``tiles`` as in ``Walk.of``."""
+    """The call of a broadcasting kernel; ``params`` are those besides the walk, ``tiles`` is as in ``Walk.of``."""
     a, b = operands
     walk = Walk.of(a, b, target, tiles)
     scratch = y.dtype.itemsize * walk.size if walk.tile != 1 else 0

@@ -131,7 +131,7 @@ def _cases(op: str) -> Iterator[Case]:
 
 
 def _nearly_the_next(op: str) -> Case:
-    """6400 values whose average is just below 100.5, too near to it for a product with the reciprocal."""
+    """6400 values whose average is just below 100.5: too close to divide by multiplying with the reciprocal."""
     case = next(_case(op, (1, 80, 80, 1), (80, 80), (1, 1), "VALID", "NONE"))
     x = case.node.input(0)
     total = 100 * x.size + x.size // 2 - 1
