@@ -49,7 +49,7 @@ def weights(array: Array, layout: str = "") -> Constant:
 
 
 def bias(array: Array) -> Constant:
-    """What sums start from, per channel."""
+    """Values that sums start from, one per channel."""
     return Constant(array, Role.BIAS)
 
 
@@ -59,7 +59,7 @@ def requantize(array: Array, layout: str = "") -> Constant:
 
 
 def table(array: Array) -> Constant:
-    """What is looked up by a value."""
+    """A table that values are looked up in."""
     return Constant(array, Role.TABLE)
 
 
