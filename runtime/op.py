@@ -23,7 +23,7 @@ class Case:
     """A small node that tries an operator. Inputs without data are fed at run time.
 
     ``inputs`` gives the values to feed (None: random over the type's whole range, floats normal with sigma 3);
-    ``oracle`` is the runtime that is right: "tflm", "litert" (its reference kernels) or "none" with ``why``.
+    ``oracle`` is the runtime whose output counts: "tflm", "litert" (its reference kernels) or "none" with ``why``.
     ``tolerance`` is the largest absolute difference of float outputs to reference and oracle (0: the same bits);
     integers are always compared with ``==``. Interpreter and compiled code always give the same bits.
     """
@@ -41,8 +41,8 @@ class Op:
 
     ``infer(node)`` checks the node (ranks, shapes, types, options; ModelError or UnsupportedOperatorError) and returns
     the shape of every output; it needs only the inputs' shapes and constants. ``reference(node, inputs)`` is the
-    meaning in plain numpy. ``lower(node, target)`` is the call in plain C, which serves every node; it is called after
-    ``infer`` has agreed with the outputs' shapes, where no variant (runtime/variant.py) serves the node better.
+    meaning in plain numpy. ``lower(node, target)`` gives the call in plain C, which serves every node. Planning asks it
+    after ``infer`` has agreed with the outputs' shapes, if no variant (runtime/variant.py) takes the node.
     """
 
     name: str
@@ -73,7 +73,7 @@ def tensor(
 
 
 def along(tensor: Tensor, axis: int) -> Tensor:
-    """The tensor with its scales along ``axis``; ``tensor`` has them along the first."""
+    """The tensor with its scales along ``axis`` instead of the first axis."""
     return tensor if tensor.quant is None else replace(tensor, quant=replace(tensor.quant, axis=axis))
 
 

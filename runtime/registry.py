@@ -28,13 +28,13 @@ def operators() -> Mapping[str, Op]:
 
 @cache
 def variants(name: str) -> tuple[Variant, ...]:
-    """The variants of an operator, best first; none where plain C is all that there is."""
+    """The variants of an operator, best first; empty if there is only plain C."""
     rows = [row for module in _modules() for row in _rows(module, "VARIANT") if name in row.ops]
     return tuple(sorted(rows, key=lambda row: row.rank(name)))
 
 
 def _rows(module: ModuleType, name: str) -> tuple[Any, ...]:
-    """What a module says under ``name``, or under its plural where there are several."""
+    """What a module defines as ``name``, or as its plural if there are several."""
     return (getattr(module, name),) if hasattr(module, name) else getattr(module, f"{name}S", ())
 
 

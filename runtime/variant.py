@@ -41,7 +41,7 @@ class Variant:
         return target.has(*self.needs) and (not self.types or node.input(0).type in self.types)
 
     def rank(self, op: str) -> tuple[int, int]:
-        """Lower is better: the best feature that it needs, then whether it was written for ``op`` first of all."""
+        """Lower is better: the best feature that it needs, then the place of ``op`` in ``ops``."""
         return min(map(FEATURES.index, self.needs)), self.ops.index(op)
 
 

@@ -1,1 +1,1 @@
-"""One module an operator; ``runtime.registry`` finds them."""
+"""One module per operator; ``runtime.registry`` finds them."""

@@ -18,14 +18,14 @@ from twinfer.runtime.variant import Declined
 def lower(graph: Graph, target: Target, pool: Pool) -> list[Step]:
     """A step per operator; the constants are those of ``pool``.
 
-    Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for those without a kernel.
+    Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for operators without a kernel.
     """
     _refuse_unsupported(graph)
     return [_step(node, position, target, pool) for position, node in enumerate(graph.nodes)]
 
 
 def _refuse_unsupported(graph: Graph) -> None:
-    """One error that lists all operators that are missing, by name with counts; the first is described in full."""
+    """Raise one error that lists all missing operators by name and count and describes the first in full."""
     nodes = missing(graph)
     if not nodes:
         return
@@ -70,7 +70,7 @@ def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
 
 
 def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:
-    """A constant argument as the one constant that stands for it."""
+    """The argument; if it is a constant, the copy that ``pool`` keeps of it."""
     if isinstance(argument, Tensor) and argument.data is not None:
         return pool.value(argument)
     if isinstance(argument, Constant):

@@ -56,7 +56,7 @@ def test_tiles_where_they_pay() -> None:
     assert lower_node(wide, GENERIC)[0].kernel == "tw_slice"
     call, choice = lower_node(thin, HOST)
     assert call.kernel == "tw_slice"
-    assert choice.declined == (("tiled", "an axis of less than the 16 elements of a tile"),)
+    assert choice.declined == (("tiled", "an axis has fewer than the 16 elements of a tile"),)
 
 
 def test_dimensions_collapse() -> None:
@@ -86,7 +86,7 @@ def test_dimensions_collapse() -> None:
         ("CONCATENATION", (X,), {"fused_activation_function": "RELU"}, UnsupportedOperatorError, "RELU"),
         ("PACK", (X, tensor((2, 1, 4), "INT8", 0.5, -7)), {}, ModelError, "shape"),
         ("PACK", (X, tensor((2, 1, 5), "INT16")), {}, ModelError, "type"),
-        ("UNPACK", (X,), {"axis": 2}, ModelError, "gives not 1 outputs"),
+        ("UNPACK", (X,), {"axis": 2}, ModelError, "does not make 1 outputs"),
         ("SPLIT_V", (X, index(3), index(0)), {}, ModelError, "do not make up"),
         ("SLICE", (tensor((4,), "INT4"), index(0), index(2)), {}, UnsupportedOperatorError, "fixed size"),
     ],

@@ -55,10 +55,10 @@ def test_the_best_that_the_target_has() -> None:
 
 def test_one_that_declines_says_why() -> None:
     call, choice = lower_node(conv_node(groups=2), DSP)
-    assert (call.kernel, choice) == ("tw_conv2d_s8", Choice("plain", (("dsp", "2 groups"),)))
+    assert (call.kernel, choice) == ("tw_conv2d_s8", Choice("plain", (("dsp", "it has 2 groups"),)))
     call, choice = lower_node(conv_node(dilation_w_factor=2), MVE)
     assert call.kernel == "tw_conv2d_dsp_s8"
-    assert choice == Choice("dsp", (("mve", "a window dilated along its rows"),))
+    assert choice == Choice("dsp", (("mve", "the window is dilated along its rows"),))
 
 
 def test_types_are_not_asked_in_vain() -> None:

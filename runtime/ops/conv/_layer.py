@@ -22,7 +22,7 @@ def geometry(node: Node) -> Window:
 class Convolution:
     """A convolution with constant weights and bias.
 
-    ``weights`` are int8 or float32 [out_c, k_h, k_w, in_c / groups], or [1, k_h, k_w, out_c] of a DEPTHWISE_CONV_2D;
+    ``weights`` are int8 or float32 [out_c, k_h, k_w, in_c / groups], or [1, k_h, k_w, out_c] in a DEPTHWISE_CONV_2D;
     ``bias`` is [out_c]. int4 weights are unpacked in ``node``.
     """
 
@@ -42,14 +42,15 @@ class Convolution:
         w, g = self.weights, self.window
         depthwise = self.node.op == "DEPTHWISE_CONV_2D"
         groups = g.in_c if depthwise else g.in_c // w.shape[3]
-        accept(groups == 1, f"{groups} groups")
+        accept(groups == 1, f"it has {groups} groups")
         return w.reshape(-1, g.out_c).T if depthwise else w.reshape(g.out_c, -1)
 
 
 def convolution_of(node: Node) -> Convolution:
-    """A CONV_2D or DEPTHWISE_CONV_2D; Declined if float activations meet int8 weights or anything is not constant."""
+    """A CONV_2D or DEPTHWISE_CONV_2D; Declined if float activations meet int8 weights, or weights or bias vary."""
     node = unpacked(node)
-    accept(not is_hybrid(node), "float activations with int8 weights")
+    accept(not is_hybrid(node), "activations are float and weights int8")
     window = geometry(node)
-    weights = present(node.input(1).data, "weights computed at run time")
-    return Convolution(node, window, weights, present(constant_bias(node, window.out_c), "a bias computed at run time"))
+    weights = present(node.input(1).data, "the weights are computed at run time")
+    bias = present(constant_bias(node, window.out_c), "the bias is computed at run time")
+    return Convolution(node, window, weights, bias)

@@ -31,7 +31,7 @@ def infer(node: Node) -> list[Shape]:
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 4 and w.size > 0, node, f"{w} must have 4 dimensions [out_c, k_h, k_w, in_c / groups]")
     g = geometry(node)
-    need(g.in_c % w.shape[3] == 0, node, f"{x} has {g.in_c} channels, no multiple of the {w.shape[3]} of {w}")
+    need(g.in_c % w.shape[3] == 0, node, f"{x} has {g.in_c} channels, not a multiple of the {w.shape[3]} of {w}")
     groups = g.in_c // w.shape[3]
     need(g.out_c % groups == 0, node, f"{g.out_c} output channels do not divide into {groups} groups")
     check_types(node, g.out_c)
@@ -41,9 +41,7 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference ConvPerChannel and Conv (float sums in order of row, column, channel)."""
-    g, node = geometry(node), unpacked(node)
-    w = inputs[1] if node.input(1).data is None else node.constant(1)
-    return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
+    return _conv.slide(node, inputs, _sums)
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
@@ -81,12 +79,12 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def lower_s16(node: Node, g: Window, w: Array, macs: int) -> Call:
-    """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also depthwise."""
+    """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also for DEPTHWISE_CONV_2D."""
     return plain_s16.call("tw_conv2d_s16", node, w, {"window": g.params, "depth": w.shape[3]}, macs)
 
 
 def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
-    """The call with weights int8 [out_c, k_h * k_w * in_c / groups]; also depthwise with one input channel."""
+    """The call with weights int8 [out_c, k_h * k_w * in_c / groups]; also for DEPTHWISE_CONV_2D of one channel."""
     bias = constant_bias(node, g.out_c)
     c, fast = plain_channels(node, w, node.constant(2) if bias is None else bias)
     depth = w.shape[1] // (g.k_h * g.k_w)
@@ -98,7 +96,7 @@ def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
-    """The call with float activations and int8 weights; UnsupportedOperatorError if they are of groups."""
+    """The call with float activations and int8 weights; UnsupportedOperatorError if the convolution has groups."""
     w = node.constant(1)
     if w.shape[3] != g.in_c:
         raise unsupported(node, "grouped convolution with float activations and int8 weights has no kernel")

@@ -14,7 +14,7 @@ ROWS = 6
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call for constant weights; also depthwise with one input channel."""
+    """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     return lower_s8("tw_conv2d_avx_vnni_s8", convolution_of(node), ROWS)
 
 

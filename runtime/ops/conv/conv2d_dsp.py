@@ -17,12 +17,12 @@ from twinfer.runtime.variant import Variant, accept
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call for constant weights; also depthwise with one input channel."""
+    """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
     channels = channels_s8(layer.node, layer.rows, layer.bias)
     words, chunk = pairs(channels.weights, 2)
     k4 = 2 * words.shape[1]
-    accept(chunk >= words.shape[1], "sums over all of a window's weights do not fit half a word")
+    accept(chunk >= words.shape[1], "the sums over a window do not fit half a word")
     params = {"window": layer.window.params, "k4": k4, "in_zero": node.input(0).zero, "end": channels.end}
     inputs = (node.input(0), weights(words, PAIRS), bias(_ends(channels), ENDS))
     scratch, stored = (2 * PIXELS + 1) * k4, Weights(halves=True)

@@ -16,7 +16,7 @@ from twinfer.runtime.variant import Variant
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call for constant weights; also depthwise with one input channel."""
+    """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
     c = channels_s16(layer.node, layer.rows)
     k = padded(padded(c.weights, 4, 1), 2, 0)

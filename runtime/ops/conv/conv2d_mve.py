@@ -17,10 +17,10 @@ from twinfer.runtime.variant import Variant, accept
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call for constant weights; also depthwise with one input channel."""
+    """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
     g, w = layer.window, layer.rows
-    accept(g.k_w == 1 or g.dilation_w == 1, "a window dilated along its rows")
+    accept(g.k_w == 1 or g.dilation_w == 1, "the window is dilated along its rows")
     channels = channels_s8(layer.node, w, layer.bias)
     blocks = -(-w.shape[1] // BLOCK_S8)
     tile = {"blocks": blocks, "direct": int(g.pointwise and g.in_c >= BLOCK_S8 // 2)}

@@ -15,10 +15,10 @@ from twinfer.runtime.variant import Variant, accept
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call for constant weights; also depthwise with one input channel."""
+    """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
     g, w = layer.window, layer.rows
-    accept(g.k_w == 1 or g.dilation_w == 1, "a window dilated along its rows")
+    accept(g.k_w == 1 or g.dilation_w == 1, "the window is dilated along its rows")
     c = channels_s16(layer.node, w)
     blocks, direct = -(-w.shape[1] // BLOCK_S16), int(g.pointwise and g.in_c >= BLOCK_S16 // 2)
     tile = {"blocks": blocks, "direct": direct, "chunk": BLOCK_S16 * c.chunk(BLOCK_S16)}

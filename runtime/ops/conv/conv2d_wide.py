@@ -19,7 +19,7 @@ ROWS = 8
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call for constant weights; also depthwise with one input channel."""
+    """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
     return lower_f32(layer) if node.input(0).type == "FLOAT32" else lower_s8("tw_conv2d_wide_s8", layer, ROWS)
 
@@ -34,7 +34,7 @@ def lower_f32(layer: Convolution) -> Call:
 
 
 def lower_s8(kernel: str, layer: Convolution, rows: int) -> Call:
-    """The call of a kernel that reads panels of pixels, ``rows`` of them at once, and weights packed by 16 channels."""
+    """The call of a kernel that takes ``rows`` pixels of a panel at once, and weights packed by 16 channels."""
     node, g, w, x = layer.node, layer.window, layer.rows, layer.node.input(0)
     k4 = -(-w.shape[1] // 4) * 4
     panel = _panel(g.pixels, w.shape[1], rows)
@@ -45,7 +45,7 @@ def lower_s8(kernel: str, layer: Convolution, rows: int) -> Call:
 
 
 def _panel(pixels: int, depth: int, rows: int) -> int:
-    """Pixels that are gathered at once: a multiple of ``rows``, in 16 KiB where those fit, about 64 at most."""
+    """Pixels to gather at once: a multiple of ``rows``, at most 64, within 16 KiB unless ``rows`` take more."""
     k4 = -(-depth // 4) * 4
     return min(-(-pixels // rows) * rows, max(rows, 16384 // k4 // rows * rows), 64 // rows * rows)
 

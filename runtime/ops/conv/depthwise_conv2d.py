@@ -32,7 +32,7 @@ def infer(node: Node) -> list[Shape]:
     x, w = node.input(0), node.input(1)
     need(len(w.shape) == 4 and w.shape[0] == 1 and w.size > 0, node, f"{w} must have the shape [1, k_h, k_w, out_c]")
     g = geometry(node)
-    need(g.out_c % g.in_c == 0, node, f"{w} has {g.out_c} channels, no multiple of the {g.in_c} of {x}")
+    need(g.out_c % g.in_c == 0, node, f"{w} has {g.out_c} channels, not a multiple of the {g.in_c} of {x}")
     said = int(node.options.get("depth_multiplier", 0))
     need(said in (0, g.out_c // g.in_c), node, f"depth multiplier {said} with {g.in_c} channels in and {g.out_c} out")
     check_types(node, g.out_c)
@@ -42,9 +42,7 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference DepthwiseConvPerChannel and DepthwiseConv (float sums in order of row and column)."""
-    g, node = geometry(node), unpacked(node)
-    w = inputs[1] if node.input(1).data is None else node.constant(1)
-    return _conv.convolve(node, inputs, lambda x: _sums(x, w, g))
+    return _conv.slide(node, inputs, _sums)
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
@@ -55,7 +53,7 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 
 
 def lower(node: Node, target: Target) -> Call:
-    """The call in plain C, which serves every node; of int16 a CONV_2D with as many groups as input channels."""
+    """The call in plain C, which serves every node. int16 runs as a CONV_2D with one group per input channel."""
     node = unpacked(node)
     g, x, w = geometry(node), node.input(0), node.input(1)
     macs = g.pixels * w.size
@@ -88,7 +86,7 @@ def _lower_s8(node: Node, g: Window, macs: int) -> Call:
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     quant = node.input(1).quant
     if g.out_c > 1 and not (quant and quant.per_channel):
-        raise unsupported(node, f"{node.input(1)} with float activations needs a scale for each channel")
+        raise unsupported(node, f"{node.input(1)} with float activations needs one scale per output channel")
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), "multiplier": g.out_c // g.in_c}
     inputs = (node.input(0), node.input(1), *hybrid_constants(node, g.out_c))
     scratch = -(-g.image // 16) * 16 + 4 * g.out_c
@@ -189,7 +187,7 @@ def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:
             yield _case(rng, x_shape, (3, 3), 1, layer, padding=padding, stride_h=h, stride_w=w)
         for x_shape, h, w, m in (((1, 7, 6, 1), 2, 2, 8), ((1, 6, 9, 2), 1, 2, 3), ((2, 8, 5, 3), 2, 1, 2)):
             yield _case(rng, x_shape, (3, 3), m, padding=padding, stride_h=h, stride_w=w)
-    for bound in (1 << 29, (1 << 31) - 1):  # sums below 2^30, and such as wrap
+    for bound in (1 << 29, (1 << 31) - 1):  # sums below 2^30, and sums that wrap
         yield _case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(bound=bound, out_scale=3e4))
     yield _dead(_case(rng, (1, 5, 6, 4), (3, 3), 1, Layer(zero=-128)), channel=2)
     for value in (-128, 127):
@@ -198,7 +196,7 @@ def _cases_3x3(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _dead(case: Case, channel: int) -> Case:
-    """The case with weights of 0 and a huge bias in a channel, as training leaves them."""
+    """The case with weights of 0 and a huge bias in a channel, as training may leave them."""
     x, w, b = case.node.input(0), case.node.input(1), case.node.input(2)
     weights, bias = np.array(w.data), np.array(b.data)
     weights[..., channel], bias[channel] = 0, 1 << 30

@@ -17,13 +17,13 @@ from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined, Variant, accept
 
-#: Elements of a line whose number the kernel can count in a byte.
+#: Most elements of a line: the kernel counts them in a byte.
 LONGEST = 254
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A node along one axis; x_bytes and y_bytes lie between neighbours."""
+    """One axis of a node; neighbours lie ``x_bytes`` apart in the input and ``y_bytes`` in the output."""
 
     extent: int
     out: int
@@ -34,13 +34,13 @@ class Axis:
 
     @property
     def fits(self) -> bool:
-        """Whether windows of 3 reach no further than 1 out of an image of 3 or more."""
+        """Whether the image has at least 3 elements and windows of 3 leave it by at most 1."""
         behind = (self.out - 1) * self.stride - self.pad + 3 - self.extent
         return self.extent >= 3 and self.pad <= 1 and behind <= 1
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Outputs whose window begins in the padding before, lies inside, and ends in the padding behind."""
+        """How many windows begin in the padding before, lie inside, and end in the padding behind."""
         ends = (self.extent + self.pad - 3) // self.stride + 1
         return self.pad, ends - self.pad, self.out - ends
 
@@ -52,7 +52,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Walk:
-    """How the kernel walks over a node's images: weights int8 [out_c, along * lines], and the params that say so."""
+    """How the kernel walks over a node's images: weights int8 [out_c, along * lines], and the params."""
 
     weights: Array
     params: dict[str, Param]
@@ -73,32 +73,33 @@ def lower_s16(node: Node, target: Target) -> Call:
     layer = convolution_of(node)
     walk = _walk(layer.window, layer.weights, 2)
     c = channels_s16(layer.node, walk.weights)
-    accept(c.fit, "sums beyond 32 bits")
+    accept(c.fit, "sums do not fit 32 bits")
     inputs = (node.input(0), weights(c.weights, PAIRS), bias(np.stack([c.bias, c.mult], 1), ENDS), None)
     params = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}
     return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
 
 
 def _walk(g: Window, w: Array, size: int) -> Walk:
-    """How to walk, elements taking ``size`` bytes; Declined if there is no way. w: int8 [1, k_h, k_w, out_c]."""
+    """How to walk over elements of ``size`` bytes; Declined if there is no way. ``w``: int8 [1, k_h, k_w, out_c]."""
     along, lines = _axes(g, size)
-    turned = along.x_bytes < lines.x_bytes  # along rows of the image: lines are those of the weights
+    turned = along.x_bytes < lines.x_bytes  # a walk along rows of the image takes the weights' rows as lines
     taps = w[0].transpose(2, 1, 0) if turned else w[0].transpose(2, 0, 1)
     return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size))
 
 
 def _axes(g: Window, size: int) -> tuple[Axis, Axis]:
-    """The axis to walk along, the longer one where there is a choice, and the other; Declined if neither will do."""
+    """The axis to walk along (the longer one if both suit) and the other; Declined if neither suits."""
     x, y = g.in_c * size, g.out_c * size
     rows = Axis(g.in_h, g.out_h, g.stride_h, g.pad_h, g.in_w * x, g.out_w * y)
     columns = Axis(g.in_w, g.out_w, g.stride_w, g.pad_w, x, y)
-    accept((g.k_h, g.k_w) == (3, 3) and not g.dilated, f"a window of {g.k_h}x{g.k_w}, not 3x3 without dilation")
-    accept(rows.fits and columns.fits, "an image of less than 3 pixels, or padding of more than 1")
+    accept((g.k_h, g.k_w) == (3, 3), f"the window is {g.k_h}x{g.k_w}, not 3x3")
+    accept(not g.dilated, "the window is dilated")
+    accept(rows.fits and columns.fits, "the image has fewer than 3 rows or columns, or padding of more than 1")
     if rows.walkable and (rows.out > columns.out or not columns.walkable):
         return rows, columns
     if columns.walkable:
         return columns, rows
-    raise Declined(f"more than {LONGEST} rows and columns, or strides of more than 2")
+    raise Declined(f"neither axis has at most {LONGEST} elements and a stride that the kernel takes")
 
 
 def _params(g: Window, along: Axis, lines: Axis, size: int) -> dict[str, Param]:

@@ -16,10 +16,10 @@ from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
-#: The kernel keeps k_h rows of 16 channels in scratch, whose bytes this limits.
+#: Most bytes of scratch, in which the kernel keeps k_h rows of 16 channels.
 MOST_SCRATCH = 1 << 14
 
-#: Byte of a block whose sums, multipliers and shifts lie at 0, 1, ... (mve_s8.h: even and odd halves, twice).
+#: Sum, multiplier and shift number i of a block belong to channel ORDER[i] (mve_s8.h: even and odd halves, twice).
 ORDER = np.array([4 * lane + byte for byte in (0, 2, 1, 3) for lane in range(4)])
 
 
@@ -32,8 +32,8 @@ def lower(node: Node, target: Target) -> Call:
     row = LANES * max(g.pad_w + g.in_w, (steps - 1) * g.stride_w + g.k_w)
     check_rows(g, row)
     mult, shift = multipliers(layer.node, g.out_c)
-    accept(w.min() > -128 and _fits(w, layer.bias), "a weight of -128, or sums beyond 32 bits")
-    accept(shift.max() <= 0 and shift.min() >= -31, "a multiplier above 1 or below 2^-32")
+    accept(w.min() > -128 and _fits(w, layer.bias), "a weight is -128, or sums do not fit 32 bits")
+    accept(shift.max() <= 0 and shift.min() >= -31, "a multiplier is above 1 or below 2^-32")
     limits = quantized_range(node, node.output)
     nine = (g.k_h, g.k_w, *limits) == (3, 3, -128, 127) and shift.max() < 0
     folded = fold_zero(w.reshape(-1, g.out_c).T, layer.bias, x.zero)
@@ -47,10 +47,10 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def check_rows(g: Window, row: int) -> None:
-    """Declined unless every output channel has its input channel, and rows of ``row`` bytes fit into the scratch."""
-    accept(1 < g.in_c == g.out_c, f"{g.in_c} input channels, {g.out_c} output channels")
-    accept(not g.dilated, "a dilated window")
-    accept(g.k_h * row <= MOST_SCRATCH, f"rows of {g.k_h * row} bytes, {MOST_SCRATCH} are the limit")
+    """Declined unless every output channel has its input channel, and k_h rows of ``row`` bytes fit the scratch."""
+    accept(1 < g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}, not as many, 2 or more")
+    accept(not g.dilated, "the window is dilated")
+    accept(g.k_h * row <= MOST_SCRATCH, f"the rows of a window take {g.k_h * row} bytes, {MOST_SCRATCH} are the limit")
 
 
 def _fits(w: Array, bias: Array) -> bool:
@@ -60,7 +60,7 @@ def _fits(w: Array, bias: Array) -> bool:
 
 
 def _blocks(w: Array, bias: Array, mult: Array, shift: Array, times: int) -> Array:
-    """Constants of every 16 channels, those of 8 twice: shift, bias, mult, weights [taps][16]; int8 [blocks][bytes]."""
+    """Constants per 16 channels (8 stand twice): shift, bias, mult, weights [taps, 16]; int8 [blocks, bytes]."""
     ends = [padded(np.tile(v, times)).reshape(-1, LANES)[:, ORDER] for v in (shift, bias, mult)]
     taps = padded(np.tile(w, (1, times)), axis=1).reshape(len(w), -1, LANES).transpose(1, 0, 2)
     parts = [np.ascontiguousarray(v).reshape(len(taps), -1).view(np.int8) for v in (*ends, taps)]

@@ -15,12 +15,12 @@ from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
-#: Rows or columns of output that are worth a table of their borders; a short file may ask for many more.
+#: Most rows or columns of output that get a table of their borders; a hostile file may ask for many more.
 LONGEST = 1 << 16
 
 
 def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent: int) -> list[tuple[int, int]]:
-    """For every output along one axis: the first tap inside the image and the end of those inside."""
+    """Per output along one axis: the first tap inside the image, and the end of the taps inside."""
     spans = []
     for o in range(out):
         taps = [k for k in range(kernel) if 0 <= o * stride - pad + k * dilation < extent]
@@ -29,7 +29,7 @@ def _inside(out: int, stride: int, pad: int, dilation: int, kernel: int, extent:
 
 
 def _classes(inside: list[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]]]:
-    """The taps inside with their border class [out][3], and the distinct classes."""
+    """First tap, end of taps and border class per output, int32 [out, 3]; and the distinct classes."""
     distinct = list(dict.fromkeys(inside))
     return np.array([(*pair, distinct.index(pair)) for pair in inside], np.int32), distinct
 
@@ -38,8 +38,8 @@ def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = convolution_of(node)
     g, x = layer.window, node.input(0)
-    accept(1 < g.in_c == g.out_c, f"{g.in_c} input channels, {g.out_c} output channels")
-    accept(max(g.out_h, g.out_w) <= LONGEST, f"an output of more than {LONGEST} rows or columns")
+    accept(1 < g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}, not as many, 2 or more")
+    accept(max(g.out_h, g.out_w) <= LONGEST, f"the output has more than {LONGEST} rows or columns")
     rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
     columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))
     lanes = padded(layer.weights[0].astype(np.int32) & 0xFFFF, axis=2)
@@ -51,7 +51,7 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _biases(layer: Convolution, rows: list[tuple[int, int]], columns: list[tuple[int, int]]) -> Array:
-    """The bias int32 [classes, channels] of every border class, the input zero point of the taps inside folded in."""
+    """Biases int32 [classes, channels] per border class, with the input zero point of the taps inside folded in."""
     taps = layer.weights[0].astype(np.int64)
     sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in columns] for r0, r1 in rows])
     folded = layer.bias.astype(np.int64) - layer.node.input(0).zero * sums.reshape(-1, layer.window.out_c)

@@ -24,7 +24,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 
-_LARGE = 1 << 30  # sums of two must fit int32
+_LARGE = 1 << 30  # the sum of two sizes must fit int32
 
 
 def _as_conv(node: Node) -> Node:
@@ -33,7 +33,7 @@ def _as_conv(node: Node) -> Node:
 
 
 def _shape(node: Node) -> Shape:
-    """The output's shape: the constant's, else what the model says of the output."""
+    """The output's shape: the constant input, or what the model says if that is computed at run time."""
     given = node.input(0)
     need_type(node, given, "INT32")
     need(given.shape == (4,), node, f"{given} must be a shape of 4 dimensions")
@@ -41,9 +41,9 @@ def _shape(node: Node) -> Shape:
 
 
 def _pad(node: Node, out: int, kernel: int, stride: int) -> int:
-    """Padding in front along an axis. Source: TFLM transpose_conv.cc: that of a convolution from output to input."""
+    """Padding in front along an axis: that of a convolution from output to input. Source: TFLM transpose_conv.cc."""
     need(stride >= 1 and kernel >= 1, node, f"filter {kernel} and stride {stride} must be at least 1")
-    need(max(out, kernel, stride) < _LARGE, node, f"output {out}, filter {kernel} or stride {stride} is absurdly large")
+    need(max(out, kernel, stride) < _LARGE, node, f"output {out}, filter {kernel} or stride {stride} is too large")
     padding = node.options["padding"]
     need(padding in ("SAME", "VALID"), node, f"padding {padding!r} is neither SAME nor VALID")
     return max(0, (-(-out // stride) - 1) * stride + kernel - out) // 2 if padding == "SAME" else 0
@@ -63,14 +63,14 @@ def infer(node: Node) -> list[Shape]:
     w, x, shape = node.input(1), node.input(2), _shape(node)
     need(len(w.shape) == 4 and w.size > 0, node, f"{w} must have 4 dimensions [out_c, k_h, k_w, in_c]")
     need(len(x.shape) == 4 and x.size > 0, node, f"{x} must have 4 dimensions (NHWC)")
-    need(len(shape) == 4 and min(shape) >= 1, node, f"{list(shape)} is no shape of an output")
+    need(len(shape) == 4 and min(shape) >= 1, node, f"{list(shape)} is not a valid output shape")
     fits = w.shape[3] == x.shape[3] and shape[::3] == (x.shape[0], w.shape[0])
     need(fits, node, f"{x}, {w} and the output's shape {list(shape)} do not match")
     if is_hybrid(_as_conv(node)):
         raise unsupported(node, "float activations with int8 weights have no kernel: dequantise the weights")
     check_types(_as_conv(node), w.shape[0])
     if w.type == "INT8" and w.quant is not None and w.quant.zero_point.any():
-        raise unsupported(node, f"{w} must have zero points of 0: TFLM and LiteRT take them so, whatever they are")
+        raise unsupported(node, f"{w} must have zero points of 0: TFLM and LiteRT ignore others")
     _geometry(node)
     return [shape]
 
@@ -115,9 +115,9 @@ def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: t
 
     shape = (x[0], out(x[1], w[1], strides[0]), out(x[2], w[2], strides[1]), w[0])
     options = {"padding": padding, "stride_h": strides[0], "stride_w": strides[1], "fused_activation_function": "NONE"}
-    made = layer.case(rng, "TRANSPOSE_CONV", (x, w), lambda node: shape, options)
+    case = layer.case(rng, "TRANSPOSE_CONV", (x, w), lambda node: shape, options)
     return Case(
-        replace(made.node, inputs=(index(shape), made.node.inputs[1], made.node.inputs[0], *made.node.inputs[2:]))
+        replace(case.node, inputs=(index(shape), case.node.inputs[1], case.node.inputs[0], *case.node.inputs[2:]))
     )
 
 

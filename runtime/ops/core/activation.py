@@ -1,4 +1,4 @@
-"""The range that a fused activation leaves of an output."""
+"""The range of outputs that a fused activation allows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def integer_range(node: Node) -> tuple[int, int]:
 def quantized_range(node: Node, output: Tensor) -> tuple[int, int]:
     """Least and greatest stored value of a quantised node.
 
-    Source: TFLite's CalculateActivationRangeQuantized; the bound divided by the scale in float32, half away from zero.
+    Source: TFLite's CalculateActivationRangeQuantized; bounds are divided by the scale in float32 and
+    rounded half away from zero.
     """
     info = np.iinfo(output.dtype)
     low, high = _range(node)

@@ -1,4 +1,4 @@
-"""A tensor as kernels see it that work along an axis: the structs of kernels_c/core/axis.h."""
+"""A tensor as kernels that work along an axis see it: the structs of kernels_c/core/axis.h."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Axes:
 
     @property
     def as_one(self) -> dict[str, int] | None:
-        """``tw_axis`` of the reduced dimension if there is but one, and a kept one behind it."""
+        """``tw_axis`` if only ``middle`` is reduced, else None."""
         if self.first * self.last != 1:
             return None
         return {"outer": self.outer * self.inner, "count": self.middle, "inner": self.depth}

@@ -16,39 +16,48 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Rows of fewer elements leave SIMD lanes idle; they are tiled to about so many elements.
+#: Rows of fewer than ``SHORT_ROW`` elements leave SIMD lanes idle; they are tiled to about ``TILED`` elements.
 SHORT_ROW, TILED = 256, 1024
 
 
 def infer_operands(node: Node, *types: str) -> list[Shape]:
-    """Checks two operands of one type of ``types`` for one output of any type; the broadcast shape."""
+    """The broadcast shape of two operands, checked to have one type of ``types``; the output may have any."""
     need(len(node.inputs) == 2 and len(node.outputs) == 1, node, "it needs two inputs and one output")
     a, b = node.input(0), node.input(1)
     need_type(node, a, *types)
     if a.type != b.type:
-        raise unsupported(node, f"{a} and {b} are of different types, which has no kernel: cast or quantise them")
+        raise unsupported(node, f"{a} and {b} differ in type: cast or quantise them")
     return infer_broadcast(node)
 
 
 def infer_broadcast(node: Node) -> list[Shape]:
     """The shape of both operands together; ModelError if they do not broadcast."""
-    a, b = node.input(0), node.input(1)
+    return [broadcast_shape(node, (node.input(0).shape, node.input(1).shape))]
+
+
+def broadcast_shape(node: Node, shapes: Sequence[Shape], loops: int = LOOPS + 1) -> Shape:
+    """The shape of the first inputs together, which broadcast as ``shapes``.
+
+    Raises ModelError if they do not broadcast, UnsupportedOperatorError if a kernel needs more than ``loops`` loops.
+    """
+    *others, last = map(str, node.inputs[: len(shapes)])
+    names = f"{', '.join(others)} and {last}"
     try:
-        shape = np.broadcast_shapes(a.shape, b.shape)
+        shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        need(False, node, f"{a} and {b} do not broadcast")
-    dims = collapse(a.shape, b.shape)
-    if len(dims) > LOOPS + 1:
-        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
-    return [tuple(shape)]
+        need(False, node, f"{names} do not broadcast")
+    count = len(collapse(*shapes))
+    if count > loops:
+        raise unsupported(node, f"{names} broadcast in too many ways: {count}; split the operator")
+    return tuple(shape)
 
 
 def infer_binary(node: Node, *types: str) -> list[Shape]:
-    """Checks an operator of two operands and one result of one type of ``types``; the broadcast shape."""
+    """The broadcast shape of two operands, checked to have one type of ``types``, as has the output."""
     shapes = infer_operands(node, *types)
     a, b, y = node.input(0), node.input(1), node.output
     if y.type != a.type:
-        raise unsupported(node, f"{a}, {b} and {y} are of different types, which has no kernel: cast or quantise them")
+        raise unsupported(node, f"{a}, {b} and {y} differ in type: cast or quantise them")
     return shapes
 
 
@@ -61,7 +70,7 @@ def infer_quantized(node: Node, *types: str) -> list[Shape]:
 
 
 def _tile(dims: Sequence[Dimension]) -> int:
-    """How many short rows to take as one where b is the same short row for all of a (a bias): a divisor of the rows."""
+    """How many rows to take as one, a divisor of their number; above 1 if b is one short row for all of a (a bias)."""
     if [owned for _, owned in dims] != [(True, False), (True, True)]:
         return 1
     rows, size = dims[0][0], dims[1][0]
@@ -71,7 +80,7 @@ def _tile(dims: Sequence[Dimension]) -> int:
 
 @dataclass(frozen=True)
 class Walk:
-    """The member ``walk`` of a broadcasting kernel's params; kernels_c/core/broadcast.h says what is what."""
+    """The member ``walk`` of a broadcasting kernel's params; kernels_c/core/broadcast.h describes it."""
 
     size: int
     tile: int
@@ -81,7 +90,7 @@ class Walk:
 
     @classmethod
     def of(cls, a: Tensor, b: Tensor, target: Target, tiles: bool = True) -> Walk:
-        """The walk over operands ``a`` and ``b``; ``tiles``: whether the kernel knows tile."""
+        """The walk over operands ``a`` and ``b``; ``tiles``: whether the kernel can tile."""
         dims = collapse(a.shape, b.shape)
         tile = _tile(dims) if tiles and target.has("simd") else 1
         if tile > 1:
@@ -101,7 +110,7 @@ def broadcast_call(
     *,
     tiles: bool = True,
 ) -> Call:
-    """The call of a broadcasting kernel; ``params`` are those beside the walk, ``tiles`` as in ``Walk.of``."""
+    """The call of a broadcasting kernel; ``params`` come beside the walk; ``tiles`` as in ``Walk.of``."""
     a, b = operands
     walk = Walk.of(a, b, target, tiles)
     scratch = y.dtype.itemsize * walk.size if walk.tile != 1 else 0
@@ -110,7 +119,7 @@ def broadcast_call(
 
 
 def commuted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """The operands of a commutative kernel, the one that broadcasts second: it has one value a row or is smaller."""
+    """The operands of a commutative kernel; second the one with one value per row, or else the smaller one."""
     _, (in_a, in_b) = collapse(a.shape, b.shape)[-1]
     return (b, a) if not in_a or (in_b and a.size < b.size) else (a, b)
 
@@ -132,7 +141,7 @@ def binary_case(
     oracle: str = "tflm",
     **options: Any,
 ) -> Case:
-    """One node of two operands; ``quant`` is scale and zero point of a, b and the output in turn."""
+    """A node of two operands; ``quant`` has scale and zero point of a, of b and of the output."""
     scales, zeros = quant[::2] or (None,) * 3, quant[1::2] or (0,) * 3
     shapes = (*operands, tuple(np.broadcast_shapes(*operands)))
     x, z, y = (tensor(shapes[i], type, scales[i], int(zeros[i]), name="abc"[i]) for i in range(3))

@@ -1,4 +1,4 @@
-"""What the output channels of a layer with weights have: scales, multipliers, biases, and how their sums end."""
+"""The output channels of a layer with weights: scales, multipliers, biases, and how sums become outputs."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from twinfer.runtime.ops.core.requantize import Channels, fast_channels
 
 
 def narrow_sums(node: Node) -> bool:
-    """Whether sums are of 32 bits: always for int8, for int16 if the bias is."""
+    """Whether sums have 32 bits: always with int8, with int16 if the bias has."""
     bias = node.optional(2)
     return node.input(0).type == "INT8" or (bias is not None and bias.type == "INT32")
 
 
 def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
-    """Scale of every output channel, [channels]; ModelError if there is no such quantisation."""
+    """Scale of every output channel, [channels]; ModelError if the weights have no usable ones."""
     w = node.input(1)
     need(w.quant is not None, node, f"{w} has no quantisation")
     quant = w.quant or Quant.per_tensor(0.0)
     scales, zeros = quant.scale.astype(np.float64), quant.zero_point
     need(scales.size in (1, channels), node, f"{w} has {scales.size} scales for {channels} output channels")
     usable = bool(np.isfinite(scales).all() and (scales >= 0).all())
-    need(usable, node, f"{w} has a scale that is negative or no number")
+    need(usable, node, f"{w} has a scale that is negative or not a number")
     in_type = zeros.size == scales.size and bool((np.abs(zeros + 0.5) < 128).all())
-    need(in_type, node, f"{w} has zero points outside of its type, or not one for each scale")
+    need(in_type, node, f"{w} has zero points outside of its type, or not one per scale")
     return np.broadcast_to(scales, (channels,)) if scales.size == 1 else scales
 
 
@@ -61,7 +61,7 @@ def constant_bias(node: Node, channels: int) -> Array | None:
 
 
 def finish(node: Node, acc: Array) -> list[Array]:
-    """The numpy meaning of the end of an integer sum [..., channels]: requantise, add the zero point, clamp."""
+    """Integer sums [..., channels] as outputs, in numpy: requantised, the zero point added, clamped."""
     y = node.output
     mult, shift = multipliers(node, acc.shape[-1])
     low, high = quantized_range(node, y)
@@ -78,7 +78,7 @@ def fold_zero(w: Array, bias: Array, offset: int) -> NDArray[np.int32]:
 
 
 def epilogue(node: Node) -> dict[str, int]:
-    """The params ``tw_epilogue_s8`` of an int8 node: what scaled sums are moved by, and what they are clamped to."""
+    """The params ``tw_epilogue_s8`` of an int8 node: what is added to scaled sums, and their range."""
     return {"zero": node.output.zero, **output_range(node)}
 
 
@@ -97,12 +97,12 @@ def plain_channels(node: Node, w: Array, bias: Array) -> tuple[Channels, bool]:
 
 
 def channel_constants(channels: Channels, mults: int | None = None) -> tuple[Constant, Constant, Constant]:
-    """Bias, multiplier and shift of the channels; of the latter two so many, where fewer serve all."""
+    """Bias, multiplier and shift of the channels; only ``mults`` of the latter two, if those serve all."""
     ends = constant.requantize(channels.mult[:mults]), constant.requantize(channels.shift[:mults])
     return constant.bias(channels.bias), *ends
 
 
 def lane_channels(node: Node, bias: Array) -> tuple[Constant, Constant, Constant]:
-    """Bias and multiplier int32 and shift int8 of every channel, each filled up to whole blocks of 16 lanes."""
+    """Bias and multiplier int32 and shift int8 of every channel, each padded to whole blocks of 16 lanes."""
     mult, shift = multipliers(node, bias.shape[-1])
     return constant.bias(padded(bias, axis=-1)), constant.requantize(padded(mult)), constant.requantize(padded(shift))

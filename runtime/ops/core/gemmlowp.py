@@ -84,7 +84,7 @@ def input_radius(bits: int, shift: int) -> int:
 
 
 def to_q4(x: Raw, scale: float) -> tuple[Raw, Raw]:
-    """``x * scale`` in Q4, and the sign of what lies outside of it (0 inside, where alone the first is right).
+    """``x * scale`` in Q4, valid inside its range; and where x lies: 0 inside, -1 below, 1 above.
 
     Source: the range radius of TFLM's int8 Logistic and Tanh. A scale above 15 leaves nothing inside, not even 0.
     """

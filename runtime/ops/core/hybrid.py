@@ -1,4 +1,4 @@
-"""LiteRT's dynamic-range ("hybrid") operators: float activations, quantised as they come, meet int8 weights."""
+"""LiteRT's dynamic-range ("hybrid") operators: float activations, quantised at run time, meet int8 weights."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def hybrid_ends(node: Node, channels: int) -> tuple[Array, Array]:
 
 
 def hybrid_constants(node: Node, channels: int) -> tuple[Constant, Constant]:
-    """The same as constants of a call."""
+    """``hybrid_ends`` as constants of a call."""
     scales, start = hybrid_ends(node, channels)
     return constant.requantize(scales), constant.bias(start)
 
 
 def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]:
-    """Float values as int8 with their scale and zero point, by their own range.
+    """Float values as int8 with the scale and zero point of their own range.
 
     Source: LiteRT's SymmetricQuantizeFloats and AsymmetricQuantizeFloats.
     """

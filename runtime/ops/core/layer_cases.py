@@ -19,8 +19,8 @@ X_SCALE = np.float32(0.05)
 class Layer:
     """What a case varies; ``kind``: INT8, INT16 (int8 w), INT4 (int8 x), FLOAT32 or HYBRID (float x, int8 w).
 
-    ``bound`` and ``bias_type`` are the bias's; the type of INT16's is INT64 unless it says otherwise. ``halves``: small
-    sums times 1, 1/2 or 1/4, so that many lie right between two outputs.
+    ``bound`` limits the bias; ``bias_type`` is its type ("": INT64 with INT16, else INT32). ``halves``: small sums
+    times 1, 1/2 or 1/4, so that many lie halfway between two outputs.
     """
 
     kind: str = "INT8"
@@ -42,7 +42,7 @@ class Layer:
         options: Mapping[str, Any],
         axis: int = 0,
     ) -> Case:
-        """A node over x and w of the given shapes; ``shape`` tells the output's, ``axis`` is w's output channel."""
+        """A node over x and w of ``shapes``; ``shape`` gives the output's, ``axis`` is that of w's output channels."""
         x_shape, w_shape = shapes
         channels = w_shape[axis]
         scales = self._scales(rng, channels)
@@ -56,7 +56,7 @@ class Layer:
             spread = float(X_SCALE) if self.halves else 0.03 * (w.size / channels) ** 0.5
             y = tensor(y_shape, type, self.out_scale or spread, out_zero, name="y")
         node = Node(op, (x, w, b) if self.bias else (x, w), (y,), options)
-        # LiteRT's sums of hybrid operators are rounded once less: fused multiply-add, a few units in the last place.
+        # LiteRT's sums of hybrid operators are rounded once less (fused multiply-add): a few units in the last place.
         return Case(node, oracle="litert", tolerance=1e-5) if self.kind == "HYBRID" else Case(node)
 
     def _scales(self, rng: np.random.Generator, channels: int) -> Any:
@@ -89,7 +89,7 @@ class Layer:
 
 
 def with_equal_scales(case: Case) -> Case:
-    """The case with one scale for all output channels, stored for each."""
+    """The case with one scale for all output channels, stored once per channel."""
     x, w, *rest = case.node.inputs
     if w is None or w.quant is None:
         return case

@@ -1,4 +1,4 @@
-"""Operands that broadcast together in as few dimensions as possible, and the loops of kernels_c/core/loops.h."""
+"""Merges the dimensions of operands that broadcast together, for the loops of kernels_c/core/loops.h."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from itertools import groupby
 
 from twinfer.runtime.op import Shape
 
-#: Loops of a kernel outside of its rows: TW_MAX_LOOPS.
+#: Most loops of a kernel around its rows: TW_MAX_LOOPS.
 LOOPS = 5
 
-#: Extent of a dimension, and for every operand whether it has it or broadcasts along it.
+#: Extent of a dimension, and per operand whether it has the dimension; otherwise it broadcasts along it.
 Dimension = tuple[int, tuple[bool, ...]]
 
 
@@ -28,21 +28,21 @@ def collapse(*shapes: Shape) -> list[Dimension]:
 
 def distances(dims: Sequence[Dimension], operand: int) -> list[int]:
     """How far neighbours lie apart in an operand along every dimension, in elements; 0 where it broadcasts."""
-    found, stride = list[int](), 1
+    steps, stride = list[int](), 1
     for extent, owned in reversed(dims):
-        found.insert(0, stride if owned[operand] else 0)
+        steps.insert(0, stride if owned[operand] else 0)
         stride *= extent if owned[operand] else 1
-    return found
+    return steps
 
 
 def filled(values: Sequence[int], fill: int) -> tuple[int, ...]:
-    """One number for every loop; loops that are not there stand in front and have ``fill``: extent 1, or distance 0."""
+    """One number per loop: ``values``, and before them ``fill`` (extent 1 or distance 0) for loops without work."""
     return (*[fill] * (LOOPS - len(values)), *values)
 
 
 @dataclass(frozen=True)
 class Outer:
-    """``tw_outer``: rows of two operands that are taken in step."""
+    """``tw_outer``: loops over the rows of two operands together."""
 
     rows: int
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ class Outer:
 
     @classmethod
     def of(cls, extents: Sequence[int], a_steps: Sequence[int], b_steps: Sequence[int]) -> Outer:
-        """Over dimensions, outermost first, along which neighbours lie so many steps apart."""
+        """The loops over dimensions, outermost first; steps lie between neighbours, in elements."""
         shape, a_jump, b_jump = (
             (*reversed(values), *[0] * (LOOPS - len(values)))
             for values in (extents, _jumps(extents, a_steps), _jumps(extents, b_steps))

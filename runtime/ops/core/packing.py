@@ -1,4 +1,4 @@
-"""Weights as the kernels over 16 lanes read them, and filling up to whole blocks."""
+"""Weights as the kernels over 16 lanes read them, padding to whole blocks, and the names of layouts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from twinfer.runtime.graph import Array
 #: Output channels that kernels_c/isa/wide/wide.h takes at once.
 LANES = 16
 
-
-#: How weights lie, in words: in lanes of a host; in pairs or fours of channels; in blocks with what else a channel has.
+#: Layouts of weights, as emitted C names them. Blocks also hold what else a channel has.
 LANES_S8 = "packed [out / 16][k / 4][16][4]"
 LANES_F32 = "packed [out / 16][k][16]"
 LANES_S16 = "packed [k_h * k_w / 2][out][2]"
@@ -18,12 +17,12 @@ PAIRS = "packed in pairs of channels"
 FOURS = "packed in fours of channels"
 BLOCKS = "packed in blocks of 16 channels"
 
-#: How biases, multipliers and shifts lie together.
+#: The layout of biases, multipliers and shifts.
 ENDS = "bias, multiplier and shift of a channel together"
 
 
 def padded(values: Array, multiple: int = LANES, axis: int = 0) -> Array:
-    """``values`` with zeros behind, so that ``axis`` becomes a multiple."""
+    """``values`` with zeros behind, so that the extent of ``axis`` is a multiple of ``multiple``."""
     pads = [(0, 0)] * values.ndim
     pads[axis] = (0, -values.shape[axis] % multiple)
     return np.pad(values, pads)

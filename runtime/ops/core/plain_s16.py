@@ -16,12 +16,12 @@ from twinfer.runtime.ops.core.channels import constant_bias, multipliers, narrow
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 
-#: Shifts that sums of 64 bits take, as TFLite signs them.
+#: Least and greatest shift of sums of 64 bits, as TFLite signs them: positive is left.
 SHIFTS = (-31, 7)
 
 
 def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: int) -> Call:
-    """The call of a 16x8 kernel; ``w``: int8 as it reads them, ``shape``: the params beside those of the sums' end."""
+    """The call of a 16x8 kernel; ``w``: int8 as it reads them; ``shape``: its params but those that end sums."""
     channels = node.output.shape[-1]
     bias = constant_bias(node, channels)
     start = node.constant(2) if bias is None else bias

@@ -11,12 +11,12 @@ _STEPS = sorted((abs(i) + abs(j), i, j) for i in range(-2, 3) for j in range(-2,
 
 
 def plane(exact: Array, a_slope: float, b_slope: float) -> dict[str, int] | None:
-    """``a_mult``, ``b_mult``, ``offset`` and ``shift`` with which every int8 pair (a, b) gives, clamped to int8,
-    ``(a * a_mult + b * b_mult + offset) >> shift == exact[a + 128, b + 128]`` and the sum fits int32.
+    """The params ``a_mult``, ``b_mult``, ``offset`` and ``shift`` of the plane that gives ``exact``; None if none does.
 
-    ``exact`` is int64 [256, 256] before clamping, close to a plane of these slopes. Each pair leaves an interval to the
-    offset; multipliers near the slopes are tried until all intervals meet. None if they do not: rounding twice bends a
-    plane, and the scales may lie too far apart.
+    For every int8 pair, ``(a * a_mult + b * b_mult + offset) >> shift`` is ``exact[a + 128, b + 128]``, both clamped to
+    int8, and the sum fits int32. ``exact`` is int64 [256, 256], close to a plane of these slopes. Each pair allows an
+    interval of offsets; multipliers near the slopes are tried until all intervals meet. They may never meet: rounding
+    twice bends a plane, and the scales may lie too far apart.
     """
     shift = 31 - int(np.abs(exact).max() + 1).bit_length()
     if shift < 1:

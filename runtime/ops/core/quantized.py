@@ -18,9 +18,16 @@ def need_quant(node: Node, *tensors: Tensor) -> None:
         need(info.min <= tensor.zero <= info.max, node, f"{tensor}: zero point {tensor.zero} is outside its type")
 
 
+def need_fixed_quant(node: Node, tensor: Tensor, steps: int, zero: int) -> None:
+    """UnsupportedOperatorError unless the tensor has the only quantisation that TFLite defines: ``steps`` per 1."""
+    if (tensor.scale, tensor.zero) != (1 / steps, zero):
+        wanted = f"scale 1/{steps} and zero point {zero}, as TFLite defines it: requantise it"
+        raise unsupported(node, f"{tensor} must have {wanted}")
+
+
 def need_symmetric(node: Node, *tensors: Tensor) -> None:
-    """``need_quant``, and the zero points of int16 tensors are 0, which their kernels take for granted."""
+    """``need_quant``, and int16 tensors have zero points of 0, as their kernels assume."""
     need_quant(node, *tensors)
     for tensor in tensors:
         if tensor.type == "INT16" and tensor.zero:
-            raise unsupported(node, f"{tensor} has a zero point of {tensor.zero}; 16 bits are quantised symmetrically")
+            raise unsupported(node, f"{tensor} has a zero point of {tensor.zero}; int16 is quantised symmetrically")

@@ -1,4 +1,4 @@
-"""Channels of an int8 sum brought into the range that the microcontrollers' short requantisation is exact for."""
+"""Brings channels of int8 sums into the range where the microcontrollers' short requantisation is exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BOUND = 1 << 30
 @dataclass(frozen=True)
 class Channels:
     """A layer's output channels: weights int8 [out, k], bias int32 [out] with the input zero point folded in, and the
-    multiplier int32 [out] and shift int8 [out] of the sum. ``out_zero`` is added behind, ``low..high`` the clamp."""
+    multiplier int32 [out] and shift int8 [out] of the sum. Outputs get ``out_zero`` added, then are
+    clamped to ``low..high``."""
 
     weights: Array
     bias: Array
@@ -36,7 +37,7 @@ class Channels:
 
     @property
     def end(self) -> dict[str, int]:
-        """How outputs end: the params ``tw_epilogue_s8``."""
+        """What outputs get added and are clamped to: the params ``tw_epilogue_s8``."""
         return {"zero": self.out_zero, "low": self.low, "high": self.high}
 
     def outputs(self, sums: Array) -> NDArray[np.int64]:
@@ -45,10 +46,10 @@ class Channels:
 
 
 def fast_channels(c: Channels) -> Channels | None:
-    """Channels with the same outputs, whose sums stay below 2^30 and whose shifts lie in -22..-1; None if some cannot.
+    """Channels with the same outputs, whose sums stay below 2^30 and whose shifts lie in -22..-1; None if one cannot.
 
     A channel whose output does not depend on the input (a dead one: no weights, a huge bias, a multiplier of 0) gets
-    weights of 0 and a bias that says the output.
+    weights of 0 and a bias that gives the output.
     """
     least, most = c.ends()
     first, last = c.outputs(least), c.outputs(most)
@@ -56,7 +57,7 @@ def fast_channels(c: Channels) -> Channels | None:
     small = (np.maximum(-least, most) < BOUND) & (c.shift >= SHIFTS[0]) & (c.shift <= SHIFTS[1]) & (c.mult > 0)
     if not (fixed | small).all():
         return None
-    fixed &= ~small  # the others stay as they are: a layer whose channels have one scale keeps it
+    fixed &= ~small  # small channels stay as they are: a layer with one scale keeps it
     said = 4 * (first - c.out_zero)  # halved by mult, halved again by shift
     return Channels(
         np.where(fixed[:, None], 0, c.weights).astype(np.int8),
@@ -69,6 +70,6 @@ def fast_channels(c: Channels) -> Channels | None:
 
 def _monotone(c: Channels, least: NDArray[np.int64], most: NDArray[np.int64]) -> Array:
     """Whether nothing between a channel's ends wraps: neither sum, left shift, nor the addition of the zero point."""
-    largest = np.maximum(~least, most)  # of 2^31 values each sign has half
+    largest = np.maximum(~least, most)  # each sign has 2^31 values
     room = (1 << 31) - 1 - 128 * (c.shift >= 0)  # a right shift leaves room for the zero point
     return np.asarray(largest <= room >> np.maximum(c.shift, 0).astype(np.int64))

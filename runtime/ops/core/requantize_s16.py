@@ -1,4 +1,4 @@
-"""Channels of sums of int16 * int8 brought to where microcontrollers end them with one multiplication."""
+"""Brings channels of int16 * int8 sums to a form that microcontrollers end with one multiplication."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import constant_bias, multipliers, narrow_sums
 from twinfer.runtime.ops.core.packing import padded
 
-#: Shifts that a multiplier of 31 bits can stand for, as TFLite signs them, and the least where sums are saturated.
+#: Shifts that a multiplier of 31 bits can absorb, as TFLite signs them, and the least with which sums may be saturated.
 SHIFTS, SATURATED = (-17, -1), -14
 
-#: Greatest magnitude of an activation; what a chunk's sums and a bias may reach where they are taken over.
+#: Greatest magnitude of an activation; bound of a chunk's sums and of a bias where chunks are added up.
 MOST, BOUND = 1 << 15, 1 << 30
 
 
@@ -42,7 +42,7 @@ class Channels:
         return bool((reach(self.weights, self.bias) < 1 << 31).all())
 
     def chunk(self, size: int) -> int:
-        """Groups of ``size`` weights after which sums of 32 bits have to be taken over; all, if they need not."""
+        """Groups of ``size`` weights whose sums fit 32 bits and are then added to a total; all if the total fits."""
         w = padded(np.abs(self.weights.astype(np.int64)), size, 1)
         groups = MOST * w.reshape(len(w), -1, size).sum(2)
         count = int(groups.shape[1])
@@ -52,7 +52,7 @@ class Channels:
 
 
 def reach(w: Array, bias: Array) -> NDArray[np.int64]:
-    """What the magnitude of no sum exceeds, [out]: weights int8 [out, k], bias [out]."""
+    """A bound of every sum's magnitude, [out]: weights int8 [out, k], bias [out]."""
     return np.asarray(np.abs(bias.astype(np.int64)) + MOST * np.abs(w.astype(np.int64)).sum(1))
 
 
@@ -61,11 +61,11 @@ def _within(values: Array, bits: int) -> bool:
 
 
 def short_channels(node: Node, w: Array) -> Channels | None:
-    """Channels of weights int8 [out, k] with the same outputs as the node's; None if some cannot be had.
+    """Channels of weights int8 [out, k] with the same outputs as the node's; None if there are none.
 
-    A multiplier of 15 bits and a shift of 16..32 are one of 31 bits and a shift of 32. A sum may be saturated to 32
-    bits where it is beyond int16 even so. A channel whose output does not depend on the input gets weights of 0 and a
-    bias that says the output.
+    A multiplier of 15 bits with a shift of 16..32 equals one of 31 bits with a shift of 32. A sum may be saturated to
+    32 bits if its output is beyond int16 anyway. A channel whose output does not depend on the input gets weights of 0
+    and a bias that gives the output.
     """
     bias = constant_bias(node, len(w))
     (mult, shift), (low, high) = multipliers(node, len(w)), quantized_range(node, node.output)

@@ -12,10 +12,10 @@ from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.read.packed import unpack
 
-#: Type of the activations -> types of the bias. Of 16x8, INT64 is usual.
+#: Type of the activations -> types of the bias. 16x8 usually has INT64.
 BIAS_TYPES = {"INT8": ("INT32",), "INT16": ("INT64", "INT32"), "FLOAT32": ("FLOAT32",)}
 
-#: Most output channels. Every channel has a multiplier, so that a short file with a huge number here costs much.
+#: Most output channels. Every channel gets a multiplier, so a hostile file with a huge number would cost much.
 MOST_CHANNELS = 1 << 20
 
 
@@ -30,7 +30,7 @@ def check_types(node: Node, channels: int) -> None:
     need_type(node, y, x.type)
     if bias is not None:
         need_type(node, bias, *BIAS_TYPES[x.type])
-        need(bias.size == channels, node, f"{bias} must have {channels} elements, one an output channel")
+        need(bias.size == channels, node, f"{bias} must have {channels} elements, one per output channel")
     if is_hybrid(node):
         weight_scales(node, channels)
         check_symmetric(node)
@@ -51,7 +51,7 @@ def check_symmetric(node: Node) -> None:
 
 
 def _check_symmetric_16(node: Node) -> None:
-    """What 16x8 asks for beside. TFLM takes a bias of 32 bits in CONV_2D and FULLY_CONNECTED only."""
+    """What 16x8 also needs. TFLM takes a bias of 32 bits in CONV_2D and FULLY_CONNECTED only."""
     check_symmetric(node)
     bias = node.optional(2)
     if bias is not None and node.op not in ("CONV_2D", "FULLY_CONNECTED"):

@@ -10,7 +10,7 @@ import numpy as np
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import need
 
-_TOO_LARGE = 1 << 30  # sums of two must fit int32
+_TOO_LARGE = 1 << 30  # the sum of two sizes must fit int32
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def window_of(node: Node, k_h: int, k_w: int, out_c: int) -> Window:
 def window(node: Node, extent_in: int, kernel: int, stride: int, dilation: int, padding: str) -> tuple[int, int]:
     """Output extent and padding before the first element, along one axis.
 
-    SAME pads so that every ``stride``-th element gets a window, the odd element of padding behind; VALID does not pad.
+    SAME pads so that every ``stride``-th element gets a window, an odd element of padding behind; VALID does not pad.
     Raises ModelError where nothing fits. Source: TFLM padding.h, ComputeOutSize and ComputePaddingWithOffset.
     """
     sizes = {"input": extent_in, "filter": kernel, "stride": stride, "dilation": dilation}
@@ -94,7 +94,7 @@ def window(node: Node, extent_in: int, kernel: int, stride: int, dilation: int, 
         need(size >= 1, node, f"{what} of {size} along a spatial axis: it must be at least 1")
     need(padding in ("SAME", "VALID"), node, f"padding {padding!r} is neither SAME nor VALID")
     reach = (kernel - 1) * dilation + 1
-    need(max(extent_in, stride, reach) < _TOO_LARGE, node, f"filter {reach} or stride {stride} is absurdly large")
+    need(max(extent_in, stride, reach) < _TOO_LARGE, node, f"filter {reach} or stride {stride} is too large")
     if padding == "SAME":
         out = -(-extent_in // stride)
         return out, max(0, (out - 1) * stride + reach - extent_in) // 2

@@ -45,11 +45,11 @@ def macs_of(node: Node) -> int:
 
 
 def dense_of(node: Node) -> Dense:
-    """A FULLY_CONNECTED; Declined if float activations meet int8 weights, if anything is not constant, or if the
-    weights have a zero point."""
+    """A FULLY_CONNECTED; Declined if float activations meet int8 weights, if weights or bias are not constant, or if
+    the weights have a zero point."""
     node = unpacked(node)
-    accept(not is_hybrid(node), "float activations with int8 weights")
+    accept(not is_hybrid(node), "activations are float and weights int8")
     w = node.input(1)
-    weights = present(w.data, "weights computed at run time")
-    accept(w.quant is None or not w.quant.zero_point.any(), "weights with a zero point")
-    return Dense(node, weights, present(constant_bias(node, w.shape[0]), "a bias computed at run time"))
+    weights = present(w.data, "the weights are computed at run time")
+    accept(w.quant is None or not w.quant.zero_point.any(), "the weights have a zero point")
+    return Dense(node, weights, present(constant_bias(node, w.shape[0]), "the bias is computed at run time"))

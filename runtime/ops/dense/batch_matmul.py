@@ -1,4 +1,4 @@
-"""BATCH_MATMUL: the product of two matrices, for every leading index; these broadcast."""
+"""BATCH_MATMUL: the product of two matrices per leading index; leading dimensions broadcast."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.ops.core.broadcast import broadcast_shape
 from twinfer.runtime.ops.core.loops import LOOPS, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.move._move import check_arity
@@ -35,17 +36,11 @@ def infer(node: Node) -> list[Shape]:
     a, b, y = node.input(0), node.input(1), node.output
     need_type(node, a, "FLOAT32", "INT8")
     if not a.type == b.type == y.type:
-        raise unsupported(node, f"{a}, {b} and {y} are of different types, which has no kernel: cast or quantise them")
+        raise unsupported(node, f"{a}, {b} and {y} differ in type: cast or quantise them")
     need(min(len(a.shape), len(b.shape)) >= 2, node, f"{a} and {b} must be matrices")
     (rows, depth), (other, cols) = _matrix(node, 0), _matrix(node, 1)
     need(depth == other, node, f"{a} and {b} cannot be multiplied: {depth} columns and {other} rows")
-    try:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    except ValueError:
-        need(False, node, f"{a} and {b} do not broadcast")
-    dims = collapse(a.shape[:-2], b.shape[:-2])
-    if len(dims) > LOOPS:
-        raise unsupported(node, f"{a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
+    batch = broadcast_shape(node, (a.shape[:-2], b.shape[:-2]), LOOPS)
     if a.type == "INT8":
         need_quant(node, a, b, y)
     return [(*batch, rows, cols)]

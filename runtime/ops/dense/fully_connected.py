@@ -78,12 +78,12 @@ def _symmetric(node: Node) -> bool:
 def _hybrid_reference(node: Node, rows: Array, w: Array) -> Array:
     scales, bias = hybrid_ends(node, w.shape[0])
     low, high = float_range(node)
-    made = []
+    outputs = []
     for row in rows:
         q, scale, zero = quantize_dynamic(row, _symmetric(node))
         sums = w.astype(np.int64) @ (q.astype(np.int64) - zero)
-        made.append((bias + sums.astype(np.float32) * (scale * scales)).clip(np.float32(low), np.float32(high)))
-    return np.array(made, np.float32)
+        outputs.append((bias + sums.astype(np.float32) * (scale * scales)).clip(np.float32(low), np.float32(high)))
+    return np.array(outputs, np.float32)
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -130,7 +130,7 @@ def _lower_runtime(node: Node) -> Call:
     """The call with weights or a bias computed at run time, or weights with a zero point."""
     x, w = node.input(0), node.input(1)
     zeros = np.zeros(1) if w.quant is None else w.quant.zero_point
-    need(bool((zeros == zeros[0]).all()), node, f"{w} has different zero points, one is needed")
+    need(bool((zeros == zeros[0]).all()), node, f"{w} has different zero points: they must be the same")
     mult, shift = multipliers(node, w.shape[0])
     if w.quant is not None and not w.quant.per_channel:
         mult, shift = mult[:1], shift[:1]
@@ -198,7 +198,7 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (2, 3, 10), 4, replace(wide, bias=False), keep_num_dims=True)
     for kind in ("INT8", "INT16"):
         yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True))
-        below = X_SCALE * (1 + 2.0**-20)  # multipliers just below powers of two, which 15 bits round to them
+        below = X_SCALE * (1 + 2.0**-20)  # multipliers just below powers of two, to which 15 bits round
         yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True, out_scale=float(below)))
 
 

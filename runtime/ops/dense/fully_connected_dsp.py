@@ -19,7 +19,7 @@ def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = dense_of(node)
     (out, depth) = layer.weights.shape
-    accept(depth > 2, f"rows of {depth} weights, which would be padding for the most part")
+    accept(depth > 2, f"rows have only {depth} weights and would be mostly padding")
     channels = channels_s8(layer.node, layer.weights, layer.bias)
     words, chunk = pairs(channels.weights, 4)
     k4 = 2 * words.shape[1]

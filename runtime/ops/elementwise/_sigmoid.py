@@ -1,25 +1,36 @@
-"""LOGISTIC and TANH of int16 by one table of the logistic function: what kernels_c/elementwise/sigmoid.h computes."""
+"""What LOGISTIC and TANH share; of int16, one table of the logistic function (kernels_c/elementwise/sigmoid.h)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinfer.runtime import constant
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import unsupported
+from twinfer.runtime.op import Shape, unsupported
+from twinfer.runtime.ops.core.quantized import need_fixed_quant
+from twinfer.runtime.ops.elementwise import _unary
 from twinfer.runtime.program import Call
 
-#: The only quantisation of an output.
-OUTPUT = (1 / (1 << 15), 0)
+#: Scales of inputs, for ``cases``.
+SCALES_INT8 = (1e-6, 0.001, 0.0235, 0.05, 0.1, 1 / 3, 1.0, math.pi, 15.9, 16.0, 40.0)
+SCALES_INT16 = (1e-6, 1 / 4096, 1 / 2048, 0.000244, 0.001, 0.03, 2.6)
+
+
+def infer(node: Node) -> list[Shape]:
+    shapes = _unary.infer(node, "INT16")
+    if node.input(0).type == "INT16":
+        _check_int16(node)
+    return shapes
 
 
 def table() -> NDArray[np.uint16]:
-    """2^16 / (1 + exp(-i / 24)) for i = 0..255, raised by half of what interpolation is short of in the middle.
+    """2^16 / (1 + exp(-i / 24)) for i = 0..255, raised by half the error of interpolation in the middle.
 
-    That is how TFLM's sigmoid_table_uint16 comes about; the last is the limit.
+    TFLM's sigmoid_table_uint16 is built this way; the last value is the limit.
     """
     i = np.arange(255)
     at, between, after = ((1 << 16) / (1 + np.exp(-(i + d) / 24)) for d in (0, 0.5, 1))
@@ -27,17 +38,16 @@ def table() -> NDArray[np.uint16]:
     return np.append(rounded, (1 << 16) - 1).astype(np.uint16)
 
 
-def check(node: Node) -> None:
+def _check_int16(node: Node) -> None:
     """UnsupportedOperatorError unless TFLM knows how to scale: 15 fractional bits out, an input scale below 2.67."""
-    x, y = node.input(0), node.output
-    if (y.scale, y.zero) != OUTPUT:
-        raise unsupported(node, f"{y} must have scale 1/32768 and zero point 0, as TFLite defines it: requantise it")
+    x = node.input(0)
+    need_fixed_quant(node, node.output, 1 << 15, 0)
     if scaling(node)[0] > (1 << 15) - 1:
         raise unsupported(node, f"the scale {x.scale} of {x} is beyond what TFLM's kernel multiplies by: requantise it")
 
 
 def scaling(node: Node) -> tuple[int, int]:
-    """Multiplier and right shift that make 2^17 of 32/3. Source: TFLM's LogisticPrepare and TanhPrepare."""
+    """Multiplier and right shift that map 32/3 to 2^17. Source: TFLM's LogisticPrepare and TanhPrepare."""
     scale = np.float32(node.input(0).scale)
     log2 = math.log2(scale)
     shift = 12 + round(log2)
@@ -62,19 +72,33 @@ def _lookup(magnitude: NDArray[np.int64], bits: int, most: int) -> NDArray[np.in
 
 
 def logistic(at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """With 15 fractional bits; 2^9 are a step of the table. Source: TFLM reference_integer_ops::Logistic of int16."""
+    """With 15 fractional bits; 2^9 of ``at`` are one step of the table.
+
+    Source: TFLM reference_integer_ops::Logistic of int16.
+    """
     upper = _lookup(np.abs(at), 9, 0x7FFF << 10)
     return np.asarray(np.where(at < 0, (1 << 25) - upper + 511, upper + 512) >> 10)
 
 
 def tanh(at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same of the hyperbolic tangent; 2^8 are a step. Source: TFLM reference_integer_ops::Tanh of int16."""
+    """With 15 fractional bits; 2^8 of ``at`` are one step of the table.
+
+    Source: TFLM reference_integer_ops::Tanh of int16.
+    """
     above = _lookup(np.abs(at), 8, 0xFFFF << 8) - (1 << 23)
     return np.asarray(np.where(at < 0, 127 - above, 128 + above) >> 8)
 
 
-def lower(node: Node, kernel: str) -> Call:
-    """The call of a kernel of int16, tw_sigmoid_s16_params."""
+def lower(node: Node, int8: Callable[[Node, Array], Array]) -> Call:
+    """The call of the operator's kernel; ``int8`` maps stored values."""
+    kernel, type = f"tw_{node.op.lower()}", node.input(0).type
+    if type == "FLOAT32":
+        return _unary.elementwise(node, f"{kernel}_f32")
+    return _lower_int16(node, f"{kernel}_s16") if type == "INT16" else _unary.lookup(node, lambda q: int8(node, q))
+
+
+def _lower_int16(node: Node, kernel: str) -> Call:
+    """The call of a kernel with ``tw_sigmoid_s16_params``."""
     mult, shift = scaling(node)
     params = {"size": node.output.size, "mult": mult, "shift": shift}
     return Call(kernel, params, (node.input(0), constant.table(table())), (node.output,), inplace=(0,))

@@ -1,4 +1,4 @@
-"""Functions of one element, float32, int8 or int16; int8 goes through a table of 256, made when planning."""
+"""Functions of one element in float32, int8 or int16; int8 goes through a table of 256, computed when planning."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LEAST, _MOST = 2.0**-100, 2.0**100
 
 
 def infer(node: Node, *types: str) -> list[Shape]:
-    """One input, one output of its shape and type; integers need a quantisation per tensor on both.
+    """One input, one output of its shape and type; integers need per-tensor quantisation on both.
 
-    ``types`` are those beside FLOAT32 and INT8.
+    ``types`` are taken beside FLOAT32 and INT8.
     """
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
     x, y = node.input(0), node.output
@@ -30,7 +30,7 @@ def infer(node: Node, *types: str) -> list[Shape]:
     if x.type != "FLOAT32":
         need_symmetric(node, x, y)
         usable = all(_LEAST < t.scale < _MOST for t in (x, y))
-        need(usable, node, f"scales {x.scale} and {y.scale} are beyond what float32 divides: quantise {x} and {y} anew")
+        need(usable, node, f"scales {x.scale} and {y.scale} are beyond what float32 can divide: requantise {x} and {y}")
     return [x.shape]
 
 
@@ -46,11 +46,11 @@ def elementwise(node: Node, kernel: str, **params: float) -> Call:
 
 
 def in_double(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """``function`` computed in float64 and rounded to the type of its argument, which is what libm aims at.
+    """``function`` computed in float64 and rounded to the type of its argument, as libm intends.
 
-    TFLite takes its libm's float functions, which on some arguments are one bit off (expf of glibc 2.36) or two
-    (tanhf). A table from it can so differ from ours by one where that bit decides a half: with output steps below
-    about 2^-10 of the values. Ours is the same on every machine.
+    TFLite calls its libm's float functions, which for some arguments are off by one bit (expf of glibc 2.36) or two
+    (tanhf). Its int8 tables may then differ from ours by one, where that bit decides a half: with output steps below
+    about 2^-10 of the values. Ours are the same on every machine.
     """
     return lambda x: np.asarray(function(x.astype(np.float64))).astype(x.dtype)
 
@@ -58,7 +58,7 @@ def in_double(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 def through_float(node: Node, q: Array, function: Callable[[Array], Array]) -> Array:
     """int8 values through a real function of float32 arrays: dequantised, mapped and requantised in float32.
 
-    Source: LiteRT's LUTPopulate. Halves round away from zero; what is no number gives the least value. Outputs of 2^31
+    Source: LiteRT's LUTPopulate. Halves round away from zero; NaN gives the least value. Outputs of 2^31
     steps and more saturate (TFLM's ELU casts them to int32, which C leaves undefined).
     """
     x, y = node.input(0), node.output

@@ -16,7 +16,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Type -> bits that both operands get more before they are scaled.
+#: Type -> bits by which both operands are shifted left before they are scaled.
 LEFT_SHIFTS = {"INT8": 20, "INT16": 15}
 
 
@@ -41,7 +41,7 @@ def sign_of(node: Node) -> int:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """TFLM reference_integer_ops::Add and reference_ops::Sub: both operands in more bits, then one rescaling."""
+    """Source: TFLM reference_integer_ops::Add and reference_ops::Sub: both shifted left, then rescaled once."""
     a, b = inputs
     low, high = output_range(node).values()
     if node.output.type == "FLOAT32":
@@ -110,7 +110,7 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     constant = tensor((5,), "INT8", 0.2, 7, data=rng.integers(-128, 128, 5), name="c")
     y = tensor((3, 5), "INT8", 0.4, -9, name="y")
     yield Case(Node(op, (constant, tensor((3, 5), "INT8", 0.3, -8)), (y,), {"fused_activation_function": "RELU"}))
-    for zero in (-128, 127):  # every output is one end of int8, so that a plane's offset has no bound but int32's
+    for zero in (-128, 127):  # every output is one end of int8: only int32 bounds a plane's offset
         other = zero if op == "ADD" else ~zero
         scales = (40.1, zero, 20.8, other, 0.37, ~zero)
         yield binary_case(op, "INT8", ((333,), (333,)), scales, fused_activation_function="NONE")

@@ -20,9 +20,9 @@ def lower(node: Node, target: Target) -> Call:
         a, b = b, a
     _, (b_mult, b_shift), (mult, shift) = multipliers(a, b, y)
     walk = Walk.of(a, b, target)
-    accept(bool(walk.a_step and walk.b_step), "an operand with one value per row")
-    accept(shift < 0, "a sum that is not shifted to the right")
-    more = LEFT_SHIFT if b_shift < 0 else LEFT_SHIFT + 1  # so that no shift is 0, which would round otherwise
+    accept(bool(walk.a_step and walk.b_step), "an operand has one value per row")
+    accept(shift < 0, "the sum is not shifted to the right")
+    more = LEFT_SHIFT if b_shift < 0 else LEFT_SHIFT + 1  # no shift may be 0: it would round differently
     params: dict[str, Param] = {
         "a_scale": sign << (LEFT_SHIFT - 1), "a_start": -a.zero * sign << (LEFT_SHIFT - 1),
         "b_scale": 1 << more, "b_start": -b.zero << more, "b_mult": b_mult, "b_shift": min(b_shift, -1),

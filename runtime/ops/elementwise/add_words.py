@@ -17,13 +17,13 @@ from twinfer.runtime.variant import Variant, accept, present
 
 def lower(node: Node, target: Target) -> Call:
     a, b, y, sign = node.input(0), node.input(1), node.output, sign_of(node)
-    accept(output_range(node) == {"low": -128, "high": 127}, "an activation")
+    accept(output_range(node) == {"low": -128, "high": 127}, "it has a fused activation")
     if node.op == "ADD":
         a, b = commuted(a, b)
     values = INT8.astype(np.int64)
     exact = quantized_sum(values[:, None], values, a, b, y, sign)
     flat = plane(exact, a.scale / y.scale, sign * b.scale / y.scale)
-    return broadcast_call("tw_add_plane_s8", (a, b), y, present(flat, "no plane meets all 65,536 sums"), target)
+    return broadcast_call("tw_add_plane_s8", (a, b), y, present(flat, "no plane gives all 65,536 sums"), target)
 
 
 VARIANT = Variant("words", ("ADD", "SUB"), frozenset({"words"}), lower, ("INT8",))

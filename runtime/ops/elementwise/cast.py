@@ -1,4 +1,4 @@
-"""CAST between numbers and bool; the values as stored, quantisation does not count."""
+"""CAST between numbers and bool, of the values as stored: quantisation does not count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def infer(node: Node) -> list[Shape]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """Integers wrap; floats are cut off towards zero and stay within the type, NaN is 0 (LiteRT: not defined)."""
+    """Integers wrap; floats are truncated towards zero and clamped to the type, NaN is 0 (LiteRT: not defined)."""
     x, to = inputs[0], DTYPES[node.output.type]
     if x.dtype.kind != "f" or to.kind in "fb":
         return [np.asarray(x.astype(to))]

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime import constant
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import SHAPES, broadcast_call, infer_operands
 from twinfer.runtime.ops.core.quantized import need_quant
-from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.ops.elementwise._unary import INT8, lookup
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -30,7 +29,7 @@ KERNELS = {
 
 LEFT_SHIFT = 8
 
-_MOST = 2.0**14  # steps above would leave int32
+_MOST = 2.0**14  # larger steps would leave int32
 
 
 def infer(node: Node) -> list[Shape]:
@@ -40,7 +39,7 @@ def infer(node: Node) -> list[Shape]:
     if a.type == "INT8":
         need_quant(node, a, b)
         if max(a.scale, b.scale) > _MOST:
-            raise unsupported(node, f"the scales of {a} and {b} must not be above {_MOST:g}: quantise them anew")
+            raise unsupported(node, f"the scales of {a} and {b} must not be above {_MOST:g}: requantise them")
     return shapes
 
 
@@ -58,7 +57,7 @@ def _infer_not(node: Node) -> list[Shape]:
 
 
 def _scaled(x: Tensor, q: Array) -> Array:
-    """Stored values in steps that both operands share. Source: TFLM comparisons.cc; 1/256 is the finest."""
+    """Stored values in steps of 1/256, which both operands share. Source: TFLM comparisons.cc."""
     return requantize((q.astype(np.int64) - x.zero) << LEFT_SHIFT, *quantize_multiplier(x.scale))
 
 
@@ -75,7 +74,7 @@ def _logical(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def _as_stored(a: Tensor, b: Tensor) -> bool:
-    """Whether stored int8 values compare as the scaled ones do: the same steps, of which none fall together."""
+    """Whether stored int8 values compare like scaled ones: quantised alike, and no two scaled values equal."""
     same = (a.scale, a.zero) == (b.scale, b.zero)
     return same and bool((np.diff(_scaled(a, INT8)) > 0).all())
 
@@ -92,14 +91,13 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def _lower_logical(node: Node, target: Target) -> Call:
-    """Of bytes 0 and 1 the least is AND, the greatest OR."""
+    """The lesser of bytes 0 and 1 is AND, the greater OR."""
     minimum = {"minimum": int(node.op == "LOGICAL_AND")}
     return broadcast_call("tw_maximum_s8", (node.input(0), node.input(1)), node.output, minimum, target)
 
 
 def _lower_not(node: Node, target: Target) -> Call:
-    table = constant.table(np.roll(INT8 == 0, 128).astype(np.int8))
-    return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
+    return lookup(node, lambda q: q == 0)
 
 
 def _case(

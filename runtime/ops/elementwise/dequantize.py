@@ -44,9 +44,9 @@ def _check_channels(node: Node) -> None:
     x = node.input(0)
     quant = _channels(x)
     if quant is None or x.type != "INT8":
-        raise unsupported(node, f"{x} is quantised per channel, which twinfer takes of INT8 only")
+        raise unsupported(node, f"{x} is quantised per channel, which twinfer supports for INT8 only")
     need(0 <= quant.axis < len(x.shape), node, f"axis {quant.axis} is outside {x}")
-    need(quant.scale.size == quant.zero_point.size == x.shape[quant.axis], node, f"{x} needs a scale for each channel")
+    need(quant.scale.size == quant.zero_point.size == x.shape[quant.axis], node, f"{x} needs one scale per channel")
     need(bool((np.isfinite(quant.scale) & (quant.scale > 0)).all()), node, f"{x} has a scale that is not positive")
     need(bool((np.abs(quant.zero_point) <= 128).all()), node, f"{x} has a zero point outside its type")
 

@@ -18,7 +18,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Bits that SQUARED_DIFFERENCE adds to its operands.
+#: Bits by which SQUARED_DIFFERENCE shifts its operands left.
 LEFT_SHIFT = 7
 
 _ENDLESS = 1 << 16  # beyond any clamp of int8
@@ -45,19 +45,19 @@ def _infer_squared(node: Node) -> list[Shape]:
 
 
 def _multipliers(node: Node) -> list[tuple[int, int]]:
-    """Of both operands and the result. Source: TFLM squared_difference.cc, SquaredDifferencePrepare."""
+    """Multipliers of both operands and the result. Source: TFLM squared_difference.cc, SquaredDifferencePrepare."""
     a, b, y = node.input(0).scale, node.input(1).scale, node.output.scale
     common = 2 * max(a, b)
     return [quantize_multiplier(r) for r in (a / common, b / common, common * common / ((1 << 2 * LEFT_SHIFT) * y))]
 
 
 def _headroom(x: Array) -> Array:
-    """By how many bits each value, not 0, can be shifted left."""
+    """How many bits each value can be shifted left by; none is 0."""
     return np.array([32 - int(2 * v if v > 0 else -2 * v - 1).bit_length() for v in x.ravel()]).reshape(x.shape)
 
 
 def _div_int8(node: Node, a: Array, b: Array) -> Array:
-    """Source: TFLM reference/div.h, DivElementwise. By zero, which it forbids, as far from zero as int8 goes."""
+    """Source: TFLM reference/div.h, DivElementwise. Division by zero, forbidden there, saturates."""
     mult, shift = _ratio(node)
     a, b = np.broadcast_arrays(a.astype(np.int64) - node.input(0).zero, b.astype(np.int64) - node.input(1).zero)
     plain = (a != 0) & (b != 0)
@@ -84,8 +84,8 @@ def _div(node: Node, inputs: list[Any]) -> list[Array]:
         with np.errstate(all="ignore"):
             return [np.asarray((a / b).clip(low, high))]
     wide = (a.astype(np.int64), b.astype(np.int64))
-    found = _div_int8(node, *wide) if a.dtype == np.int8 else _div_int32(*wide)
-    return [np.asarray(found.clip(low, high).astype(a.dtype))]
+    quotient = _div_int8(node, *wide) if a.dtype == np.int8 else _div_int32(*wide)
+    return [np.asarray(quotient.clip(low, high).astype(a.dtype))]
 
 
 def _power(a: int, b: int) -> int:
@@ -99,8 +99,8 @@ def _pow(node: Node, inputs: list[Any]) -> list[Array]:
     if a.dtype == np.float32:
         with np.errstate(all="ignore"):
             return [np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)), np.float32)]
-    found = np.vectorize(_power, otypes=[np.int64])(*np.broadcast_arrays(a.astype(object), b.astype(object)))
-    return [np.asarray(found).astype(np.int32)]
+    powers = np.vectorize(_power, otypes=[np.int64])(*np.broadcast_arrays(a.astype(object), b.astype(object)))
+    return [np.asarray(powers).astype(np.int32)]
 
 
 def _squared(node: Node, inputs: list[Any]) -> list[Array]:
@@ -124,13 +124,15 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = dict(output_range(node)) if node.op == "DIV" else {}
     if y.type == "INT8":
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
-        found = {"": _ratio(node)} if node.op == "DIV" else dict(zip(("a_", "b_", ""), _multipliers(node), strict=True))
-        for prefix, (mult, shift) in found.items():
+        scaling = (
+            {"": _ratio(node)} if node.op == "DIV" else dict(zip(("a_", "b_", ""), _multipliers(node), strict=True))
+        )
+        for prefix, (mult, shift) in scaling.items():
             params |= {f"{prefix}mult": mult, f"{prefix}shift": shift}
     return broadcast_call(f"tw_{node.op.lower()}_{_ENDS[y.type]}", (a, b), y, params, target, tiles=False)
 
 
-#: Of a over those of b and y 64 and more: TFLM's last shift must not exceed 31 bits (the fault that ``FAULT`` names).
+#: The scale of a is at least 64 times those of b and y multiplied; else TFLM shows the fault that ``FAULT`` describes.
 _QUANTS = (
     (0.5, 3, 0.25, -128, 0.02, 1), (0.013, -128, 0.013, 127, 0.01, -128), (1.0, 127, 0.01, -128, 0.9, 127),
     (1e-6, 0, 3e-6, 127, 0.005, 0), (0.1, 4, 0.1, -128, 0.015, -3),
@@ -140,7 +142,7 @@ FAULT = "TFLM shifts an int32 by more than 31 bits where a is near 0 and b is la
 
 
 def _some(rng: np.random.Generator, shape: Shape, type: str, zero: int, divisor: bool = False) -> Array:
-    """Values to feed; as a divisor none that means zero."""
+    """Values to feed; those of a divisor are never zero."""
     if type == "FLOAT32":
         return np.asarray(rng.uniform(0.1, 3, shape) * rng.choice((-1, 1), shape)).astype(np.float32)
     least, most = (-128, 128) if type == "INT8" else (-999, 999)

@@ -43,22 +43,22 @@ def _abs_int8(node: Node, q: Array) -> Array:
 
 
 def _rsqrt_int8(node: Node, q: Array) -> Array:
-    """Source: TFLM elementwise.cc, RsqrtEvalQuantized; zero, and what it refuses below, gives the greatest value."""
+    """Source: TFLM elementwise.cc, RsqrtEvalQuantized; up to zero the greatest value (it refuses negative ones)."""
     x, y = node.input(0), node.output
     mult, shift = quantize_multiplier(1 / (math.sqrt(x.scale) * y.scale))
-    found = []
+    stored = []
     for value in (q.astype(np.int64) - x.zero).ravel():
         if value <= 0:
-            found.append(127)
+            stored.append(127)
             continue
         root, right = _gemmlowp.inverse_root(int(value))
         data = requantize(np.array(1), root, 20 - right)
-        found.append(int(requantize(data, mult, shift - 20)) + y.zero)
-    return np.asarray(np.clip(np.array(found), -128, 127), np.int8).reshape(q.shape)
+        stored.append(int(requantize(data, mult, shift - 20)) + y.zero)
+    return np.asarray(np.clip(np.array(stored), -128, 127), np.int8).reshape(q.shape)
 
 
 def _sqrt_int8(node: Node, q: Array) -> Array:
-    """Source: LiteRT elementwise.cc, SqrtEvalQuantized: in float32, towards zero; 0 below 0 (refused there)."""
+    """Source: LiteRT elementwise.cc, SqrtEvalQuantized: in float32, rounded towards zero; 0 for negative values."""
     x, y = node.input(0), node.output
     real = np.float32(x.scale) * np.maximum(q.astype(np.int64) - x.zero, 0).astype(np.float32)
     with np.errstate(over="ignore"):
@@ -68,9 +68,11 @@ def _sqrt_int8(node: Node, q: Array) -> Array:
 
 @dataclass(frozen=True)
 class Function:
-    """One operator. ``real``: the function of arrays of float64, and of float32 as TFLite computes int8's tables;
-    ``int8``: of stored values where it is not ``real`` rounded; ``least`` and ``most``: between which it is tried,
-    ``tolerance`` there."""
+    """One operator.
+
+    ``real`` maps arrays of float64, and of float32 as TFLite does for int8. ``int8`` maps stored values, if TFLite does
+    not round ``real`` there. Cases have values from ``least`` to ``most`` and ``tolerance``.
+    """
 
     real: Callable[[Array], Array]
     least: float = -8.0
@@ -127,7 +129,7 @@ def _infer(node: Node) -> list[Shape]:
 
 
 def _int8(node: Node, q: Array) -> Array:
-    """The function's own fixed point, else the real one rounded; where that is not defined, the least value."""
+    """The operator's own fixed point, or the real function rounded; NaN gives the least value."""
     special = FUNCTIONS[node.op].int8
     return special(node, q) if special else through_float(node, q, _real(node))
 

@@ -25,7 +25,10 @@ def _multiplier(real: float) -> tuple[int, int]:
 
 
 def _scales(node: Node) -> tuple[float, float]:
-    """From the input, shifted left by 7, to the output's steps and to 3 / 32768. Source: TFLM's HardSwishPrepare."""
+    """Factors from the input, shifted left by 7, to output steps and to steps of 3 / 32768.
+
+    Source: TFLM's HardSwishPrepare.
+    """
     fine = np.float32(1 / 128) * np.float32(node.input(0).scale)
     with np.errstate(over="ignore"):
         to_output = float(fine / np.float32(node.output.scale))
@@ -41,7 +44,7 @@ def _saturate(x: Array) -> Array:
 
 
 def _round_shift(x: Array, exponent: int) -> Array:
-    """gemmlowp's RoundingDivideByPOT on int16: its mask holds no more than 15 bits, beyond it rounds away from zero."""
+    """gemmlowp's RoundingDivideByPOT on int16: its mask has 15 bits, further shifts round away from zero."""
     return round_shift(x, exponent) if exponent < 16 else np.where(x < 0, -1, 1)
 
 
@@ -65,7 +68,7 @@ def _real(x: Array) -> Array:
 
 
 def _int8(node: Node, q: Array) -> Array:
-    """The fixed-point form takes no output step finer than 1/128 of the input's; such go through float."""
+    """Fixed point; through float if an output step is finer than 1/128 of an input step."""
     if _multiplier(_scales(node)[0])[1] > 0:
         return through_float(node, q, _real)
     return _fixed_point(node, q)

@@ -31,7 +31,10 @@ def infer(node: Node) -> list[Shape]:
 
 
 def _factors(node: Node) -> tuple[float, float]:
-    """From input to output steps for values from zero up, and below. Source: TFLM's CalculateOpDataLeakyRelu."""
+    """Factors from input to output steps: for values from zero up, and for negative ones.
+
+    Source: TFLM's CalculateOpDataLeakyRelu.
+    """
     scale, out_scale = node.input(0).scale, node.output.scale
     return scale / out_scale, scale * float(_alpha(node)) / out_scale
 

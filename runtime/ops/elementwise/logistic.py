@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,25 +9,18 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import round_shift
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape
+from twinfer.runtime.op import Case, Op
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
 from twinfer.runtime.ops.elementwise import _sigmoid, _unary
-from twinfer.runtime.ops.elementwise._unary import elementwise, float_cases, in_double, int8_case, int16_case, lookup
+from twinfer.runtime.ops.elementwise._unary import float_cases, in_double, int8_case, int16_case
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 _exp = in_double(np.exp)
 
 
-def infer(node: Node) -> list[Shape]:
-    shapes = _unary.infer(node, "INT16")
-    if node.input(0).type == "INT16":
-        _sigmoid.check(node)
-    return shapes
-
-
 def _int8(node: Node, q: Array) -> Array:
-    """Fixed point for the one output quantisation that it knows (TFLM reference_integer_ops::Logistic), else float."""
+    """Fixed point for the output quantisation that it takes (TFLM reference_integer_ops::Logistic), else float."""
     x, y = node.input(0), node.output
     if (y.scale, y.zero) != (1 / 256, -128):
         return _unary.through_float(node, q, lambda v: 1 / (1 + _exp(-v)))
@@ -47,22 +39,18 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    if node.input(0).type == "FLOAT32":
-        return elementwise(node, "tw_logistic_f32")
-    if node.input(0).type == "INT16":
-        return _sigmoid.lower(node, "tw_logistic_s16")
-    return lookup(node, lambda q: _int8(node, q))
+    return _sigmoid.lower(node, _int8)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield from float_cases("LOGISTIC", 2e-7)
-    for scale in (1e-6, 0.001, 0.0235, 0.05, 0.1, 1 / 3, 1.0, math.pi, 15.9, 16.0, 40.0):
+    for scale in _sigmoid.SCALES_INT8:
         yield int8_case("LOGISTIC", (scale, int(rng.integers(-128, 128))), (1 / 256, -128))
     yield int8_case("LOGISTIC", (0.05, 127), (1 / 256, 3), "litert")
-    yield int8_case("LOGISTIC", (2.0**-10, -128), (1 / 256, -127), "litert")  # a half that float32 alone rounds so
+    yield int8_case("LOGISTIC", (2.0**-10, -128), (1 / 256, -127), "litert")  # a half that only float32 rounds this way
     yield int8_case("LOGISTIC", (0.05, -128), (1 / 128, -128), "none", "TFLM ignores the output scale, LiteRT refuses")
-    for scale in (1e-6, 1 / 4096, 1 / 2048, 0.000244, 0.001, 0.03, 2.6):
+    for scale in _sigmoid.SCALES_INT16:
         yield int16_case("LOGISTIC", scale, 1 / 32768)
 
 
-OP = Op("LOGISTIC", infer, reference, lower, cases)
+OP = Op("LOGISTIC", _sigmoid.infer, reference, lower, cases)

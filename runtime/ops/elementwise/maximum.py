@@ -1,4 +1,4 @@
-"""MAXIMUM and MINIMUM of the stored values, with broadcasting; int8 is not rescaled, neither in TFLM nor in LiteRT."""
+"""MAXIMUM and MINIMUM of the stored values, with broadcasting; int8 is not rescaled, as in TFLM and LiteRT."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def infer(node: Node) -> list[Shape]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """TFLM MaximumOp and MinimumOp: the first operand only where it is strictly more (less)."""
+    """Source: TFLM MaximumOp and MinimumOp: the first operand only where it is strictly more (less)."""
     a, b = inputs
     return [np.where(a > b if node.op == "MAXIMUM" else a < b, a, b)]
 

@@ -28,7 +28,7 @@ def multiplier(node: Node) -> tuple[int, int]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """TFLM reference_integer_ops::Mul: the product of the values less their zero points, rescaled once."""
+    """Source: TFLM reference_integer_ops::Mul: the product of the values less their zero points, rescaled once."""
     a, b = inputs
     low, high = output_range(node).values()
     if node.output.type == "FLOAT32":

@@ -14,8 +14,8 @@ from twinfer.runtime.variant import Variant, accept
 def lower(node: Node, target: Target) -> Call:
     a, b = commuted(node.input(0), node.input(1))
     mult, shift = multiplier(node)
-    accept(shift <= 0, "a multiplier above 1")
-    accept(Walk.of(a, b, target).b_step != 0, "an operand with one value per row")
+    accept(shift <= 0, "the multiplier is above 1")
+    accept(Walk.of(a, b, target).b_step != 0, "an operand has one value per row")
     params = {"a_zero": a.zero, "b_zero": b.zero, "out_zero": node.output.zero, "mult": mult, "shift": shift}
     return broadcast_call("tw_mul_mve_s8", (a, b), node.output, params | output_range(node), target)
 

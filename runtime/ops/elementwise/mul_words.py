@@ -15,8 +15,8 @@ from twinfer.runtime.variant import Variant, accept
 def lower(node: Node, target: Target) -> Call:
     a, b = commuted(node.input(0), node.input(1))
     mult, shift = multiplier(node)
-    accept(output_range(node) == {"low": -128, "high": 127}, "an activation")
-    accept(SHIFTS[0] <= shift <= SHIFTS[1], f"a shift of {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
+    accept(output_range(node) == {"low": -128, "high": 127}, "it has a fused activation")
+    accept(SHIFTS[0] <= shift <= SHIFTS[1], f"the shift is {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
     rounding = (2 * node.output.zero + 1) << -shift >> 1
     params = {"a_zero": a.zero, "b_zero": b.zero, "mult": mult, "right": -shift, "rounding": rounding}
     return broadcast_call("tw_mul_scaled_s8", (a, b), node.output, params, target)

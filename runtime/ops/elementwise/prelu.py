@@ -27,7 +27,7 @@ def infer(node: Node) -> list[Shape]:
 
 
 def _multipliers(node: Node) -> list[tuple[int, int]]:
-    """Multiplier and shift of values from zero up, and of those below. Source: TFLM's CalculatePreluParams."""
+    """Multiplier and shift for values from zero up, and for negative ones. Source: TFLM's CalculatePreluParams."""
     x, alpha, y = node.input(0).scale, node.input(1).scale, node.output.scale
     return [quantize_multiplier(real) for real in (x / y, x * alpha / y)]
 
@@ -53,7 +53,7 @@ def lower(node: Node, target: Target) -> Call:
     params = {"mult": mult, "shift": shift, "alpha_mult": alpha_mult, "alpha_shift": alpha_shift}
     if y.type == "INT16":
         wide = broadcast_call("tw_prelu_s16", (x, alpha), y, params | {"alpha_zero": alpha.zero}, target)
-        return replace(wide, inplace=(0,))  # of alpha every element has but one byte
+        return replace(wide, inplace=(0,))  # an element of alpha has one byte only
     params |= {"zero": x.zero, "alpha_zero": alpha.zero, "out_zero": y.zero}
     return broadcast_call("tw_prelu_s8", (x, alpha), y, params, target)
 

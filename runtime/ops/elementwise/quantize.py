@@ -51,8 +51,8 @@ def _requantized(node: Node, x: NDArray[np.int64]) -> Array:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """TFLM reference_ops::AffineQuantize: divided in float32, rounded half away from zero. What it leaves to the
-    machine saturates here: values beyond int32, and NaN as the least value."""
+    """Source: TFLM reference_ops::AffineQuantize: divided in float32, rounded half away from zero. Values beyond int32
+    saturate and NaN gives the least value; there the result depends on the machine."""
     x, y = inputs[0], node.output
     if x.dtype != np.float32:
         return [_requantized(node, x.astype(np.int64))]

@@ -1,4 +1,4 @@
-"""RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1: clamping, for integers with requantising where the quantisations differ."""
+"""RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1: clamping; integers are requantised if the quantisations differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twinfer.runtime.target import Target
 
 
 def _as_fused(node: Node) -> Node:
-    """The node with itself for a fused activation, whose range it shares."""
+    """The node with itself as its fused activation, which has the same range."""
     return replace(node, options={"fused_activation_function": node.op})
 
 
@@ -66,7 +66,7 @@ def _cases(op: str) -> Iterator[Case]:
     why = "neither TFLM nor LiteRT has it for int16"
     yield int16_case(op, 0.001, 0.001, "tflm" if in_tflm else "none", "" if in_tflm else why)
     yield int16_case(op, 0.002, 0.0007, {"RELU": "tflm", "RELU6": "litert"}.get(op, "none"), "" if in_tflm else why)
-    unequal = "tflm" if op == "RELU" else "litert"  # TFLM's RELU6 passes the input's steps on
+    unequal = "tflm" if op == "RELU" else "litert"  # TFLM's RELU6 does not requantise
     for x, y in (
         ((0.05, 3), (0.03, -20)),
         ((0.03, -20), (0.05, 3)),

@@ -1,4 +1,4 @@
-"""SELECT and SELECT_V2: element by element one of two tensors; SELECT_V2 broadcasts all three."""
+"""SELECT and SELECT_V2: per element a value of one of two tensors; SELECT_V2 broadcasts all three."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.core.loops import LOOPS, collapse, distances, filled
+from twinfer.runtime.ops.core.broadcast import broadcast_shape
+from twinfer.runtime.ops.core.loops import collapse, distances, filled
 from twinfer.runtime.ops.move._move import check_arity, check_moved, example, same_meaning
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
@@ -17,7 +18,7 @@ from twinfer.runtime.target import Target
 
 
 def _condition(node: Node) -> Shape:
-    """The condition's shape as it broadcasts: SELECT takes one value for all or one a leading element, too."""
+    """The condition's shape as it broadcasts; SELECT also takes one value per index of the first axis."""
     shape, x = node.input(0).shape, node.input(1)
     if node.op == "SELECT" and len(shape) == 1 and len(x.shape) > 1 and shape[0] == x.shape[0]:
         return (*shape, *[1] * (len(x.shape) - 1))
@@ -30,18 +31,12 @@ def infer(node: Node) -> list[Shape]:
     need_type(node, condition, "BOOL")
     check_moved(node, a, b)
     if not (same_meaning(a, node.output) and same_meaning(b, node.output)):
-        raise unsupported(node, f"{a}, {b} and {node.output} must be quantised alike: quantise them anew")
+        raise unsupported(node, f"{a}, {b} and {node.output} must be quantised alike: requantise them")
     if node.op == "SELECT":
         need(a.shape == b.shape, node, f"{a} and {b} differ in shape")
-    try:
-        shape = np.broadcast_shapes(_condition(node), a.shape, b.shape)
-    except ValueError:
-        need(False, node, f"{condition}, {a} and {b} do not broadcast")
+    shape = broadcast_shape(node, (_condition(node), a.shape, b.shape))
     need(node.op != "SELECT" or shape == a.shape, node, f"{condition} does not fit {a}")
-    dims = collapse(_condition(node), a.shape, b.shape)
-    if len(dims) > LOOPS + 1:
-        raise unsupported(node, f"{condition}, {a} and {b} broadcast in too many ways: {len(dims)}; split the operator")
-    return [tuple(shape)]
+    return [shape]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:

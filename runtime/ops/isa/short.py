@@ -7,7 +7,7 @@ from twinfer.runtime.ops.core import requantize, requantize_s16
 from twinfer.runtime.ops.core.channels import channels_of
 from twinfer.runtime.variant import present
 
-_REASON = "a channel's sums or multiplier are beyond the short requantisation"
+_REASON = "a channel's sums or multiplier do not fit the short requantisation"
 
 
 def channels_s8(node: Node, w: Array, bias: Array) -> requantize.Channels:

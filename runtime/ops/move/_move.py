@@ -15,7 +15,7 @@ from twinfer.runtime.ops.core.loops import LOOPS, filled
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 
-#: Extent, and distance of neighbours in bytes.
+#: Extent, and bytes between neighbours.
 Axis = tuple[int, int]
 
 #: Runs of more bytes are worth a call of memcpy each.
@@ -53,7 +53,7 @@ def axis_in(node: Node, axis: int, rank: int) -> int:
 def same_meaning(a: Tensor, b: Tensor) -> bool:
     """Whether integers may pass from ``a`` to ``b`` unchanged: converting them would round every one to itself.
 
-    Values are less than 2**bits steps from the zero point: a ratio of scales within 0.5 / 2**bits of 1 does not show.
+    Values are less than 2**bits steps from the zero point, so a ratio of scales within 0.5 / 2**bits of 1 changes none.
     """
     if a.quant is None or b.quant is None or a.dtype.kind not in "iu" or a.quant == b.quant:
         return True
@@ -64,14 +64,14 @@ def same_meaning(a: Tensor, b: Tensor) -> bool:
 
 def steps(shape: Shape, size: int) -> list[int]:
     """Distance in bytes of neighbours along every axis of a dense tensor with elements of ``size`` bytes."""
-    found = [size]
+    distances = [size]
     for n in shape[:0:-1]:
-        found.append(found[-1] * n)
-    return found[::-1][-len(shape) :] if shape else []
+        distances.append(distances[-1] * n)
+    return distances[::-1][-len(shape) :] if shape else []
 
 
 def collapse(axes: Sequence[Axis], size: int) -> tuple[list[Axis], int]:
-    """Drop axes of extent 1, merge what is equally spaced, and make what is contiguous part of the element."""
+    """Drop axes of extent 1, merge evenly spaced ones, and make contiguous ones part of the element."""
     merged: list[Axis] = []
     for n, step in axes:
         if n == 1:
@@ -86,12 +86,12 @@ def collapse(axes: Sequence[Axis], size: int) -> tuple[list[Axis], int]:
 
 
 def copy_call(node: Node) -> Call:
-    """Input 0 becomes output 0 byte by byte; nothing to do where planned in place."""
+    """The call that copies input 0 to output 0; it does nothing if planned in place."""
     return Call("tw_copy", {"size": node.output.nbytes}, (node.input(0),), (node.output,), inplace=(0,))
 
 
 def slice_call(node: Node, start: int, axes: Sequence[Axis]) -> Call:
-    """Output 0 is dense, its axes run through input 0 by ``axes`` from byte ``start`` on."""
+    """The call that fills output 0, which is dense, from input 0 along ``axes``, from byte ``start`` on."""
     x, y = node.input(0), node.output
     merged, size = collapse(axes, x.dtype.itemsize)
     if y.size == 0 or (not merged and size == x.nbytes):

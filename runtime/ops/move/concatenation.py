@@ -1,7 +1,7 @@
-"""CONCATENATION and PACK: tensors behind one another along an axis, an existing or a new one.
+"""CONCATENATION and PACK: tensors joined along an existing axis, or along a new one.
 
 Source of the rules: LiteRT kernels/concatenation.cc and pack.cc. TFLM joins int8 tensors of different scales unchanged,
-which makes other numbers of them; LiteRT refuses, and so does twinfer.
+so they stand for other numbers; LiteRT refuses, and so does twinfer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _inputs(node: Node) -> list[Tensor]:
     need(bool(inputs) and len(node.outputs) == 1, node, f"{len(inputs)} inputs, {len(node.outputs)} outputs")
     check_moved(node, *inputs)
     for x in inputs:
-        need(len(x.shape) == len(inputs[0].shape), node, f"{x} has not the rank of {inputs[0]}")
+        need(len(x.shape) == len(inputs[0].shape), node, f"{x} does not have the rank of {inputs[0]}")
         if not same_meaning(x, node.output):
             raise unsupported(node, f"{x} and {node.output} differ in quantisation; insert a QUANTIZE before it")
     return inputs
@@ -59,7 +59,7 @@ def infer_pack(node: Node) -> list[Shape]:
     need(count == len(inputs), node, f"values_count is {count}, there are {len(inputs)} inputs")
     shape = inputs[0].shape
     for x in inputs:
-        need(x.shape == shape, node, f"{x} has not the shape of {inputs[0]}")
+        need(x.shape == shape, node, f"{x} does not have the shape of {inputs[0]}")
     axis = axis_in(node, int(node.options.get("axis", 0)), len(shape) + 1)
     return [(*shape[:axis], len(inputs), *shape[axis:])]
 
@@ -74,7 +74,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    """Whatever the axis: behind ``outer`` leading elements, every input gives a run of bytes in turn."""
+    """For each of ``outer`` leading indices, every input gives one run of bytes in turn."""
     outer = math.prod(node.output.shape[: _axis(node)])
     inputs = [node.input(i) for i in range(len(node.inputs)) if node.input(i).size]
     if len(node.inputs) == 1 or not inputs:

@@ -13,12 +13,12 @@ from twinfer.runtime.ops.move._move import case, check_arity, check_moved, examp
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: [batch, rows, cols, row in block, col in block, depth]: how the longer side's pixels lie in that order.
+#: Swaps the axes "col" and "row in block" of [batch, row, col, row in block, col in block, depth].
 _ORDER = (0, 1, 3, 2, 4, 5)
 
 
 def _split(node: Node, shape: Shape) -> Shape:
-    """The shape with blocks taken apart: [batch, rows, cols, block, block, depth] of the deep side."""
+    """``shape`` with blocks as axes of their own: [batch, rows, cols, block, block, depth]."""
     block = int(node.options["block_size"])
     n, h, w, c = shape
     if node.op == "SPACE_TO_DEPTH":

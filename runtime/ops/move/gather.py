@@ -42,13 +42,13 @@ def infer(node: Node) -> list[Shape]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """Numbers that are outside, which LiteRT refuses when running, take the nearest inside."""
+    """Numbers outside take the nearest slice; LiteRT refuses them at run time."""
     x, at = inputs
     axis, batch = _axes(node)
     flat = x.reshape(math.prod(x.shape[:batch]), *x.shape[batch:])
     picked = np.clip(at, 0, max(x.shape[axis] - 1, 0)).reshape(len(flat), *at.shape[batch:])
-    found = [np.take(part, i, axis - batch) for part, i in zip(flat, picked, strict=True)]
-    return [np.asarray(found, x.dtype).reshape(node.output.shape)]
+    slices = [np.take(part, i, axis - batch) for part, i in zip(flat, picked, strict=True)]
+    return [np.asarray(slices, x.dtype).reshape(node.output.shape)]
 
 
 def lower(node: Node, target: Target) -> Call:

@@ -1,4 +1,4 @@
-"""MIRROR_PAD: a tensor surrounded with its own image."""
+"""MIRROR_PAD: a tensor surrounded by its mirror image."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def infer(node: Node) -> list[Shape]:
 
 
 def _axes(node: Node) -> tuple[list[tuple[int, int, int]], int]:
-    """Axes as (extent, output's extent, padding before), and the bytes of an element: axes without padding behind the
-    last one with are part of it."""
+    """Axes as (extent, output's extent, padding before), and the bytes of an element, which the last axes
+    are part of if they have no padding."""
     x, axes = node.input(0), list[tuple[int, int, int]]()
     size = x.dtype.itemsize
     for n, (before, after) in reversed(list(zip(x.shape, _padding(node), strict=True))):

@@ -1,4 +1,4 @@
-"""PAD and PADV2: a tensor surrounded with one value: the zero point, or the value given.
+"""PAD and PADV2: a tensor surrounded by one value: the zero point, or the value given.
 
 Source of the rules: LiteRT kernels/pad.cc, TFLM kernels/pad_common.cc. Neither compares the scales of input and output.
 """
@@ -53,7 +53,9 @@ def infer(node: Node) -> list[Shape]:
 
 
 def _check_value(node: Node, value: Tensor) -> None:
-    need(value.type == node.output.type and value.size == 1, node, f"{value} is no single value of the output's type")
+    need(
+        value.type == node.output.type and value.size == 1, node, f"{value} is not a single value of the output's type"
+    )
     if not same_meaning(value, node.output):
         raise unsupported(node, f"{value} must be quantised as {node.output} is")
 
@@ -75,7 +77,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def _merged(axes: list[Padded]) -> list[Padded]:
-    """As few axes as possible: one without padding is part of the one before it."""
+    """The axes, as few as possible: an axis without padding becomes part of the one before it."""
     merged: list[Padded] = []
     for n, before, after in axes:
         if merged and not before and not after:

@@ -1,4 +1,4 @@
-"""RESHAPE, SQUEEZE and EXPAND_DIMS: the same elements in another shape; no work where planned in place."""
+"""RESHAPE, SQUEEZE and EXPAND_DIMS: the same elements in another shape; no work if planned in place."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, tensor
-from twinfer.runtime.ops.move._move import indices
+from twinfer.runtime.ops.move._move import copy_call, indices
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 
 def _wanted_shape(node: Node) -> Shape:
-    """The new shape as the node says it: input 1, else the option, else (computed at run time) the output's own."""
+    """The new shape as the node gives it: input 1 (if computed at run time, the output's own shape), or the option."""
     given = node.optional(1)
     if given is not None and given.data is not None and given.data.ndim <= 1:
         return tuple(indices(node, 1))
@@ -58,7 +58,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 def lower(node: Node, target: Target) -> Call:
     need(node.input(0).type == node.output.type, node, "input and output differ in type")
-    return Call("tw_copy", {"size": node.output.nbytes}, (node.input(0),), (node.output,), inplace=(0,))
+    return copy_call(node)
 
 
 def _case(op: str, x: Tensor, shape: Shape, *more: Tensor, **options: object) -> Case:

@@ -15,7 +15,7 @@ from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
 _MOST = 1 << 20  # positions have 10 fractional bits in int32
-_NOTHING = np.float32(0)
+_NOTHING = np.float32(0)  # added as TFLM does: no negative zero
 
 
 def _options(node: Node) -> tuple[bool, bool]:
@@ -24,7 +24,7 @@ def _options(node: Node) -> tuple[bool, bool]:
 
 
 def infer_nearest(node: Node) -> list[Shape]:
-    """Any type of fixed size; the new height and width are a constant."""
+    """Images of any type of fixed size; the new height and width are a constant."""
     need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
     x, y, size = node.input(0), node.output, node.constant(1)
     need_type(node, node.input(1), "INT32")
@@ -90,7 +90,7 @@ def _steps(node: Node, axis: int) -> tuple[int, int]:
 
 
 def _places_int(node: Node, axis: int) -> tuple[Array, Array, Array]:
-    """Index below, index above and distance from below in 1/1024 of every output index."""
+    """Per output index: the input index below, the one above, and the distance from below in 1/1024."""
     scale, offset = _steps(node, axis)
     at = np.clip(np.arange(node.output.shape[axis]) * scale + offset, 0, (node.input(0).shape[axis] - 1) * 1024)
     return at // 1024, -(-at // 1024), at % 1024

@@ -59,7 +59,7 @@ def infer_split_v(node: Node) -> list[Shape]:
 def infer_unpack(node: Node) -> list[Shape]:
     _check(node, 1, "num")
     x, axis = _data(node), _axis(node)
-    need(x.shape[axis] == len(node.outputs), node, f"axis {axis} of {x} gives not {len(node.outputs)} outputs")
+    need(x.shape[axis] == len(node.outputs), node, f"axis {axis} of {x} does not make {len(node.outputs)} outputs")
     return [(*x.shape[:axis], *x.shape[axis + 1 :])] * len(node.outputs)
 
 
@@ -72,7 +72,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    """Whatever the axis: behind ``outer`` leading elements, every output takes a run of bytes in turn."""
+    """For each of ``outer`` leading indices, every output takes one run of bytes in turn."""
     x = _data(node)
     outer = math.prod(x.shape[: _axis(node)])
     outputs = tuple(out for out in node.outputs if out.size)

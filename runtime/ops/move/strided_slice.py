@@ -31,7 +31,7 @@ from twinfer.runtime.target import Target
 
 @dataclass(frozen=True)
 class Cut:
-    """What is taken of one input axis: ``count`` elements from ``start`` on; ``kept`` axes appear in the output."""
+    """The part of one input axis: ``count`` elements from ``start`` on; ``kept`` axes appear in the output."""
 
     start: int
     count: int
@@ -39,7 +39,7 @@ class Cut:
     kept: bool = True
 
 
-#: A new axis of extent 1, which no input axis stands behind.
+#: A new axis of extent 1, for which the input has none.
 NEW = None
 
 
@@ -77,21 +77,21 @@ def cuts(node: Node) -> list[Cut | None]:
     new = _mask(node, "new_axis") - ellipsis
     need(len(ellipsis) <= 1, node, "more than one ellipsis")
     left = list(x.shape)
-    found: list[Cut | None] = []
+    taken: list[Cut | None] = []
     for i in range(len(begin)):
         if i in ellipsis:
             while len(left) > sum(j not in new for j in range(i + 1, len(begin))):
-                found.append(Cut(0, left.pop(0)))
+                taken.append(Cut(0, left.pop(0)))
         elif i in new:
-            found.append(NEW)
+            taken.append(NEW)
         else:
             need(bool(left) and stride[i] != 0, node, f"index {i}: stride {stride[i]}, axes left of {x}: {left}")
             need(i not in shrink or stride[i] > 0, node, f"index {i}: stride {stride[i]} cannot pick a single element")
             n, at = left.pop(0), None if i in from_first else begin[i]
             upto = None if i in to_last else end[i]
             whole = cut(n, at, upto, stride[i], bool(node.options.get("offset", False)))
-            found.append(_pick(node, n, at) if i in shrink else whole)
-    return found + [Cut(0, n) for n in left]
+            taken.append(_pick(node, n, at) if i in shrink else whole)
+    return taken + [Cut(0, n) for n in left]
 
 
 def infer(node: Node) -> list[Shape]:
@@ -134,10 +134,10 @@ def _key(node: Node, i: int, begin: int, end: int, stride: int) -> Any:
 
 def lower(node: Node, target: Target) -> Call:
     x = node.input(0)
-    found = [c for c in cuts(node) if c is not NEW]
+    taken = [c for c in cuts(node) if c is not NEW]
     step = steps(x.shape, x.dtype.itemsize)
-    axes: list[Axis] = [(c.count, c.stride * s) for c, s in zip(found, step, strict=True)]
-    return slice_call(node, sum(c.start * s for c, s in zip(found, step, strict=True)), axes)
+    axes: list[Axis] = [(c.count, c.stride * s) for c, s in zip(taken, step, strict=True)]
+    return slice_call(node, sum(c.start * s for c, s in zip(taken, step, strict=True)), axes)
 
 
 def _case(shape: Shape, spec: tuple[Any, ...], oracle: str = "tflm", type: str = "INT8", **more: int) -> Case:

@@ -29,7 +29,7 @@ def infer_broadcast(node: Node) -> list[Shape]:
     x = node.input(0)
     check_moved(node, x)
     shape = tuple(indices(node, 1))
-    need(all(n >= 0 for n in shape), node, f"{list(shape)} is no shape")
+    need(all(n >= 0 for n in shape), node, f"{list(shape)} is not a valid shape")
     need(len(shape) >= len(x.shape), node, f"{x} has more dimensions than {list(shape)}")
     pairs = zip(x.shape[::-1], shape[::-1], strict=False)
     need(all(n in (1, m) for n, m in pairs), node, f"{x} does not broadcast to {list(shape)}")
@@ -54,7 +54,7 @@ def _tile(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def _lower_broadcast(node: Node, target: Target) -> Call:
-    """What is repeated is read with a step of 0."""
+    """Repeated axes are read with a step of 0."""
     x, shape = node.input(0), node.output.shape
     lead = len(shape) - len(x.shape)
     own = [(1, 0)] * lead + list(zip(x.shape, steps(x.shape, x.dtype.itemsize), strict=True))

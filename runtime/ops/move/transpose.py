@@ -44,7 +44,7 @@ def lower(node: Node, target: Target) -> Call:
 
 
 def walk_of(node: Node) -> list[Axis]:
-    """Elements and step in bytes of every axis of the output in the input."""
+    """Extent of every output axis, and its step in bytes in the input."""
     x = node.input(0)
     step = steps(x.shape, x.dtype.itemsize)
     return [(x.shape[i], step[i]) for i in indices(node, 1)]

@@ -1,4 +1,4 @@
-"""TRANSPOSE in square tiles, which vectors turn at once: kernels_c/move/transpose.h."""
+"""TRANSPOSE in square tiles that fit vector registers: kernels_c/move/transpose.h."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SIZES = (1, 2, 4, 8)
 
 
 def lower(node: Node, target: Target) -> Call:
-    accept(node.input(0).size > 0, "nothing to move")
+    accept(node.input(0).size > 0, "there is nothing to move")
     axes, size = collapse(walk_of(node), node.input(0).dtype.itemsize)
-    accept(size in SIZES, f"{size} bytes that stay together")
-    accept(len(axes) <= LOOPS + 2, f"{len(axes)} axes")
+    accept(size in SIZES, f"{size} bytes stay together, not 1, 2, 4 or 8")
+    accept(len(axes) <= LOOPS + 2, f"{len(axes)} axes are left, {LOOPS + 2} are the limit")
     unit = next((i for i, (_, step) in enumerate(axes) if step == size), None)
-    unit = present(unit, "no axis that lies side by side in the input")
+    unit = present(unit, "no axis lies side by side in the input")
     edge = TILE_ROW // size
-    accept(axes[unit][0] >= edge and axes[-1][0] >= edge, f"an axis of less than the {edge} elements of a tile")
+    accept(axes[unit][0] >= edge and axes[-1][0] >= edge, f"an axis has fewer than the {edge} elements of a tile")
     return _tiles(node, axes, size, unit)
 
 

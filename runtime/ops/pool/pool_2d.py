@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D and MAX_POOL_2D: windows over height and width; padding takes no part."""
+"""AVERAGE_POOL_2D and MAX_POOL_2D: windows over height and width; padding does not count."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def infer(node: Node) -> list[Shape]:
 
 
 def _windows(node: Node, x: Array) -> Iterator[tuple[int, int, Array]]:
-    """Every output position and what its window sees of the input: [batches, elements, channels]."""
+    """Every output position, and the input inside its window: [batches, elements, channels]."""
     g = geometry(node)
     for i in range(g.out_h):
         for j in range(g.out_w):

@@ -8,13 +8,13 @@ from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
-#: Values of a window that the kernel divides by multiplication.
+#: Most values of a window: up to here the kernel can divide by multiplying.
 MOST = 4087
 
 
 def lower(node: Node, target: Target) -> Call:
     g = geometry(node)
-    accept(g.k_h * g.k_w <= MOST, f"a window of {g.k_h * g.k_w} values, {MOST} are the limit")
+    accept(g.k_h * g.k_w <= MOST, f"a window has {g.k_h * g.k_w} values, {MOST} are the limit")
     return pool_call("tw_average_pool_2d_mve_s8", node)
 
 

@@ -8,7 +8,7 @@ from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
-#: Values of a window up to which the kernel's averages are exact.
+#: Most values of a window: up to here the kernel's averages are exact.
 MOST = 181
 
 KERNELS = {"AVERAGE_POOL_2D": "tw_average_pool_2d_words_s8", "MAX_POOL_2D": "tw_max_pool_2d_words_s8"}
@@ -17,8 +17,8 @@ KERNELS = {"AVERAGE_POOL_2D": "tw_average_pool_2d_words_s8", "MAX_POOL_2D": "tw_
 def lower(node: Node, target: Target) -> Call:
     g = geometry(node)
     values = min(g.k_h, g.in_h) * min(g.k_w, g.in_w)
-    accept(g.in_c % 4 == 0, f"{g.in_c} channels, no multiple of 4")
-    accept(node.op == "MAX_POOL_2D" or values <= MOST, f"a window of {values} values, {MOST} are the limit")
+    accept(g.in_c % 4 == 0, f"it has {g.in_c} channels, not a multiple of 4")
+    accept(node.op == "MAX_POOL_2D" or values <= MOST, f"a window has {values} values, {MOST} are the limit")
     return pool_call(KERNELS[node.op], node)
 
 

@@ -19,14 +19,14 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Positions among the inputs: of each gate (forget, input, cell, output) weights, recurrent weights, bias.
+#: Positions of inputs: weights, recurrent weights and bias per gate (forget, input, cell, output).
 GATES = ((2, 6, 13), (1, 5, 12), (3, 7, 14), (4, 8, 15))
 HIDDEN, CELL = 18, 19
 
-#: Positions of what there are no kernels for.
+#: Positions of inputs that no kernel takes.
 OTHERS = {"peepholes": (9, 10, 11), "a projection": (16, 17), "layer normalisation": (20, 21, 22, 23)}
 
-#: Scales of sums, 12 fractional bits, and of what gates give, 15.
+#: Scales of sums (12 fractional bits) and of gates' outputs (15).
 _SUM, _GATE = 2.0**-12, 2.0**-15
 
 
@@ -34,7 +34,7 @@ def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) in (20, 24), node, f"it has {len(node.inputs)} inputs, not 20 or 24")
     for what, positions in OTHERS.items():
         if any(node.optional(i) is not None for i in positions):
-            raise unsupported(node, f"{what} of an LSTM has no kernel")
+            raise unsupported(node, f"an LSTM with {what} has no kernel")
     for i in (0, *(i for gate in GATES for i in gate), HIDDEN, CELL):
         if node.optional(i) is None:
             raise unsupported(node, f"input {i} is absent: only LSTMs with four gates and biases have a kernel")
@@ -80,7 +80,11 @@ def _check_shapes(node: Node) -> Shape:
     batches, _, size, units = _sizes(node)
     for w, r, b in GATES:
         fits = [node.input(i).shape for i in (w, r, b)] == [(units, size), (units, units), (units,)]
-        need(fits, node, f"{node.input(w)}, {node.input(r)} and {node.input(b)} are no gate of {units} units over {x}")
+        need(
+            fits,
+            node,
+            f"{node.input(w)}, {node.input(r)} and {node.input(b)} do not fit a gate of {units} units over {x}",
+        )
     for state in (node.input(HIDDEN), node.input(CELL)):
         need(state.size == batches * units, node, f"{state} must have {batches * units} elements")
     return (*x.shape[:2], units)
@@ -103,7 +107,7 @@ def _products(node: Node) -> dict[str, tuple[int, int]]:
 
 
 def _left(node: Node) -> int:
-    """By how much cells are shifted to have the 12 fractional bits that tanh takes."""
+    """How far to shift cells left so that they have the 12 fractional bits that tanh takes."""
     return 12 + math.frexp(node.input(CELL).scale)[1] - 1
 
 
@@ -133,7 +137,7 @@ def _step_float(node: Node, x: Array, hidden: Array, cell: Array, inputs: list[A
 
 
 def _run(node: Node, inputs: list[Any]) -> Iterator[tuple[Array, Array]]:
-    """Hidden state and cell, [batches, units], after every step, from the states in ``inputs`` on."""
+    """Hidden state and cell, [batches, units], after every step; the first step starts from ``inputs``."""
     batches, _, _, units = _sizes(node)
     real = inputs[0].dtype == np.float32
     wide = np.float64 if real else np.int64
@@ -145,13 +149,13 @@ def _run(node: Node, inputs: list[Any]) -> Iterator[tuple[Array, Array]]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """The outputs from the states in ``inputs`` on."""
+    """The outputs; the first step starts from the states in ``inputs``."""
     shown = np.array([hidden for hidden, _ in _run(node, inputs)]).astype(inputs[0].dtype)
     return [shown if node.options.get("time_major") else np.ascontiguousarray(shown.swapaxes(0, 1))]
 
 
 def cells(node: Node, x: Array) -> Array:
-    """The cells after every step over the input x, from states of 0 on: float32 [steps, batches, units]."""
+    """The cells after every step over the input x, float32 [steps, batches, units]; states start at 0."""
     inputs: list[Any] = [
         None if t is None else np.zeros(t.shape, t.dtype) if t.variable else t.data for t in node.inputs
     ]
@@ -160,7 +164,7 @@ def cells(node: Node, x: Array) -> Array:
 
 
 def _multipliers(node: Node) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Of every gate's sums over the input and over the hidden state."""
+    """Multipliers of every gate's sums over the input and over the hidden state."""
     x, hidden = node.input(0), node.input(HIDDEN)
     return [
         (

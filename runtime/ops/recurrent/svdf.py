@@ -24,7 +24,7 @@ def infer(node: Node) -> list[Shape]:
     rank = int(node.options["rank"])
     need(len(x.shape) == len(features.shape) == len(time.shape) == 2, node, "input and weights must be matrices")
     (batches, size), (filters, memory) = x.shape, time.shape
-    need(rank >= 1 and filters % rank == 0, node, f"{filters} filters are no multiple of rank {rank}")
+    need(rank >= 1 and filters % rank == 0, node, f"{filters} filters are not a multiple of rank {rank}")
     need(features.shape == (filters, size) and memory >= 1, node, f"{x}, {features} and {time} do not match")
     need(bias is None or bias.shape == (filters // rank,), node, f"{bias} must have {filters // rank} elements")
     need(state.size == batches * filters * memory, node, f"{state} must have {batches * filters * memory} elements")
@@ -52,7 +52,7 @@ def _check_types(node: Node) -> None:
 
 
 def _multipliers(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Of the features and of the output. Source: TFLM svdf_common.cc, PrepareSvdf."""
+    """Multipliers of the features and of the output. Source: TFLM svdf_common.cc, PrepareSvdf."""
     x, features, time, state = (node.input(i) for i in (0, 1, 2, 4))
     first = quantize_multiplier(x.scale * features.scale / state.scale)
     return first, quantize_multiplier(state.scale * time.scale / node.output.scale)
@@ -64,7 +64,7 @@ def _bias(node: Node) -> Any:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    """The output after ``inputs[4]``, the state before. Source: TFLM svdf_common.cc."""
+    """The output; ``inputs[4]`` is the state before. Source: TFLM svdf_common.cc."""
     x, features, time, bias, state = inputs
     rows = state.reshape(len(x), *time.shape)
     wide = np.int64 if x.dtype == np.int8 else np.float64
@@ -105,7 +105,7 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16", params, inputs, (y, state), macs=macs)
 
 
-WRAPS = "TFLM as packaged adds a state's zero point after clamping and wraps; its sources have mended that since"
+WRAPS = "TFLM as packaged adds a state's zero point after clamping and wraps; its sources no longer do"
 
 
 def _case(

@@ -1,4 +1,4 @@
-"""What the reductions share: which dimensions are reduced, and the few that kernels walk."""
+"""What the reductions share: which dimensions are reduced, and how kernels walk them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def axes_of(node: Node) -> tuple[int, ...]:
 
 
 def count_of(node: Node) -> int:
-    """How many values of the input go into one of the output."""
+    """How many input values make one output."""
     return math.prod(node.input(0).shape[a] for a in axes_of(node))
 
 
@@ -33,7 +33,7 @@ def reduced_shape(node: Node) -> Shape:
 
 
 def reduced_axes(node: Node) -> Axes:
-    """The input's shape as kernels walk it: neighbours merged, ones put in front."""
+    """The input's shape as kernels walk it: neighbours merged, extents of 1 in front."""
     dims, axes = [1], axes_of(node)
     for d, n in enumerate(node.input(0).shape):
         if n == 1:

@@ -9,30 +9,26 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import requantize
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import inverse_root
-from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_quant
+from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: int8 values whose sum of squares is sure to fit int32.
+#: Most int8 values whose sum of squares is sure to fit int32.
 _LONGEST = (1 << 31) // 255**2
 
 
 def infer(node: Node) -> list[Shape]:
-    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
-    x, y = node.input(0), node.output
-    need_type(node, x, "FLOAT32", "INT8")
-    need_type(node, y, x.type)
-    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    x, y = normalized(node, "FLOAT32", "INT8")
     if node.options.get("fused_activation_function", "NONE") != "NONE":
         raise unsupported(node, "it has no fused activation in TFLite: take it apart")
     if x.type == "INT8":
         need_quant(node, x, y)
-        if (y.scale, y.zero) != (1 / 128, 0):
-            raise unsupported(node, f"{y} must have scale 1/128 and zero point 0, as TFLite defines it")
+        need_fixed_quant(node, y, 128, 0)
         if x.shape[-1] > _LONGEST:
             raise unsupported(node, f"the squares of {x} may not fit int32: {_LONGEST} in a row are the limit")
     return [x.shape]

@@ -10,38 +10,32 @@ import numpy as np
 from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, round_shift
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, log
-from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_quant
+from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Scales of int8 inputs whose steps have a multiplier and an inverse, and the longest row whose sum fits int32.
+#: Bounds of int8 scales whose steps have a multiplier and an inverse, and the longest row whose sum fits int32.
 _LEAST, _MOST = 2.0**-24, 2.0**5
 _LONGEST = 4095
 
 
 def infer(node: Node) -> list[Shape]:
-    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
-    x, y = node.input(0), node.output
-    need_type(node, x, "FLOAT32", "INT8")
-    need_type(node, y, x.type)
-    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    x, y = normalized(node, "FLOAT32", "INT8")
     if x.type == "INT8":
         need_quant(node, x, y)
-        if (y.scale, y.zero) != (16 / 256, 127):
-            raise unsupported(node, f"{y} must have scale 16/256 and zero point 127, as TFLite defines it")
+        need_fixed_quant(node, y, 16, 127)
         if not (_LEAST <= x.scale < _MOST and x.shape[-1] <= _LONGEST):
-            raise unsupported(
-                node, f"{x} has a scale or a last dimension that int32 sums do not hold: quantise it anew"
-            )
+            raise unsupported(node, f"{x} has a scale or a last dimension that int32 sums do not hold: requantise it")
     return [x.shape]
 
 
 def _scaling(node: Node) -> tuple[tuple[int, int], tuple[int, int], int]:
-    """Multipliers from steps to 26 fractional bits and back, and how many steps below the greatest count.
+    """Multipliers from steps to 26 fractional bits and back, and how many steps below the greatest value count.
 
     Source: TFLM log_softmax.cc and PreprocessLogSoftmaxScalingExp.
     """

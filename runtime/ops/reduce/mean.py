@@ -17,7 +17,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Values whose centred sum is sure to fit: of int8 tw_scaled's 30 bits, of int16 int32.
+#: Most values whose centred sum is sure to fit: tw_scaled's 30 bits with int8, int32 with int16.
 MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}
 
 
@@ -36,7 +36,7 @@ def infer(node: Node) -> list[Shape]:
 
 
 def multiplier(node: Node) -> tuple[int, int]:
-    """The rescaling with 1 / count in it. Source: TFLM reference_ops::QuantizedMeanOrSum."""
+    """Multiplier and shift of the rescaling, 1 / count included. Source: TFLM reference_ops::QuantizedMeanOrSum."""
     count = count_of(node)
     mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
     more = min(count.bit_length() - 1, 31 + shift)

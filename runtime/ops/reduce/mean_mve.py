@@ -13,7 +13,7 @@ from twinfer.runtime.variant import Variant, present
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    axis = present(reduced_axes(node).as_one, "dimensions that do not lie side by side")
+    axis = present(reduced_axes(node).as_one, "the reduced dimensions do not lie side by side")
     mult, shift = multiplier(node)
     params: dict[str, Param] = {"axis": axis, "mult": mult, "shift": shift}
     params |= {"zero": x.zero * axis["count"], "out_zero": y.zero}

@@ -14,10 +14,10 @@ from twinfer.runtime.variant import Variant, accept, present
 
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
-    axis = present(reduced_axes(node).as_one, "dimensions that do not lie side by side")
-    accept(axis["inner"] % 4 == 0, f"{axis['inner']} values side by side, no multiple of 4")
+    axis = present(reduced_axes(node).as_one, "the reduced dimensions do not lie side by side")
+    accept(axis["inner"] % 4 == 0, f"{axis['inner']} values lie side by side, not a multiple of 4")
     mult, shift = multiplier(node)
-    accept(SHIFTS[0] <= shift <= SHIFTS[1], f"a shift of {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
+    accept(SHIFTS[0] <= shift <= SHIFTS[1], f"the shift is {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
     offset, rounding = -(x.zero + 128) * axis["count"], (2 * y.zero + 1) << -shift >> 1
     params: dict[str, Param] = {"axis": axis, "mult": mult, "offset": offset, "right": -shift, "rounding": rounding}
     return Call("tw_mean_words_s8", params, (x,), (y,))

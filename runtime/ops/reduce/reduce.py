@@ -18,7 +18,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: int8 values whose centred sum is sure to fit int32.
+#: Most int8 values whose centred sum is sure to fit int32.
 MOST = 1 << 22
 
 TYPES = {
@@ -64,12 +64,12 @@ def _sum(node: Node, x: Array) -> Array:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     x = inputs[0]
     if node.op == "SUM":
-        found = _sum(node, x)
+        reduced = _sum(node, x)
     elif x.dtype == np.float32:
-        found = (np.fmax if node.op == "REDUCE_MAX" else np.fmin).reduce(x, axis=axes_of(node))
+        reduced = (np.fmax if node.op == "REDUCE_MAX" else np.fmin).reduce(x, axis=axes_of(node))
     else:
-        found = (np.max if node.op in ("REDUCE_MAX", "REDUCE_ANY") else np.min)(x, axis=axes_of(node))
-    return [np.asarray(found).reshape(node.output.shape).astype(x.dtype)]
+        reduced = (np.max if node.op in ("REDUCE_MAX", "REDUCE_ANY") else np.min)(x, axis=axes_of(node))
+    return [np.asarray(reduced).reshape(node.output.shape).astype(x.dtype)]
 
 
 def lower(node: Node, target: Target) -> Call:

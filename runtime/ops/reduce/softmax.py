@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 from twinfer.runtime.constant import table
 from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, requantize, round_shift, wrap32
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
-from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_symmetric
+from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Type -> the only quantisation of an output.
-_OUTPUTS = {"INT8": (1 / 256, -128), "INT16": (1 / 32768, 0)}
+#: Type -> steps per 1 and zero point of an output.
+_OUTPUTS = {"INT8": (256, -128), "INT16": (1 << 15, 0)}
 
-#: int16 values whose exponentials' sum is sure to fit int32.
+#: Most int16 values whose exponentials' sum is sure to fit int32.
 MOST_INT16 = (1 << 16) - 1
 
-#: Differences of int16 values become steps of this size; the scale * beta from which they need more than 15 bits more,
-#: for which int32 has no room.
+#: Differences of int16 values are counted in steps of this size. From the second number on, scale * beta would shift
+#: them left by more than 15 bits, which int32 has no room for.
 _STEP = 10.0 / 65535.0
 _STEEPEST = _STEP * (1 << 15)
 
@@ -37,27 +38,18 @@ def _beta(node: Node) -> float:
 
 
 def infer(node: Node) -> list[Shape]:
-    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
-    x, y = node.input(0), node.output
-    need_type(node, x, "FLOAT32", "INT8", "INT16")
-    need_type(node, y, x.type)
-    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    x, y = normalized(node, "FLOAT32", "INT8", "INT16")
     need(0 <= _beta(node) < math.inf, node, f"beta {_beta(node)} must be finite and not negative")
     if x.type in _OUTPUTS:
         need_symmetric(node, x, y)
-        scale, zero = _OUTPUTS[x.type]
-        if (y.scale, y.zero) != (scale, zero):
-            raise unsupported(
-                node,
-                f"{y} must have scale 1/{1 / scale:.0f} and zero point {zero}, as TFLite defines it: requantise it",
-            )
+        need_fixed_quant(node, y, *_OUTPUTS[x.type])
     if x.type == "INT16":
         _check_int16(node)
     return [x.shape]
 
 
 def _check_int16(node: Node) -> None:
-    """What keeps sums, and differences shifted left for their multiplier, within int32."""
+    """Raise unless sums, and differences shifted left for their multiplier, fit int32."""
     x = node.input(0)
     if x.shape[-1] > MOST_INT16:
         raise unsupported(node, f"the sum over {x.shape[-1]} values of {x} may not fit int32: split it")
@@ -70,7 +62,7 @@ def _check_int16(node: Node) -> None:
 
 
 def _exp(node: Node, steps: Array) -> Array:
-    """exp(beta * scale * steps) with 31 fractional bits for steps <= 0; 0 below what TFLM looks at.
+    """exp(beta * scale * steps) with 31 fractional bits for steps <= 0; 0 for steps that TFLM does not count.
 
     Source: TFLM softmax_common.cc and PreprocessSoftmaxScaling; the exponent is in Q5.
     """
@@ -92,7 +84,7 @@ def _reference_int8(node: Node, x: Array) -> Array:
 
 
 def _table(function: Callable[[Array], Array], low: float, high: float) -> NDArray[np.int16]:
-    """513 samples of ``function`` with 15 fractional bits, shifted by half of what interpolation errs in the middle.
+    """513 samples of ``function`` with 15 fractional bits, corrected by half the error of interpolation in the middle.
 
     Source: TFLM's gen_lut, in float32.
     """
@@ -121,7 +113,7 @@ def _tables() -> tuple[NDArray[np.int16], NDArray[np.int16]]:
 
 
 def _multiplier_int16(node: Node) -> tuple[int, int]:
-    """What makes 65535 of a difference of 10. Source: TFLM's CalculateSoftmaxParams."""
+    """Multiplier and shift that map a difference of 10 to 65535. Source: TFLM's CalculateSoftmaxParams."""
     return quantize_multiplier(node.input(0).scale * _beta(node) / _STEP)
 
 

@@ -1,0 +1,16 @@
+"""What the operators that normalise rows of the last dimension check alike."""
+
+from __future__ import annotations
+
+from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.op import need, need_type
+
+
+def normalized(node: Node, *types: str) -> tuple[Tensor, Tensor]:
+    """The input and the output, of one type of ``types``; ModelError without exactly one input and a last dimension."""
+    need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
+    x, y = node.input(0), node.output
+    need_type(node, x, *types)
+    need_type(node, y, x.type)
+    need(len(x.shape) >= 1 and x.shape[-1] >= 1, node, f"{x} has no last dimension to normalise")
+    return x, y
