@@ -44,6 +44,7 @@ def in_words(snr_db: float) -> str:
 @dataclass(frozen=True)
 class TensorReport:
     """One tensor over all samples: the float graph's values beside the real values of the quantised graph's integers.
+
     ``snr_db``: ratio of the energies of values and differences. ``cosine`` of the angle between both. ``saturated``:
     share of the float values outside the integers' range. ``edges`` and ``counts``: histogram of the float values;
     ``quantized_counts``: of the quantised ones.

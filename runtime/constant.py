@@ -15,7 +15,7 @@ class Role(Enum):
     BIAS = "bias"  # what sums start from; multipliers and shifts may lie beside
     REQUANTIZE = "requantize"  # multipliers, shifts or scales
     TABLE = "table"  # looked up by a value
-    INDEX = "index"  # shapes, axes, positions
+    INDEX = "index"  # shapes, axes, positions, and what padding holds
     CODES = "codes"  # weights, coded
 
 
@@ -44,7 +44,7 @@ def weights(array: Array, layout: str = "") -> Constant:
 
 
 def bias(array: Array, layout: str = "") -> Constant:
-    """What sums start from, per channel; ``layout`` says what else lies there."""
+    """Values that sums start from, one per channel; ``layout`` says what lies beside them."""
     return Constant(array, Role.BIAS, layout)
 
 
@@ -54,7 +54,7 @@ def requantize(array: Array, layout: str = "") -> Constant:
 
 
 def table(array: Array) -> Constant:
-    """What is looked up by a value."""
+    """A table that values are looked up in."""
     return Constant(array, Role.TABLE)
 
 

@@ -1,4 +1,4 @@
-"""What a user chooses beside a model and a machine: ``Options``, one value that is passed along."""
+"""``Options``: what a user chooses beside a model and a machine, as one value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Options:
-    """What is chosen; InvalidArgumentError names a value that does not exist.
+    """A user's choice; InvalidArgumentError names a value that does not exist.
 
     For the plan: ``weights`` says how constant weights are stored, ``decode`` when coded ones are decoded.
     ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run.

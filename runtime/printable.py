@@ -16,5 +16,5 @@ def printable(text: str, keep: str = "\n\t") -> str:
 
 
 def in_html(text: str) -> str:
-    """The same for a page: what is markup there is escaped, too."""
+    """Foreign text made harmless for an HTML page: markup is escaped, too."""
     return escape(printable(text))

@@ -91,7 +91,7 @@ def _check_constant(node: Node, tensor: Tensor, data: Array) -> None:
 
 
 def guarded(node: Node, ask: Callable[[], T]) -> T:
-    """What ``ask`` returns; whatever a damaged node makes its operator raise comes out as ModelError."""
+    """The result of ``ask``; whatever a damaged node makes its operator raise becomes a ModelError."""
     try:
         return ask()
     except TwinferError:

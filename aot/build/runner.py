@@ -89,7 +89,7 @@ class Runner(ABC):
 
 
 def runner_of(card: Card) -> Runner:
-    """What runs programs for a card; InvalidArgumentError if it has no board folder."""
+    """The runner of a card; InvalidArgumentError if the card has no board folder."""
     runner: Runner = card.architecture.runner(card)
     return runner
 

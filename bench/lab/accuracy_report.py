@@ -31,8 +31,9 @@ class Standing(Verdict):
 
 
 def verdicts(rows: Sequence[Row]) -> list[Standing]:
-    """Every limit: at most 0.5 points, and no more loss than any peer on the same network. A gain by rounding is luck
-    and counts as no loss, for us and for the peers.
+    """Every limit: at most 0.5 points, and no more loss than any peer on the same network.
+
+    A gain by rounding is luck and counts as no loss, for us and for the peers.
     """
     return [verdict for group in _groups(rows) for verdict in _verdicts(group)]
 

@@ -41,8 +41,7 @@ class Change:
 
 
 class View(Draft):
-    """A graph with the writers and readers of its tensors, and which tensors the outside knows; ``apply`` changes
-    it."""
+    """A graph with the writers and readers of its tensors, and those that the outside knows; ``apply`` changes it."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -88,8 +87,7 @@ class View(Draft):
         return [*([maker] if maker else []), *(readers if most is None or len(readers) <= most else ())]
 
     def around(self, nodes: Iterable[Node]) -> list[Node]:
-        """The neighbours of nodes: what feeds them, and what stands up to two operators further, as far as rules
-        look."""
+        """The neighbours of nodes: what feeds them, and what is up to two operators further, as far as rules look."""
         nodes = list(nodes)
         readers = [n for node in nodes for t in node.outputs for n in self.consumers.get(t, ())]
         further = [n for node in readers for t in node.outputs for n in self.consumers.get(t, ())]

@@ -76,9 +76,10 @@ class Groups:
             self._join((node.output, type), (tensor, type))
 
     def _joined(self, node: Node, values: list[Tensor], type: str) -> Iterable[Tensor]:
-        """The inputs that take the output's scale; the others are requantised first. A single input always takes it. Of
-        several inputs, those that nobody else reads take it, unless their scale is fixed and another input's scale
-        differs.
+        """The inputs that take the output's scale; the others are requantised first.
+
+        A single input always takes it. Of several inputs, those that nobody else reads take it, unless their scale is
+        fixed and another input's scale differs.
         """
         fixed = [self._fixed.get(self._root((t, type))) for t in values]
         if len(values) == 1 or (fixed[0] is not None and all(f == fixed[0] for f in fixed)):

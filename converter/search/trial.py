@@ -181,8 +181,10 @@ class Bench:
 
     def order(self, setting: Setting) -> tuple[str, ...]:
         """The quantised layers, by the names of their outputs. The layer that costs most if it alone is quantised comes
-        first. Measured on calibration samples, with the precision and the method of the setting. Where a layer cannot
-        be quantised alone, the order is the graph's.
+        first.
+
+        Measured on calibration samples, with the precision and the method of the setting. Where a layer cannot be
+        quantised alone, the order is the graph's.
         """
         samples = {name: value[:ORDER_SAMPLES] for name, value in self.job.calibration.items()}
         plain = replace(setting.as_recipe(), rules=setting.rules)

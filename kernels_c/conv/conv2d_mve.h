@@ -40,15 +40,16 @@ TW_INLINE tw_conv2d_mve_next tw_conv2d_mve_first(const void *x, void *columns, i
 /* The window at a pixel as a column: first the padding where it leaves the image, then what lies inside. */
 TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) {
     const tw_window *w = next->gather.window;
-    const tw_inside inside = tw_inside_of(&next->at, w);
-    const int32_t rows = inside.bottom - inside.top, taps = inside.end - inside.first;
-    if (rows < w->k_h || taps < w->k_w) {
+    tw_inside inside = {0, w->k_h, 0, w->k_w};
+    if (!tw_window_whole(&next->at, w)) {
         tw_mve_fill(to, next->gather.fill, w->k_h * w->k_w * w->in_c);
-        if (rows <= 0 || taps <= 0) return;
+        inside = tw_inside_of(&next->at, w);
+        if (!tw_inside_any(&inside)) return;
     }
     tw_mve_rows(to + (inside.top * w->k_w + inside.first) * w->in_c, w->k_w * w->in_c,
                 (const int8_t *)tw_pixel_corner(&next->at, w) + tw_window_tap(inside.top, inside.first, w),
-                w->dilation_h * w->in_w * w->in_c, rows, taps * w->in_c);
+                w->dilation_h * w->in_w * w->in_c, inside.bottom - inside.top,
+                (inside.end - inside.first) * w->in_c);
 }
 
 /* The next two windows, or the same one twice: in the image itself, or in columns. */

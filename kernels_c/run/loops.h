@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a plan's layers from a table of constants where some layers are more than one call, or loop over calls. */
-#ifndef TW_LOOPS_H
-#define TW_LOOPS_H
+#ifndef TW_RUN_LOOPS_H
+#define TW_RUN_LOOPS_H
 
 #include "run.h"
 

@@ -35,7 +35,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[IO[bytes]], objec
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """The same for a text."""
+    """Write a text file as ``write_whole`` does."""
     write_whole(path, lambda file: file.write(text.encode()))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.constant import bias
+from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, filled
@@ -100,7 +100,7 @@ def lower(node: Node, target: Target) -> Call:
         "run": axes[-1][0] * size, "size": size, "total": y.nbytes,
         "n": filled([n for n, _, _ in axes[:-1]], 1), "steps": filled(step[:-1], 0),
     }  # fmt: skip
-    value = node.input(2) if node.op == "PADV2" else bias(_zero(node))
+    value = node.input(2) if node.op == "PADV2" else Constant(_zero(node), Role.INDEX, name="padding")
     return Call("tw_pad", params, (x, value), (y,))
 
 
