@@ -12,6 +12,9 @@ from twinfer.runtime.target import FEATURES, Target
 
 T = TypeVar("T")
 
+#: What makes a node the call of a kernel.
+Lower = Callable[[Node, Target], Call]
+
 
 class Declined(Exception):
     """A variant does not suit a node; the text says why. ``runtime/plan/lower.py`` then asks the next one."""
@@ -29,7 +32,7 @@ class Variant:
     name: str
     ops: tuple[str, ...]
     needs: frozenset[str]
-    lower: Callable[[Node, Target], Call]
+    lower: Lower
     types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

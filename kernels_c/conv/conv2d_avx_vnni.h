@@ -61,8 +61,7 @@ TW_INLINE void tw_avx_vnni_tile(const uint8_t *x, int32_t k, const int8_t *w, in
     tw_avx_vnni_sums(sums, x, k, w + c * k);
     const tw_scale scale = tw_scale_load(channels->mult + c, channels->shift + c);
     for (int32_t r = 0; r < tw_min(rows, TW_AVX_ROWS); ++r)
-        tw_acc_store(y + r * out + c, tw_acc_requantize(tw_acc_load(sums[r]), &scale), &channels->end,
-                     out - c);
+        tw_acc_store(y + r * out + c, tw_acc_requantize(tw_acc_load(sums[r]), &scale), &channels->end, out - c);
 }
 
 /* As tw_conv2d_wide_s8, but panel is a multiple of 6. */

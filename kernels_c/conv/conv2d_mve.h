@@ -48,8 +48,7 @@ TW_INLINE void tw_conv2d_mve_window(int8_t *to, const tw_conv2d_mve_next *next) 
     }
     tw_mve_rows(to + (inside.top * w->k_w + inside.first) * w->in_c, w->k_w * w->in_c,
                 (const int8_t *)tw_pixel_corner(&next->at, w) + tw_window_tap(inside.top, inside.first, w),
-                w->dilation_h * w->in_w * w->in_c, inside.bottom - inside.top,
-                (inside.end - inside.first) * w->in_c);
+                w->dilation_h * w->in_w * w->in_c, inside.bottom - inside.top, (inside.end - inside.first) * w->in_c);
 }
 
 /* The next two windows, or the same one twice: in the image itself, or in columns. */

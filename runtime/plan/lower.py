@@ -12,7 +12,7 @@ from twinfer.runtime.program import Argument, Call, Choice, Step
 from twinfer.runtime.registry import missing, operator, variants
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Declined
+from twinfer.runtime.variant import Declined, Lower
 
 
 def lower(graph: Graph, target: Target, pool: Pool) -> list[Step]:
@@ -58,15 +58,15 @@ def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
 
     ``infer`` must have agreed with the node.
     """
-    declined: list[tuple[str, str]] = []
+    declined: dict[Lower, tuple[str, str]] = {}
     for variant in variants(node.op):
-        if not variant.serves(node, target):
+        if variant.lower in declined or not variant.serves(node, target):
             continue
         try:
-            return variant.lower(node, target), Choice(variant.name, tuple(declined))
+            return variant.lower(node, target), Choice(variant.name, tuple(declined.values()))
         except Declined as reason:
-            declined.append((variant.name, str(reason)))
-    return operator(node).lower(node, target), Choice(declined=tuple(declined))
+            declined[variant.lower] = variant.name, str(reason)
+    return operator(node).lower(node, target), Choice(declined=tuple(declined.values()))
 
 
 def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:

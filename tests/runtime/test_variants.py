@@ -61,6 +61,12 @@ def test_one_that_declines_says_why() -> None:
     assert choice == Choice("dsp", (("mve", "the window is dilated along its rows"),))
 
 
+def test_one_that_serves_two_features_is_asked_once() -> None:
+    call, choice = lower_node(conv_node(groups=2), computer("both", "avx_vnni", "avx512_vnni"))
+    assert call.kernel == "tw_conv2d_s8"
+    assert choice.declined == (("wide", "it has 2 groups"), ("avx_vnni", "it has 2 groups"))
+
+
 def test_types_are_not_asked_in_vain() -> None:
     """A variant for int8 does not decline float: it is not asked."""
     assert lower_node(conv_node(Layer("FLOAT32")), DSP)[1] == Choice()
