@@ -102,7 +102,7 @@ Instruction = Call | Loop
 
 @dataclass(frozen=True)
 class Choice:
-    """The variant that an operator got, and the better ones that declined: (variant, reason)."""
+    """The variant that an operator got, and the better ones that declined: (variant, reason), none of the same name."""
 
     variant: str = "plain"
     declined: tuple[tuple[str, str], ...] = ()

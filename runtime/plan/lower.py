@@ -63,9 +63,12 @@ def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
         if variant.lower in declined or not variant.serves(node, target):
             continue
         try:
-            return variant.lower(node, target), Choice(variant.name, tuple(declined.values()))
+            call = variant.lower(node, target)
         except Declined as reason:
             declined[variant.lower] = variant.name, str(reason)
+        else:
+            others = tuple(pair for pair in declined.values() if pair[0] != variant.name)
+            return call, Choice(variant.name, others)
     return operator(node).lower(node, target), Choice(declined=tuple(declined.values()))
 
 

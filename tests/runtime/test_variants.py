@@ -67,6 +67,13 @@ def test_one_that_serves_two_features_is_asked_once() -> None:
     assert choice.declined == (("wide", "it has 2 groups"), ("avx_vnni", "it has 2 groups"))
 
 
+def test_nobody_declines_for_a_variant_of_the_same_name() -> None:
+    """A depthwise convolution of one channel goes to Helium's CONV_2D, which is no worse choice than its own."""
+    node = next(c.node for c in cases_of("DEPTHWISE_CONV_2D").values() if c.node.input(0).shape[3] == 1)
+    call, choice = lower_node(node, MVE)
+    assert (call.kernel, choice) == ("tw_conv2d_mve_s8", Choice("mve"))
+
+
 def test_types_are_not_asked_in_vain() -> None:
     """A variant for int8 does not decline float: it is not asked."""
     assert lower_node(conv_node(Layer("FLOAT32")), DSP)[1] == Choice()

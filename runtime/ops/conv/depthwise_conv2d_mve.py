@@ -48,7 +48,8 @@ def lower(node: Node, target: Target) -> Call:
 
 def check_rows(g: Window, row: int) -> None:
     """Declined unless every output channel has its input channel, and k_h rows of ``row`` bytes fit the scratch."""
-    accept(1 < g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}, not as many, 2 or more")
+    accept(g.in_c > 1, "it has one input channel")
+    accept(g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}")
     accept(not g.dilated, "the window is dilated")
     accept(g.k_h * row <= MOST_SCRATCH, f"the rows of a window take {g.k_h * row} bytes, {MOST_SCRATCH} are the limit")
 
