@@ -102,7 +102,10 @@ Instruction = Call | Loop
 
 @dataclass(frozen=True)
 class Choice:
-    """The variant that an operator got, and the better ones that declined: (variant, reason), none of the same name."""
+    """The variant that an operator got, and those before it that are written for the operator and declined.
+
+    ``declined`` are pairs of a variant's name and its reason.
+    """
 
     variant: str = "plain"
     declined: tuple[tuple[str, str], ...] = ()

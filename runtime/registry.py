@@ -29,7 +29,7 @@ def operators() -> Mapping[str, Op]:
 @cache
 def variants(name: str) -> tuple[Variant, ...]:
     """The variants of an operator, best first; empty if there is only plain C."""
-    rows = [row for module in _modules() for row in _rows(module, "VARIANT") if name in row.ops]
+    rows = [row for module in _modules() for row in _rows(module, "VARIANT") if name in (*row.ops, *row.also)]
     return tuple(sorted(rows, key=lambda row: row.rank(name)))
 
 

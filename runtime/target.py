@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 #: What a machine may offer to kernels, best first: a variant that needs an earlier one is tried before the others.
 #: "simd": vectors of any width, which compilers fill by themselves; "mve": Helium; "dsp": SMLAD and related
-#: instructions; "words": nothing wider than 32-bit words, so that computing with four int8 in one word pays.
+#: instructions; "words": integer work in 32-bit words pays, such as four int8 in one word.
 FEATURES = ("avx512_vnni", "avx_vnni", "simd", "mve", "dsp", "words")
 
 
@@ -47,5 +47,5 @@ GENERIC = microcontroller("generic")
 DSP = microcontroller("dsp", "dsp")
 MVE = microcontroller("mve", "dsp", "mve")
 
-#: Together these targets use every variant; all of them run on the host.
+#: Together these targets use every kernel; all of them run on the host.
 TARGETS = (HOST, AVX_VNNI, GENERIC, DSP, MVE)

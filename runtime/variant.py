@@ -22,10 +22,11 @@ class Declined(Exception):
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to lower the operators ``ops`` on targets that have all of ``needs``.
+    """One way to lower operators on targets that have all of ``needs``.
 
     A module beside the operator's own ends with ``VARIANT = Variant(...)`` or ``VARIANTS = (...)``; the registry finds
-    it. ``types`` are the types of input 0 that it serves, none for any. ``lower(node, target)`` is called after
+    it. ``ops`` are the operators that it is written for, ``also`` those that it serves in some forms, behind their own
+    variants. ``types`` are the types of input 0 that it serves, none for any. ``lower(node, target)`` is called after
     ``infer`` has agreed with the outputs' shapes; it raises ``Declined`` where its kernel does not suit the node.
     """
 
@@ -34,6 +35,7 @@ class Variant:
     needs: frozenset[str]
     lower: Lower
     types: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.needs or not self.needs.issubset(FEATURES):
@@ -44,8 +46,8 @@ class Variant:
         return target.has(*self.needs) and (not self.types or node.input(0).type in self.types)
 
     def rank(self, op: str) -> tuple[int, int]:
-        """Lower is better: the best feature that it needs, then the place of ``op`` in ``ops``."""
-        return min(map(FEATURES.index, self.needs)), self.ops.index(op)
+        """Lower is better: the best feature that it needs, then whether it is written for ``op``."""
+        return min(map(FEATURES.index, self.needs)), int(op in self.also)
 
 
 def accept(condition: bool, reason: str) -> None:

@@ -70,7 +70,7 @@ typedef struct {
     int32_t k4, panel, direct, in_zero;
 } tw_conv2d_wide_s8_params;
 
-/* The panel of rows pixels, from pixel first on; the cursor is there. */
+/* Gathers a panel: so many rows, one per pixel, from pixel first on, at which the cursor stands. */
 TW_INLINE void tw_conv2d_gather_panel(int8_t *panel, const int8_t *x, int32_t first, int32_t rows, tw_pixel *at,
                                       const tw_conv2d_wide_s8_params *p) {
     const tw_gather g = {&p->window, p->window.in_c, p->in_zero, 0x80};

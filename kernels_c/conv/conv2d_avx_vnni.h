@@ -75,12 +75,12 @@ TW_KERNEL(tw_conv2d_avx_vnni_s8) {
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
     const int32_t pixels = tw_window_count(&p.window), out_c = p.window.out_c;
     tw_pixel at = tw_pixel_first(x, 1, &p.window);
-    for (int32_t first = 0; first < pixels; first += p.panel, y += p.panel * out_c) {
+    for (int32_t first = 0; first < pixels; first += p.panel) {
         const int32_t rows = tw_min(pixels - first, p.panel);
         tw_conv2d_gather_panel((int8_t *)scratch, x, first, rows, &at, &p);
         for (int32_t c = 0; c < out_c; c += TW_LANES)
             for (int32_t r = 0; r < rows; r += TW_AVX_ROWS)
-                tw_avx_vnni_tile(panel + r * p.k4, p.k4, w, y + r * out_c, out_c, c, rows - r, &channels);
+                tw_avx_vnni_tile(panel + r * p.k4, p.k4, w, y + (first + r) * out_c, out_c, c, rows - r, &channels);
     }
 }
 

@@ -47,15 +47,14 @@ TW_INLINE tw_patch tw_depthwise_conv2d_patch_s8(int8_t *to, const tw_pixel *at, 
 TW_INLINE void tw_depthwise_conv2d_pair_s8(const tw_patch *patch, const int8_t *w, int8_t *y, int32_t c, int32_t pair,
                                            const tw_channels_s8 *channels, const tw_window *window) {
     const int32_t step = window->dilation_w * patch->column, beside = window->stride_w * patch->column;
-    int32_t left = channels->bias[c], right = left;
+    int32_t left = channels->bias[c], right = left, at = 0;
     const int8_t *row = patch->x;
-    for (int32_t ky = 0; ky < window->k_h; ++ky, row += patch->row) {
-        for (int32_t kx = 0; kx < window->k_w; ++kx, w += window->out_c) {
-            const int32_t tap = *w;
+    for (int32_t ky = 0; ky < window->k_h; ++ky, row += patch->row)
+        for (int32_t kx = 0; kx < window->k_w; ++kx, at += window->out_c) {
+            const int32_t tap = w[at];
             left = tw_add(left, row[kx * step] * tap);
             right = tw_add(right, row[kx * step + beside] * tap);
         }
-    }
     y[c] = tw_end_s8(left, channels->mult[c], channels->shift[c], channels);
     if (pair) y[window->out_c + c] = tw_end_s8(right, channels->mult[c], channels->shift[c], channels);
 }

@@ -58,18 +58,17 @@ def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:
 
     ``infer`` must have agreed with the node.
     """
-    declined: dict[Lower, tuple[str, str]] = {}
+    asked, declined = set[Lower](), list[tuple[str, str]]()
     for variant in variants(node.op):
-        if variant.lower in declined or not variant.serves(node, target):
+        if variant.lower in asked or not variant.serves(node, target):
             continue
+        asked.add(variant.lower)
         try:
-            call = variant.lower(node, target)
+            return variant.lower(node, target), Choice(variant.name, tuple(declined))
         except Declined as reason:
-            declined[variant.lower] = variant.name, str(reason)
-        else:
-            others = tuple(pair for pair in declined.values() if pair[0] != variant.name)
-            return call, Choice(variant.name, others)
-    return operator(node).lower(node, target), Choice(declined=tuple(declined.values()))
+            if node.op in variant.ops:
+                declined.append((variant.name, str(reason)))
+    return operator(node).lower(node, target), Choice(declined=tuple(declined))
 
 
 def _shared(argument: Argument, node: Node, place: int, pool: Pool) -> Argument:

@@ -46,8 +46,8 @@ class Plan:
     ``steps`` is the program of a run, ``start`` what decodes weights once, before the first run. ``outputs`` are the
     graph's: a tensor in the arena, or a constant. ``places`` says where every tensor lies that is no constant,
     ``regions`` where the parts of the arena are. ``arena_bytes`` is what the caller must provide, aligned to
-    ``target.alignment``; ``lower_bound_bytes`` is the least that any placement of these tensors could need. Sizes are
-    the same on every machine that plans. ``lives`` gives the first and last operator over which a tensor keeps its
+    ``target.alignment``; ``lower_bound_bytes`` is the least that any placement of these tensors could need. Sizes
+    depend on graph, target and options alone. ``lives`` gives the first and last operator over which a tensor keeps its
     value: -1 for an input, the number of operators for an output. Inputs and outputs lie in the arena: inputs are
     written before the first step, outputs stay until the next run.
     """
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def decoding_bytes(self) -> int:
-        """Estimated bytes of flash of the decoders and of their calls on a Cortex-M4."""
+        """Estimated bytes of flash of the decoders, and of a call of each per layer, on a Cortex-M4."""
         decoders = [kernel for step in self.start for kernel in step.kernels]
         decoders += [kernel for step in self.steps for kernel in step.kernels if kernel != step.call.kernel]
         return coding.decoder_bytes(decoders) + coding.CALL_BYTES * len(decoders)

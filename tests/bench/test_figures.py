@@ -153,7 +153,7 @@ def test_commands_that_take_a_target_are_named() -> None:
     """So are the targets: microcontrollers, this computer, any machine."""
     with_target = {name for name, parser in parsers().items() if "--target" in parser._option_string_actions}
     (named,) = re.findall(r"^((?:[^\n]+\n)*?[^\n]*take `--target`(?:[^\n]+\n)+)", ALL, re.MULTILINE)
-    assert set(re.findall(r"`([a-z]+)`", named)) - {"generic", "host"} == with_target
+    assert set(re.findall(r"`([a-z]+)`", named)) - {"generic", "host", "native"} == with_target
     assert all(name.removeprefix("cortex-") in named for name in names() if name.startswith("cortex-m"))
     assert {"generic", "host"} <= set(re.findall(r"`([a-z]+)`", named))
 

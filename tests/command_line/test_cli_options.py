@@ -50,7 +50,8 @@ def test_other_names_stay() -> None:
     for name in ("generic", "host", "esp32", "cortex-m5", "x.toml"):
         assert spelled(name) == name
     assert targets.machine("Generic") == (GENERIC, None)
-    assert targets.machine("host") == (isa.this_computer(), None)
+    assert targets.machine("host") == (HOST, None)
+    assert targets.machine("Native") == (isa.this_computer(), None)
     assert targets.card("host") is None
 
 
@@ -64,7 +65,7 @@ def test_other_names_stay() -> None:
 )
 def test_unknown_targets_where_any_can_be_planned_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     error = failed(capsys, *command.split(), "esp32")
-    assert f"no target 'esp32': name one of generic, host, {', '.join(names())}, or a .toml file" in error
+    assert f"no target 'esp32': name one of generic, host, native, {', '.join(names())}, or a .toml file" in error
     assert "Do you mean" not in error
     assert "Do you mean cortex-m55?" in failed(capsys, *command.split(), "Kortex_m55")
     assert "Do you mean generic?" in failed(capsys, *command.split(), "generics")
@@ -74,21 +75,25 @@ def test_unknown_targets_where_any_can_be_planned_for(command: str, capsys: pyte
 def test_unknown_targets_where_programs_run(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     error = failed(capsys, command, "digits_int8", "--target", "esp32")
     assert f"no target 'esp32': name one of host, {', '.join(names())}, or a .toml file" in error
-    assert "generic is no machine that runs anything" in failed(capsys, command, "digits_int8", "--target", "generic")
+    for name in ("generic", "native"):
+        error = failed(capsys, command, "digits_int8", "--target", name)
+        assert f"{name} is only planned for: compile, inspect and search take it" in error
 
 
 def test_inspect_for_a_target(capsys: pytest.CaptureFixture[str]) -> None:
     """Arena, kernels and bytes are those of the target."""
     told: dict[str, Any] = {}
-    for target in ("host", "m4", "cortex-m55", "generic"):
+    for target in ("host", "m4", "cortex-m55", "generic", "native"):
         assert main(["inspect", "digits_int8", "--json", "--target", target]) == 0
         told[target] = json.loads(capsys.readouterr().out)
-    for name, target in (("m4", find("m4").target), ("generic", GENERIC), ("host", isa.this_computer())):
+    planned = {"m4": find("m4").target, "generic": GENERIC, "host": HOST, "native": isa.this_computer()}
+    for name, target in planned.items():
         plan = make_plan(int8_model("digits"), target)
         assert told[name]["plan"]["arena_bytes"] == plan.arena_bytes
         assert [op["kernel"] for op in told[name]["operators"] if op["kernel"]] == [s.call.kernel for s in plan.steps]
-    rows = [[row["target"] for row in told[name]["targets"]] for name in told]
-    assert rows == [["host", "generic"], ["host", "generic", "cortex-m4"], ["host", "generic", "cortex-m55"], rows[0]]
+    rows = {name: [row["target"] for row in told[name]["targets"]] for name in told}
+    assert rows["host"] == rows["generic"] == ["host", "generic"]
+    assert [rows[name][2:] for name in ("m4", "cortex-m55", "native")] == [["cortex-m4"], ["cortex-m55"], ["native"]]
     assert told["m4"]["targets"][2]["arena_bytes"] == told["m4"]["plan"]["arena_bytes"]
     assert main(["inspect", "digits_int8", "--target", "m4"]) == 0
     text = capsys.readouterr().out

@@ -36,8 +36,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run import interpreter
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.run.isa import this_computer
-from twinfer.runtime.target import GENERIC
+from twinfer.runtime.target import GENERIC, HOST
 
 M4, M0 = targets.find("cortex-m4"), targets.find("cortex-m0")
 
@@ -155,7 +154,7 @@ FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "gu
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"sha256": load("digits_int8").sha256}
 
-RUN: Facts = {"engine": "interpreted", "on": "host", "target": "host", **FILE}
+RUN: Facts = {"engine": "interpreted", "on": "host", "target": "native", **FILE}
 RUN_THERE: Facts = {**RUN, "on": "cortex-m4", "target": "cortex-m4"}
 
 BENCH: Facts = {"model": "digits_int8", "on": "host", "against": ["tflm"], "layers": False, "seconds": 1.0}
@@ -208,7 +207,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--metric error": {"metric": "error"},
             "--cost arena": {"cost": "arena"},
             "--target cortex-m4": {"target": M4.target},
-            "--target host": {"target": this_computer()},
+            "--target host": {"target": HOST},
             "--cost instructions --target cortex-m4": {
                 "cost": embedded.Instructions("cortex-m4"),
                 "target": M4.target,

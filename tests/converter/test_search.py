@@ -291,7 +291,7 @@ def test_arguments_that_there_are_not(digits: Graph, plain: dict[str, Any]) -> N
 
 def test_a_cost_of_another_machine_is_another_search(digits: Graph, plain: dict[str, Any]) -> None:
     how = {**ERROR, "trials": 1, "cost": "constants"}
-    targets = DSP, replace(DSP, isa=frozenset()), replace(DSP, alignment=32)
+    targets = DSP, replace(DSP, features=frozenset()), replace(DSP, alignment=32)
     assert len({twinfer.search(digits, plain, 0.5, target=t, **how).search["target"] for t in targets}) == 3
     with pytest.raises(InvalidArgumentError, match=r"a model cannot cost 0\.5: give a whole number"):
         twinfer.search(digits, plain, 0.5, **{**how, "cost": lambda graph, content, target: 0.5})

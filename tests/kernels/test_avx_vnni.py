@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from twinfer import kernels_c
 from twinfer.aot.build.tools import run_tool
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, lists
+from twinfer.runtime.ops.conv import conv2d_avx_vnni
+from twinfer.runtime.ops.core import packing
 from twinfer.runtime.run import isa
 from twinfer.runtime.target import AVX_VNNI, HOST
 
@@ -68,7 +71,7 @@ def test_features_follow_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINFER_ISA", "v3")
     assert isa.this_computer().features == ({"simd", "avx_vnni"} if has_it() else {"simd"})
     monkeypatch.setenv("TWINFER_ISA", "base")
-    assert isa.this_computer() == HOST
+    assert isa.this_computer().features == HOST.features
 
 
 @pytest.mark.skipif(not has_it(), reason="this processor has no AVX-VNNI")
@@ -80,6 +83,19 @@ def test_a_processor_with_it_runs_it() -> None:
         symbols[name] = int(address, 16)
     base, own = (int(kernels_c.ffi.cast("intptr_t", kernels_c.kernel(KERNEL, level))) for level in (0, 1))
     assert own - base == symbols[f"{KERNEL}_avx_vnni"] - symbols[f"{KERNEL}_base"]
+
+
+@pytest.mark.parametrize(
+    ("header", "macro", "value"),
+    [
+        ("conv/conv2d_avx_vnni.h", "TW_AVX_ROWS", conv2d_avx_vnni.ROWS),
+        ("isa/wide/wide.h", "TW_TILE_ROWS", packing.ROWS),
+        ("isa/wide/wide.h", "TW_LANES", packing.LANES),
+    ],
+)
+def test_tiles_are_those_of_the_kernels(header: str, macro: str, value: int) -> None:
+    """Scratch is as large as what kernels read of it."""
+    assert re.findall(rf"#define {macro} (\d+)$", (FOLDER / header).read_text(), re.MULTILINE) == [str(value)]
 
 
 def test_levels_agree() -> None:

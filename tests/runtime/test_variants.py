@@ -67,11 +67,13 @@ def test_one_that_serves_two_features_is_asked_once() -> None:
     assert choice.declined == (("wide", "it has 2 groups"), ("avx_vnni", "it has 2 groups"))
 
 
-def test_nobody_declines_for_a_variant_of_the_same_name() -> None:
-    """A depthwise convolution of one channel goes to Helium's CONV_2D, which is no worse choice than its own."""
-    node = next(c.node for c in cases_of("DEPTHWISE_CONV_2D").values() if c.node.input(0).shape[3] == 1)
-    call, choice = lower_node(node, MVE)
-    assert (call.kernel, choice) == ("tw_conv2d_mve_s8", Choice("mve"))
+def test_one_that_serves_an_operator_beside_declines_without_a_word() -> None:
+    """CONV_2D's kernels serve a depthwise convolution of one channel, behind its own; of others they say nothing."""
+    nodes = [case.node for case in cases_of("DEPTHWISE_CONV_2D").values() if case.node.input(0).type == "INT8"]
+    call, choice = lower_node(next(node for node in nodes if node.input(0).shape[3] == 1), MVE)
+    assert (call.kernel, choice) == ("tw_conv2d_mve_s8", Choice("mve", (("mve", "it has one input channel"),)))
+    wider = next(node for node in nodes if node.input(0).shape[3] == node.output.shape[3] > 1)
+    assert lower_node(wider, computer("both", "avx_vnni", "avx512_vnni"))[1] == Choice("wide")
 
 
 def test_types_are_not_asked_in_vain() -> None:

@@ -20,7 +20,7 @@ EXAMPLES = (
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
-    about = f"what for: generic (any 32-bit machine), {TARGET} (default: host)"
+    about = f"what for: generic (any 32-bit machine), native (this CPU), {TARGET} (default: host)"
     command.add_argument("--target", default="host", help=about)
     command.add_argument(
         "-o", "--output", required=True, metavar="DIR", help="folder to write; an earlier run's is replaced"

@@ -18,7 +18,7 @@ EXAMPLES = ("kws_int8", "model.tflite --target cortex-m4 --json")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
-    about = f"what to plan for: generic (any 32-bit machine), {TARGET} (default: host)"
+    about = f"what to plan for: generic (any 32-bit machine), native (this CPU), {TARGET} (default: host)"
     command.add_argument("--target", default="host", help=about)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 

@@ -47,7 +47,7 @@ def _add_space(command: argparse.ArgumentParser) -> None:
     about = "bytes of the .tflite file (flash, the default), of the constants or the arena that compiled C has on "
     about += "--target, or instructions of one inference there, counted under QEMU, which takes seconds per trial"
     command.add_argument("--cost", choices=["flash", "constants", "arena", "instructions"], default="flash", help=about)
-    about = "generic (any 32-bit machine, the default), host, cortex-m4, … or a .toml file that describes a board"
+    about = "generic (any 32-bit machine, the default), host, native (this CPU), cortex-m4, … or a board's .toml file"
     command.add_argument("--target", default="generic", help=about)
     about = "methods of calibration, with commas: minmax, moving-average, percentile, percentile-P, mse, entropy"
     command.add_argument("--methods", type=_names, metavar="NAMES", help=f"{about} (default: all)")

@@ -20,8 +20,8 @@ def card(target: str) -> Any:
     from twinfer.aot.build.targets import find
     from twinfer.runtime.errors import InvalidArgumentError
 
-    if target.lower() == "generic":
-        raise InvalidArgumentError("generic is no machine that runs anything: compile and inspect take it")
+    if target.lower() in ("generic", "native"):
+        raise InvalidArgumentError(f"{target.lower()} is only planned for: compile, inspect and search take it")
     return None if target.lower() == "host" else find(target, also=["host"])
 
 
@@ -31,9 +31,9 @@ def machine(target: str) -> tuple[Target, Any]:
     from twinfer.runtime.run.isa import this_computer
     from twinfer.runtime.target import GENERIC, HOST
 
-    plain = {GENERIC.name: lambda: GENERIC, HOST.name: this_computer}
+    plain = {GENERIC.name: GENERIC, HOST.name: HOST, "native": this_computer()}
     if target.lower() in plain:
-        return plain[target.lower()](), None
+        return plain[target.lower()], None
     board = find(target, also=[*plain])
     return board.target, board
 

@@ -11,6 +11,9 @@ from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.variant import accept, present
 
+#: Operators that are a convolution over all input channels if there is one input channel.
+ONE_CHANNEL = ("DEPTHWISE_CONV_2D",)
+
 
 def geometry(node: Node) -> Window:
     """The window of CONV_2D (weights [out_c, k_h, k_w, in_c / groups]) or DEPTHWISE_CONV_2D ([1, k_h, k_w, out_c])."""

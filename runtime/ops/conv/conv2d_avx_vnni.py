@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._layer import convolution_of
-from twinfer.runtime.ops.conv.conv2d_wide import SERVED, lower_s8
+from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
+from twinfer.runtime.ops.conv.conv2d_wide import lower_s8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
-#: Pixels of the kernel's tile.
+#: Pixels of the kernel's tile: TW_AVX_ROWS.
 ROWS = 6
 
 
@@ -18,4 +18,4 @@ def lower(node: Node, target: Target) -> Call:
     return lower_s8("tw_conv2d_avx_vnni_s8", convolution_of(node), ROWS)
 
 
-VARIANT = Variant("avx_vnni", SERVED, frozenset({"avx_vnni"}), lower, ("INT8",))
+VARIANT = Variant("avx_vnni", ("CONV_2D",), frozenset({"avx_vnni"}), lower, ("INT8",), ONE_CHANNEL)

@@ -6,7 +6,7 @@ import numpy as np
 
 from twinfer.runtime.constant import bias, weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.ops.conv._layer import convolution_of
+from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS, padded
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.isa.dsp import PIXELS, pairs
@@ -36,4 +36,4 @@ def _ends(c: Channels) -> Array:
     return np.column_stack([starts, mult, shift[:, 0] | shift[:, 1] << 8]).astype(np.int32)
 
 
-VARIANT = Variant("dsp", ("CONV_2D", "DEPTHWISE_CONV_2D"), frozenset({"dsp"}), lower, ("INT8",))
+VARIANT = Variant("dsp", ("CONV_2D",), frozenset({"dsp"}), lower, ("INT8",), ONE_CHANNEL)

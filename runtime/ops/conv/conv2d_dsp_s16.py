@@ -6,7 +6,7 @@ import numpy as np
 
 from twinfer.runtime.constant import bias, weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._layer import convolution_of
+from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS, padded
 from twinfer.runtime.ops.isa.dsp import PIXELS
 from twinfer.runtime.ops.isa.short import channels_s16
@@ -30,4 +30,4 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_conv2d_dsp_s16", params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights())
 
 
-VARIANT = Variant("dsp", ("CONV_2D", "DEPTHWISE_CONV_2D"), frozenset({"dsp"}), lower, ("INT16",))
+VARIANT = Variant("dsp", ("CONV_2D",), frozenset({"dsp"}), lower, ("INT16",), ONE_CHANNEL)

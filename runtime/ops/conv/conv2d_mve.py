@@ -6,7 +6,7 @@ import numpy as np
 
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.ops.conv._layer import convolution_of
+from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
 from twinfer.runtime.ops.isa.mve import BLOCK_S8, FOUR, fours
@@ -38,4 +38,4 @@ def _fours(c: Channels) -> Array:
     return np.concatenate([starts, fours(c.weights, BLOCK_S8), mult, shift], 1).astype(np.int32)
 
 
-VARIANT = Variant("mve", ("CONV_2D", "DEPTHWISE_CONV_2D"), frozenset({"mve"}), lower, ("INT8",))
+VARIANT = Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower, ("INT8",), ONE_CHANNEL)

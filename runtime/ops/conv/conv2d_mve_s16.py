@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._layer import convolution_of
+from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.core.packing import FOURS
 from twinfer.runtime.ops.isa.mve import BLOCK_S16
 from twinfer.runtime.ops.isa.mve_s16 import packed_fours, stored
@@ -27,4 +27,4 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_conv2d_mve_s16", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored(packed))
 
 
-VARIANT = Variant("mve", ("CONV_2D", "DEPTHWISE_CONV_2D"), frozenset({"mve"}), lower, ("INT16",))
+VARIANT = Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower, ("INT16",), ONE_CHANNEL)

@@ -5,26 +5,23 @@ from __future__ import annotations
 from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
+from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
-from twinfer.runtime.ops.core.packing import LANES_F32, LANES_S8, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.packing import LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant
 
-#: Rows of a panel that kernels_c/isa/wide/wide.h takes at once.
-ROWS = 8
-
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
     layer = convolution_of(node)
-    return lower_f32(layer) if node.input(0).type == "FLOAT32" else lower_s8("tw_conv2d_wide_s8", layer, ROWS)
+    return _lower_f32(layer) if node.input(0).type == "FLOAT32" else lower_s8("tw_conv2d_wide_s8", layer, ROWS)
 
 
-def lower_f32(layer: Convolution) -> Call:
+def _lower_f32(layer: Convolution) -> Call:
     node, g, w = layer.node, layer.window, layer.rows
     panel = _panel(g.pixels, w.shape[1], ROWS)
     tile = {"panel": panel, "direct": int(g.pointwise)}
@@ -50,10 +47,9 @@ def _panel(pixels: int, depth: int, rows: int) -> int:
     return min(-(-pixels // rows) * rows, max(rows, 16384 // k4 // rows * rows), 64 // rows * rows)
 
 
-SERVED = ("CONV_2D", "DEPTHWISE_CONV_2D")
-TYPES = ("INT8", "FLOAT32")
+SERVED, TYPES = ("CONV_2D",), ("INT8", "FLOAT32")
 
 VARIANTS = (
-    Variant("wide", SERVED, frozenset({"avx512_vnni"}), lower, TYPES),
-    Variant("wide", SERVED, frozenset({"simd"}), lower, TYPES),
+    Variant("wide", SERVED, frozenset({"avx512_vnni"}), lower, TYPES, ONE_CHANNEL),
+    Variant("wide", SERVED, frozenset({"simd"}), lower, TYPES, ONE_CHANNEL),
 )

@@ -9,6 +9,9 @@ from twinfer.runtime.graph import Array
 #: Output channels that kernels_c/isa/wide/wide.h takes at once.
 LANES = 16
 
+#: Rows of a panel, pixels or batches, that kernels_c/isa/wide/wide.h takes at once: TW_TILE_ROWS.
+ROWS = 8
+
 #: Layouts of weights, as emitted C names them. Blocks also hold what else a channel has.
 LANES_S8 = "packed [out / 16][k / 4][16][4]"
 LANES_F32 = "packed [out / 16][k][16]"

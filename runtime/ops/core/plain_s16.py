@@ -21,7 +21,7 @@ SHIFTS = (-31, 7)
 
 
 def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: int) -> Call:
-    """The call of a 16x8 kernel; ``w``: int8 as it reads them; ``shape``: its params but those that end sums."""
+    """The call of a 16x8 kernel. ``w``: int8 weights as it reads them. ``shape``: its params without the epilogue."""
     channels = node.output.shape[-1]
     bias = constant_bias(node, channels)
     start = node.constant(2) if bias is None else bias

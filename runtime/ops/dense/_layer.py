@@ -51,5 +51,5 @@ def dense_of(node: Node) -> Dense:
     accept(not is_hybrid(node), "activations are float and weights int8")
     w = node.input(1)
     weights = present(w.data, "the weights are computed at run time")
-    accept(w.quant is None or not w.quant.zero_point.any(), "the weights have a zero point")
+    accept(w.type != "INT8" or w.quant is None or not w.quant.zero_point.any(), "the weights have a zero point")
     return Dense(node, weights, present(constant_bias(node, w.shape[0]), "the bias is computed at run time"))

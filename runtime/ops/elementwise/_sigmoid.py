@@ -89,9 +89,9 @@ def tanh(at: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(np.where(at < 0, 127 - above, 128 + above) >> 8)
 
 
-def lower(node: Node, int8: Callable[[Node, Array], Array]) -> Call:
-    """The call of the operator's kernel; ``int8`` maps stored values."""
-    kernel, type = f"tw_{node.op.lower()}", node.input(0).type
+def lower(node: Node, kernel: str, int8: Callable[[Node, Array], Array]) -> Call:
+    """The call of ``kernel`` with the end for the type of the input; ``int8`` maps stored values."""
+    type = node.input(0).type
     if type == "FLOAT32":
         return _unary.elementwise(node, f"{kernel}_f32")
     return _lower_int16(node, f"{kernel}_s16") if type == "INT16" else _unary.lookup(node, lambda q: int8(node, q))

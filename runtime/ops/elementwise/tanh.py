@@ -35,7 +35,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
-    return _sigmoid.lower(node, _int8)
+    return _sigmoid.lower(node, "tw_tanh", _int8)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -10,8 +10,7 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
 from twinfer.runtime.registry import missing
-from twinfer.runtime.run.isa import this_computer
-from twinfer.runtime.target import GENERIC
+from twinfer.runtime.target import GENERIC, HOST
 
 #: The version of the JSON: it rises when a key changes its meaning or goes.
 SCHEMA = 1
@@ -66,7 +65,7 @@ def _operator(position: int, node: Node, plan: Plan | None) -> dict[str, Any]:
         "op": node.op,
         "kernel": call.kernel if call else None,
         "variant": step.choice.variant if step else None,
-        "declined": dict(step.choice.declined) if step else {},
+        "declined": [{"variant": name, "reason": why} for name, why in step.choice.declined] if step else [],
         "inputs": [_tensor(t) for t in node.inputs if t is not None and t.data is None],
         "outputs": [_tensor(t) for t in node.outputs],
         "macs": call.macs if call else 0 if plan else None,
@@ -113,6 +112,6 @@ def targets(plan: Plan) -> list[dict[str, Any]]:
         }
         for plan in (
             plan if target == plan.target else make_plan(plan.graph, target)
-            for target in dict.fromkeys((this_computer(), GENERIC, plan.target))
+            for target in dict.fromkeys((HOST, GENERIC, plan.target))
         )
     ]

@@ -105,7 +105,7 @@ def _declined(plan: Plan) -> Table:
 
 def _sizes(plan: Plan) -> Table:
     lines = table("Bytes by target", "<target", "arena", "lower bound", "scratch", "constants")
-    names = {HOST.name: "host, 16 lanes", GENERIC.name: "32-bit microcontroller, plain C"}
+    names = {HOST.name: "host, 16 lanes", "native": "this computer", GENERIC.name: "32-bit microcontroller, plain C"}
     for row in targets(plan):
         target, *sizes = row.values()
         lines.add_row(names.get(target, target), *(f"{size:,}" for size in sizes))
