@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import cases_of
+from cases import cases_of, graph_of
 
 from twinfer.runtime import registry
 from twinfer.runtime.graph import Node
@@ -18,8 +18,10 @@ from twinfer.runtime.ops import conv
 from twinfer.runtime.ops.conv import conv2d
 from twinfer.runtime.ops.core.layer_cases import Layer
 from twinfer.runtime.plan.lower import lower_node
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.program import Choice
 from twinfer.runtime.registry import operators, variants
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX_VNNI, DSP, FEATURES, GENERIC, HOST, MVE, TARGETS, Target, computer
 from twinfer.runtime.variant import Variant
 
@@ -100,26 +102,45 @@ def lower(node, target):
 VARIANT = Variant("new", ("CONV_2D",), frozenset({"avx_vnni"}), lower)
 """
 
+#: Everything that an operator takes in Python, beside its row in the converter; its kernel is that of HARD_SWISH.
+OPERATOR = """
+from twinfer.runtime.op import Op
+from twinfer.runtime.ops.elementwise.hard_swish import infer, lower, reference
+
+OP = Op("NEW_OPERATOR", infer, reference, lower, lambda rng: iter(()))
+"""
+
 
 @pytest.fixture
-def new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "aaa_new.py").write_text(FILE)
+    (tmp_path / "aaa_operator.py").write_text(OPERATOR)
     monkeypatch.setattr(conv, "__path__", [*conv.__path__, str(tmp_path)])
     caches = (registry._modules, registry.operators, registry.variants)
     for one in caches:
         one.cache_clear()
     yield
     monkeypatch.undo()
-    sys.modules.pop(f"{conv.__name__}.aaa_new", None)
+    for name in ("aaa_new", "aaa_operator"):
+        sys.modules.pop(f"{conv.__name__}.{name}", None)
     for one in caches:
         one.cache_clear()
 
 
-@pytest.mark.usefixtures("new_file")
+@pytest.mark.usefixtures("new_files")
 def test_a_file_is_all_that_a_variant_takes() -> None:
     assert "aaa_new" in {module.name for module in pkgutil.iter_modules(conv.__path__)}
     assert lower_node(conv_node(), AVX_VNNI)[1].variant == "new"
     assert lower_node(conv_node(), HOST)[1].variant == "wide"
+
+
+@pytest.mark.usefixtures("new_files")
+def test_a_file_is_all_that_an_operator_takes() -> None:
+    x, y = tensor((3,), name="x"), tensor((3,), name="y")
+    session = Session(make_plan(graph_of(Node("NEW_OPERATOR", (x,), (y,), {})), HOST))
+    session.feed([np.array([-4, 0, 4], np.float32)])
+    session.run()
+    assert session.outputs()[0].tolist() == [0, 0, 4]
 
 
 def test_nothing_is_asked_where_nothing_is_offered() -> None:
