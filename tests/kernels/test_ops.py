@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, values_of
+from cases import assert_equal, cases_of, distinct_plans, graph_of, interpreted, numpy_outputs, outputs_of, values_of
 
 from twinfer import kernels_c
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.op import Case
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import HOST, TARGETS
 from twinfer.runtime.write.tflite import write
 
@@ -28,11 +29,11 @@ def test_reference_and_interpreter(case: Case) -> None:
     graph = graph_of(case.node)
     values = values_of(case, graph)
     want = numpy_outputs(case, graph, values)
-    for target in TARGETS:
-        first = interpreted(graph, values, target, 0)
+    for target, plan in distinct_plans(graph, TARGETS):
+        first = outputs_of(Session(plan, 0), values)
         assert_equal(first, want, graph.outputs, case.tolerance, f"interpreter, {target.name}, against numpy")
         for level in range(1, kernels_c.lib.tw_level() + 1):
-            got = interpreted(graph, values, target, level)
+            got = outputs_of(Session(plan, level), values)
             assert_equal(got, first, graph.outputs, 0, f"interpreter, {target.name}, level {level} against level 0")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,17 @@ import numpy as np
 from twinfer.aot.build.project import project_files
 from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.emit import Project
+from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Argument
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session, initial_value
+from twinfer.runtime.target import Target
 
 SEED = 20261121
 
@@ -78,6 +82,22 @@ def outputs_of(engine: Session, values: Sequence[Any]) -> list[Any]:
 
 def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) -> list[Any]:
     return outputs_of(Session(make_plan(graph, target), level), values)
+
+
+def distinct_plans(graph: Graph, targets: Iterable[Target]) -> Iterator[tuple[Target, Plan]]:
+    """A plan per target; of those with the same calls over the same constants only the first."""
+    seen = set[str]()
+    for target in targets:
+        plan = make_plan(graph, target)
+        calls = [(call, *map(_content, call.inputs)) for step in plan.steps for call in step.calls]
+        text = repr([(c.kernel, c.params, c.scratch, *inputs) for c, *inputs in calls])
+        if text not in seen:
+            seen.add(text)
+            yield target, plan
+
+
+def _content(argument: Argument) -> object:
+    return argument.array.tobytes() if isinstance(argument, Constant) else None
 
 
 _INSTANCE = re.compile(r"^(static [A-Z_ ]*TW_SHARED\(\w+), (\w+)\)$", re.MULTILINE)
