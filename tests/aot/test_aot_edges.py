@@ -17,6 +17,7 @@ from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status, merged
 from twinfer.aot.print.literals import check_name, identifier
+from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant, Role
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Graph, Node
@@ -30,6 +31,22 @@ def test_a_constant_without_elements_has_no_name() -> None:
     constants = Constants(plan, "m")
     assert constants.symbol(Constant(np.zeros(0, np.int8), Role.WEIGHTS)) is None
     assert {constants.symbol(constant) for constant in plan.constants} == {c.symbol for c in constants.all}
+
+
+def test_an_output_without_elements_has_no_array() -> None:
+    b = Builder("none")
+    plan = make_plan(b.graph([b.constant(np.zeros(0, np.float32)), b.constant(np.ones(3, np.float32))]))
+    assert [constant.array.size for constant in plan.constants] == [0, 3]
+    assert [c.declaration for c in Constants(plan, "m").all] == ["const float m_output_1[3]"]
+
+
+def test_every_constant_has_a_symbol_of_its_own() -> None:
+    """Also those that one layer reads in one role."""
+    b = Builder("three")
+    parts = [b.input("x", "FLOAT32", (2,)), *(np.full(n, n, np.float32) for n in (1, 3, 4))]
+    plan = make_plan(b.graph([b.op("CONCATENATION", parts, shape=(10,), axis=0)]))
+    symbols = [c.symbol for c in Constants(plan, "m").all]
+    assert symbols == ["m_0_weights", "m_0_weights_2", "m_0_weights_3", "m_0_index"]
 
 
 def test_spans_that_touch_are_one() -> None:

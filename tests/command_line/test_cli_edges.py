@@ -19,9 +19,12 @@ from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.conversion_html import _row
 from twinfer.command_line.show.model import dims
 from twinfer.command_line.targets import settings
+from twinfer.converter.build import Builder
 from twinfer.converter.report import TensorReport
 from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.target import DSP
 
 
 def saved(path: Path, array: np.ndarray) -> Path:
@@ -94,6 +97,15 @@ def test_a_tensor_is_drawn_to_the_end_of_its_life() -> None:
         assert len(picture.pieces(position)) == len(live)
         assert [kind for *_, kind, _ in picture.pieces(position)].count("read") == 1
         assert picture.live_bytes(position) == sum(t.nbytes for t in live)
+
+
+def test_scratch_is_drawn_as_such() -> None:
+    b = Builder("wide")
+    x = b.input("x", "INT8", (1, 4, 4, 5), scale=0.1)
+    w = b.constant(np.ones((3, 3, 3, 5), np.int8), scale=0.01)
+    y = b.op("CONV_2D", [x, w, None], shape=(1, 2, 2, 3), scale=0.2, stride_h=1, stride_w=1, padding="VALID")
+    plan = make_plan(b.graph([y]), DSP)
+    assert {kind for *_, kind, _ in ArenaMap(plan).pieces(0)} == {"written", "scratch", "read"}
 
 
 @pytest.mark.parametrize(("saturated", "marked"), [(0.01, False), (0.011, True), (1.0, True)])

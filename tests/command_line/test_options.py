@@ -454,6 +454,20 @@ def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
     assert seeds[5:] == [4, 2]
 
 
+def test_every_sample_is_run(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this computer, as on boards."""
+    samples = list[list[Any]]()
+    host_outputs = embedded.host_outputs
+
+    def noted(graph: Any, sample: Any) -> Any:
+        samples.append([value.tobytes() for value in sample])
+        return host_outputs(graph, sample)
+
+    monkeypatch.setattr(embedded, "host_outputs", noted)
+    embedded.verify_on(small(), [M4], samples=Samples(2, 8))
+    assert samples == [[value.tobytes() for value in random_inputs(small().graph, seed)] for seed in (8, 9)]
+
+
 def test_what_is_built_to_be_measured(built: list[Any]) -> None:
     """Compiled code for every setting and storage; interpreted code once per storage, because its kernels are
     shared."""

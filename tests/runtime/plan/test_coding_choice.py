@@ -151,3 +151,16 @@ def test_convolutions_are_not_cut() -> None:
         (step,) = make_plan(graph, target, Options(weights="lut")).steps
         assert decoders(step)
         assert not any(isinstance(instruction, Loop) for instruction in step.body)
+
+
+def test_a_layer_that_cannot_be_cut_is_decoded_whole() -> None:
+    """Float activations with int8 weights: the packed weights of 16 channels lie in one another."""
+    b = Builder("hybrid")
+    x = b.input("x", "FLOAT32", (1, 64))
+    w = b.constant(np.tile(np.arange(-4, 4, dtype=np.int8), (64, 8)), scale=0.01)
+    graph = b.graph([b.op("FULLY_CONNECTED", [x, w, None], shape=(1, 64))])
+    step = make_plan(graph, GENERIC, Options(weights="lut")).steps[0]
+    assert w.nbytes > weights.SLICE_BYTES
+    assert step.call.kernel == "tw_fully_connected_hybrid"
+    assert decoders(step)
+    assert not [each for each in step.body if isinstance(each, Loop)]
