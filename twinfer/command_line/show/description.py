@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from twinfer.command_line.show.arena_map import ArenaMap
@@ -25,7 +27,7 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
         "description": graph.description,
         "inputs": [_tensor(t) for t in graph.inputs],
         "outputs": [_tensor(t) for t in graph.outputs],
-        "operators": [_operator(i, node, plan) for i, node in enumerate(graph.nodes)],
+        "operators": [_operator(node, step, plan) for node, step in planned_nodes(graph, plan)],
         "subgraphs": [[node.op for node in other.nodes] for other in graph.subgraphs],
         "signatures": {
             s.key: {"subgraph": s.subgraph, "inputs": sorted(s.inputs), "outputs": sorted(s.outputs)}
@@ -57,8 +59,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
     }
 
 
-def _operator(position: int, node: Node, plan: Plan | None) -> dict[str, Any]:
-    node, step = planned_node(position, node, plan)
+def _operator(node: Node, step: Step | None, plan: Plan | None) -> dict[str, Any]:
     call = step.call if step else None
     return {
         "index": node.index,
@@ -73,11 +74,19 @@ def _operator(position: int, node: Node, plan: Plan | None) -> dict[str, Any]:
     }
 
 
-def planned_node(position: int, node: Node, plan: Plan | None) -> tuple[Node, Step | None]:
-    """The node with its final shapes, and its step: None where its value is in place or a constant."""
-    if plan is None:
-        return node, None
-    return plan.graph.nodes[position], next((step for step in plan.steps if step.position == position), None)
+def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step | None]]:
+    """The graph's nodes as they were planned, each with its step.
+
+    There is no step where a value is in place already, or where planning computed it: then it is a constant. Without a
+    plan, the nodes are as they are.
+    """
+    steps = {} if plan is None else {step.node: step for step in plan.steps}
+    final = {} if plan is None else dict(zip(graph.tensors, plan.graph.tensors, strict=True))
+    writers = {} if plan is None else {node.outputs: node for node in plan.graph.nodes}
+    for node in graph.nodes:
+        outputs = tuple(final.get(tensor, tensor) for tensor in node.outputs)
+        planned = writers.get(outputs) or replace(node, outputs=outputs)
+        yield planned, steps.get(planned)
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

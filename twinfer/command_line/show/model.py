@@ -10,7 +10,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.report import table, variant
 from twinfer.command_line.show.arena_map import ArenaMap
-from twinfer.command_line.show.description import constant_bytes, planned_node, targets
+from twinfer.command_line.show.description import constant_bytes, planned_nodes, targets
 from twinfer.runtime.graph import Graph, Tensor, walk
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import printable
@@ -74,12 +74,11 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
     columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
     lines = table(title, "#", *columns, gap=1)
     unknown = set(missing(graph))
-    for position, given in enumerate(graph.nodes):
+    for given, (node, step) in zip(graph.nodes, planned_nodes(graph, plan), strict=True):
         lost = given in unknown
-        node, step = planned_node(position, given, plan)
         call = step.call if step else None
         out = node.outputs[0] if node.outputs else None
-        kernel = variant(node.op, call.kernel) if call else "in place" if plan else "-"
+        kernel = variant(node.op, call.kernel) if call else _without_step(out) if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
         lines.add_row(
             str(node.index),
@@ -93,6 +92,11 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
             f"{constants:,}" if constants else "-",
         )
     return lines
+
+
+def _without_step(out: Tensor | None) -> str:
+    """Why an operator of a plan has no step."""
+    return "constant" if out is not None and out.data is not None else "in place"
 
 
 def _declined(plan: Plan) -> Table:
