@@ -70,29 +70,31 @@ typedef struct {
     int32_t k4, panel, direct, in_zero;
 } tw_conv2d_wide_s8_params;
 
-/* Gathers a panel: so many rows, one per pixel, from pixel first on, at which the cursor stands. */
-TW_INLINE void tw_conv2d_gather_panel(int8_t *panel, const int8_t *x, int32_t first, int32_t rows, tw_pixel *at,
-                                      const tw_conv2d_wide_s8_params *p) {
-    const tw_gather g = {&p->window, p->window.in_c, p->in_zero, 0x80};
-    if (p->direct)
-        tw_gather_bytes(panel, x + first * p->k4, rows * p->k4, &g);
-    else
-        for (int32_t r = 0; r < rows; ++r, tw_pixel_next(at, &p->window))
-            tw_gather_window(panel + r * p->k4, at, 0, &g);
-}
+/* Computes the outputs of a panel, as tw_panel_s8 does. */
+typedef void tw_panel_fn(const uint8_t *x, int32_t rows, int32_t k, const int8_t *w, int8_t *y, int32_t out,
+                         const tw_channels_s8 *channels);
 
-TW_KERNEL(tw_conv2d_wide_s8) {
+/* Gathers the windows panel by panel, and gives each panel to panel_s8. */
+TW_INLINE void tw_conv2d_panels_s8(const tw_conv2d_wide_s8_params *params, const void *const *in, void *const *out,
+                                   void *scratch, tw_panel_fn *panel_s8) {
     const tw_conv2d_wide_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
-    int8_t *y = (int8_t *)out[0];
+    int8_t *y = (int8_t *)out[0], *panel = (int8_t *)scratch;
     const tw_channels_s8 channels = tw_channels_s8_of(in, 0, 0, &p.end);
+    const tw_gather g = {&p.window, p.window.in_c, p.in_zero, 0x80};
     const int32_t pixels = tw_window_count(&p.window), out_c = p.window.out_c;
     tw_pixel at = tw_pixel_first(x, 1, &p.window);
     for (int32_t first = 0; first < pixels; first += p.panel) {
         const int32_t rows = tw_min(pixels - first, p.panel);
-        tw_conv2d_gather_panel((int8_t *)scratch, x, first, rows, &at, &p);
-        tw_panel_s8((const uint8_t *)scratch, rows, p.k4, w, y + first * out_c, out_c, &channels);
+        if (p.direct)
+            tw_gather_bytes(panel, x + first * p.k4, rows * p.k4, &g);
+        else
+            for (int32_t r = 0; r < rows; ++r, tw_pixel_next(&at, &p.window))
+                tw_gather_window(panel + r * p.k4, &at, 0, &g);
+        panel_s8((const uint8_t *)scratch, rows, p.k4, w, y + first * out_c, out_c, &channels);
     }
 }
+
+TW_KERNEL(tw_conv2d_wide_s8) { tw_conv2d_panels_s8(params, in, out, scratch, tw_panel_s8); }
 
 #endif

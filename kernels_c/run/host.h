@@ -10,7 +10,7 @@
 #include "level.h"
 
 /* Bits of tw_features: kernels_c.FEATURES. */
-enum { TW_AVX_VNNI_SET = 1, TW_AVX512_VNNI = 2 };
+enum { TW_HAS_AVX_VNNI = 1, TW_HAS_AVX512_VNNI = 2 };
 
 #define TW_ENTRY(name) #name,
 const char *const tw_names[] = {
@@ -41,17 +41,17 @@ static int tw_level(void) {
 }
 
 static int tw_features(int level) {
-    int features = level >= 2 ? TW_AVX512_VNNI : 0;
+    int features = level >= 2 ? TW_HAS_AVX512_VNNI : 0;
 #ifdef TW_SET_AVX_VNNI
     __builtin_cpu_init();
-    if (level >= 1 && __builtin_cpu_supports("avxvnni")) features |= TW_AVX_VNNI_SET;
+    if (level >= 1 && __builtin_cpu_supports("avxvnni")) features |= TW_HAS_AVX_VNNI;
 #endif
     return features;
 }
 
 static tw_fn *tw_kernel(int level, int index) {
 #ifdef TW_SET_AVX_VNNI
-    if (level == 1 && tw_table_avx_vnni[index] && (tw_features(level) & TW_AVX_VNNI_SET))
+    if (level == 1 && tw_table_avx_vnni[index] && (tw_features(level) & TW_HAS_AVX_VNNI))
         return tw_table_avx_vnni[index];
 #endif
 #ifdef TW_LEVELS
