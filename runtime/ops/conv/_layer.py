@@ -49,6 +49,12 @@ class Convolution:
         return w.reshape(-1, g.out_c).T if depthwise else w.reshape(g.out_c, -1)
 
 
+def check_one_to_one(g: Window) -> None:
+    """Declined unless a DEPTHWISE_CONV_2D of several channels makes one output channel from each."""
+    accept(g.in_c > 1, "it has one input channel")
+    accept(g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}")
+
+
 def convolution_of(node: Node) -> Convolution:
     """A CONV_2D or DEPTHWISE_CONV_2D; Declined if float activations meet int8 weights, or weights or bias vary."""
     node = unpacked(node)

@@ -6,7 +6,7 @@ import numpy as np
 
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.ops.conv._layer import convolution_of
+from twinfer.runtime.ops.conv._layer import check_one_to_one, convolution_of
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, multipliers
 from twinfer.runtime.ops.core.packing import BLOCKS, LANES, padded
@@ -48,8 +48,7 @@ def lower(node: Node, target: Target) -> Call:
 
 def check_rows(g: Window, row: int) -> None:
     """Declined unless every output channel has its input channel, and k_h rows of ``row`` bytes fit the scratch."""
-    accept(g.in_c > 1, "it has one input channel")
-    accept(g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}")
+    check_one_to_one(g)
     accept(not g.dilated, "the window is dilated")
     accept(g.k_h * row <= MOST_SCRATCH, f"the rows of a window take {g.k_h * row} bytes, {MOST_SCRATCH} are the limit")
 

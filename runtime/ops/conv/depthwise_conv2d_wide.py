@@ -7,7 +7,7 @@ import numpy as np
 from twinfer.runtime.constant import index, weights
 from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
+from twinfer.runtime.ops.conv._layer import Convolution, check_one_to_one, convolution_of
 from twinfer.runtime.ops.core.channels import epilogue, lane_channels
 from twinfer.runtime.ops.core.packing import LANES_S16, padded
 from twinfer.runtime.params import Param
@@ -38,8 +38,7 @@ def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
     layer = convolution_of(node)
     g, x = layer.window, node.input(0)
-    accept(g.in_c > 1, "it has one input channel")
-    accept(g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}")
+    check_one_to_one(g)
     accept(max(g.out_h, g.out_w) <= LONGEST, f"the output has more than {LONGEST} rows or columns")
     rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
     columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))

@@ -45,6 +45,11 @@ def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[n
     return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
 
 
+def mults_of(*ends: Array) -> int:
+    """How many multipliers (and shifts) a layer keeps: 1 if those of all its channels are the same, else all."""
+    return 1 if all((values == values[0]).all() for values in ends) else len(ends[0])
+
+
 def bias_of(node: Node, channels: int) -> Tensor | Constant:
     """The bias input, or zeros where there is none."""
     bias = node.optional(2)

@@ -12,7 +12,7 @@ from twinfer.runtime.fixed_point import reduced_multiplier
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import constant_bias, multipliers, narrow_sums
+from twinfer.runtime.ops.core.channels import constant_bias, multipliers, mults_of, narrow_sums
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 
@@ -31,8 +31,9 @@ def call(kernel: str, node: Node, w: Array, shape: Mapping[str, Param], macs: in
         if shift.max(initial=-31) > SHIFTS[1]:
             raise unsupported(node, f"the scale of {node.output} is too small beside its inputs'; requantise the model")
         mult, shift = reduced_multiplier(mult), (15 - shift).astype(np.int8)
-    if "mults" in shape and (mult == mult[0]).all() and (shift == shift[0]).all():
-        mult, shift, shape = mult[:1], shift[:1], {**shape, "mults": 1}
+    if "mults" in shape:
+        mults = mults_of(mult, shift)
+        mult, shift, shape = mult[:mults], shift[:mults], {**shape, "mults": mults}
     ends = (constant.bias(start.astype(np.int64)), requantize(mult), requantize(shift))
     inputs = (node.input(0), weights(np.ascontiguousarray(w)), *ends)
     params = {**shape, "narrow": int(narrow), "limits": output_range(node)}

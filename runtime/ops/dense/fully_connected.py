@@ -19,6 +19,7 @@ from twinfer.runtime.ops.core.channels import (
     epilogue,
     finish,
     multipliers,
+    mults_of,
     plain_channels,
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hybrid, quantize_dynamic
@@ -120,7 +121,7 @@ def _lower_hybrid(node: Node) -> Call:
 def _lower_s8(layer: Dense) -> Call:
     node = layer.node
     c, fast = plain_channels(node, layer.weights, layer.bias)
-    mults = 1 if (c.mult == c.mult[0]).all() and (c.shift == c.shift[0]).all() else c.mult.size
+    mults = mults_of(c.mult, c.shift)
     inputs = (node.input(0), weights(c.weights), *channel_constants(c, mults))
     params: dict[str, Param] = {**layer.shape, "end": epilogue(node), "mults": mults, "fast": int(fast)}
     return Call("tw_fully_connected_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights(unit=1))

@@ -6,6 +6,7 @@ import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
+from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.dense._layer import dense_of
 from twinfer.runtime.ops.isa.dsp import pairs
@@ -26,7 +27,7 @@ def lower(node: Node, target: Target) -> Call:
     fours = np.ascontiguousarray(words.reshape(len(words) // 2, 2, -1, 2).transpose(0, 2, 1, 3))
     mult, shift = padded(channels.mult, 4), np.ones(2 * len(words), np.int8)
     shift[:out] = -channels.shift
-    if len({*zip(channels.mult, channels.shift, strict=True)}) == 1:
+    if mults_of(channels.mult, channels.shift) == 1:
         mult, shift = mult[:1], shift[:1]
     ends = (bias(padded(2 * channels.bias, 4)), requantize(mult), requantize(shift))
     inputs, scratch = (node.input(0), weights(fours, FOURS), *ends), k4 if k4 != depth else 0

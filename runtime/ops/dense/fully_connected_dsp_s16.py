@@ -6,6 +6,7 @@ import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Node
+from twinfer.runtime.ops.core.channels import mults_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.dense._layer import dense_of
 from twinfer.runtime.ops.isa.dsp import halves
@@ -22,7 +23,7 @@ def lower(node: Node, target: Target) -> Call:
     k = padded(padded(c.weights.astype(np.int32), 4, 1), 4, 0)
     fours = halves(k).reshape(len(k) // 4, 2, -1, 2).transpose(0, 2, 1, 3)
     words = np.ascontiguousarray(fours, "<i2").reshape(len(fours), -1).view("<i4")
-    mult = c.mult[:1] if (c.mult == c.mult[0]).all() else padded(c.mult, 4)
+    mult = c.mult[:1] if mults_of(c.mult) == 1 else padded(c.mult, 4)
     inputs = (node.input(0), weights(words, FOURS), bias(padded(c.bias, 4)), requantize(mult))
     k4 = k.shape[1]
     scratch = 2 * k4 if k4 != layer.shape["depth"] else 0

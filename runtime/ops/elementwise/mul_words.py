@@ -5,8 +5,8 @@ from __future__ import annotations
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import broadcast_call, commuted
-from twinfer.runtime.ops.core.requantize import SHIFTS
 from twinfer.runtime.ops.elementwise.mul import multiplier
+from twinfer.runtime.ops.isa.short import scaled_s8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
@@ -14,11 +14,8 @@ from twinfer.runtime.variant import Variant, accept
 
 def lower(node: Node, target: Target) -> Call:
     a, b = commuted(node.input(0), node.input(1))
-    mult, shift = multiplier(node)
     accept(output_range(node) == {"low": -128, "high": 127}, "it has a fused activation")
-    accept(SHIFTS[0] <= shift <= SHIFTS[1], f"the shift is {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
-    rounding = (2 * node.output.zero + 1) << -shift >> 1
-    params = {"a_zero": a.zero, "b_zero": b.zero, "mult": mult, "right": -shift, "rounding": rounding}
+    params = {"a_zero": a.zero, "b_zero": b.zero, **scaled_s8(*multiplier(node), node.output.zero)}
     return broadcast_call("tw_mul_scaled_s8", (a, b), node.output, params, target)
 
 

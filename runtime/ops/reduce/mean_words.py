@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.core.requantize import SHIFTS
+from twinfer.runtime.ops.isa.short import scaled_s8
 from twinfer.runtime.ops.reduce._reduce import reduced_axes
 from twinfer.runtime.ops.reduce.mean import multiplier
 from twinfer.runtime.params import Param
@@ -16,10 +16,8 @@ def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     axis = present(reduced_axes(node).as_one, "the reduced dimensions do not lie side by side")
     accept(axis["inner"] % 4 == 0, f"{axis['inner']} values lie side by side, not a multiple of 4")
-    mult, shift = multiplier(node)
-    accept(SHIFTS[0] <= shift <= SHIFTS[1], f"the shift is {shift}, not in {SHIFTS[0]}..{SHIFTS[1]}")
-    offset, rounding = -(x.zero + 128) * axis["count"], (2 * y.zero + 1) << -shift >> 1
-    params: dict[str, Param] = {"axis": axis, "mult": mult, "offset": offset, "right": -shift, "rounding": rounding}
+    ends = scaled_s8(*multiplier(node), y.zero)
+    params: dict[str, Param] = {"axis": axis, "offset": -(x.zero + 128) * axis["count"], **ends}
     return Call("tw_mean_words_s8", params, (x,), (y,))
 
 
