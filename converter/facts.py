@@ -63,10 +63,10 @@ class Scales:
     """What integer kernels ask of scales and zero points.
 
     ``same``: values and outputs share one quantisation. ``fixed8`` and ``fixed16``: the output has this one.
-    ``least``: the least ratio of the output's range to an input's range, times the greatest weight if there are weights
-    (``squares``: to its square). Kernels refuse the multiplier of a smaller ratio. ``span``: the least range of an
-    input that kernels take. ``indices``: the output holds indices or truth values. ``divisor``: the position of an
-    input that must stay two steps away from 0, where kernels abort.
+    ``least``: the least ratio of the output's range to an input's range, which counts times the greatest weight if
+    there are weights (``squares``: to its square). Kernels refuse the multiplier of a smaller ratio. ``span``: the
+    least range of an input that kernels take. ``indices``: the output holds indices or truth values. ``divisor``: the
+    position of an input that must stay two steps away from 0, where kernels abort.
     ``imported``: an ONNX graph that states all scales gets the integer operator; without it, the operator stays float.
     """
 

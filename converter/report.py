@@ -27,8 +27,8 @@ PERFECT_DB = 300.0
 
 
 def decibels(signal: float, noise: float) -> float:
-    """The ratio of two energies in dB, from -``PERFECT_DB`` to ``PERFECT_DB``. The least one if there is no signal, or
-    if the noise is not a number."""
+    """The ratio of two energies in dB, from -``PERFECT_DB`` to ``PERFECT_DB``. The least one if there is noise
+    but no signal, or if the noise is infinite or NaN."""
     if noise == 0:
         return PERFECT_DB
     if signal == 0 or not math.isfinite(noise):

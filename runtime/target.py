@@ -40,6 +40,9 @@ def computer(name: str, *features: str) -> Target:
     return Target(name, frozenset({"simd", *features}), constant_alignment=64, flash_is_dear=False)
 
 
+#: The name of the target with the features of the computer that plans.
+NATIVE = "native"
+
 #: Any computer. ``runtime.run.isa.this_computer`` also has the features of the one that runs this.
 HOST = computer("host")
 AVX_VNNI = computer("avx_vnni", "avx_vnni")

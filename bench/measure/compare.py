@@ -111,7 +111,7 @@ def same_bits(a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def max_difference(a: Sequence[Array], b: Sequence[Array]) -> float | None:
-    """The largest absolute difference of an element; None if shapes differ or a value is NaN."""
+    """The largest absolute difference of an element; None if shapes differ or a value is NaN or infinite."""
     pairs = list(zip(a, b, strict=True))
     if any(x.shape != y.shape or x.dtype.kind not in "fiub" for x, y in pairs):
         return None

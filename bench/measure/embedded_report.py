@@ -12,7 +12,7 @@ from rich.text import Text
 from twinfer.bench.measure.coding_report import coding_tables, stored
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.limits import Standing, Verdict, mean, settings_of, standings
-from twinfer.bench.measure.report import bits, engine_label, models, table, variant
+from twinfer.bench.measure.report import bits, engine_label, kernel_suffix, models, table
 
 Cell = str | Text
 
@@ -88,7 +88,7 @@ def _number(value: int | None) -> str:
 
 
 def _layers(row: Row) -> Table:
-    """One line per step: its cost with a body of its own and with a shared one. The choice of the compiler is bold."""
+    """One line per step: its cost with a body of its own and with a shared one. The one in the emitted code is bold."""
     title = f"Layers of {row['model']} on {row['target']}, {row['optimize']}: instructions, and bytes of their own"
     columns = ("MACs", "a MAC", "share", "own\nbody", "\nbytes", "shared\nbody", "\nbytes", "<choice")
     shown = table(title, "#", "<operator", "<kernel", "<output", *columns, gap=1)
@@ -96,7 +96,7 @@ def _layers(row: Row) -> Table:
         shown.add_row(
             str(layer["index"]),
             layer["op"],
-            variant(layer["op"], layer["kernel"]),
+            kernel_suffix(layer["op"], layer["kernel"]),
             "×".join(map(str, layer["shape"])),
             _number(layer["macs"] or None),
             f"{layer['instructions'] / layer['macs']:.2f}" if layer["macs"] else "-",

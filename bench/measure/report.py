@@ -192,7 +192,7 @@ def _layers(model: str, rows: Sequence[Row]) -> Table:
         shown.add_row(
             str(first["index"]),
             first["op"],
-            variant(first["op"], first["kernel"]),
+            kernel_suffix(first["op"], first["kernel"]),
             "×".join(map(str, first["shape"])),
             f"{first['macs']:,}" if first["macs"] else "-",
             *(number(layer["min_us"]) for layer in group),
@@ -202,7 +202,7 @@ def _layers(model: str, rows: Sequence[Row]) -> Table:
     return shown
 
 
-def variant(op: str, kernel: str) -> str:
+def kernel_suffix(op: str, kernel: str) -> str:
     """The part of a kernel's name behind the operator's: wide_s8 of tw_conv2d_wide_s8."""
     words, rest = op.lower().replace("_", ""), kernel.removeprefix("tw_")
     for at in range(len(rest) + 1):

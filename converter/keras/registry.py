@@ -35,7 +35,7 @@ def importers() -> Mapping[str, Importer]:
 
 @cache
 def functions() -> Mapping[str, Callable[[Emitter, Tensor], Tensor]]:
-    """Emitters of the functions of ``keras.activations``, by name."""
+    """What emits each function of ``keras.activations``, by name."""
     return importlib.import_module(f"{layers.__name__}.activation").FUNCTIONS  # type: ignore[no-any-return]
 
 

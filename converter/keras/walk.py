@@ -127,7 +127,7 @@ class Walk:
         return self._nested([symbols[t] for t in given], outputs, given)
 
     def _nested(self, inputs: Sequence[Any], outputs: Sequence[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs of a graph inside a layer; UnsupportedOperatorError if something in it cannot be expressed."""
+        """The outputs of a graph inside a layer; what cannot be expressed in it becomes a problem of this walk."""
         inner = Walk(self.g, inputs, tensors)
         place = self.g.place
         symbols = [o for o in outputs if isinstance(o, keras.KerasTensor)]

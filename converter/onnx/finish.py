@@ -33,7 +33,7 @@ def _spread(graph: Graph, quants: Mapping[Tensor, Quant]) -> dict[Tensor, Quant]
 
 
 def _named(graph: Graph, names: Mapping[Tensor, str], quants: Mapping[Tensor, Quant]) -> Callable[[Tensor], Tensor]:
-    """The graph with ONNX's names for its tensors, and their quantisations."""
+    """What gives a tensor of the graph its ONNX name and its quantisation."""
     name = renamer(graph, names)
 
     def named(tensor: Tensor) -> Tensor:

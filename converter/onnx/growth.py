@@ -83,7 +83,7 @@ def _gather_nd(inputs: Values, _: Attributes) -> int:
 
 
 def _windows(inputs: Values, attributes: Attributes) -> int:
-    """Convolution, also transposed. An upper bound: padding, strides and kernels all count as additions."""
+    """Convolution, also transposed. An upper bound: extents times the stride, plus padding, kernel and output sizes."""
     x, channels = inputs[0], max(inputs[0].shape[1], *(value.shape[0] for value in inputs[1:] if value.ndim), 1)
     pads, strides = attributes.get("pads", ()), attributes.get("strides", ())
     kernel = [*attributes.get("kernel_shape", ()), *(d for value in inputs[1:2] for d in value.shape[2:])]

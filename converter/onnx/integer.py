@@ -35,7 +35,10 @@ def integer(graph: Graph) -> Graph:
 
 
 def _forward(view: View, node: Node) -> Change | None:
-    """The node on integers, and DEQUANTIZE behind it; None if its inputs differ in quantisation."""
+    """The node on integers, and behind it what its inputs left them by: DEQUANTIZE, or QUANTIZE to uint8.
+
+    None if the inputs are not integers of one quantisation.
+    """
     if row_of(node).moves is None or _needs_infinity(view, node):
         return None
     sources: dict[int, Tensor] = {}
@@ -100,7 +103,10 @@ def _filled(value: Tensor, quant: Quant) -> Tensor | None:
 
 
 def _cancelled(view: View, node: Node) -> Change | None:
-    """DEQUANTIZE and QUANTIZE in a row: nothing if the scales are the same, else one requantisation."""
+    """An operator that leaves integers and one that enters them, in a row.
+
+    They become nothing if the scales are the same, else one requantisation.
+    """
     left = view.producer(node.input(0)) if enters(node) else None
     if left is None or not leaves(left):
         return None

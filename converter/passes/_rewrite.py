@@ -82,7 +82,7 @@ class View(Draft):
         return [*new, *(near for t in read for near in self._touching(t, 1)), *self.around(new)]
 
     def _touching(self, tensor: Tensor, most: int | None = None) -> list[Node]:
-        """The writer and the readers of a tensor, if these are no more than ``most``."""
+        """The writer of a tensor, and its readers if they are no more than ``most``."""
         maker, readers = self.producers.get(tensor), self.consumers.get(tensor, {})
         return [*([maker] if maker else []), *(readers if most is None or len(readers) <= most else ())]
 

@@ -19,8 +19,8 @@ PLACES = (110,)
 
 def fuse_padding(graph: Graph) -> Graph:
     """PAD before a VALID convolution or MAX_POOL_2D becomes padding SAME where that puts every window at the same
-    place. A convolution needs PAD with zero (int8: the zero point), MAX_POOL_2D PAD with a value that is never above
-    another. AVERAGE_POOL_2D stays: it leaves padding out of its average."""
+    place. A convolution needs PAD with zero (int8: the zero point), MAX_POOL_2D PAD with a value that no
+    other is below. AVERAGE_POOL_2D stays: it leaves padding out of its average."""
     return rewrite(graph, _fuse)
 
 

@@ -126,7 +126,7 @@ def _divergence(seen: Observed, limits: Range, type: str) -> float:
 
 
 def _coarse(type: str) -> bool:
-    """Whether the type has fewer steps than the histogram has bins. If not, every range is equally good."""
+    """Whether the type has fewer steps than the histogram has bins. If not, it cannot tell ranges apart."""
     least, most = LIMITS[type]
     return most - least < 2 * HALF
 

@@ -6,7 +6,7 @@ import os
 
 from twinfer.kernels_c import FEATURES, LEVELS, lib
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.target import Target, computer
+from twinfer.runtime.target import NATIVE, Target, computer
 
 #: The environment variable that names a level.
 VARIABLE = "TWINFER_ISA"
@@ -27,4 +27,4 @@ def level() -> int:
 def this_computer() -> Target:
     """The target ``HOST`` with the features of this CPU, as far as its level of the kernels has them."""
     bits = lib.tw_features(level())
-    return computer("native", *(name for i, name in enumerate(FEATURES) if bits >> i & 1))
+    return computer(NATIVE, *(name for i, name in enumerate(FEATURES) if bits >> i & 1))

@@ -15,7 +15,7 @@ from rich.console import Console
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.measure.compare import Comparison, compare, max_difference, same_bits
-from twinfer.bench.measure.report import document, number, tables, variant
+from twinfer.bench.measure.report import document, kernel_suffix, number, tables
 from twinfer.bench.measure.turns import BATCH_NS, MAX_BATCH, MIN_ROUNDS, Timing, interleaved
 from twinfer.bench.models.source import Source, load
 from twinfer.bench.peers import engines as peers
@@ -171,7 +171,7 @@ def test_variants() -> None:
         "TANH": "tw_table_8",
         "PAD": "tw_pad",
     }
-    assert [variant(*pair) for pair in names.items()] == ["wide_s8", "s8", "table_8", "pad"]
+    assert [kernel_suffix(*pair) for pair in names.items()] == ["wide_s8", "s8", "table_8", "pad"]
 
 
 def test_numbers() -> None:

@@ -149,20 +149,21 @@ def test_inspect_shows_what_cannot_run(unsupported: str, capsys: pytest.CaptureF
     assert told["unsupported"] == {"CUSTOM:Mystery": 1}
 
 
-def test_inspect_shows_what_planning_computed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("output", [False, True], ids=["inside", "output"])
+def test_inspect_shows_what_planning_computed(output: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     b = Builder("shape")
     x = b.input("x", "FLOAT32", (2, 3))
     shape = b.op("SHAPE", [x], type="INT32", shape=(2,), out_type="INT32")
     y = b.op("ABS", [b.op("RESHAPE", [x, shape], shape=(2, 3))])
-    b.graph([y]).save(tmp_path / "shape.tflite")
+    b.graph([y, shape] if output else [y]).save(tmp_path / "shape.tflite")
     assert main(["inspect", str(tmp_path / "shape.tflite"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [(op["op"], op["kernel"]) for op in told["operators"]] == [
-        ("SHAPE", None), ("RESHAPE", None), ("ABS", "tw_abs_f32")
+        ("SHAPE", "tw_copy" if output else None), ("RESHAPE", None), ("ABS", "tw_abs_f32")
     ]  # fmt: skip
     assert main(["inspect", str(tmp_path / "shape.tflite")]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "0 SHAPE 2×3 2 INT32 - constant - -" in lines
+    assert f"0 SHAPE 2×3 2 INT32 - {'copy' if output else 'constant'} - -" in lines
     assert "1 RESHAPE 2×3 2×3 FLOAT32 - in place - 8" in lines
 
 

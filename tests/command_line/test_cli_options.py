@@ -55,6 +55,13 @@ def test_other_names_stay() -> None:
     assert targets.card("host") is None
 
 
+def test_only_native_asks_this_computer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(isa.VARIABLE, "none such")
+    assert targets.machine("cortex-m4")[1] == find("cortex-m4")
+    with pytest.raises(InvalidArgumentError, match="no instruction-set level"):
+        targets.machine("native")
+
+
 @pytest.mark.parametrize(
     "command",
     [

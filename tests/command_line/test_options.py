@@ -455,7 +455,7 @@ def test_every_sample_is_another(seeds: list[int], built: list[Any]) -> None:
 
 
 def test_every_sample_is_run(built: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """On this computer, as on boards."""
+    """The outputs that boards are held against are computed for every sample."""
     samples = list[list[Any]]()
     host_outputs = embedded.host_outputs
 

@@ -19,8 +19,9 @@ def card(target: str) -> Any:
     """The card of a target that programs run on, None for the host."""
     from twinfer.aot.build.targets import find
     from twinfer.runtime.errors import InvalidArgumentError
+    from twinfer.runtime.target import GENERIC, NATIVE
 
-    if target.lower() in ("generic", "native"):
+    if target.lower() in (GENERIC.name, NATIVE):
         raise InvalidArgumentError(f"{target.lower()} is only planned for: compile, inspect and search take it")
     return None if target.lower() == "host" else find(target, also=["host"])
 
@@ -29,11 +30,11 @@ def machine(target: str) -> tuple[Target, Any]:
     """The target to plan for, and the card of a microcontroller; InvalidArgumentError with the names there are."""
     from twinfer.aot.build.targets import find
     from twinfer.runtime.run.isa import this_computer
-    from twinfer.runtime.target import GENERIC, HOST
+    from twinfer.runtime.target import GENERIC, HOST, NATIVE
 
-    plain = {GENERIC.name: GENERIC, HOST.name: HOST, "native": this_computer()}
+    plain = {GENERIC.name: lambda: GENERIC, HOST.name: lambda: HOST, NATIVE: this_computer}
     if target.lower() in plain:
-        return plain[target.lower()], None
+        return plain[target.lower()](), None
     board = find(target, also=[*plain])
     return board.target, board
 

@@ -20,7 +20,7 @@ Piece = tuple[int, int, str, str]  # first byte, byte after the last, kind, colo
 
 
 class ArenaMap:
-    """What lies where and when; an operator's number is its position in the graph, dropped ones included.
+    """What lies where and when; an operator's number is its position among the planned ones, dropped copies included.
 
     ``peak`` is the operator at which most bytes are live.
     """

@@ -80,12 +80,16 @@ def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step 
     There is no step where a value is in place already, or where planning computed it: then it is a constant. Without a
     plan, the nodes are as they are.
     """
-    steps = {} if plan is None else {step.node: step for step in plan.steps}
-    final = {} if plan is None else dict(zip(graph.tensors, plan.graph.tensors, strict=True))
-    writers = {} if plan is None else {node.outputs: node for node in plan.graph.nodes}
+    if plan is None:
+        yield from ((node, None) for node in graph.nodes)
+        return
+    # Planning keeps the position of every tensor; it may add constants behind them.
+    final: dict[Tensor | None, Tensor] = dict(zip(graph.tensors, plan.graph.tensors, strict=False))
+    writers = {node.outputs: node for node in plan.graph.nodes}
+    steps = {step.node: step for step in plan.steps}
     for node in graph.nodes:
-        outputs = tuple(final.get(tensor, tensor) for tensor in node.outputs)
-        planned = writers.get(outputs) or replace(node, outputs=outputs)
+        inputs, outputs = tuple(map(final.get, node.inputs)), tuple(final[tensor] for tensor in node.outputs)
+        planned = writers.get(outputs) or replace(node, inputs=inputs, outputs=outputs)
         yield planned, steps.get(planned)
 
 

@@ -8,14 +8,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from twinfer.bench.measure.report import table, variant
+from twinfer.bench.measure.report import kernel_suffix, table
 from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.description import constant_bytes, planned_nodes, targets
 from twinfer.runtime.graph import Graph, Tensor, walk
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import printable
 from twinfer.runtime.registry import missing
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.target import GENERIC, HOST, NATIVE
 
 
 def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) -> Iterator[RenderableType]:
@@ -78,7 +78,7 @@ def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
         lost = given in unknown
         call = step.call if step else None
         out = node.outputs[0] if node.outputs else None
-        kernel = variant(node.op, call.kernel) if call else _without_step(out) if plan else "-"
+        kernel = kernel_suffix(node.op, call.kernel) if call else _without_step(out) if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
         lines.add_row(
             str(node.index),
@@ -109,7 +109,7 @@ def _declined(plan: Plan) -> Table:
 
 def _sizes(plan: Plan) -> Table:
     lines = table("Bytes by target", "<target", "arena", "lower bound", "scratch", "constants")
-    names = {HOST.name: "host, 16 lanes", "native": "this computer", GENERIC.name: "32-bit microcontroller, plain C"}
+    names = {HOST.name: "host, 16 lanes", NATIVE: "this computer", GENERIC.name: "32-bit microcontroller, plain C"}
     for row in targets(plan):
         target, *sizes = row.values()
         lines.add_row(names.get(target, target), *(f"{size:,}" for size in sizes))
