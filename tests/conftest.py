@@ -112,7 +112,7 @@ def corpus() -> Path:
 
 @pytest.fixture
 def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiler and emulator for boards, with a cache of their own. Skips if they are not installed; fails in CI."""
+    """Compiler and emulator for boards, with the cache in build/. Skips if they are not installed; fails in CI."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
     from twinfer.aot.build.targets import find
 

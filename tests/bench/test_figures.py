@@ -150,12 +150,12 @@ def test_make_targets_exist() -> None:
 
 
 def test_commands_that_take_a_target_are_named() -> None:
-    """So are the targets: microcontrollers, this computer, any machine."""
+    """So are the targets: microcontrollers, any computer, this computer's own CPU, any 32-bit machine."""
     with_target = {name for name, parser in parsers().items() if "--target" in parser._option_string_actions}
     (named,) = re.findall(r"^((?:[^\n]+\n)*?[^\n]*take `--target`(?:[^\n]+\n)+)", ALL, re.MULTILINE)
     assert set(re.findall(r"`([a-z]+)`", named)) - {"generic", "host", "native"} == with_target
     assert all(name.removeprefix("cortex-") in named for name in names() if name.startswith("cortex-m"))
-    assert {"generic", "host"} <= set(re.findall(r"`([a-z]+)`", named))
+    assert {"generic", "host", "native"} <= set(re.findall(r"`([a-z]+)`", named))
 
 
 # -- examples ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +31,6 @@ from twinfer.command_line.show import model as show
 from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.matrix import findings, matrix
 from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.session import Session
@@ -54,14 +54,6 @@ def texts(parts: Any) -> str:
         console.print(part)
     file: Any = console.file
     return str(file.getvalue())
-
-
-def dense() -> Graph:
-    """float [1, 8] -> dense [1, 4], 32 MACs -> softmax."""
-    b = Builder("dense")
-    x = b.input("x", "FLOAT32", (1, 8))
-    y = b.op("FULLY_CONNECTED", [x, np.ones((4, 8), np.float32), None], shape=(1, 4))
-    return b.graph([b.op("SOFTMAX", [y], beta=1.0)])
 
 
 # -- inspect -----------------------------------------------------------------------------------------------------------
@@ -105,7 +97,7 @@ def test_inspect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("bound", "text"), [(1000, "at the lower"), (800, "25.0 % above"), (0, "at the lower")])
 def test_how_far_above_the_bound(bound: int, text: str) -> None:
-    plan = replace(make_plan(dense()), arena_bytes=1000, lower_bound_bytes=bound)
+    plan = replace(make_plan(tiny.classifier()), arena_bytes=1000, lower_bound_bytes=bound)
     assert f"Arena: 1,000 bytes, {text}" in texts(ArenaMap(plan).render(100))
 
 
@@ -144,7 +136,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     profiles = iter([3000, 500] if i < 2 else [1000 + i % 3, 200 + i % 5] for i in range(10**6))
     monkeypatch.setattr(Session, "profile", lambda self, runs: next(profiles))
     monkeypatch.setattr(comparing, "interleaved", lambda runs, **_: {name: Timing(NS[name], 16) for name in runs})
-    return compare(Source("dense", dense()), Comparison(layers=True, seconds=0.02))
+    return compare(Source("dense", tiny.classifier()), Comparison(layers=True, seconds=0.02))
 
 
 def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:
@@ -154,7 +146,7 @@ def test_figures_of_bench(rows: list[dict[str, Any]]) -> None:
         (2.0, 2.0, 4.0, 3, 16),
     ]
     assert [r["spread_us"] for r in rows] == [pytest.approx(1.6), pytest.approx(1.6)], "90th less 10th percentile"
-    plan = make_plan(dense())
+    plan = make_plan(tiny.classifier())
     for row in rows:
         assert (row["operators"], row["macs"]) == (2, 32)
         assert (row["arena_bytes"], row["lower_bound_bytes"]) == (plan.arena_bytes, plan.lower_bound_bytes)
@@ -324,7 +316,7 @@ def test_means_are_geometric_and_of_the_benchmark_alone() -> None:
 
 def test_the_matrix_of_several_models_shows_the_worst() -> None:
     far, near = (Difference(2, (0, 3), 1.0, 2.0, 1.5, within) for within in (False, True))
-    graph = dense()
+    graph = tiny.classifier()
     first = graph.nodes[0]
 
     def proof(*differences: Difference | None) -> Proof:
@@ -353,7 +345,7 @@ def test_the_matrix_of_several_models_shows_the_worst() -> None:
 @pytest.mark.parametrize(("within", "told"), [(True, 0), (False, 1)])
 def test_what_does_not_count_is_told_where_it_is_far(within: bool, told: int) -> None:
     """LiteRT's reference kernels do not count if TFLM agrees."""
-    graph = dense()
+    graph = tiny.classifier()
     differences = {"tflm": None, "litert-ref": Difference(0, (0, 1), 1.0, 2.0, 1.0, within)}
     alone = Proof("m", graph, [Line(graph.outputs[0], graph.nodes[1], differences)], 1)
     lines = [str(text) for text in findings([alone])]

@@ -39,7 +39,7 @@ def quantised(data: np.ndarray, **how: Any) -> Graph:
 
 @pytest.mark.filterwarnings("ignore:the int. model.s outputs are at:twinfer.runtime.errors.ModelWarning")
 def test_a_divisor_that_rounds_to_zero() -> None:
-    """The row with the least variance gives the greatest int8 value."""
+    """The row with the least variance has only int8's ends and 0."""
     data = rows(0.1, 3)
     with pytest.warns(twinfer.ModelWarning, match=r"DIV -> 'div_\d+' divides by 0 where tensor '(add|mean)_.* int16x8"):
         graph = quantised(data, inference_type="FLOAT32")

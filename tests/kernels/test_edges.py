@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import assert_equal, cases_of, graph_of, interpreted, numpy_outputs, with_common_instances
+from cases import (
+    assert_equal,
+    cases_of,
+    distinct_plans,
+    graph_of,
+    numpy_outputs,
+    outputs_of,
+    with_common_instances,
+)
 
 from twinfer import kernels_c
 from twinfer.aot.build.firmware import build
@@ -26,19 +34,19 @@ from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import DSP, GENERIC, HOST, TARGETS
+from twinfer.runtime.target import DSP, GENERIC, TARGETS
 from twinfer.runtime.write.tflite import write
 
 EVERY = np.arange(-128, 128, dtype=np.int8)
 
 
 def assert_exact(node: Node, values: Sequence[Array], targets: Sequence[Any] = TARGETS) -> Array:
-    """The node gives numpy's integers on every target, and on the host at every level. Returns them."""
+    """The node gives numpy's integers on every target, and on computers at every level. Returns them."""
     graph = graph_of(node)
     (want,) = numpy_outputs(Case(node), graph, values)
-    for target in targets:
-        for level in range(kernels_c.lib.tw_level() + 1) if target is HOST else [0]:
-            (got,) = interpreted(graph, values, target, level)
+    for target, plan in distinct_plans(graph, targets):
+        for level in range(kernels_c.lib.tw_level() + 1) if target.has("simd") else [0]:
+            (got,) = outputs_of(Session(plan, level), values)
             np.testing.assert_array_equal(got, want.reshape(got.shape), err_msg=f"{target.name}, level {level}")
     return want
 
@@ -194,7 +202,7 @@ def test_state_goes_on(case: Case, target: Any) -> None:
 
 
 def test_a_sum_that_is_a_power_of_two() -> None:
-    """1 + 1/2 + 1/2: its inverse would be 1, which 31 bits hold only as the largest value."""
+    """1 + 1/2 + 1/2: the inverse of its mantissa is 1, which 31 bits hold only as the largest value."""
     x = np.array([[0, -10, -10], [5, 5, -128], [7, -128, -128]], np.int8)
     y = tensor(x.shape, "INT8", 1 / 256, -128)
     node = Node("SOFTMAX", (tensor(x.shape, "INT8", float(np.log(2)) / 10),), (y,), {"beta": 1.0})

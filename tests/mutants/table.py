@@ -15,8 +15,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = sorted(Path(__file__).parent.glob("*.toml"))
 
-#: The ends of names of headers for one instruction set or type of an operator.
-_VARIANT = re.compile(r"(_dsp|_mve|_words|_s16)+$")
+#: The ends of names of files for one variant or type of an operator.
+_VARIANT = re.compile(r"(_dsp|_mve|_words|_wide|_tiled|_avx_vnni|_s16)+$")
 
 #: Test files that are never asked: of this tool, of the source's form, and slow ones that notice little.
 ASIDE = {

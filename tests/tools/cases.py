@@ -14,12 +14,11 @@ import numpy as np
 from twinfer.aot.build.project import project_files
 from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.emit import Project
-from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Argument
+from twinfer.runtime.program import Argument, Loop, Step, part_of, unrolled
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
@@ -85,19 +84,33 @@ def interpreted(graph: Graph, values: Sequence[Any], target: Any, level: int) ->
 
 
 def distinct_plans(graph: Graph, targets: Iterable[Target]) -> Iterator[tuple[Target, Plan]]:
-    """A plan per target; of those with the same calls over the same constants only the first."""
+    """A plan per target; of those with the same program only the first."""
     seen = set[str]()
     for target in targets:
         plan = make_plan(graph, target)
-        calls = [(call, *map(_content, call.inputs)) for step in plan.steps for call in step.calls]
-        text = repr([(c.kernel, c.params, c.scratch, *inputs) for c, *inputs in calls])
+        text = repr(list(_content(plan.steps)))
         if text not in seen:
             seen.add(text)
             yield target, plan
 
 
-def _content(argument: Argument) -> object:
-    return argument.array.tobytes() if isinstance(argument, Constant) else None
+def _content(steps: Iterable[Step]) -> Iterator[object]:
+    """All that tells one program from another; tensors are numbered in the order of first use."""
+    numbers: dict[Tensor, int] = {}
+
+    def told(argument: Argument) -> object:
+        if argument is None:
+            return None
+        part = part_of(argument)
+        if isinstance(part.value, Tensor):
+            return numbers.setdefault(part.value, len(numbers)), part.offset, part.stride
+        array = part.value.array
+        return array.dtype.str, array.shape, array.tobytes(), part.offset, part.stride
+
+    for step in steps:
+        yield [instruction.count for instruction in step.body if isinstance(instruction, Loop)]
+        for call, iteration in unrolled(step.body):
+            yield (iteration, call.kernel, call.params, call.scratch, call.inplace, *map(told, call.arguments))
 
 
 _INSTANCE = re.compile(r"^(static [A-Z_ ]*TW_SHARED\(\w+), (\w+)\)$", re.MULTILINE)

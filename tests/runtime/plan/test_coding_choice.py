@@ -154,7 +154,7 @@ def test_convolutions_are_not_cut() -> None:
 
 
 def test_a_layer_that_cannot_be_cut_is_decoded_whole() -> None:
-    """Float activations with int8 weights: the packed weights of 16 channels lie in one another."""
+    """Float activations with int8 weights: the packed weights of 16 channels are interleaved."""
     b = Builder("hybrid")
     x = b.input("x", "FLOAT32", (1, 64))
     w = b.constant(np.tile(np.arange(-4, 4, dtype=np.int8), (64, 8)), scale=0.01)

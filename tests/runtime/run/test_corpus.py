@@ -100,8 +100,7 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
 
 @pytest.mark.corpus("app")
 def test_applications_on_every_choice_of_kernels(corpus_model: Any) -> None:
-    """The kernels of microcontrollers on this computer: SMLAD and Helium as plain C, against the same golden
-    outputs."""
+    """The kernels of other machines on this computer: SMLAD and Helium as plain C, against the same golden outputs."""
     if corpus_model.path.stem in UNSUPPORTED_APPS:
         pytest.skip("test_applications sees that it is refused")
     graph, golden = read_file(corpus_model.path), corpus_model.golden()
