@@ -4,7 +4,7 @@
 #ifndef TW_LEVEL_H
 #define TW_LEVEL_H
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(TW_ONE_LEVEL)
 #define TW_LEVELS 1
 #if __GNUC__ >= 11
 #define TW_SET_AVX_VNNI 1
