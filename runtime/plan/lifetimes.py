@@ -32,7 +32,7 @@ def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
 
     An output of the graph that nothing writes is in the arena, too. UnsupportedOperatorError for a tensor of 2 GiB.
     """
-    state = (*(t for t in graph.tensors if t.variable), *_decoded(stored))
+    state = tuple(dict.fromkeys([*_variables(graph, stored), *_decoded(stored)]))
     lives = _lives(graph, state, stored)
     for tensor in lives:
         if tensor.too_large:
@@ -67,6 +67,13 @@ def _touched(step: Step) -> Iterator[Tensor]:
         yield from call.written
     if step.scratch is not None:
         yield step.scratch
+
+
+def _variables(graph: Graph, stored: Stored) -> Iterator[Tensor]:
+    """The variables of the graph, and those that operators keep for themselves."""
+    yield from (tensor for tensor in graph.tensors if tensor.variable)
+    for step in stored.steps:
+        yield from (tensor for tensor in _touched(step) if tensor.variable)
 
 
 def _decoded(stored: Stored) -> Iterator[Tensor]:

@@ -77,7 +77,7 @@ class Plan:
     @property
     def variables(self) -> tuple[Tensor, ...]:
         """The tensors whose value the model carries from run to run."""
-        return tuple(tensor for tensor in self.graph.tensors if tensor.variable)
+        return tuple(tensor for tensor in self.places if tensor.variable)
 
     @property
     def lasting(self) -> tuple[Tensor, ...]:
