@@ -175,8 +175,18 @@ class While:
     body: Program
 
 
+@dataclass(frozen=True, eq=False)
+class Same:
+    """A copy that is not needed: ``to`` has the memory of ``source``, and from here on its value. Nothing is run."""
+
+    source: Tensor
+    to: Tensor
+
+
+Part = Step | If | While | Same
+
 #: What a run does: steps, and control flow over them.
-Program = tuple[Step | If | While, ...]
+Program = tuple[Part, ...]
 
 
 def steps_of(program: Program) -> Iterator[Step]:
@@ -208,18 +218,21 @@ def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
                 yield from uses_of(part.body)
 
 
-def with_steps(program: Program, change: Callable[[Step], Step | None]) -> Program:
+def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Program:
     """The same control flow over other steps; a step that is changed to None is left out."""
-    parts: list[Step | If | While] = []
-    for part in program:
+
+    def changed(part: Part) -> Part | None:
         match part:
             case Step():
-                parts += [step for step in [change(part)] if step is not None]
+                return change(part)
             case If():
-                parts.append(If(part.condition, with_steps(part.then, change), with_steps(part.orelse, change)))
+                return If(part.condition, with_steps(part.then, change), with_steps(part.orelse, change))
             case While():
-                parts.append(While(part.condition, with_steps(part.test, change), with_steps(part.body, change)))
-    return tuple(parts)
+                return While(part.condition, with_steps(part.test, change), with_steps(part.body, change))
+            case Same():
+                return part
+
+    return tuple(part for part in map(changed, program) if part is not None)
 
 
 def calls_of(body: Iterable[Instruction]) -> Iterator[Call]:

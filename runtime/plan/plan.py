@@ -12,7 +12,7 @@ from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
-from twinfer.runtime.program import Program, Step, steps_of
+from twinfer.runtime.program import Program, Same, Step, steps_of
 from twinfer.runtime.target import Target
 
 
@@ -54,7 +54,8 @@ class Plan:
     aligned to ``target.alignment``, apart or in one buffer. ``lower_bound_bytes`` is the least that any placement in
     the arena could need. Sizes depend on graph, target and options alone. ``lives`` gives the first and last operator
     over which a tensor keeps its value: -1 for an input, the number of operators for an output. Inputs are written
-    before the first step, outputs stay until the next run.
+    before the first step, outputs stay until the next run. ``first_values`` gives for every variable the value of all
+    its bytes before ``start``.
     """
 
     graph: Graph
@@ -68,6 +69,7 @@ class Plan:
     regions: Mapping[Region, Extent]
     lives: Mapping[Tensor, tuple[int, int]]
     lower_bound_bytes: int
+    first_values: Mapping[Tensor, int]
 
     def printed(self, **changes: Unpack[Printing]) -> Plan:
         """The same plan with other options for printing."""
@@ -80,7 +82,7 @@ class Plan:
     @property
     def straight(self) -> bool:
         """Whether every run does every step once."""
-        return all(isinstance(part, Step) for part in self.program)
+        return all(isinstance(part, Step | Same) for part in self.program)
 
     @cached_property
     def offsets(self) -> Mapping[Tensor, int]:
@@ -108,12 +110,14 @@ class Plan:
     @property
     def lasting(self) -> tuple[Tensor, ...]:
         """The tensors that keep their value from run to run: variables, and weights decoded at the start."""
-        return tuple(tensor for tensor, place in self.places.items() if place.region is Region.STATE)
+        begun = {tensor for step in self.start for tensor in step.written}
+        state = (tensor for tensor, place in self.places.items() if place.region is Region.STATE)
+        return tuple(tensor for tensor in state if tensor.variable or tensor in begun)
 
     @property
-    def resets(self) -> bool:
-        """Whether a reset must come before the first run."""
-        return bool(self.variables or self.start)
+    def decodes(self) -> bool:
+        """Whether weights are decoded once, before the first run."""
+        return any(not tensor.variable for tensor in self.lasting)
 
     @property
     def scratch_bytes(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Array, Tensor
+from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.plan import Extent, Plan, Region
 from twinfer.runtime.program import Step
 from twinfer.runtime.run.poison import POISONS, Span, span
@@ -48,7 +49,8 @@ def spread(plan: Plan) -> Plan:
     Blocks that begin together stay together: in-place outputs and reshaped tensors. GuardError if a step reads a value
     that is not there at that time or overwrites one that is needed: the gaps might hide that.
     """
-    _check_lives(plan)
+    if fault := replay.fault(plan):
+        raise GuardError(fault)
     starts = {region: _starts(plan, region) for region in plan.regions}
     places = {
         tensor: replace(place, offset=place.offset + GAP * (1 + starts[place.region].index(place.offset)))
@@ -65,33 +67,6 @@ def spread(plan: Plan) -> Plan:
 def _starts(plan: Plan, region: Region) -> list[int]:
     """Where blocks begin in a region, in rising order."""
     return sorted({place.offset for place in plan.places.values() if place.region is region})
-
-
-def _check_lives(plan: Plan) -> None:
-    """GuardError unless every value that a step reads is there, and it overwrites none that is needed."""
-    for i, step in enumerate(plan.steps):
-        alive = held(plan, step.position)
-        for value in step.read:
-            if isinstance(value, Tensor) and value not in alive and value not in step.written:
-                raise GuardError(f"{where(i, step)} reads {value}, which holds no value then")
-        blocks = written(plan, step)
-        for k, (name, block) in enumerate(blocks):
-            over = [str(t) for t in alive if _meet(block, span(plan, t)) and not _may_take(plan, step, t)]
-            over += [other for other, taken in blocks[:k] if _meet(block, taken)]
-            if over:
-                raise GuardError(f"{where(i, step)} writes {name} over {over[0]}, which is needed")
-
-
-def _may_take(plan: Plan, step: Step, tensor: Tensor) -> bool:
-    """Whether a step's output may lie on a tensor: its own variable, or an input that it may work on in place."""
-    if tensor in step.written:
-        return True
-    inplace = any(tensor is step.call.inputs[i] for i in step.call.inplace) and plan.lives[tensor][1] == step.position
-    return inplace and span(plan, tensor) == span(plan, next(step.call.written))
-
-
-def _meet(a: Span, b: Span) -> bool:
-    return max(a[0], b[0]) < min(a[1], b[1])
 
 
 def where(i: int, step: Step) -> str:

@@ -42,15 +42,6 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
-def initial_value(tensor: Tensor) -> int:
-    """The first value of every element of a variable: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
-    if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
-        return 0
-    if not -128 <= tensor.zero <= 127:
-        raise ModelError(f"{tensor}: zero point {tensor.zero} is outside its type")
-    return tensor.zero
-
-
 @cache
 def _clock_ns() -> int:
     """The time that ``tw_profile`` measures for a call that does nothing."""
@@ -197,7 +188,7 @@ class Session:
         lib.tw_run(*self._steps[i])
 
     def run_from(self, i: int) -> None:
-        """Run step ``i`` and all that follow in one C call, over what the memory holds; the program must be straight."""
+        """Run step ``i`` and all that follow in one C call, over what the memory holds; only a straight program."""
         lib.tw_run(self._calls + self._first[i], self._count - self._first[i])
 
     def profile(self, runs: int) -> list[int]:
@@ -221,5 +212,6 @@ class Session:
     def reset_variables(self) -> None:
         """Set variables to their first values, and decode the weights that are decoded at the start."""
         for tensor in self.plan.variables:
-            self.view(tensor)[...] = initial_value(tensor)
+            at = self.plan.offsets[tensor]
+            self.memory[at : at + tensor.nbytes] = self.plan.first_values[tensor]
         lib.tw_run(self._starts, self._start_count)
