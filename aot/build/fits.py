@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.errors import ToolError
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Step
 
 _OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
@@ -17,9 +17,10 @@ _OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 def check_fits(project: Project, card: Card) -> None:
     """ToolError if the arena and the stack need more RAM, or the constants alone more flash, than the machine has."""
     name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, vectors_in_flash(card)
+    and_state = " and state" if plan.state_bytes else ""
     if plan.memory_bytes + card.stack_bytes > card.ram_bytes:
         raise ToolError(
-            f"{name} needs {plan.memory_bytes:,} B of arena and state, {card.name} has {card.ram_bytes:,} B of RAM, "
+            f"{name} needs {plan.memory_bytes:,} B of arena{and_state}, {card.name} has {card.ram_bytes:,} B of RAM, "
             f"of them {card.stack_bytes:,} B for the stack; {largest_step(plan)}"
         )
     if constants + vectors > card.flash_bytes:
@@ -58,7 +59,9 @@ def largest_step(plan: Plan) -> str:
 def live_bytes(plan: Plan, step: Step) -> int:
     """Bytes of the arena that hold a value while ``step`` runs, its scratch included; shared bytes count once."""
     at = step.position
-    spans = {(plan.offsets[t], t.nbytes) for t, (first, last) in plan.lives.items() if first <= at <= last}
+    alive = [t for t, (first, last) in plan.lives.items() if first <= at <= last]
+    places = [(plan.places[t], t.nbytes) for t in alive]
+    spans = {(place.offset, size) for place, size in places if place.region is Region.ARENA}
     end = total = 0
     for offset, size in sorted(spans):
         total += max(0, offset + size - max(end, offset))

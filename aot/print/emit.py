@@ -201,20 +201,20 @@ static void {name}_copy(void *to, const void *from, size_t size) {{
 def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> str:
     up, memory = name.upper(), Memory(plan)
     copies_in = [
-        f"        {name}_copy({memory.address_in_run(tensor)}, inputs[{i}], {up}_INPUT_{i}_BYTES);"
+        f"        {name}_copy({memory.block(tensor)} + {up}_INPUT_{i}_OFFSET, inputs[{i}], {up}_INPUT_{i}_BYTES);"
         for i, tensor in enumerate(plan.graph.inputs)
         if tensor.data is None
     ]
     copies_out = [
-        f"        {name}_copy(outputs[{i}], {_output(value, memory, constants)}, {up}_OUTPUT_{i}_BYTES);"
+        f"        {name}_copy(outputs[{i}], {_output(value, f'{up}_OUTPUT_{i}_OFFSET', memory, constants)}, {up}_OUTPUT_{i}_BYTES);"
         for i, value in enumerate(plan.outputs)
     ]
     blocks = {region.value: IN_RUN[region] for region in memory.regions}
+    parameters = ", ".join(f"void *{block}" for block in blocks)
     lines = [
-        f"int {name}_run({', '.join(f'void *{block}' for block in blocks)}, const void *const *inputs,",
-        "    void *const *outputs) {",
+        f"int {name}_run({parameters}, const void *const *inputs, void *const *outputs) {{",
         *(f"    unsigned char *const {local} = (unsigned char *){block};" for block, local in blocks.items()),
-        f"    if ({' || '.join(f'{block} == NULL' for block in blocks)}) return 1;",
+        f"    if ({' || '.join(f'{local} == NULL' for local in blocks.values())}) return 1;",
         f"    if ({' || '.join(f'(uintptr_t){block} % {up}_ARENA_ALIGN != 0' for block in blocks)}) return 2;",
         *(["    if (inputs != NULL) {", *copies_in, "    }"] if copies_in else ["    (void)inputs;"]),
         *(f"    {call}" for call in calls),
@@ -226,9 +226,9 @@ def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> s
     return "\n".join(lines)
 
 
-def _output(value: Tensor | Constant, memory: Memory, constants: Constants) -> str:
+def _output(value: Tensor | Constant, offset: str, memory: Memory, constants: Constants) -> str:
     if isinstance(value, Tensor):
-        return memory.address_in_run(value)
+        return f"{memory.block(value)} + {offset}"
     return constants.symbol(value) or IN_RUN[Region.ARENA]
 
 

@@ -63,10 +63,17 @@ class Memory:
         """Where a tensor lies, in the function that callers see."""
         return self._address(IN_RUN, tensor, 0)
 
+    def block(self, tensor: Tensor) -> str:
+        """The block that a tensor lies in, in the function that callers see."""
+        return IN_RUN[self._region(tensor)]
+
+    def _region(self, tensor: Tensor) -> Region:
+        """The tensor's region; a variable without bytes may lie anywhere."""
+        region = self.plan.places[tensor].region
+        return region if region in self.regions else Region.ARENA
+
     def _address(self, names: dict[Region, str], tensor: Tensor, offset: int) -> str:
-        place = self.plan.places[tensor]
-        region = place.region if place.region in self.regions else Region.ARENA  # a variable without bytes
-        return f"{names[region]} + {place.offset + offset}"
+        return f"{names[self._region(tensor)]} + {self.plan.places[tensor].offset + offset}"
 
     def span(self, tensor: Tensor) -> str:
         """Where a tensor lies, for comments."""

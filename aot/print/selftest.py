@@ -165,12 +165,12 @@ def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
 def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
     name, up = project.name, project.name.upper()
     for i in fed:
-        at = IN_RUN[project.plan.places[project.plan.graph.inputs[i]].region]
+        at = Memory(project.plan).block(project.plan.graph.inputs[i])
         yield f"memcpy({at} + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
     yield f"bad |= {name}_run_static(NULL, NULL) != 0;"
     for i, tensor in enumerate(project.plan.graph.outputs):
         if tensor.data is None:
-            at = IN_RUN[project.plan.places[tensor].region]
+            at = Memory(project.plan).block(tensor)
             yield _compare(project, i, f"{at} + {up}_OUTPUT_{i}_OFFSET", " in place")
 
 

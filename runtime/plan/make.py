@@ -51,6 +51,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
         lives=lives.lives,
         lower_bound_bytes=task.lower_bound,
         first_values=first,
+        nodes=tuple(step.node for step in stored.steps),
     )
     if fault := replay.fault(plan):
         raise RuntimeError(f"the planner is wrong: {fault}")

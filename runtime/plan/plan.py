@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Unpack
 
 from twinfer.runtime.constant import Constant
-from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
 from twinfer.runtime.program import Program, Same, Step, steps_of
@@ -55,7 +55,7 @@ class Plan:
     the arena could need. Sizes depend on graph, target and options alone. ``lives`` gives the first and last operator
     over which a tensor keeps its value: -1 for an input, the number of operators for an output. Inputs are written
     before the first step, outputs stay until the next run. ``first_values`` gives for every variable the value of all
-    its bytes before ``start``.
+    its bytes before ``start``. ``nodes`` are the operators by position, also those that need no step.
     """
 
     graph: Graph
@@ -70,6 +70,7 @@ class Plan:
     lives: Mapping[Tensor, tuple[int, int]]
     lower_bound_bytes: int
     first_values: Mapping[Tensor, int]
+    nodes: tuple[Node, ...]
 
     def printed(self, **changes: Unpack[Printing]) -> Plan:
         """The same plan with other options for printing."""

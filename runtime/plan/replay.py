@@ -6,17 +6,60 @@ it; a step must read no tensor whose value was taken, and work in place only whe
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import If, Program, Same, Step, While
 
-#: Tensors that hold their value.
-Held = frozenset[Tensor]
+#: Bytes of the one buffer for arena and state, [begin, end).
+Span = tuple[int, int]
 
 
 def fault(plan: Plan) -> str | None:
     """What is wrong with the places of a plan, in a sentence; None if nothing is."""
     return next(iter(_Replay(plan).faults), None)
+
+
+class _Held:
+    """The tensors that hold their value. Their spans do not overlap, unless they are equal."""
+
+    def __init__(self, tensors: Iterable[tuple[Tensor, Span]] = ()) -> None:
+        self.span: dict[Tensor, Span] = {}
+        self.begins: list[int] = []
+        self.there: dict[int, list[Tensor]] = {}
+        for tensor, span in tensors:
+            self.put(tensor, span)
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return tensor in self.span
+
+    def put(self, tensor: Tensor, span: Span) -> None:
+        """A tensor has a value now; its bytes are free, or hold the value already."""
+        if tensor in self.span:
+            return
+        self.span[tensor] = span
+        if span[0] not in self.there:
+            self.begins.insert(bisect_left(self.begins, span[0]), span[0])
+        self.there.setdefault(span[0], []).append(tensor)
+
+    def take(self, span: Span) -> Iterator[Tensor]:
+        """Forgets all tensors that have a byte in ``span``; which they are."""
+        first, last = bisect_right(self.begins, span[0]) - 1, bisect_left(self.begins, span[1])
+        for begin in self.begins[max(first, 0) : last]:
+            if self.span[self.there[begin][0]][1] <= span[0]:
+                continue
+            self.begins.remove(begin)
+            for tensor in self.there.pop(begin):
+                del self.span[tensor]
+                yield tensor
+
+    def copy(self) -> _Held:
+        return _Held(self.span.items())
+
+    def common(self, other: _Held) -> _Held:
+        return _Held((tensor, span) for tensor, span in self.span.items() if tensor in other)
 
 
 class _Replay:
@@ -28,51 +71,55 @@ class _Replay:
         self.taken: dict[Tensor, str] = {}
         self.faults: list[str] = []
         lasting, touched = plan.lasting, {tensor for step in plan.steps for tensor in step.touched}
-        held = self.program(plan.program, frozenset([*plan.graph.inputs, *lasting]) & self.spans.keys())
+        held = _Held()
+        self.write([*plan.graph.inputs, *lasting], "the caller", held)
+        held = self.program(plan.program, held)
         for tensor in lasting:
-            self.read(held, tensor, "the next run")
+            self.read(tensor, "the next run", held)
         for value in plan.outputs:
             if isinstance(value, Tensor) and value in touched:
-                self.read(held, value, "the caller")
+                self.read(value, "the caller", held)
 
-    def program(self, program: Program, held: Held) -> Held:
-        """What holds its value behind the program."""
+    def program(self, program: Program, held: _Held) -> _Held:
+        """What holds its value behind the program; ``held`` is changed."""
         for part in program:
             match part:
                 case Step():
-                    self.check(part, held)
-                    held = self.written(part, held)
+                    self.step(part, held)
                 case Same():
-                    self.check_same(part, held)
-                    held |= frozenset([part.to]) & self.spans.keys()
+                    self.same(part, held)
                 case If():
-                    self.read(held, part.condition, "a branch")
-                    held = self.program(part.then, held) & self.program(part.orelse, held)
+                    self.read(part.condition, "a branch", held)
+                    then = self.program(part.then, held.copy())
+                    held = then.common(self.program(part.orelse, held))
                 case While():
                     held = self.loop(part, held)
         return held
 
-    def loop(self, loop: While, held: Held) -> Held:
+    def loop(self, loop: While, held: _Held) -> _Held:
         """The body runs until no more values are lost: what a later iteration reads must be there."""
         while True:
-            tested = self.program(loop.test, held)
-            self.read(tested, loop.condition, "a loop")
-            after = self.program(loop.body, tested)
-            if held <= after:
+            tested = self.program(loop.test, held.copy())
+            self.read(loop.condition, "a loop", tested)
+            after = held.common(self.program(loop.body, tested.copy()))
+            if len(after.span) == len(held.span):
                 return tested
-            held &= after
+            held = after
 
-    def check(self, step: Step, held: Held) -> None:
+    def step(self, step: Step, held: _Held) -> None:
         """A step must find what it reads, and write on nothing that it still reads or writes elsewhere."""
         who = f"step {self.number[step]} ({step.node}, {step.call.kernel})"
         written = step.written
         read = [v for v in dict.fromkeys(step.read) if isinstance(v, Tensor) and v not in written]
         for value in read:
-            self.read(held, value, who)
+            self.read(value, who, held)
         for i, tensor in enumerate(written):
             over = [other for other in written[:i] if self.meet(tensor, other)]
             over += [value for value in read if self.meet(tensor, value) and not self.in_place(step, value, tensor)]
             self.faults += [f"{who} writes {tensor} over {other}, which it needs" for other in over]
+        self.write(written, who, held)
+        if step.scratch in self.spans:
+            self.lose(step.scratch, who, held)
 
     def in_place(self, step: Step, source: Tensor, out: Tensor) -> bool:
         """Whether a step may write ``out`` over an input: output 0 on one that its kernel can work in place on."""
@@ -80,22 +127,26 @@ class _Replay:
         once = [value for value in step.call.read if value is source]
         return may and len(once) == 1 and out is next(step.call.written) and self.spans[out] == self.spans[source]
 
-    def read(self, held: Held, tensor: Tensor, who: str) -> None:
+    def read(self, tensor: Tensor, who: str, held: _Held) -> None:
         if tensor in self.spans and tensor not in held:
             self.faults.append(f"{who} reads {tensor}, which holds no value then{self.taken.get(tensor, '')}")
 
-    def check_same(self, same: Same, held: Held) -> None:
-        self.read(held, same.source, f"the copy to {same.to}")
+    def same(self, same: Same, held: _Held) -> None:
+        self.read(same.source, f"the copy to {same.to}", held)
         if self.spans.get(same.source) != self.spans.get(same.to):
             self.faults.append(f"{same.to} is to be the same as {same.source}, but lies elsewhere")
+        elif same.to in self.spans:
+            held.put(same.to, self.spans[same.to])
 
-    def written(self, step: Step, held: Held) -> Held:
-        """What holds its value behind a step; its own outputs do, its scratch does not."""
-        written = step.written
-        lost = {other for other in held for tensor in written if self.meet(tensor, other)}
-        who = f": step {self.number[step]} ({step.node}) has written there"
-        self.taken.update((tensor, who) for tensor in lost)
-        return (held - lost) | (frozenset(written) - {step.scratch}) & self.spans.keys()
+    def write(self, tensors: Iterable[Tensor], who: str, held: _Held) -> None:
+        """Tensors get values; what lay on their bytes loses its own."""
+        for tensor in tensors:
+            if tensor in self.spans:
+                self.lose(tensor, who, held)
+                held.put(tensor, self.spans[tensor])
+
+    def lose(self, tensor: Tensor, who: str, held: _Held) -> None:
+        self.taken.update((lost, f": {who} has written there") for lost in held.take(self.spans[tensor]))
 
     def meet(self, a: Tensor, b: Tensor) -> bool:
         if a not in self.spans or b not in self.spans:

@@ -64,7 +64,7 @@ def test_every_layer_s_status_is_named() -> None:
 
 def test_an_arena_serves_the_largest_of_several_models() -> None:
     card = find("cortex-m4")
-    projects = [emit(replace(tiny.dense(), arena_bytes=size), f"m{size}") for size in (64, 4096, 512)]
+    projects = [emit(tiny.sized(tiny.dense(), size), f"m{size}") for size in (64, 4096, 512)]
     sources = firmware_sources(projects, card)
     assert any("tw_arena[4096]" in str(text) for text in sources.values())
 
@@ -76,7 +76,7 @@ def test_memory_that_is_shared_counts_once() -> None:
     plan = make_plan(Graph("g", (x, middle, y), nodes, (x,), (y,)))
     assert plan.offsets[x] == plan.offsets[middle] == plan.offsets[y]
     assert [live_bytes(plan, step) for step in plan.steps] == [4000, 4000]
-    places = {t: Place(Region.SCRATCH, at) for t, at in ((x, 0), (middle, 2000), (y, 4000))}
+    places = {t: Place(Region.ARENA, at) for t, at in ((x, 0), (middle, 2000), (y, 4000))}
     apart = replace(plan, places=places)
     assert live_bytes(apart, apart.steps[0]) == 6000
 

@@ -123,7 +123,9 @@ def test_compiles_without_warnings(name: str, dialect: str, tmp_path: Path) -> N
 def test_header_serves_old_cpp(name: str, tmp_path: Path) -> None:
     installed(("g++",))
     write_files(tmp_path, emit(tiny.MODELS[name](), name).files)
-    call = f'#include "{name}.h"\nint main() {{ return {name}_run(nullptr, nullptr, nullptr) != 1; }}\n'
+    plan = tiny.MODELS[name]()
+    nothing = ", ".join(["nullptr"] * (4 if plan.state_bytes else 3))
+    call = f'#include "{name}.h"\nint main() {{ return {name}_run({nothing}) != 1; }}\n'
     (tmp_path / "main.cpp").write_text(call)
     run(["g++", "-std=c++11", *WARNINGS, "-c", "main.cpp"], tmp_path)
     run(["gcc", "-std=c11", "-c", f"{name}.c", f"{name}_data.c"], tmp_path)
@@ -143,7 +145,8 @@ def test_no_libc_and_no_writable_data(name: str, mode: Mode, tmp_path: Path) -> 
     assert {symbol for kind, symbol in model if kind == "U"} - defined <= ALLOWED_SYMBOLS
     assert {kind for kind, _ in model} <= set("UTtRr")
     writable = [symbol for kind, symbol in symbols(tmp_path, f"{name}_static.o") if kind not in "UTtRr"]
-    assert writable == [f"{name}_static_arena"]
+    blocks = ["arena", "state"] if tiny.MODELS[name]().state_bytes else ["arena"]
+    assert writable == [f"{name}_static_{block}" for block in blocks]
 
 
 def symbols(folder: Path, *objects: str) -> list[tuple[str, str]]:
@@ -353,7 +356,7 @@ def test_policies_and_modes_give_the_same_bits() -> None:
         engine = compile_plans({"m": plan.printed(mode=mode)}, compiler="gcc", policy=policy)["m"]
         engine.view(plan.graph.inputs[0])[...] = random_inputs(plan.graph)[0]
         for run in (engine.run, lambda engine=engine: engine.run_observed(None)):
-            engine.arena[:] = 0xA5
+            engine.memory[:] = 0xA5
             run()
             outputs.append(engine.view(plan.graph.outputs[0]).tobytes())
     assert len(set(outputs)) == 1
@@ -406,9 +409,9 @@ def test_pointers_and_status() -> None:
 def test_reset() -> None:
     installed(("gcc",))
     plan, library = load("state")
-    memory = (ctypes.c_char * (plan.arena_bytes + 32))(*b"\xa5" * (plan.arena_bytes + 32))
+    memory = (ctypes.c_char * (plan.state_bytes + 32))(*b"\xa5" * (plan.state_bytes + 32))
     base = ctypes.addressof(memory)
     base += -base % 16
     library.state_reset(ctypes.c_void_p(base))
-    values = [ctypes.string_at(base + plan.offsets[t], t.nbytes) for t in plan.variables]
+    values = [ctypes.string_at(base + plan.places[t].offset, t.nbytes) for t in plan.variables]
     assert values == [bytes([249] * 6), bytes(20)]

@@ -97,7 +97,7 @@ def test_inspect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("bound", "text"), [(1000, "at the lower"), (800, "25.0 % above"), (0, "at the lower")])
 def test_how_far_above_the_bound(bound: int, text: str) -> None:
-    plan = replace(make_plan(tiny.classifier()), arena_bytes=1000, lower_bound_bytes=bound)
+    plan = tiny.sized(replace(make_plan(tiny.classifier()), lower_bound_bytes=bound), 1000)
     assert f"Arena: 1,000 bytes, {text}" in texts(ArenaMap(plan).render(100))
 
 

@@ -18,6 +18,7 @@ from twinfer.converter.build import Builder
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.program import with_steps
 from twinfer.runtime.run.interpreter import Interpreter
 
 
@@ -84,8 +85,9 @@ def test_a_wrong_kernel_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> N
             last = plan.steps[-1]
             end = last.call.params["end"]
             call = replace(last.call, params={**last.call.params, "end": {**end, "zero": end["zero"] + 1}})
-            steps = (*plan.steps[:-1], replace(last, call=call, body=(call,)))
-            return super()._open(replace(plan, steps=steps))
+            crooked = replace(last, call=call, body=(call,))
+            program = with_steps(plan.program, lambda step: crooked if step is last else step)
+            return super()._open(replace(plan, program=program))
 
     monkeypatch.setattr(module, "Interpreter", Crooked)
     faults = [(line.node.op if line.node else "", engine) for line, engine, _ in prove().faults()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,8 @@ def drawn(plan: Plan) -> str:
 def test_an_arena_that_is_as_small_as_can_be() -> None:
     plan = tiny.dense()
     bound = plan.lower_bound_bytes
-    assert f"{bound:,} bytes, at the lower bound" in drawn(replace(plan, arena_bytes=bound))
-    assert "50.0 % above the lower bound" in drawn(replace(plan, arena_bytes=bound * 3 // 2))
+    assert f"{bound:,} bytes, at the lower bound" in drawn(tiny.sized(plan, bound))
+    assert "50.0 % above the lower bound" in drawn(tiny.sized(plan, bound * 3 // 2))
 
 
 def test_a_tensor_is_drawn_to_the_end_of_its_life() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Extent, Plan, Region
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
 
@@ -94,3 +95,8 @@ def project(name: str, mode: Mode = "compiled") -> dict[str, str]:
 if __name__ == "__main__":
     everything = repr([project(name, mode) for name in MODELS for mode in get_args(Mode)])
     print(hashlib.sha256(everything.encode()).hexdigest())  # noqa: T201
+
+
+def sized(plan: Plan, arena_bytes: int) -> Plan:
+    """The plan, as if its arena took so many bytes."""
+    return replace(plan, regions={**plan.regions, Region.ARENA: Extent(0, arena_bytes)})

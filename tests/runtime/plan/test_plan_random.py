@@ -17,6 +17,7 @@ from twinfer.runtime.options import Options
 from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Same
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
@@ -138,9 +139,11 @@ def twice(engine: Session, plan: Plan) -> list[bytes]:
 
 
 def assert_sound(plan: Plan) -> None:
-    """No tensor shares memory with one whose value is still needed, unless it replaces it in place."""
-    blocks = [arena.Block(t.nbytes, *plan.lives[t]) for t in plan.offsets]
-    places = list(plan.offsets.values())
+    """No tensor shares memory with one whose value is still needed, unless it replaces it or is the same value."""
+    same = {part.to for part in plan.program if isinstance(part, Same) and part.source.variable}
+    others = [t for t in plan.offsets if t not in same]
+    blocks = [arena.Block(t.nbytes, *plan.lives[t]) for t in others]
+    places = [plan.offsets[t] for t in others]
     for i, (a, at) in enumerate(zip(blocks, places, strict=True)):
         for b, bt in zip(blocks[:i], places[:i], strict=True):
             handed_over = a.first == b.last or b.first == a.last

@@ -31,6 +31,7 @@ from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan, Region
+from twinfer.runtime.program import with_steps
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.guard import GAP, Guard, spread
 from twinfer.runtime.run.inputs import random_inputs
@@ -72,12 +73,13 @@ def changed(plan: Plan, i: int, size: int) -> Plan:
     params = step.call.params
     own = {"walk": {**params["walk"], "size": size}} if "walk" in params else {"size": size}
     call = replace(step.call, params={**params, **own})
-    return replace(plan, steps=(*plan.steps[:i], replace(step, call=call, body=(call,)), *plan.steps[i + 1 :]))
+    other = replace(step, call=call, body=(call,))
+    return replace(plan, program=with_steps(plan.program, lambda each: other if each is step else each))
 
 
 def placed(plan: Plan, offsets: Mapping[Tensor, int]) -> Plan:
     """The plan with tensors in other places."""
-    return replace(plan, places={**plan.places, **{t: Place(Region.SCRATCH, at) for t, at in offsets.items()}})
+    return replace(plan, places={**plan.places, **{t: Place(Region.ARENA, at) for t, at in offsets.items()}})
 
 
 @pytest.mark.parametrize("op", operators())
@@ -114,7 +116,7 @@ def test_gaps_lie_between_all_blocks() -> None:
         spans = {(at, at + t.nbytes) for t, at in plan.offsets.items() if t.nbytes}
         for begin, end in spans:
             assert begin >= GAP
-            assert end + GAP <= plan.arena_bytes
+            assert end + GAP <= plan.memory_bytes
             assert all(begin == b or end + GAP <= b or e + GAP <= begin for b, e in spans)
 
 
@@ -142,18 +144,28 @@ def test_missing_output_is_named(engine: Engine) -> None:
 def test_life_too_short_is_named() -> None:
     plan = chain()
     y = plan.steps[0].node.output
-    with pytest.raises(GuardError, match=r"step 2 .* ADD .* reads tensor .*, which holds no value then"):
-        spread(replace(plan, lives={**plan.lives, y: (0, 1)}))
+    with pytest.raises(GuardError, match=r"step 2 .* ADD .*depend on memory that holds no value"):
+        run(spread(replace(plan, lives={**plan.lives, y: (0, 1)})))
 
 
 @pytest.mark.parametrize("behind", [0, 16])
 def test_overlap_is_named(behind: int) -> None:
-    """MUL may work in place, but not if its input is needed later."""
+    """MUL reads its input twice: it must not work in place."""
     plan = chain()
     y, z = (plan.steps[i].node.output for i in (0, 1))
-    assert plan.steps[1].call.inplace
-    with pytest.raises(GuardError, match=r"step 1 .* MUL .* writes tensor .* over tensor .*, which is needed"):
+    with pytest.raises(GuardError, match=r"step 1 .* MUL .* writes tensor .* over tensor .*, which it needs"):
         spread(placed(plan, {z: plan.offsets[y] + behind}))
+
+
+def test_a_value_that_is_needed_later_is_named() -> None:
+    """RELU may work in place, but not if its input is needed later: the caller reads x."""
+    b = Builder("later")
+    x = b.input("x", "FLOAT32", (SIZE,))
+    y = b.op("RELU", [x])
+    plan = make_plan(b.graph([b.op("ADD", [y, x])]), GENERIC)
+    assert plan.steps[0].call.inplace
+    with pytest.raises(GuardError, match=r"step 1 .* ADD .* reads .*, which holds no value then: step 0 .* has"):
+        spread(placed(plan, {y: plan.offsets[x]}))
 
 
 def test_outputs_over_one_another_are_named() -> None:
@@ -163,7 +175,7 @@ def test_outputs_over_one_another_are_named() -> None:
     b.node("SPLIT", [axis, b.input("x", "FLOAT32", (8,))], halves, {"num_splits": 2})
     plan = make_plan(b.graph(halves))
     first, second = plan.steps[0].node.outputs
-    with pytest.raises(GuardError, match=r"SPLIT .* writes tensor .* over tensor .*, which is needed"):
+    with pytest.raises(GuardError, match=r"SPLIT .* writes tensor .* over tensor .*, which it needs"):
         spread(placed(plan, {second: plan.offsets[first]}))
 
 
@@ -172,7 +184,7 @@ def test_overwritten_neighbour_is_named() -> None:
     plan = chain()
     offsets = dict(zip(plan.offsets, (64, 32, 96, 96), strict=True))
     with pytest.raises(GuardError, match=r"step 0 .* RELU .* wrote [34] bytes .* into tensor 'x'"):
-        run(changed(placed(replace(plan, arena_bytes=128), offsets), 0, size=SIZE + 1))
+        run(changed(placed(tiny.sized(plan, 128), offsets), 0, size=SIZE + 1))
 
 
 def test_positions_count_nodes_without_a_step() -> None:

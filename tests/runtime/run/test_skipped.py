@@ -153,7 +153,7 @@ def test_what_is_kept_is_not_poisoned() -> None:
         poison(session, value)
         assert all(np.array_equal(session.view(t), before[t]) for t in plan.variables)
         filled = sum(end - begin for begin, end in perishable(plan))
-        assert np.count_nonzero(session.arena == value) >= filled > 0
+        assert np.count_nonzero(session.memory == value) >= filled > 0
         session.feed(random_inputs(plan.graph))
         session.run()
     assert sum(t.nbytes for t in plan.lasting) == sum(t.nbytes for t in plan.variables) > 0

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from twinfer.bench.measure.grid import Grid
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 
 #: What a piece of the arena is to an operator, the most important first.
 KINDS = {"written": "█", "read": "▓", "scratch": "▒", "held": "░"}
@@ -27,26 +27,26 @@ class ArenaMap:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.steps = {step.node: step for step in plan.steps}
-        self.touched = [self._touched(i) for i in range(len(plan.graph.nodes))]
+        self.offsets = {t: place.offset for t, place in plan.places.items() if place.region is Region.ARENA}
+        self.steps = {step.position: step for step in plan.steps}
+        self.touched = [self._touched(i) for i in range(len(plan.nodes))]
         self.peak = max(range(len(self.touched)), key=self.live_bytes, default=0)
 
     def _touched(self, position: int) -> tuple[list[Tensor], list[Tensor]]:
-        """Arena tensors that an operator reads and writes."""
-        node = self.plan.graph.nodes[position]
-        step = self.steps.get(node)
+        """Tensors in the arena that an operator reads and writes."""
+        node, arena = self.plan.nodes[position], self.offsets
+        step = self.steps.get(position)
         inputs, outputs = (step.call.read, step.call.written) if step else (node.inputs[:1], node.outputs)
-        arena = self.plan.offsets
         return [t for t in inputs if isinstance(t, Tensor) and t in arena], [t for t in outputs if t in arena]
 
     def pieces(self, position: int) -> list[Piece]:
         """What lies where while an operator runs, the most important last."""
         read, written = self.touched[position]
-        step = self.steps.get(self.plan.graph.nodes[position])
+        step = self.steps.get(position)
         pieces: list[Piece] = []
         for i, (tensor, (first, last)) in enumerate(self.plan.lives.items()):
-            if first <= position <= last:
-                at = self.plan.offsets[tensor]
+            if first <= position <= last and tensor in self.offsets:
+                at = self.offsets[tensor]
                 scratch = step is not None and tensor is step.scratch
                 free = "scratch" if scratch else "held"
                 kind = "written" if tensor in written else "read" if tensor in read else free
@@ -72,10 +72,12 @@ class ArenaMap:
 
     def render(self, width: int) -> Iterator[RenderableType]:
         """Title, legend, and one line per operator, in ``width`` characters if that is enough for a picture."""
-        plan, nodes = self.plan, self.plan.graph.nodes
+        plan, nodes = self.plan, self.plan.nodes
         bound = plan.lower_bound_bytes
         over = f"{100 * (plan.arena_bytes / bound - 1):.1f} % above" if bound and plan.arena_bytes > bound else "at"
         yield Text.assemble(("Arena", "bold"), f": {plan.arena_bytes:,} bytes, {over} the lower bound of {bound:,}")
+        if plan.state_bytes:
+            yield Text.assemble(("State", "bold"), f": {plan.state_bytes:,} bytes that last from run to run")
         if nodes:
             where = f"operator {nodes[self.peak].index} {nodes[self.peak].op}"
             yield Text(

@@ -85,7 +85,7 @@ def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step 
         return
     # Planning keeps the position of every tensor; it may add constants behind them.
     final: dict[Tensor | None, Tensor] = dict(zip(graph.tensors, plan.graph.tensors, strict=False))
-    writers = {node.outputs: node for node in plan.graph.nodes}
+    writers = {node.outputs: node for node in plan.graph.nodes if node.outputs}
     steps = {step.node: step for step in plan.steps}
     for node in graph.nodes:
         inputs, outputs = tuple(map(final.get, node.inputs)), tuple(final[tensor] for tensor in node.outputs)
@@ -94,13 +94,14 @@ def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step 
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    arena, nodes = ArenaMap(plan), plan.graph.nodes
+    arena, nodes = ArenaMap(plan), plan.nodes
     scratch = {step.scratch for step in plan.steps}
     peak = {"index": nodes[arena.peak].index, "bytes": arena.live_bytes(arena.peak)} if nodes else None
     return {
         "target": plan.target.name,
         "macs": plan.macs,
         "arena_bytes": plan.arena_bytes,
+        "state_bytes": plan.state_bytes,
         "lower_bound_bytes": plan.lower_bound_bytes,
         "scratch_bytes": plan.scratch_bytes,
         "constant_bytes": plan.constant_bytes,
@@ -119,6 +120,7 @@ def targets(plan: Plan) -> list[dict[str, Any]]:
         {
             "target": plan.target.name,
             "arena_bytes": plan.arena_bytes,
+            "state_bytes": plan.state_bytes,
             "lower_bound_bytes": plan.lower_bound_bytes,
             "scratch_bytes": plan.scratch_bytes,
             "constant_bytes": plan.constant_bytes,

@@ -43,6 +43,7 @@ def _headline(name: str, graph: Graph, plan: Plan | None) -> Text:
     ]
     if plan:
         parts += [f"{plan.macs:,} MACs", f"arena {plan.arena_bytes:,} bytes"]
+        parts += [f"state {plan.state_bytes:,} bytes"] if plan.state_bytes else []
     about = f"\n{graph.description}" if graph.description else ""
     return Text.assemble((name, "bold"), ": " + ", ".join(parts) + about)
 

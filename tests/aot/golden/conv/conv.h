@@ -9,8 +9,7 @@
 #define CONV_ARENA_BYTES 752
 #define CONV_ARENA_ALIGN 16
 #define CONV_LOWER_BOUND_BYTES 752 /* no placement of these tensors needs less */
-#define CONV_STATE_OFFSET 0
-#define CONV_STATE_BYTES 0 /* of the arena that have to last from run to run */
+#define CONV_STATE_BYTES 0 /* that last from run to run */
 #define CONV_CONSTANT_BYTES 1216 /* weights and everything else in the constants' file, read only */
 #define CONV_MACS 216 /* multiply-accumulates of a run */
 #define CONV_INPUT_COUNT 1
@@ -37,14 +36,14 @@ extern "C" {
 #endif
 
 /* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
- * arena: CONV_ARENA_BYTES bytes at a multiple of CONV_ARENA_ALIGN, the caller's.
+ * arena: CONV_ARENA_BYTES bytes at a multiple of CONV_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
+ * to the next: models may take turns in one arena.
  * inputs, outputs: pointers to CONV_INPUT_COUNT and CONV_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place.
- * Nothing in the arena has to last from one run to the next: models may take turns in one arena. */
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int conv_run(void *arena, const void *const *inputs, void *const *outputs);
 
-/* The same over an arena of conv_static.c; only a program that uses them pays for it. Not reentrant. */
+/* The same over memory of conv_static.c; only a program that uses them pays for it. Not reentrant. */
 int conv_run_static(const void *const *inputs, void *const *outputs);
 void *conv_arena(void);
 

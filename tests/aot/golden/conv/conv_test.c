@@ -48,7 +48,7 @@ static int conv_test_buffers(void) {
     unsigned char *const base = (unsigned char *)conv_arena();
     int bad = 0;
     for (int run = 0; run < 1; ++run) {
-        memset(base + 0, 0xa5, 752); /* what a run before has left */
+        memset(base, 0xa5, CONV_ARENA_BYTES); /* what a run before has left */
         const void *const inputs[] = {conv_test_input_0[run]};
         void *const outputs[] = {conv_test_got_0};
         memset(conv_test_got_0, 0xa5, sizeof conv_test_got_0);
@@ -63,7 +63,7 @@ static int conv_test_in_place(void) {
     unsigned char *const base = (unsigned char *)conv_arena();
     int bad = 0;
     for (int run = 0; run < 1; ++run) {
-        memset(base + 0, 0x5a, 752); /* what a run before has left */
+        memset(base, 0x5a, CONV_ARENA_BYTES); /* what a run before has left */
         memcpy(base + CONV_INPUT_0_OFFSET, conv_test_input_0[run], CONV_INPUT_0_BYTES);
         bad |= conv_run_static(NULL, NULL) != 0;
         bad |= conv_test_far("output 0 in place", run, base + CONV_OUTPUT_0_OFFSET, conv_test_want_0[run],

@@ -9,8 +9,7 @@
 #define DENSE_ARENA_BYTES 22
 #define DENSE_ARENA_ALIGN 16
 #define DENSE_LOWER_BOUND_BYTES 12 /* no placement of these tensors needs less */
-#define DENSE_STATE_OFFSET 0
-#define DENSE_STATE_BYTES 0 /* of the arena that have to last from run to run */
+#define DENSE_STATE_BYTES 0 /* that last from run to run */
 #define DENSE_CONSTANT_BYTES 195 /* weights and everything else in the constants' file, read only */
 #define DENSE_MACS 108 /* multiply-accumulates of a run */
 #define DENSE_INPUT_COUNT 1
@@ -41,14 +40,14 @@ extern "C" {
 #endif
 
 /* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
- * arena: DENSE_ARENA_BYTES bytes at a multiple of DENSE_ARENA_ALIGN, the caller's.
+ * arena: DENSE_ARENA_BYTES bytes at a multiple of DENSE_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
+ * to the next: models may take turns in one arena.
  * inputs, outputs: pointers to DENSE_INPUT_COUNT and DENSE_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place.
- * Nothing in the arena has to last from one run to the next: models may take turns in one arena. */
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int dense_run(void *arena, const void *const *inputs, void *const *outputs);
 
-/* The same over an arena of dense_static.c; only a program that uses them pays for it. Not reentrant. */
+/* The same over memory of dense_static.c; only a program that uses them pays for it. Not reentrant. */
 int dense_run_static(const void *const *inputs, void *const *outputs);
 void *dense_arena(void);
 

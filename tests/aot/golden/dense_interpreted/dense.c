@@ -60,9 +60,10 @@ static const tw_step dense_table[] = {
 };
 
 static TW_NOINLINE void dense_layer(unsigned char *arena, int32_t i) {
+    const tw_memory memory = {arena, NULL, INT32_MAX};
     const void *in[5];
     void *out[1];
-    tw_run_step(&dense_table[i], dense_constants, arena, in, out);
+    tw_run_step(&dense_table[i], dense_constants, &memory, in, out);
 }
 
 /* Copies unless one side is absent or the value is in place already. */

@@ -38,7 +38,7 @@ static int dense_test_buffers(void) {
     unsigned char *const base = (unsigned char *)dense_arena();
     int bad = 0;
     for (int run = 0; run < 1; ++run) {
-        memset(base + 0, 0xa5, 22); /* what a run before has left */
+        memset(base, 0xa5, DENSE_ARENA_BYTES); /* what a run before has left */
         const void *const inputs[] = {dense_test_input_0[run]};
         void *const outputs[] = {dense_test_got_0};
         memset(dense_test_got_0, 0xa5, sizeof dense_test_got_0);
@@ -53,7 +53,7 @@ static int dense_test_in_place(void) {
     unsigned char *const base = (unsigned char *)dense_arena();
     int bad = 0;
     for (int run = 0; run < 1; ++run) {
-        memset(base + 0, 0x5a, 22); /* what a run before has left */
+        memset(base, 0x5a, DENSE_ARENA_BYTES); /* what a run before has left */
         memcpy(base + DENSE_INPUT_0_OFFSET, dense_test_input_0[run], DENSE_INPUT_0_BYTES);
         bad |= dense_run_static(NULL, NULL) != 0;
         bad |= dense_test_differs("output 0 in place", run, base + DENSE_OUTPUT_0_OFFSET, dense_test_want_0[run],

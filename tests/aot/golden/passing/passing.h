@@ -9,8 +9,7 @@
 #define PASSING_ARENA_BYTES 100
 #define PASSING_ARENA_ALIGN 16
 #define PASSING_LOWER_BOUND_BYTES 96 /* no placement of these tensors needs less */
-#define PASSING_STATE_OFFSET 0
-#define PASSING_STATE_BYTES 0 /* of the arena that have to last from run to run */
+#define PASSING_STATE_BYTES 0 /* that last from run to run */
 #define PASSING_CONSTANT_BYTES 36 /* weights and everything else in the constants' file, read only */
 #define PASSING_MACS 0 /* multiply-accumulates of a run */
 #define PASSING_INPUT_COUNT 1
@@ -66,14 +65,14 @@ extern "C" {
 #endif
 
 /* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
- * arena: PASSING_ARENA_BYTES bytes at a multiple of PASSING_ARENA_ALIGN, the caller's.
+ * arena: PASSING_ARENA_BYTES bytes at a multiple of PASSING_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
+ * to the next: models may take turns in one arena.
  * inputs, outputs: pointers to PASSING_INPUT_COUNT and PASSING_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place.
- * Nothing in the arena has to last from one run to the next: models may take turns in one arena. */
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int passing_run(void *arena, const void *const *inputs, void *const *outputs);
 
-/* The same over an arena of passing_static.c; only a program that uses them pays for it. Not reentrant. */
+/* The same over memory of passing_static.c; only a program that uses them pays for it. Not reentrant. */
 int passing_run_static(const void *const *inputs, void *const *outputs);
 void *passing_arena(void);
 

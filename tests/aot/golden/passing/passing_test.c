@@ -82,7 +82,7 @@ static int passing_test_buffers(void) {
     unsigned char *const base = (unsigned char *)passing_arena();
     int bad = 0;
     for (int run = 0; run < 1; ++run) {
-        memset(base + 0, 0xa5, 100); /* what a run before has left */
+        memset(base, 0xa5, PASSING_ARENA_BYTES); /* what a run before has left */
         const void *const inputs[] = {passing_test_input_0[run]};
         void *const outputs[] = {passing_test_got_0, passing_test_got_1, passing_test_got_2, passing_test_got_3};
         memset(passing_test_got_0, 0xa5, sizeof passing_test_got_0);
@@ -106,7 +106,7 @@ static int passing_test_in_place(void) {
     unsigned char *const base = (unsigned char *)passing_arena();
     int bad = 0;
     for (int run = 0; run < 1; ++run) {
-        memset(base + 0, 0x5a, 100); /* what a run before has left */
+        memset(base, 0x5a, PASSING_ARENA_BYTES); /* what a run before has left */
         memcpy(base + PASSING_INPUT_0_OFFSET, passing_test_input_0[run], PASSING_INPUT_0_BYTES);
         bad |= passing_run_static(NULL, NULL) != 0;
         bad |= passing_test_differs("output 0 in place", run, base + PASSING_OUTPUT_0_OFFSET, passing_test_want_0[run],

@@ -9,26 +9,26 @@
 #include <string.h>
 
 /* Layer 0: RESHAPE, operator 0 of the model; tw_copy
- *   in  "state" INT8[2, 3]: arena [0, 6)
- *   out "y" INT8[6]: arena [48, 54) */
+ *   in  "state" INT8[2, 3]: state [0, 6)
+ *   out "y" INT8[6]: arena [0, 6) */
 static const tw_copy_params state_0_params = {
     .size = 6,
 };
-static TW_NOINLINE void state_0_reshape(unsigned char *arena) {
-    const void *const in[] = {arena + 0};
-    void *const out[] = {arena + 48};
+static TW_NOINLINE void state_0_reshape(unsigned char *arena, unsigned char *state) {
+    const void *const in[] = {state + 0};
+    void *const out[] = {arena + 0};
     tw_copy_body(&state_0_params, in, out, NULL);
 }
 
 /* Layer 1: RESHAPE, operator 1 of the model; tw_copy
- *   in  "more" FLOAT32[5]: arena [16, 36)
- *   out "z" FLOAT32[5]: arena [64, 84) */
+ *   in  "more" FLOAT32[5]: state [16, 36)
+ *   out "z" FLOAT32[5]: arena [16, 36) */
 static const tw_copy_params state_1_params = {
     .size = 20,
 };
-static TW_NOINLINE void state_1_reshape(unsigned char *arena) {
-    const void *const in[] = {arena + 16};
-    void *const out[] = {arena + 64};
+static TW_NOINLINE void state_1_reshape(unsigned char *arena, unsigned char *state) {
+    const void *const in[] = {state + 16};
+    void *const out[] = {arena + 16};
     tw_copy_body(&state_1_params, in, out, NULL);
 }
 
@@ -37,13 +37,14 @@ static void state_copy(void *to, const void *from, size_t size) {
     if (to != NULL && from != NULL && to != from) memmove(to, from, size);
 }
 
-int state_run(void *arena, const void *const *inputs, void *const *outputs) {
+int state_run(void *arena, void *state, const void *const *inputs, void *const *outputs) {
     unsigned char *const base = (unsigned char *)arena;
-    if (base == NULL) return 1;
-    if ((uintptr_t)arena % STATE_ARENA_ALIGN != 0) return 2;
+    unsigned char *const kept = (unsigned char *)state;
+    if (base == NULL || kept == NULL) return 1;
+    if ((uintptr_t)arena % STATE_ARENA_ALIGN != 0 || (uintptr_t)state % STATE_ARENA_ALIGN != 0) return 2;
     (void)inputs;
-    state_0_reshape(base);
-    state_1_reshape(base);
+    state_0_reshape(base, kept);
+    state_1_reshape(base, kept);
     if (outputs != NULL) {
         state_copy(outputs[0], base + STATE_OUTPUT_0_OFFSET, STATE_OUTPUT_0_BYTES);
         state_copy(outputs[1], base + STATE_OUTPUT_1_OFFSET, STATE_OUTPUT_1_BYTES);
@@ -51,8 +52,8 @@ int state_run(void *arena, const void *const *inputs, void *const *outputs) {
     return 0;
 }
 
-void state_reset(void *arena) {
-    unsigned char *const base = (unsigned char *)arena;
-    memset(base + 0, -7, 6);
-    memset(base + 16, 0, 20);
+void state_reset(void *state) {
+    unsigned char *const kept = (unsigned char *)state;
+    memset(kept + 0, 249, 6);
+    memset(kept + 16, 0, 20);
 }

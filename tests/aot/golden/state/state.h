@@ -6,18 +6,19 @@
 #include <stdint.h>
 
 #define STATE_TWINFER_VERSION "VERSION"
-#define STATE_ARENA_BYTES 84
+#define STATE_ARENA_BYTES 36
 #define STATE_ARENA_ALIGN 16
-#define STATE_LOWER_BOUND_BYTES 52 /* no placement of these tensors needs less */
-#define STATE_STATE_OFFSET 0
-#define STATE_STATE_BYTES 36 /* of the arena that have to last from run to run */
+#define STATE_LOWER_BOUND_BYTES 26 /* no placement of these tensors needs less */
+#define STATE_STATE_BYTES 36 /* that last from run to run */
+#define STATE_MEMORY_BYTES 84 /* of one buffer for both */
+#define STATE_STATE_OFFSET 48 /* in that buffer, the arena before it */
 #define STATE_CONSTANT_BYTES 0 /* weights and everything else in the constants' file, read only */
 #define STATE_MACS 0 /* multiply-accumulates of a run */
 #define STATE_INPUT_COUNT 0
 #define STATE_OUTPUT_COUNT 2
 
-/* Output 0: "y" INT8, arena [48, 54) */
-#define STATE_OUTPUT_0_OFFSET 48
+/* Output 0: "y" INT8, arena [0, 6) */
+#define STATE_OUTPUT_0_OFFSET 0
 #define STATE_OUTPUT_0_BYTES 6
 #define STATE_OUTPUT_0_TYPE int8_t
 #define STATE_OUTPUT_0_SIZE 6
@@ -26,8 +27,8 @@
 #define STATE_OUTPUT_0_SCALE 0.5f
 #define STATE_OUTPUT_0_ZERO_POINT -7
 
-/* Output 1: "z" FLOAT32, arena [64, 84) */
-#define STATE_OUTPUT_1_OFFSET 64
+/* Output 1: "z" FLOAT32, arena [16, 36) */
+#define STATE_OUTPUT_1_OFFSET 16
 #define STATE_OUTPUT_1_BYTES 20
 #define STATE_OUTPUT_1_TYPE float
 #define STATE_OUTPUT_1_SIZE 5
@@ -38,23 +39,23 @@
 extern "C" {
 #endif
 
-/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
- * arena: STATE_ARENA_BYTES bytes at a multiple of STATE_ARENA_ALIGN, the caller's.
+/* One inference. Returns 0; 1 if arena or state is NULL, 2 if it is misaligned.
+ * arena: STATE_ARENA_BYTES bytes at a multiple of STATE_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
+ * to the next: models may take turns in one arena.
+ * state: STATE_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no
+ * other model may write them. One buffer of STATE_MEMORY_BYTES bytes has room for both, the state at STATE_STATE_OFFSET.
  * inputs, outputs: pointers to STATE_INPUT_COUNT and STATE_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place.
- * The STATE_STATE_BYTES bytes of the arena from STATE_STATE_OFFSET on are the model's state: variables
- * and weights that the reset decoded. They have to last from run to run. While they matter, no other model may use the
- * arena, unless the caller copies them away after every run and back before the next, before inputs are written
- * in place. */
-int state_run(void *arena, const void *const *inputs, void *const *outputs);
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+int state_run(void *arena, void *state, const void *const *inputs, void *const *outputs);
 
-/* Sets the variables in the arena to their first values: before the first run, and to start anew. */
-void state_reset(void *arena);
+/* Sets variables to their first values: before the first run, and to start anew. */
+void state_reset(void *state);
 
-/* The same over an arena of state_static.c; only a program that uses them pays for it. Not reentrant. */
+/* The same over memory of state_static.c; only a program that uses them pays for it. Not reentrant. */
 int state_run_static(const void *const *inputs, void *const *outputs);
 void *state_arena(void);
+void *state_state(void);
 
 /* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
 extern const char state_model_sha256[65];

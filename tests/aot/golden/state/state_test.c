@@ -71,16 +71,17 @@ static int state_test_far(const char *what, int run, const void *got, const floa
 static int state_test_buffers(void) {
     unsigned char *const base = (unsigned char *)state_arena();
     int bad = 0;
+    unsigned char *const kept = (unsigned char *)state_state();
     memset(base, 0xa5, STATE_ARENA_BYTES);
-    state_reset(base);
+    memset(kept, 0xa5, STATE_STATE_BYTES);
+    state_reset(kept);
     for (int run = 0; run < 3; ++run) {
-        memset(base + 6, 0xa5, 10); /* what a run before has left */
-        memset(base + 36, 0xa5, 48); /* what a run before has left */
+        memset(base, 0xa5, STATE_ARENA_BYTES); /* what a run before has left */
         const void *const inputs[] = {NULL};
         void *const outputs[] = {state_test_got_0, state_test_got_1};
         memset(state_test_got_0, 0xa5, sizeof state_test_got_0);
         memset(state_test_got_1, 0xa5, sizeof state_test_got_1);
-        bad |= state_run(base, inputs, outputs) != 0;
+        bad |= state_run(base, kept, inputs, outputs) != 0;
         bad |= state_test_differs("output 0", run, state_test_got_0, state_test_want_0[run],
                 STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
         bad |= state_test_far("output 1", run, state_test_got_1, state_test_want_1[run],
@@ -92,11 +93,12 @@ static int state_test_buffers(void) {
 static int state_test_in_place(void) {
     unsigned char *const base = (unsigned char *)state_arena();
     int bad = 0;
+    unsigned char *const kept = (unsigned char *)state_state();
     memset(base, 0x5a, STATE_ARENA_BYTES);
-    state_reset(base);
+    memset(kept, 0x5a, STATE_STATE_BYTES);
+    state_reset(kept);
     for (int run = 0; run < 3; ++run) {
-        memset(base + 6, 0x5a, 10); /* what a run before has left */
-        memset(base + 36, 0x5a, 48); /* what a run before has left */
+        memset(base, 0x5a, STATE_ARENA_BYTES); /* what a run before has left */
         bad |= state_run_static(NULL, NULL) != 0;
         bad |= state_test_differs("output 0 in place", run, base + STATE_OUTPUT_0_OFFSET, state_test_want_0[run],
                 STATE_OUTPUT_0_BYTES, sizeof **state_test_want_0);
@@ -108,8 +110,8 @@ static int state_test_in_place(void) {
 
 int main(void) {
     unsigned char *const base = (unsigned char *)state_arena();
-    int bad = state_run(NULL, NULL, NULL) != 1;
-    bad |= state_run(base + 1, NULL, NULL) != 2;
+    int bad = state_run(NULL, state_state(), NULL, NULL) != 1;
+    bad |= state_run(base + 1, state_state(), NULL, NULL) != 2;
     bad |= state_test_buffers();
     bad |= state_test_in_place();
     printf("state: %s\n", bad ? "FAILED" : "ok");
