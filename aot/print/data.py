@@ -51,7 +51,7 @@ class Constants:
     """The constant arrays of a plan in C, in the order of first use. A constant without elements has no array."""
 
     def __init__(self, plan: Plan, name: str) -> None:
-        names = _names(plan, name)
+        self.name, names = name, _names(plan, name)
         self.all = tuple(Definition(names[c], c) for c in plan.constants if c.array.size)
         self._symbols = {definition.constant: definition.symbol for definition in self.all}
 

@@ -206,7 +206,7 @@ def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> s
         if tensor.data is None
     ]
     copies_out = [
-        f"        {name}_copy(outputs[{i}], {_output(value, f'{up}_OUTPUT_{i}_OFFSET', memory, constants)}, {up}_OUTPUT_{i}_BYTES);"
+        f"        {name}_copy(outputs[{i}], {_output(value, i, memory, constants)}, {up}_OUTPUT_{i}_BYTES);"
         for i, value in enumerate(plan.outputs)
     ]
     blocks = {region.value: IN_RUN[region] for region in memory.regions}
@@ -226,9 +226,9 @@ def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> s
     return "\n".join(lines)
 
 
-def _output(value: Tensor | Constant, offset: str, memory: Memory, constants: Constants) -> str:
+def _output(value: Tensor | Constant, i: int, memory: Memory, constants: Constants) -> str:
     if isinstance(value, Tensor):
-        return f"{memory.block(value)} + {offset}"
+        return f"{memory.block(value)} + {constants.name.upper()}_OUTPUT_{i}_OFFSET"
     return constants.symbol(value) or IN_RUN[Region.ARENA]
 
 
