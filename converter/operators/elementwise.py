@@ -55,6 +55,7 @@ ROWS = {
     "FLOOR_DIV": _Elements((0, 1), versions={"FLOAT32": 2, "INT8": 3, "INT16": 3}),
     "FLOOR_MOD": _Elements((0, 1), versions={"FLOAT32": 2, "INT8": 3, "INT16": 3}),
     "POW": _Elements((0, 1)),
+    "ATAN2": _Elements((0, 1)),
     "PRELU": _Elements((0, 1), types=INT8, scales=Scales(imported=True)),  # slopes must be INT8
     "MAXIMUM": _Extreme(),
     "MINIMUM": _Extreme(),

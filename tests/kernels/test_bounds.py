@@ -150,7 +150,21 @@ def ends() -> Iterator[Refusal]:
     yield "svdf", svdf(20), svdf(21), ModelError, "must have 20 elements"
 
 
-REFUSALS = [*layers(), *pictures(), *moved(), *ends()]
+def ranked(k: int, at: str = "INT32", count: int = 5, signature: tuple[int, ...] = ()) -> Node:
+    """The greatest of a row; ``k`` -1: computed at run time."""
+    number = tensor((), "INT32", name="k") if k < 0 else constant(k)
+    values = Tensor("values", "FLOAT32", (2, max(k, 1)), shape_signature=signature)
+    return node("TOPK_V2", (tensor((2, count)), number), (values, tensor((2, max(k, 1)), at)))
+
+
+def ordered() -> Iterator[Refusal]:
+    yield "topk of too few", ranked(5), ranked(6), ModelError, "the 6 greatest of the 5 values"
+    yield "topk with numbers of 16 bits", *(ranked(1, "INT16", 2**15 + i) for i in (0, 1)), ModelError, "cannot count"
+    open_shape = ranked(-1, signature=(2, -1))
+    yield "topk of an open shape", ranked(-1), open_shape, UnsupportedOperatorError, "no fixed shape"
+
+
+REFUSALS = [*layers(), *pictures(), *moved(), *ends(), *ordered()]
 
 
 @pytest.mark.parametrize(("good", "bad", "error", "said"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])

@@ -30,7 +30,7 @@ SEED = 20261121
 #: Without optimisation: nothing is folded away before the sanitizers see it, and compiling is fastest.
 SANITIZE = ("-std=c11", "-O0", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
-_MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
+_MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos atan2 pow fmod fmax fmin trunc"
 
 #: All symbols that emitted code may need: string.h, math.h, and what compilers add themselves.
 ALLOWED_SYMBOLS = frozenset(
