@@ -3,7 +3,7 @@
 #ifndef TW_TOPK_H
 #define TW_TOPK_H
 
-#include "../core/tw.h"
+#include "../core/heap.h"
 
 /* in: x [rows, count]. out: values [rows, k], numbers [rows, k] int32, or int16 with narrow 1. k is 0..count. scratch: k
  * int32 with narrow 1. */
@@ -16,35 +16,16 @@ typedef tw_topk_s8_params tw_topk_s32_params;
 typedef tw_topk_s8_params tw_topk_s64_params;
 typedef tw_topk_s8_params tw_topk_f32_params;
 
-/* Whether element a of row x stands before element b. */
-typedef int tw_before_fn(const void *x, int32_t a, int32_t b);
-
-/* Sinks the number at the root i of a heap of count numbers; the number that stands last is on top. */
-TW_INLINE void tw_topk_sink(tw_before_fn *before, const void *x, int32_t *heap, int32_t count, int32_t i) {
-    for (int32_t child = 2 * i + 1; child < count; i = child, child = 2 * i + 1) {
-        if (child + 1 < count && before(x, heap[child], heap[child + 1])) ++child;
-        if (!before(x, heap[i], heap[child])) return;
-        const int32_t sunk = heap[i];
-        heap[i] = heap[child];
-        heap[child] = sunk;
-    }
-}
-
 /* Numbers of the k elements of row x that stand first, in order. k is above 0. */
 TW_INLINE void tw_topk_row(tw_before_fn *before, const void *x, int32_t count, int32_t *heap, int32_t k) {
     for (int32_t i = 0; i < k; ++i) heap[i] = i;
-    for (int32_t i = k / 2 - 1; i >= 0; --i) tw_topk_sink(before, x, heap, k, i);
+    tw_heap_build(before, x, heap, k);
     for (int32_t i = k; i < count; ++i)
         if (before(x, i, heap[0])) {
             heap[0] = i;
-            tw_topk_sink(before, x, heap, k, 0);
+            tw_heap_sink(before, x, heap, k, 0);
         }
-    for (int32_t end = k - 1; end > 0; --end) {
-        const int32_t last = heap[0];
-        heap[0] = heap[end];
-        heap[end] = last;
-        tw_topk_sink(before, x, heap, end, 0);
-    }
+    tw_heap_sort(before, x, heap, k);
 }
 
 /* The body of a kernel, behind what says the order of its type. */
