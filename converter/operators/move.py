@@ -77,5 +77,18 @@ ROWS = {
         needs=((3, option("half_pixel_centers")), (3, option("align_corners"))),
     ),
     "SHAPE": Row(),
+    "RANK": Row(),
+    "BROADCAST_ARGS": Row(),
+    "RANGE": Row(versions={"INT64": 2}),
+    "WHERE": Row(),
+    "ZEROS_LIKE": Row(),
+    "ONE_HOT": Row((2, 3)),
+    "EMBEDDING_LOOKUP": Row(
+        (1,),
+        needs=(
+            (2, lambda node: node.output.type == "INT8"),
+            (3, lambda node: typed(1, "INT8")(node) and node.output.type == "FLOAT32"),
+        ),
+    ),
     "FILL": Row((1,), versions={"BOOL": 2, "INT8": 3, "INT16": 3, "FLOAT16": 4}),
 }

@@ -22,6 +22,8 @@ ROWS = {
     "REDUCE_ALL": _Reduction(),
     "ARG_MAX": _Index(),
     "ARG_MIN": _Index(),
+    "CUMSUM": Row(),
+    "SEGMENT_SUM": Row(),
     "TOPK_V2": Row(versions={"INT8": 2, "INT16": 3}),
     "SOFTMAX": _AlongLast(
         types=INT8_AND_INT16,
