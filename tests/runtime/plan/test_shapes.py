@@ -213,6 +213,7 @@ def test_corpus_resized(path: Path) -> None:
     shapes = {t: tuple(3 if s < 0 else d for s, d in zip(signatures[t], t.shape, strict=True)) for t in graph.inputs}
     try:
         resized = infer_shapes(graph, shapes)
+        make_plan(resized)
     except UnsupportedOperatorError as error:
         pytest.skip(str(error))
     values = random_inputs(resized, 7)
