@@ -16,8 +16,10 @@ from twinfer.runtime.registry import operator, operators
 
 T = TypeVar("T")
 
-#: Operators whose result depends on nothing but the shape of their input.
-SHAPE_OPS = frozenset({"SHAPE", "RANK"})
+#: Operators whose result depends on nothing but the shape of their input, and those that are folded wherever their
+#: inputs are constants; others are if a constant of theirs was folded.
+SHAPE_OPS = frozenset({"SHAPE", "RANK", "ZEROS_LIKE"})
+CONSTANT_OPS = frozenset({"BROADCAST_ARGS", "RANGE", "FILL", "WHERE", "ONE_HOT"})
 
 #: Types that shapes are computed in, and the most elements of a result that is folded.
 SHAPE_TYPES = frozenset({"INT32", "INT64", "BOOL"})
@@ -142,7 +144,8 @@ class _Inference:
         if any(t.type not in SHAPE_TYPES or t.quant is not None or t.size > MAX_FOLDED for t in now.outputs):
             return False
         constant = all(t is None or t.data is not None for t in now.inputs)
-        return node.op in SHAPE_OPS or (constant and any(t in self.known for t in node.inputs))
+        derived = node.op in CONSTANT_OPS or any(t in self.known for t in node.inputs)
+        return node.op in SHAPE_OPS or (constant and derived)
 
     def _final(self, tensor: Tensor) -> Tensor:
         """The tensor that replaces one: its constant where no operator writes it any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinfer.converter.facts import INT8, INT8_AND_INT16, Row, Scales
+from twinfer.converter.facts import ALL, INT8, INT8_AND_INT16, Row, Scales
 from twinfer.converter.operators._versions import (
     INT8_2_INT16_3,
     broadcast,
@@ -55,6 +55,8 @@ ROWS = {
     "FLOOR_DIV": _Elements((0, 1), versions={"FLOAT32": 2, "INT8": 3, "INT16": 3}),
     "FLOOR_MOD": _Elements((0, 1), versions={"FLOAT32": 2, "INT8": 3, "INT16": 3}),
     "POW": _Elements((0, 1)),
+    "ATAN2": _Elements((0, 1)),
+    "ADD_N": Row(ALL),
     "PRELU": _Elements((0, 1), types=INT8, scales=Scales(imported=True)),  # slopes must be INT8
     "MAXIMUM": _Extreme(),
     "MINIMUM": _Extreme(),

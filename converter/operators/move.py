@@ -54,6 +54,8 @@ ROWS = {
         needs=((5, option("batch_dims")), (6, typed(1, "INT16"))),
     ),
     "GATHER_ND": _Reorders(versions={"STRING": 2, "INT16": 3, "BOOL": 5}, needs=((4, typed(1, "INT16")),)),
+    "SCATTER_ND": Row((1,)),
+    "DYNAMIC_UPDATE_SLICE": _Keeps((0, 1)),
     "TILE": _Keeps(dimensions=Dimensions(rows=(1,)), versions={"STRING": 2, "INT8": 3}),
     "BROADCAST_TO": _Keeps(
         dimensions=Dimensions(rows=(1,)), versions={"FLOAT32": 2, "INT32": 2, "INT8": 3, "INT16": 3}
@@ -75,5 +77,18 @@ ROWS = {
         needs=((3, option("half_pixel_centers")), (3, option("align_corners"))),
     ),
     "SHAPE": Row(),
+    "RANK": Row(),
+    "BROADCAST_ARGS": Row(),
+    "RANGE": Row(versions={"INT64": 2}),
+    "WHERE": Row(),
+    "ZEROS_LIKE": Row(),
+    "ONE_HOT": Row((2, 3)),
+    "EMBEDDING_LOOKUP": Row(
+        (1,),
+        needs=(
+            (2, lambda node: node.output.type == "INT8"),
+            (3, lambda node: typed(1, "INT8")(node) and node.output.type == "FLOAT32"),
+        ),
+    ),
     "FILL": Row((1,), versions={"BOOL": 2, "INT8": 3, "INT16": 3, "FLOAT16": 4}),
 }

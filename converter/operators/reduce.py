@@ -22,6 +22,9 @@ ROWS = {
     "REDUCE_ALL": _Reduction(),
     "ARG_MAX": _Index(),
     "ARG_MIN": _Index(),
+    "CUMSUM": Row(),
+    "SEGMENT_SUM": Row(),
+    "TOPK_V2": Row(versions={"INT8": 2, "INT16": 3}),
     "SOFTMAX": _AlongLast(
         types=INT8_AND_INT16,
         scales=Scales(fixed8=(1 / 256, -128), fixed16=(1 / 32768, 0), span=_SPAN, imported=True),

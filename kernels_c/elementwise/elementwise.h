@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of one float (of one int32: ABS and NEG); int8 goes through a table (lut.h). */
+/* Functions of one float (of one int32: ABS, NEG and SIGN); int8 goes through a table (lut.h). */
 #ifndef TW_ELEMENTWISE_H
 #define TW_ELEMENTWISE_H
 
@@ -14,6 +14,9 @@ typedef struct {
 typedef tw_abs_f32_params tw_abs_s32_params;
 typedef tw_abs_f32_params tw_neg_f32_params;
 typedef tw_abs_f32_params tw_neg_s32_params;
+typedef tw_abs_f32_params tw_sign_f32_params;
+typedef tw_abs_f32_params tw_sign_f64_params;
+typedef tw_abs_f32_params tw_sign_s32_params;
 typedef tw_abs_f32_params tw_square_f32_params;
 typedef tw_abs_f32_params tw_sqrt_f32_params;
 typedef tw_abs_f32_params tw_rsqrt_f32_params;
@@ -32,6 +35,10 @@ TW_INLINE float tw_abs_f32(float x) { return fabsf(x); }
 TW_INLINE int32_t tw_neg_s32(int32_t x) { return (int32_t)(0U - (uint32_t)x); }
 TW_INLINE int32_t tw_abs_s32(int32_t x) { return x < 0 ? tw_neg_s32(x) : x; }
 TW_INLINE float tw_neg_f32(float x) { return -x; }
+/* NaN gives 0. */
+TW_INLINE float tw_sign_f32(float x) { return (float)((x > 0.0f) - (x < 0.0f)); }
+TW_INLINE double tw_sign_f64(double x) { return (double)((x > 0.0) - (x < 0.0)); }
+TW_INLINE int32_t tw_sign_s32(int32_t x) { return (x > 0) - (x < 0); }
 TW_INLINE float tw_square_f32(float x) { return x * x; }
 TW_INLINE float tw_sqrt_f32(float x) { return sqrtf(x); }
 TW_INLINE float tw_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
@@ -58,6 +65,9 @@ TW_KERNEL(tw_abs_f32) { TW_FUNCTION(tw_abs_f32, float); }
 TW_KERNEL(tw_abs_s32) { TW_FUNCTION(tw_abs_s32, int32_t); }
 TW_KERNEL(tw_neg_f32) { TW_FUNCTION(tw_neg_f32, float); }
 TW_KERNEL(tw_neg_s32) { TW_FUNCTION(tw_neg_s32, int32_t); }
+TW_KERNEL(tw_sign_f32) { TW_FUNCTION(tw_sign_f32, float); }
+TW_KERNEL(tw_sign_f64) { TW_FUNCTION(tw_sign_f64, double); }
+TW_KERNEL(tw_sign_s32) { TW_FUNCTION(tw_sign_s32, int32_t); }
 TW_KERNEL(tw_square_f32) { TW_FUNCTION(tw_square_f32, float); }
 TW_KERNEL(tw_sqrt_f32) { TW_FUNCTION(tw_sqrt_f32, float); }
 TW_KERNEL(tw_rsqrt_f32) { TW_FUNCTION(tw_rsqrt_f32, float); }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,11 @@ def grouped(outputs: int) -> Node:
     return node("CONV_2D", (q(1, 2, 2, 4), w, None), q(1, 2, 2, outputs), **window)
 
 
+POOL = {"padding": "VALID", "filter_height": 1, "filter_width": 1, "stride_h": 1, "stride_w": 1}
+
+
 def pooled(h: int, w: int, zero: int = 0) -> Node:
-    options = {"padding": "VALID", "filter_height": 1, "filter_width": 1, "stride_h": 1, "stride_w": 1}
-    return node("AVERAGE_POOL_2D", (q(1, h, w, 1),), q(1, h, w, 1, zero=zero), **options)
+    return node("AVERAGE_POOL_2D", (q(1, h, w, 1),), q(1, h, w, 1, zero=zero), **POOL)
 
 
 def sliced(begin: int, ellipsis: int = 0, shrink: int = 1, step: int = 1) -> Node:
@@ -150,7 +153,71 @@ def ends() -> Iterator[Refusal]:
     yield "svdf", svdf(20), svdf(21), ModelError, "must have 20 elements"
 
 
-REFUSALS = [*layers(), *pictures(), *moved(), *ends()]
+def ranked(k: int, at: str = "INT32", count: int = 5, signature: tuple[int, ...] = ()) -> Node:
+    """The greatest of a row; ``k`` -1: computed at run time."""
+    number = tensor((), "INT32", name="k") if k < 0 else constant(k)
+    values = Tensor("values", "FLOAT32", (2, max(k, 1)), shape_signature=signature)
+    return node("TOPK_V2", (tensor((2, count)), number), (values, tensor((2, max(k, 1)), at)))
+
+
+def ordered() -> Iterator[Refusal]:
+    yield "topk of too few", ranked(5), ranked(6), ModelError, "the 6 greatest of the 5 values"
+    yield "topk with numbers of 16 bits", *(ranked(1, "INT16", 2**15 + i) for i in (0, 1)), ModelError, "cannot count"
+    open_shape = ranked(-1, signature=(2, -1))
+    yield "topk of an open shape", ranked(-1), open_shape, UnsupportedOperatorError, "no fixed shape"
+
+
+def summed(*scales: float, count: int = 2, y: float = 0.05) -> Node:
+    inputs = tuple(q(4, scale=s) for s in scales or (0.05,) * count)
+    return node("ADD_N", inputs, q(4, scale=y))
+
+
+def ranged(start: float, limit: float, delta: float, type: str = "INT32", size: int = 3) -> Node:
+    return node("RANGE", tuple(constant(v, type) for v in (start, limit, delta)), tensor((size,), type))
+
+
+def looked_up(x: Tensor, at: int = 0, y: str = "FLOAT32") -> Node:
+    return node("EMBEDDING_LOOKUP", (constant([at]), x), tensor((1, 2), y))
+
+
+def known() -> Iterator[Refusal]:
+    yield "add_n of scales", summed(0.05, 0.05), summed(0.05, 0.06), UnsupportedOperatorError, "quantised alike"
+    yield "add_n of one", summed(count=2), summed(count=1), ModelError, "two inputs or more"
+    yield "add_n into finer steps", summed(y=1e-6), summed(y=1e-8), UnsupportedOperatorError, "too small"
+    longest = (1 << 23) - 1
+    sums = [node("CUMSUM", (q(longest + i), constant([0])), q(longest + i)) for i in (0, 1)]
+    yield "cumsum of too many", *sums, ModelError, "may not fit int32"
+    sums = [node("CUMSUM", (q(3, 4), constant([i])), q(3, 4)) for i in (-2, 2)]
+    yield "cumsum along no axis", *sums, ModelError, "outside rank 2"
+    yield "range of no step", ranged(0, 3, 1), ranged(0, 3, 0), ModelError, "do not lead"
+    yield "range away", ranged(3, 0, -1), ranged(3, 0, 1), ModelError, "do not lead"
+    floats = ranged(0, 3, 1, "FLOAT32"), ranged(0, 3e30, 1e-3, "FLOAT32")
+    yield "range without end", *floats, UnsupportedOperatorError, "too many steps"
+    yield "range to infinity", floats[0], ranged(0, np.inf, 1, "FLOAT32"), ModelError, "finite"
+    filled = [node("FILL", (constant([n]), tensor(())), tensor((2,))) for n in (2, -2)]
+    yield "fill", *filled, ModelError, "not a valid shape"
+    filled = [node("FILL", (shape, tensor(())), tensor((2,))) for shape in (constant([2]), tensor((1,), "INT32"))]
+    yield "fill of run time", *filled, UnsupportedOperatorError, "must be a constant"
+    args = [node("BROADCAST_ARGS", (constant([3, n]), constant([4])), tensor((2,), "INT32")) for n in (1, 2)]
+    yield "broadcast_args", *args, ModelError, "do not broadcast"
+    places = [node("WHERE", (c,), tensor((1, 1), "INT64")) for c in (constant([1]), tensor((1,), "INT32"))]
+    yield "where of run time", *places, UnsupportedOperatorError, "no fixed size"
+    hot = [node("ONE_HOT", (constant([1]), constant(n), tensor(()), tensor(())), tensor((1, 2))) for n in (2, -2)]
+    yield "one_hot", *hot, ModelError, "negative"
+    flipped = [node("REVERSE_V2", (tensor((2, 3)), constant(axes)), tensor((2, 3))) for axes in ([0, 1], [1, -1])]
+    yield "reverse_v2", *flipped, ModelError, "an axis twice"
+    segments = [node("SEGMENT_SUM", (tensor((2,)), constant(at)), tensor((1,))) for at in ([0, 0], [0, -1])]
+    yield "segment_sum", *segments, ModelError, "must rise from 0 on"
+    rows = q(3, 2)
+    yield "embedding_lookup", looked_up(rows, 2), looked_up(rows, 3), ModelError, "outside"
+    yield "embedding_lookup's zero point", looked_up(rows), looked_up(q(3, 2, zero=1)), ModelError, "zero points of 0"
+    scaled = [tensor((3, 2), "INT8", [0.1] * n) for n in (3, 2)]
+    yield "embedding_lookup's scales", *map(looked_up, scaled), ModelError, "one per row"
+    pools = [node("L2_POOL_2D", (x,), replace(x, name="y"), **POOL) for x in (tensor((1, 2, 2, 1)), q(1, 2, 2, 1))]
+    yield "l2_pool_2d", *pools, UnsupportedOperatorError, "FLOAT32"
+
+
+REFUSALS = [*layers(), *pictures(), *moved(), *ends(), *ordered(), *known()]
 
 
 @pytest.mark.parametrize(("good", "bad", "error", "said"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])

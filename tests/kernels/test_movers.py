@@ -19,6 +19,11 @@ from twinfer.runtime.target import GENERIC, HOST
 X = tensor((2, 1, 5), "INT8", 0.5, -7, name="x")
 
 
+#: What is said of scales: options, error and message.
+ALIKE = ({}, UnsupportedOperatorError, "quantised alike")
+ZERO_POINT = ({}, UnsupportedOperatorError, "zero point of 0")
+
+
 def index(*values: int, shape: Shape | None = None) -> Tensor:
     return tensor((len(values),) if shape is None else shape, "INT32", data=np.array(values), name="index")
 
@@ -41,6 +46,7 @@ def node(op: str, *inputs: Tensor, outputs: int = 1, **options: Any) -> Node:
         node("PACK", X, axis=-1, values_count=1),
         node("SPLIT", index(0), X, num_splits=1),
         node("PAD", X, index(*[0] * 6, shape=(3, 2))),
+        node("DYNAMIC_UPDATE_SLICE", X, replace(X, shape=(2, 0, 5)), tensor((3,), "INT32")),
     ],
     ids=lambda n: n.op,
 )
@@ -88,6 +94,25 @@ def test_dimensions_collapse() -> None:
         ("PACK", (X, tensor((2, 1, 5), "INT16")), {}, ModelError, "type"),
         ("UNPACK", (X,), {"axis": 2}, ModelError, "does not make 1 outputs"),
         ("SPLIT_V", (X, index(3), index(0)), {}, ModelError, "do not make up"),
+        ("GATHER_ND", (X, index(1, 1, shape=(1, 2))), {}, ModelError, r"outside of \[2, 1\]"),
+        ("GATHER_ND", (X, index(0, -1, shape=(1, 2))), {}, ModelError, r"outside of \[2, 1\]"),
+        ("GATHER_ND", (X, index(*[0] * 4, shape=(1, 4))), {}, ModelError, "1 to 3 numbers"),
+        ("GATHER_ND", (X, tensor((1, 1), "UINT8", name="at")), {}, UnsupportedOperatorError, "INT32"),
+        ("GATHER_ND", (tensor((1,) * 6), tensor((1, 6), "INT32", name="at")), {}, UnsupportedOperatorError, "reshape"),
+        ("SCATTER_ND", (index(2, shape=(1, 1)), tensor((1,)), index(2)), {}, ModelError, "outside"),
+        ("SCATTER_ND", (index(1, shape=(1, 1)), tensor((2,)), index(2)), {}, ModelError, r"must be \[1\]"),
+        ("SCATTER_ND", (index(1, shape=(1, 1)), tensor((0,)), index(-1)), {}, ModelError, "not a valid shape"),
+        ("SCATTER_ND", (index(1, shape=(1, 1)), tensor((1,), "INT8", 0.5, 3), index(2)), *ZERO_POINT),
+        ("DYNAMIC_UPDATE_SLICE", (X, tensor((2, 2, 5), "INT8", 0.5, -7), index(0, 0, 0)), {}, ModelError, "larger"),
+        ("DYNAMIC_UPDATE_SLICE", (X, tensor((2, 5), "INT8", 0.5, -7), index(0, 0, 0)), {}, ModelError, "dimensions"),
+        ("DYNAMIC_UPDATE_SLICE", (X, X, index(0, 0)), {}, ModelError, "3 elements"),
+        ("DYNAMIC_UPDATE_SLICE", (X, tensor((2, 1, 5), "INT8", 0.6), index(0, 0, 0)), *ALIKE),
+        ("SPACE_TO_BATCH_ND", (X, index(2), index(0, 0, shape=(1, 2))), {}, ModelError, "cut into blocks"),
+        ("SPACE_TO_BATCH_ND", (X, index(0), index(0, 0, shape=(1, 2))), {}, ModelError, "positive"),
+        ("SPACE_TO_BATCH_ND", (X, index(1), index(0, -1, shape=(1, 2))), {}, ModelError, "negative"),
+        ("BATCH_TO_SPACE_ND", (X, index(3), index(0, 0, shape=(1, 2))), {}, ModelError, "does not make blocks"),
+        ("BATCH_TO_SPACE_ND", (X, index(2), index(1, 2, shape=(1, 2))), {}, ModelError, "larger than"),
+        ("BATCH_TO_SPACE_ND", (tensor((2, 2)), index(2), index(1, 2, shape=(1, 2))), {}, ModelError, "three or four"),
         ("SLICE", (tensor((4,), "INT4"), index(0), index(2)), {}, UnsupportedOperatorError, "fixed size"),
     ],
 )

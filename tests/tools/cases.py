@@ -31,7 +31,7 @@ SEED = 20261121
 #: Without optimisation: nothing is folded away before the sanitizers see it, and compiling is fastest.
 SANITIZE = ("-std=c11", "-O0", "-ffp-contract=off", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
-_MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos pow fmod fmax fmin trunc"
+_MATH = "exp expm1 erfc tanh log log1p sqrt floor ceil round rint nearbyint sin cos atan2 pow fmod fmax fmin trunc"
 
 #: All symbols that emitted code may need: string.h, math.h, and what compilers add themselves.
 ALLOWED_SYMBOLS = frozenset(
@@ -43,7 +43,7 @@ ALLOWED_SYMBOLS = frozenset(
 def cases_of(op: str) -> dict[str, Case]:
     """The cases of an operator by test name."""
     cases = operators()[op].cases(np.random.default_rng(SEED))
-    return {f"{op.lower()}-{i}": case for i, case in enumerate(cases)}
+    return {f"{op.lower().removeprefix('custom:')}-{i}": case for i, case in enumerate(cases)}
 
 
 def graph_of(node: Node) -> Graph:

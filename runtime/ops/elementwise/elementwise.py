@@ -1,4 +1,4 @@
-"""Functions of one value: ABS, NEG, SQUARE, SQRT, RSQRT, EXP, LOG, SIN, COS, FLOOR, CEIL, ROUND, ELU, GELU."""
+"""Functions of one value: ABS, NEG, SIGN, SQUARE, SQRT, RSQRT, EXP, LOG, SIN, COS, FLOOR, CEIL, ROUND, ELU, GELU."""
 
 from __future__ import annotations
 
@@ -87,11 +87,16 @@ def _log(x: Array) -> Array:
     return np.where(x > 0, np.log(np.maximum(x, 1e-300)), np.where(x == 0, -np.inf, np.nan))
 
 
+def _sign(x: Array) -> Array:
+    return np.asarray((x > 0).astype(x.dtype) - (x < 0), x.dtype)
+
+
 _WITH_INT32 = ("FLOAT32", "INT8", "INT32")
 
 FUNCTIONS = {
     "ABS": Function(np.abs, int8=_abs_int8, oracle="tflm", types=_WITH_INT32),
     "NEG": Function(np.negative, types=_WITH_INT32),
+    "SIGN": Function(_sign, types=(*_WITH_INT32, "FLOAT64")),
     "SQUARE": Function(np.square),
     "SQRT": Function(np.sqrt, least=0, int8=_sqrt_int8, oracle="litert"),
     "RSQRT": Function(lambda x: 1 / np.sqrt(x), least=0.01, tolerance=2e-6, int8=_rsqrt_int8, oracle="tflm"),
@@ -107,7 +112,7 @@ FUNCTIONS = {
 }
 
 #: Operators that TFLM lacks.
-LITERT = frozenset({"GELU"})
+LITERT = frozenset({"GELU", "SIGN"})
 
 
 def _by_tanh(node: Node) -> bool:
@@ -120,7 +125,7 @@ def _real(node: Node) -> Callable[[Array], Array]:
 
 def _infer(node: Node) -> list[Shape]:
     x, y = node.input(0), node.output
-    if x.type != "INT32":
+    if x.type not in ("INT32", "FLOAT64"):
         return infer(node)
     need_type(node, x, *FUNCTIONS[node.op].types)
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
@@ -141,7 +146,10 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if x.dtype == np.int32:
         return [np.asarray(FUNCTIONS[node.op].real(x.astype(np.int64))).astype(np.int32)]
     with np.errstate(all="ignore"):
-        return [np.asarray(_real(node)(x.astype(np.float64))).astype(np.float32)]
+        return [np.asarray(_real(node)(x.astype(np.float64))).astype(x.dtype)]
+
+
+_ENDS = {"FLOAT32": "f32", "FLOAT64": "f64", "INT32": "s32"}
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -149,7 +157,7 @@ def lower(node: Node, target: Target) -> Call:
     if x.type == "INT8":
         return lookup(node, lambda q: _int8(node, q))
     way = "_tanh" if _by_tanh(node) else ""
-    return elementwise(node, f"tw_{node.op.lower()}{way}_{'s32' if x.type == 'INT32' else 'f32'}")
+    return elementwise(node, f"tw_{node.op.lower()}{way}_{_ENDS[x.type]}")
 
 
 _INT8_QUANTS = (
@@ -184,6 +192,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         values = rng.integers(-(2**31) + 1, 2**31, (3, 67)).astype(np.int32)
         node = Node(op, (tensor((3, 67), "INT32"),), (tensor((3, 67), "INT32", name="y"),))
         yield Case(node, (values,), "litert")
+    if "FLOAT64" in f.types:
+        yield Case(Node(op, (tensor((3, 7), "FLOAT64"),), (tensor((3, 7), "FLOAT64", name="y"),)), None, "litert")
 
 
 def _op(name: str) -> Op:

@@ -48,7 +48,7 @@ def infer(node: Node) -> list[Shape]:
     if node.op == "PADV2":
         _check_value(node, node.input(2))
     else:
-        _zero(node)
+        zero_of(node)
     return [tuple(sum(axis) for axis in axes)]
 
 
@@ -60,7 +60,7 @@ def _check_value(node: Node, value: Tensor) -> None:
         raise unsupported(node, f"{value} must be quantised as {node.output} is")
 
 
-def _zero(node: Node) -> Array:
+def zero_of(node: Node) -> Array:
     """What stands for 0: the output's zero point, as one element of its type."""
     y = node.output
     quantised = y.quant is not None and y.dtype.kind in "iu" and y.dtype.itemsize <= 2
@@ -72,7 +72,7 @@ def _zero(node: Node) -> Array:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    value = inputs[2].reshape(()) if node.op == "PADV2" else _zero(node)[0]
+    value = inputs[2].reshape(()) if node.op == "PADV2" else zero_of(node)[0]
     return [np.pad(inputs[0], inputs[1], constant_values=value)]
 
 
@@ -100,7 +100,7 @@ def lower(node: Node, target: Target) -> Call:
         "run": axes[-1][0] * size, "size": size, "total": y.nbytes,
         "n": filled([n for n, _, _ in axes[:-1]], 1), "steps": filled(step[:-1], 0),
     }  # fmt: skip
-    value = node.input(2) if node.op == "PADV2" else Constant(_zero(node), Role.INDEX, name="padding")
+    value = node.input(2) if node.op == "PADV2" else Constant(zero_of(node), Role.INDEX, name="padding")
     return Call("tw_pad", params, (x, value), (y,))
 
 

@@ -1,4 +1,4 @@
-"""SHAPE: the extents of a tensor, known when planning. Source of the rules: TFLM kernels/shape.cc."""
+"""SHAPE and RANK: the extents of a tensor and their number, known when planning. Source: TFLM shape.cc."""
 
 from __future__ import annotations
 
@@ -43,4 +43,27 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield Case(Node("SHAPE", (tensor((2, 5, 3)),), (y,), {"out_type": "INT64"}), oracle="litert")
 
 
-OP = Op("SHAPE", infer, reference, lower, cases)
+def _infer_rank(node: Node) -> list[Shape]:
+    check_arity(node, 1)
+    need_type(node, node.output, "INT32")
+    return [()]
+
+
+def _rank(node: Node, inputs: list[Any]) -> list[Array]:
+    return [np.array(inputs[0].ndim, np.int32)]
+
+
+def _lower_rank(node: Node, target: Target) -> Call:
+    rank = index(np.array(len(node.input(0).shape), np.int32))
+    return Call("tw_copy", {"size": node.output.nbytes}, (rank,), (node.output,))
+
+
+def _rank_cases(rng: np.random.Generator) -> Iterator[Case]:
+    for type, shape in (("INT8", (2, 3, 1, 5)), ("FLOAT32", (7,)), ("INT32", ())):
+        yield Case(Node("RANK", (tensor(shape, type),), (tensor((), "INT32", name="y"),)), None, "litert")
+
+
+OPS = (
+    Op("SHAPE", infer, reference, lower, cases),
+    Op("RANK", _infer_rank, _rank, _lower_rank, _rank_cases),
+)

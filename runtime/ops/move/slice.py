@@ -1,4 +1,4 @@
-"""SLICE: a box out of a tensor. Source of the rules: LiteRT kernels/slice.cc."""
+"""SLICE and REVERSE_V2: a box out of a tensor, and a tensor read backwards. Source: LiteRT's kernels of these names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need
-from twinfer.runtime.ops.move._move import case, check_arity, check_moved, example, index, indices, slice_call, steps
+from twinfer.runtime.op import Case, Op, Shape, need, unsupported
+from twinfer.runtime.ops.move._move import (
+    axis_in,
+    case,
+    check_arity,
+    check_moved,
+    example,
+    index,
+    indices,
+    same_meaning,
+    slice_call,
+    steps,
+)
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -63,4 +74,49 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield case("SLICE", inputs, [(2, 4)], "litert")
 
 
-OP = Op("SLICE", infer, reference, lower, cases)
+def _backwards(node: Node) -> list[int]:
+    """The axes that are read backwards, counted from the front."""
+    axes = [axis_in(node, axis, len(node.input(0).shape)) for axis in indices(node, 1)]
+    need(len(set(axes)) == len(axes), node, f"{node.input(1)} names an axis twice")
+    return axes
+
+
+def _infer_reverse(node: Node) -> list[Shape]:
+    check_arity(node, 2)
+    x = node.input(0)
+    check_moved(node, x)
+    need(len(node.input(1).shape) == 1, node, f"{node.input(1)} must have one dimension")
+    if not same_meaning(x, node.output):
+        raise unsupported(node, f"{x} and {node.output} must be quantised alike: requantise them")
+    _backwards(node)
+    return [x.shape]
+
+
+def _reverse(node: Node, inputs: list[Any]) -> list[Array]:
+    return [np.ascontiguousarray(np.flip(inputs[0], tuple(_backwards(node))))]
+
+
+def _lower_reverse(node: Node, target: Target) -> Call:
+    x, axes = node.input(0), _backwards(node)
+    walk, start = list(zip(x.shape, steps(x.shape, x.dtype.itemsize), strict=True)), 0
+    for axis in axes:
+        n, step = walk[axis]
+        walk[axis] = (n, -step)
+        start += max(n - 1, 0) * step
+    return slice_call(node, start, walk)
+
+
+def _reverse_cases(rng: np.random.Generator) -> Iterator[Case]:
+    for shape, axes in (((7,), (0,)), ((4, 6), (1,)), ((4, 6), (-2,)), ((2, 3, 5), (1,)), ((2, 3, 5), (0, 1, 2))):
+        for type in ("INT8", "FLOAT32", "INT16", "INT32", "INT64", "UINT8", "BOOL"):
+            yield case("REVERSE_V2", (example(type, shape), index(axes)), [shape])
+    for pair in ((0, 1), (1, 2), (2, 3), (1, 3)):
+        oracle = "none" if pair == (1, 3) else "tflm"
+        reverse = case("REVERSE_V2", (example("INT8", (2, 3, 2, 4)), index(pair)), [(2, 3, 2, 4)], oracle)
+        yield Case(reverse.node, None, oracle, "" if oracle == "tflm" else "both take neighbouring axes only")
+
+
+OPS = (
+    Op("SLICE", infer, reference, lower, cases),
+    Op("REVERSE_V2", _infer_reverse, _reverse, _lower_reverse, _reverse_cases),
+)

@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D and MAX_POOL_2D: windows over height and width; padding does not count."""
+"""AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D (float): windows over height and width; padding does not count."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _KERNELS = {
     ("MAX_POOL_2D", "INT8"): "tw_max_pool_2d_s8",
     ("MAX_POOL_2D", "INT16"): "tw_max_pool_2d_s16",
     ("MAX_POOL_2D", "FLOAT32"): "tw_max_pool_2d_f32",
+    ("L2_POOL_2D", "FLOAT32"): "tw_l2_pool_2d_f32",
 }
 
 
@@ -35,7 +36,7 @@ def geometry(node: Node) -> Window:
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
     x, y = node.input(0), node.output
-    need_type(node, x, "INT8", "INT16", "FLOAT32")
+    need_type(node, x, *(type for op, type in _KERNELS if op == node.op))
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(len(x.shape) == 4, node, f"{x} must have 4 dimensions (NHWC)")
     float_range(node)
@@ -73,6 +74,10 @@ def _average_float(x: Array) -> Array:
     return total / np.float32(x.shape[1])
 
 
+def _root_of_mean_square(x: Array) -> Array:
+    return np.sqrt(_average_float(x * x))
+
+
 def _largest(x: Array) -> Array:
     return np.asarray(np.max(x, axis=1, initial=-FLOAT_MAX if x.dtype.kind == "f" else np.iinfo(x.dtype).min))
 
@@ -80,7 +85,8 @@ def _largest(x: Array) -> Array:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     integer = x.dtype.kind == "i"
-    reduce = _largest if node.op == "MAX_POOL_2D" else _average_integer if integer else _average_float
+    floats = {"MAX_POOL_2D": _largest, "AVERAGE_POOL_2D": _average_float, "L2_POOL_2D": _root_of_mean_square}
+    reduce = _average_integer if integer and node.op == "AVERAGE_POOL_2D" else floats[node.op]
     low, high = quantized_range(node, node.output) if integer else float_range(node)
     y = np.empty(node.output.shape, x.dtype)
     for i, j, seen in _windows(node, x):
@@ -106,6 +112,8 @@ def _case(
         "padding": padding, "fused_activation_function": act,
     }  # fmt: skip
     for type, scale, zero in (("INT8", 0.05, 7), ("INT16", 0.0002, 0), ("FLOAT32", None, 0)):
+        if (op, type) not in _KERNELS:
+            continue
         x = tensor(shape, type, scale, zero)
         out = geometry(Node(op, (x,), (), options)).shape
         yield Case(Node(op, (x,), (tensor(out, type, scale, zero, name="y"),), options))
@@ -127,7 +135,8 @@ def _cases(op: str) -> Iterator[Case]:
         x = case.node.input(0)
         for value in (-128, 127) if x.type != "INT16" else (-(1 << 15), (1 << 15) - 1):
             yield Case(case.node, (np.full(x.shape, value, x.dtype),))
-    yield _nearly_the_next(op)
+    if op != "L2_POOL_2D":
+        yield _nearly_the_next(op)
 
 
 def _nearly_the_next(op: str) -> Case:
@@ -143,4 +152,4 @@ def _op(name: str) -> Op:
     return Op(name, infer, reference, lower, cases)
 
 
-OPS = (_op("AVERAGE_POOL_2D"), _op("MAX_POOL_2D"))
+OPS = (_op("AVERAGE_POOL_2D"), _op("MAX_POOL_2D"), _op("L2_POOL_2D"))

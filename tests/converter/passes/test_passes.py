@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import passes_arithmetic
 import passes_clips
+import passes_layers
 import passes_moves
 import pytest
 from passes_tools import CASES, CONV, assert_same, order
@@ -25,7 +26,7 @@ from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Graph, Node, Tensor
 
 #: The modules that fill CASES.
-FILLED_BY = (passes_arithmetic, passes_clips, passes_moves)
+FILLED_BY = (passes_arithmetic, passes_clips, passes_layers, passes_moves)
 
 
 def graph_of(name: str) -> Graph:
@@ -76,7 +77,8 @@ def test_names() -> None:
 
 def test_the_pipeline_in_its_order() -> None:
     """The places of all files give the order."""
-    first = ["constant_folding", "common_subexpressions", "identities", "reshapes", "merge_relus", "fuse_activations"]
+    first = ["constant_folding", "common_subexpressions", "identities", "dilations", "reshapes", "merge_relus"]
+    first += ["fuse_activations"]
     then = ["transposes", "reshapes", "elementwise_constants", "merge_relus", "fuse_padding", "batch_norm"]
     last = ["fuse_activations", "identities", "common_subexpressions", "dead_code"]
     assert [step.__name__ for step in PIPELINE] == [*first, *then, *last]

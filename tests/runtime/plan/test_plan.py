@@ -132,9 +132,9 @@ def test_a_constant_may_be_an_output() -> None:
 
 def test_unsupported_operators_are_all_listed() -> None:
     x, y, z, w = value("x"), value("y"), value("z"), value("w")
-    nodes = (Node("CUMSUM", (x,), (y,)), Node("CUSTOM:Mine", (y,), (z,), index=1), Node("CUMSUM", (z,), (w,), index=2))
+    nodes = (Node("UNIQUE", (x,), (y,)), Node("CUSTOM:Mine", (y,), (z,), index=1), Node("UNIQUE", (z,), (w,), index=2))
     with pytest.raises(
-        UnsupportedOperatorError, match=r"operator 0 CUMSUM -> 'y'.*'x' INT8.*CUMSUM x2, CUSTOM:Mine x1"
+        UnsupportedOperatorError, match=r"operator 0 UNIQUE -> 'y'.*'x' INT8.*UNIQUE x2, CUSTOM:Mine x1"
     ):
         make_plan(graph((x,), nodes, (w,)))
 

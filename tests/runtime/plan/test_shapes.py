@@ -106,6 +106,29 @@ def test_shape_arithmetic_is_folded(batch: int, more_outputs: bool) -> None:
     same_as_litert(graph, {graph.inputs[0]: (batch, 4, 6)})
 
 
+def test_what_only_shapes_and_constants_decide_is_folded() -> None:
+    """RANK, BROADCAST_ARGS, RANGE, FILL, WHERE and ZEROS_LIKE leave no operator behind."""
+    number = lambda value: tensor((), "INT32", data=np.array(value), name=f"number {value}")  # noqa: E731
+    x, y = tensor((2, 3, 4), name="x"), tensor((2, 3, 4), name="y")
+    mask = tensor((3,), "BOOL", data=np.array([True, False, True]), name="mask")
+    computed: tuple[tuple[str, tuple[Tensor, ...], Tensor, list[int]], ...] = (
+        ("RANK", (x,), tensor((), "INT32", name="rank"), [3]),
+        ("BROADCAST_ARGS", (index(3, 1), index(2, 1, 4)), tensor((3,), "INT32", name="args"), [2, 3, 4]),
+        ("RANGE", (number(3), number(0), number(-1)), tensor((3,), "INT32", name="range"), [3, 2, 1]),
+        ("FILL", (index(2), number(7)), tensor((2,), "INT32", name="filled"), [7, 7]),
+        ("WHERE", (mask,), tensor((2, 1), "INT64", name="places"), [0, 2]),
+        ("ZEROS_LIKE", (tensor((2,), "INT32", name="z"),), tensor((2,), "INT32", name="zeros"), [0, 0]),
+    )
+    nodes = (*(Node(op, inputs, (out,)) for op, inputs, out, _ in computed), Node("ABS", (x,), (y,)))
+    folded = infer_shapes(graph_of((x, computed[-1][1][0]), nodes, y))
+    assert [node.op for node in folded.nodes] == ["ABS"]
+    values = {t.name: t.data for t in folded.tensors if t.data is not None}
+    for _, _, out, want in computed:
+        assert np.asarray(values[out.name]).ravel().tolist() == want
+        assert values[out.name].dtype == out.dtype
+    assert [step.node.op for step in make_plan(folded).steps] == ["ABS"]
+
+
 def test_rank_may_change() -> None:
     x, y = tensor((2, 3), name="x"), tensor((1, 2, 3), name="y")
     graph = graph_of((x,), (Node("EXPAND_DIMS", (x, index(0)), (y,)),), y)
@@ -213,6 +236,7 @@ def test_corpus_resized(path: Path) -> None:
     shapes = {t: tuple(3 if s < 0 else d for s, d in zip(signatures[t], t.shape, strict=True)) for t in graph.inputs}
     try:
         resized = infer_shapes(graph, shapes)
+        make_plan(resized)
     except UnsupportedOperatorError as error:
         pytest.skip(str(error))
     values = random_inputs(resized, 7)

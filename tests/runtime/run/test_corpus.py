@@ -31,7 +31,10 @@ FAULTY = {
 }
 
 #: Small models that need a form of an operator that twinfer does not have.
-UNSUPPORTED_FORMS = {"lrt_unidirectional_sequence_lstm"}  # a projection
+UNSUPPORTED_FORMS = {
+    "lrt_unidirectional_sequence_lstm",  # a projection
+    "lrt_simple_topk_op_runtime_k",  # an output whose size is known at run time only
+}
 
 #: Types that every known operator takes.
 TYPES = {"FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL"}

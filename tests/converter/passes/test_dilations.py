@@ -1,0 +1,96 @@
+"""Convolutions between blocks: all paddings, crops, windows and blocks keep their results, joined or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from passes_tools import CONV, assert_same, bytes_
+
+from twinfer.converter.build import Builder
+from twinfer.converter.passes.dilations import dilations
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Array, Graph, Quant
+from twinfer.runtime.shapes import infer_node
+
+
+def around(rng: np.random.Generator, shape: Array, block: Array, size: Array) -> tuple[Array, Array]:
+    """Paddings and crops, (before, after) per axis; more often than not such that the windows are those of SAME."""
+    pads, crops = rng.integers(0, 5, (2, 2)), rng.integers(0, 3, (2, 2)) * rng.integers(0, 2)
+    if rng.random() < 0.7:
+        pads[:, 0] = (size - 1) * block // 2 + crops[:, 0]
+        pads[:, 1] += (size - 1) * block
+    pads[:, 1] += -(pads.sum(1) + shape) % block
+    if rng.random() < 0.9:
+        crops[:, 1] = np.maximum(pads.sum(1) - (size - 1) * block - crops[:, 0], 0)
+    return pads, crops
+
+
+def random_graph(rng: np.random.Generator) -> Graph | None:
+    """A layer between blocks; None where its parts do not fit."""
+    b = Builder("random")
+    block, size = rng.integers(1, 4, 2), rng.integers(1, 4, 2)
+    x = b.input("x", "INT8", (1, *map(int, rng.integers(2, 10, 2)), 2), 0.05, int(rng.choice([-128, 3])))
+    pads, crops = around(rng, np.array(x.shape[1:3]), block, size)
+    depthwise = bool(rng.integers(2))
+    w = b.constant(bytes_(1 if depthwise else 3, *size, 2), 0.01)
+    op, more = ("DEPTHWISE_CONV_2D", {"depth_multiplier": 1}) if depthwise else ("CONV_2D", {})
+    options = {**CONV, **more, "padding": str(rng.choice(["SAME", "VALID"]))}
+    try:
+        split = b.op("SPACE_TO_BATCH_ND", [x, block.astype(np.int32), pads.astype(np.int32)])
+        layer = b.op(op, [split, w], scale=0.1, zero=7, **options)
+        y = b.op("BATCH_TO_SPACE_ND", [layer, block.astype(np.int32), crops.astype(np.int32)])
+    except TwinferError:
+        return None
+    return b.graph([y]) if y.size else None
+
+
+def test_results_stay() -> None:
+    rng, joined, kept = np.random.default_rng(5), 0, 0
+    for _ in range(250):
+        graph = random_graph(rng)
+        if graph is None:
+            continue
+        after = dilations(graph)
+        assert len(after.nodes) in (1, 3)
+        assert_same(graph, after, seeds=(1,))
+        joined, kept = joined + (len(after.nodes) == 1), kept + (len(after.nodes) == 3)
+    assert min(joined, kept) > 40
+
+
+def one(**options: object) -> Graph:
+    """A graph whose three operators become one."""
+    b = Builder("one")
+    x = b.input("x", "INT8", (1, 6, 6, 2), 0.05, 3)
+    block, none = np.array([2, 2], np.int32), np.zeros((2, 2), np.int32)
+    split = b.op("SPACE_TO_BATCH_ND", [x, block, none])
+    layer = b.op("CONV_2D", [split, b.constant(bytes_(3, 3, 3, 2), 0.01)], scale=0.1, zero=7, **{**CONV, **options})
+    return b.graph([b.op("BATCH_TO_SPACE_ND", [layer, block, none])])
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_another_scale_keeps_them_apart(place: int) -> None:
+    graph = one()
+    assert len(dilations(graph).nodes) == 1
+    node = graph.nodes[place]
+    other = replace(node.output, quant=Quant.per_tensor(0.0500001, node.output.zero))
+    nodes = tuple(
+        replace(
+            n,
+            inputs=tuple(other if t is node.output else t for t in n.inputs),
+            outputs=tuple(other if t is node.output else t for t in n.outputs),
+        )
+        for n in graph.nodes
+    )
+    tensors = tuple(other if t is node.output else t for t in graph.tensors)
+    outputs = tuple(other if t is node.output else t for t in graph.outputs)
+    changed = replace(graph, nodes=nodes, tensors=tensors, outputs=outputs)
+    assert len(dilations(changed).nodes) == 3
+
+
+def test_a_layer_that_others_read_stays() -> None:
+    graph = one()
+    shown = replace(graph, outputs=(*graph.outputs, graph.nodes[1].output))
+    assert len(dilations(shown).nodes) == 3
+    assert [infer_node(n) for n in dilations(shown).nodes] == [[t.shape for t in n.outputs] for n in shown.nodes]
