@@ -1,0 +1,20 @@
+"""TFLM's custom operators: its audio front end, and the ring buffer and the decoder of its streaming models.
+
+Most are integer arithmetic of their own kind. Nothing quantises them, and they stay as they are.
+"""
+
+from __future__ import annotations
+
+from twinfer.converter.facts import Row
+
+ROWS = {
+    "CUSTOM:SignalWindow": Row(),
+    "CUSTOM:SignalFftAutoScale": Row(),
+    "CUSTOM:SignalRfft": Row(),
+    "CUSTOM:SignalIrfft": Row(),
+    "CUSTOM:SignalEnergy": Row(),
+    "CUSTOM:SignalFilterBank": Row(),
+    "CUSTOM:SignalFilterBankSquareRoot": Row(),
+    "CUSTOM:SignalFilterBankLog": Row(),
+    "CUSTOM:SignalPCAN": Row(),
+}
