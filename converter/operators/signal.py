@@ -17,4 +17,10 @@ ROWS = {
     "CUSTOM:SignalFilterBankSquareRoot": Row(),
     "CUSTOM:SignalFilterBankLog": Row(),
     "CUSTOM:SignalPCAN": Row(),
+    "CUSTOM:SignalFilterBankSpectralSubtraction": Row(),
+    "CUSTOM:SignalDelay": Row(),
+    "CUSTOM:SignalFramer": Row(),
+    "CUSTOM:SignalOverlapAdd": Row(),
+    "CUSTOM:SignalStacker": Row(),
+    "CUSTOM:CIRCULAR_BUFFER": Row(),
 }

@@ -5,6 +5,9 @@ from __future__ import annotations
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Shape, need, need_type
 
+#: Elements that a state or an output may have at most: they and their bytes are counted in int32.
+LARGEST = 1 << 28
+
 
 def arity(node: Node, inputs: int, outputs: int = 1) -> None:
     """ModelError unless the node has so many inputs and outputs."""

@@ -32,7 +32,7 @@ Complex = tuple[Any, Any]
 
 def fft_length(node: Node) -> int:
     """The option; ModelError unless it is even, UnsupportedOperatorError for a factor that TFLM has no memory for."""
-    length = whole(node, "fft_length", 2, LONGEST)
+    length = whole(node, "fft_length", 4, LONGEST)
     need(length % 2 == 0, node, f"fft_length is {length}, it must be even")
     odd = sorted({*factors(length // 2)} - RADICES)
     if odd:
