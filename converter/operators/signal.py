@@ -23,4 +23,5 @@ ROWS = {
     "CUSTOM:SignalOverlapAdd": Row(),
     "CUSTOM:SignalStacker": Row(),
     "CUSTOM:CIRCULAR_BUFFER": Row(),
+    "CUSTOM:TFLM_DECODE": Row(),
 }
