@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from twinfer.runtime.graph import Array, Graph, Node, Tensor
+from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
 
 
 class Role(Enum):
@@ -114,8 +114,10 @@ def _origin(role: Role, node: Node, use: object) -> str:
 def _numbers(graph: Graph) -> dict[Tensor, int]:
     """A number for every constant tensor; those that share their memory, as the model's file says, have the same."""
     by_address: dict[int, int] = {}
-    used = (t for node in graph.nodes for t in node.inputs if t is not None)
-    tensors = dict.fromkeys(t for t in (*graph.tensors, *used, *graph.outputs) if t.data is not None)
+    graphs = tuple(walk(graph))
+    used = [t for each in graphs for node in each.nodes for t in node.inputs if t is not None]
+    listed = [t for each in graphs for t in (*each.tensors, *each.outputs)]
+    tensors = dict.fromkeys(t for t in (*listed, *used) if t.data is not None)
     return {t: by_address.setdefault(_address(t), len(by_address)) for t in tensors}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinfer.runtime.constant import Constant
@@ -18,6 +18,9 @@ class Slice:
     offset: int = 0
     stride: int = 0
 
+
+#: The kernel that only copies a value; its call is dropped where input and output share their memory.
+COPY = "tw_copy"
 
 #: What a pointer of a call points to: a whole value, a part of one, or nothing (a null pointer).
 Argument = Tensor | Constant | Slice | None
@@ -142,10 +145,94 @@ class Step:
         return (value for call in self.calls for value in call.read)
 
     @property
+    def touched(self) -> Iterator[Tensor]:
+        """The tensors in memory that its calls read or write, and its scratch."""
+        yield from (value for value in self.read if isinstance(value, Tensor))
+        yield from self.written
+
+    @property
     def written(self) -> tuple[Tensor, ...]:
         """The tensors that its calls write, decoded weights among them, and its scratch."""
         outputs = [tensor for call in self.calls for tensor in call.written]
         return tuple(dict.fromkeys(outputs if self.scratch is None else [*outputs, self.scratch]))
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """Steps that run if ``condition``, one byte, is not 0, and those that run if it is."""
+
+    condition: Tensor
+    then: Program
+    orelse: Program
+
+
+@dataclass(frozen=True, eq=False)
+class While:
+    """``test`` runs; while ``condition``, one byte, is not 0 then, ``body`` runs and ``test`` again."""
+
+    condition: Tensor
+    test: Program
+    body: Program
+
+
+@dataclass(frozen=True, eq=False)
+class Same:
+    """A copy that is not needed: ``to`` has the memory of ``source``, and from here on its value. Nothing is run."""
+
+    source: Tensor
+    to: Tensor
+
+
+Part = Step | If | While | Same
+
+#: What a run does: steps, and control flow over them.
+Program = tuple[Part, ...]
+
+
+def steps_of(program: Program) -> Iterator[Step]:
+    """Every step, in the order of positions."""
+    for part in program:
+        match part:
+            case Step():
+                yield part
+            case If():
+                yield from steps_of((*part.then, *part.orelse))
+            case While():
+                yield from steps_of((*part.test, *part.body))
+
+
+def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
+    """Every use of a tensor in memory, with the position of the step; a condition counts with a step beside it."""
+    for part in program:
+        match part:
+            case Step():
+                yield from ((part.position, tensor) for tensor in part.touched)
+            case If():
+                inner = (*part.then, *part.orelse)
+                yield from ((step.position, part.condition) for step in [*steps_of(inner)][:1])
+                yield from uses_of(inner)
+            case While():
+                yield from uses_of(part.test)
+                tested = [*steps_of(part.test)] or [*steps_of(part.body)]
+                yield from ((step.position, part.condition) for step in tested[-1:])
+                yield from uses_of(part.body)
+
+
+def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Program:
+    """The same control flow over other steps; a step that is changed to None is left out."""
+
+    def changed(part: Part) -> Part | None:
+        match part:
+            case Step():
+                return change(part)
+            case If():
+                return If(part.condition, with_steps(part.then, change), with_steps(part.orelse, change))
+            case While():
+                return While(part.condition, with_steps(part.test, change), with_steps(part.body, change))
+            case Same():
+                return part
+
+    return tuple(part for part in map(changed, program) if part is not None)
 
 
 def calls_of(body: Iterable[Instruction]) -> Iterator[Call]:

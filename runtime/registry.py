@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from twinfer.runtime import ops
+from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Op
 from twinfer.runtime.variant import Variant
 
@@ -75,6 +76,6 @@ def keeps_state(node: Node) -> bool:
     return op is not None and op.keeps_state
 
 
-def missing(graph: Graph) -> list[Node]:
+def missing(nodes: Iterable[Node]) -> list[Node]:
     """The nodes whose operator twinfer does not know."""
-    return [node for node in graph.nodes if node.op not in operators()]
+    return [node for node in nodes if node.op not in operators() and node.op not in CONTROL]

@@ -90,7 +90,7 @@ int main(void) {
         const tw_model *const model = &tw_models[job[0]];
         rubbish = ~rubbish;
         if (job[1] & FRESH) {
-            memset(tw_arena, rubbish & 0xFF, model->arena_bytes); /* nothing may lean on zeroed memory */
+            memset(tw_arena, rubbish & 0xFF, model->memory_bytes); /* nothing may lean on zeroed memory */
             if (model->reset != NULL) model->reset(tw_arena);
         }
         for (uint32_t i = 0; i < model->perishable_count; ++i) /* or a skipped step goes unseen */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Where an input or output lies in the arena. */
+/* Where an input or output lies in the buffer for arena and state. */
 typedef struct {
     uint32_t offset, bytes;
 } tw_span;
@@ -18,7 +18,7 @@ typedef struct {
     void (*reset)(void *arena); /* NULL: no variables */
     tw_step_fn *const *steps;
     const tw_span *inputs, *outputs, *perishable; /* the last: what holds nothing between two runs */
-    uint32_t step_count, input_count, output_count, perishable_count, arena_bytes;
+    uint32_t step_count, input_count, output_count, perishable_count, memory_bytes;
 } tw_model;
 
 /* The program's own, written for it by the host. */

@@ -13,10 +13,11 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.build.tools import built
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import comment
+from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.poison import perishable
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
@@ -68,7 +69,7 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
 def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
     """Everything that the compiler reads, by path."""
     files = library_sources(projects, _model)
-    arena = max((p.plan.arena_bytes for p in projects), default=0)
+    arena = max((p.plan.memory_bytes for p in projects), default=0)
     models = ",\n".join([*(f"    {p.name}_MODEL" for p in projects), "    {0}"])
     table = [
         f"const tw_model tw_models[] = {{\n{models}\n}};",
@@ -89,15 +90,48 @@ def _model(project: Project) -> str:
         "outputs": _places(plan, plan.graph.outputs),
         "perishable": [(begin, end - begin) for begin, end in perishable(plan)],
     }
-    lines = [project.wrappers, f"static tw_step_fn *const {name}_steps[] = {{{', '.join((*project.layers, 'NULL'))}}};"]
+    functions = _functions(project)
+    steps = ", ".join((*functions.layers, "NULL"))
+    lines = [project.wrappers, functions.text, f"static tw_step_fn *const {name}_steps[] = {{{steps}}};"]
     for what, pairs in spans.items():
         listed = ", ".join(f"{{{offset}, {size}}}" for offset, size in pairs) or "{0, 0}"
         lines.append(f"static const tw_span {name}_{what}[] = {{{listed}}};")
-    functions = [f"{name}_run", f"{name}_reset" if plan.resets else "NULL"]
     tables = [f"{name}_{what}" for what in ("steps", *spans)]
-    counts = [len(project.layers), *map(len, spans.values()), plan.arena_bytes]
-    lines.append(f"#define {name}_MODEL {{{', '.join([*functions, *tables, *map(str, counts)])}}}\n")
+    counts = [len(project.layers), *map(len, spans.values()), plan.memory_bytes]
+    entries = [functions.run, functions.reset, *tables, *map(str, counts)]
+    lines.append(f"#define {name}_MODEL {{{', '.join(entries)}}}\n")
     return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """The names of a model's functions that take one buffer for all memory; ``text`` defines those that it lacks."""
+
+    run: str
+    reset: str
+    layers: tuple[str, ...]
+    text: str = ""
+
+
+def _functions(project: Project) -> _Functions:
+    """Without state they are the model's own."""
+    name, memory = project.name, Memory(project.plan)
+    if not project.plan.state_bytes:
+        return _Functions(f"{name}_run", "NULL", project.layers)
+    blocks, layers = memory.side_by_side("base"), tuple(f"{layer}_at" for layer in project.layers)
+    reset = blocks if Region.ARENA in memory.start_regions else blocks.split(", ")[1]
+    lines = [
+        f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
+        "    unsigned char *const base = (unsigned char *)arena;",
+        f"    return {name}_run({blocks}, inputs, outputs);",
+        "}",
+        f"static void {name}_reset_at(void *arena) {{",
+        "    unsigned char *const base = (unsigned char *)arena;",
+        f"    {name}_reset({reset});",
+        "}",
+        *(f"static void {layer}_at(unsigned char *base) {{ {layer}({blocks}); }}" for layer in project.layers),
+    ]
+    return _Functions(f"{name}_run_at", f"{name}_reset_at", layers, "\n".join(lines))
 
 
 def _places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[int, int]]:

@@ -17,10 +17,10 @@ _OVERFLOW = re.compile(r"region `(\w+)' overflowed by (\d+) bytes")
 def check_fits(project: Project, card: Card) -> None:
     """ToolError if the arena and the stack need more RAM, or the constants alone more flash, than the machine has."""
     name, plan, constants, vectors = project.name, project.plan, project.constants.nbytes, vectors_in_flash(card)
-    if plan.arena_bytes + card.stack_bytes > card.ram_bytes:
+    if plan.memory_bytes + card.stack_bytes > card.ram_bytes:
         raise ToolError(
-            f"{name} needs {plan.arena_bytes:,} B of arena, {card.name} has {card.ram_bytes:,} B of RAM, of them "
-            f"{card.stack_bytes:,} B for the stack; {largest_step(plan)}"
+            f"{name} needs {plan.memory_bytes:,} B of arena and state, {card.name} has {card.ram_bytes:,} B of RAM, "
+            f"of them {card.stack_bytes:,} B for the stack; {largest_step(plan)}"
         )
     if constants + vectors > card.flash_bytes:
         raise ToolError(
@@ -75,7 +75,7 @@ def overflow(error: ToolError, projects: Sequence[Project], card: Card) -> ToolE
     total, what = (card.ram_bytes, "RAM") if region == "RAM" else (card.flash_bytes, "flash")
     names = ", ".join(p.name for p in projects)
     constants = sum(p.constants.nbytes for p in projects)
-    arena = max(p.plan.arena_bytes for p in projects)
+    arena = max(p.plan.memory_bytes for p in projects)
     return ToolError(
         f"{names}: needs {total + missing:,} B of {what}, {card.name} has {total:,} B; weights and other constants "
         f"take {constants:,} B, the arena {arena:,} B, the stack {card.stack_bytes:,} B"

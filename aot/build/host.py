@@ -20,6 +20,7 @@ from twinfer.aot.build.library import library_sources
 from twinfer.aot.build.tools import built, compiler_version
 from twinfer.aot.print.choice import Policy
 from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.memory import Memory
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
@@ -98,21 +99,23 @@ def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[s
 
 def entries(project: Project) -> str:
     """Two functions with the kernels' signature: the whole model, and the step whose number params points to."""
-    name = project.name
+    name, memory = project.name, Memory(project.plan)
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
     return f"""{project.wrappers}
 void {name}_whole{signature};
 void {name}_whole{signature} {{
+    unsigned char *const base = (unsigned char *)scratch;
     (void)params;
-    (void){name}_run(scratch, in, out);
+    (void){name}_run({memory.side_by_side("base")}, in, out);
 }}
 
 void {name}_step{signature};
 void {name}_step{signature} {{
-    static void (*const layers[])(unsigned char *) = {{{", ".join((*project.layers, "NULL"))}}};
+    static void (*const layers[])({memory.parameters}) = {{{", ".join((*project.layers, "NULL"))}}};
+    unsigned char *const base = (unsigned char *)scratch;
     (void)in;
     (void)out;
-    layers[*(const int32_t *)params]((unsigned char *)scratch);
+    layers[*(const int32_t *)params]({memory.side_by_side("base")});
 }}
 """
 

@@ -16,6 +16,7 @@ from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.emit import Project, emit, version
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
+from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
@@ -28,17 +29,6 @@ MANIFEST = "twinfer.json"
 
 #: The folder that the Makefile makes; it may be removed.
 BUILD = "build"
-
-#: What NAME_reset does, without and with weights that are decoded at the start.
-RESETS = ("variables to their first values", "variables to their first values, coded weights decoded")
-
-#: Whether models may share an arena: for a model without state, and for one with state.
-SHARING = (
-    "Nothing in it lasts from one run to the next: models may take turns in one arena.",
-    "`{NAME}_STATE_BYTES` bytes of it from `{NAME}_STATE_OFFSET` on are the model's state, which has to last from run\n"
-    "to run: do not share the arena with another model, or copy the state away after every run and back before "
-    "the next.",
-)
 
 #: The licence of this tool's own texts; only the user knows that of a model's values.
 _OURS, _USERS = "Apache-2.0", "LicenseRef-model"
@@ -168,9 +158,7 @@ def _facts(project: Project) -> Mapping[str, str]:
         "banner": project.banner.removeprefix("/* ").removesuffix(" */"),
         "name": project.name,
         "NAME": project.name.upper(),
-        "arena": grouped(plan.arena_bytes),
-        "align": str(plan.target.alignment),
-        "bound": grouped(plan.lower_bound_bytes),
+        "memory": _memory(plan),
         "constants": grouped(project.constants.nbytes),
         "macs": grouped(plan.macs),
         "layers": str(len(plan.steps)),
@@ -178,8 +166,36 @@ def _facts(project: Project) -> Mapping[str, str]:
         "inputs": _table(plan.graph.inputs),
         "outputs": _table(plan.graph.outputs),
         "stack": f"{grouped(project.stack_bytes)} bytes at most" if project.stack_bytes is not None else "not measured",
-        "sharing": SHARING[bool(plan.lasting)].format(NAME=project.name.upper()),
-        "reset": f"    {project.name}_reset(arena); /* {RESETS[bool(plan.start)]} */\n" if plan.resets else "",
+        **_calling(project),
+    }
+
+
+def _memory(plan: Plan) -> str:
+    """The rows on memory of the first table."""
+    only = "" if plan.state_bytes else "; the only memory that is written"
+    bound = f"no placement of these tensors needs less than {grouped(plan.lower_bound_bytes)}"
+    rows = [f"| arena | {grouped(plan.arena_bytes)} bytes, aligned to {plan.target.alignment} ({bound}){only} |"]
+    if plan.state_bytes:
+        rows.append(f"| state | {grouped(plan.state_bytes)} bytes, aligned likewise, that last from run to run |")
+    return "\n".join(rows)
+
+
+def _calling(project: Project) -> Mapping[str, str]:
+    """What the section on calls says of memory."""
+    name, memory = project.name, Memory(project.plan)
+    blocks = [region.value for region in memory.regions]
+    defined = [
+        f"    _Alignas({name.upper()}_ARENA_ALIGN) static unsigned char {block}[{name.upper()}_{block.upper()}_BYTES];"
+        for block in blocks
+    ]
+    reset = f"    {name}_reset({', '.join(r.value for r in memory.start_regions)}); /* once, and to begin anew */\n"
+    kept = " The state is the model's own: it keeps what has to last." if project.plan.state_bytes else ""
+    return {
+        "sharing": f"Nothing in the arena lasts from one run to the next: models may take turns in one.{kept}",
+        "blocks": "\n".join(defined),
+        "arguments": ", ".join(blocks),
+        "reset": reset if project.plan.state_bytes else "",
+        "own": f"`{name}_arena`" + (f" and `{name}_state`" if project.plan.state_bytes else ""),
     }
 
 

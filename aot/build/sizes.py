@@ -104,7 +104,7 @@ def image(project: Project, card: Card) -> Path:
     ToolError if a tool fails.
     """
     roots = [f"-Wl,--entry={project.name}_run"]
-    if project.plan.resets:
+    if project.plan.state_bytes:
         roots.append(f"-Wl,--undefined={project.name}_reset")
     flags = (*flags_for(card, project), *SECTIONS, *_ALONE, *card.architecture.link_alone, *roots)
     command = (card.compiler, *flags, *LIBRARY, "-o", "image.elf", "-lm")
@@ -126,7 +126,7 @@ def read_sizes(path: Path, project: Project, tag: int = 0) -> Sizes:
             if kind := section_kind(section):
                 named = named_symbols(elf, section, tag)
                 symbols += _section_symbols(kind, section, named, project.name, groups)
-    return Sizes(tuple(symbols), project.plan.arena_bytes)
+    return Sizes(tuple(symbols), project.plan.memory_bytes)
 
 
 def _section_symbols(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.literals import comment, wrapped
+from twinfer.aot.print.memory import Memory
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
@@ -17,7 +18,7 @@ class Arguments:
     """Prints the arguments of calls of one plan."""
 
     def __init__(self, plan: Plan, constants: Constants) -> None:
-        self._plan, self._constants = plan, constants
+        self._memory, self._constants = Memory(plan), constants
 
     def statements(self, call: Call, invoke: str, scratch: str) -> list[str]:
         """The lines of one call; ``invoke`` is its beginning up to ``in``."""
@@ -34,14 +35,15 @@ class Arguments:
         start = self._start(part)
         if not part.stride:
             return start
-        base = start if start.startswith("arena") or part.offset else f"(const unsigned char *){start}"
+        bytewise = isinstance(part.value, Tensor) or part.offset or start == "arena"
+        base = start if bytewise else f"(const unsigned char *){start}"
         return f"{base} + {ITERATION}" if part.stride == 1 else f"{base} + {part.stride} * {ITERATION}"
 
     def _start(self, part: Slice) -> str:
         """The address of the first iteration."""
         value = part.value
         if isinstance(value, Tensor):
-            return f"arena + {self._plan.offsets[value] + part.offset}"
+            return self._memory.address(value, part.offset)
         symbol = self._constants.symbol(value)
         if symbol is None:
             return "arena"
@@ -51,14 +53,8 @@ class Arguments:
         """The value of an argument for comments: name, type, shape, and where it lies."""
         value = part_of(argument).value
         if isinstance(value, Tensor):
-            return f'"{comment(value.name)}" {value.type}{list(value.shape)}: {span(self._plan, value)}'
+            return f'"{comment(value.name)}" {value.type}{list(value.shape)}: {self._memory.span(value)}'
         symbol = self._constants.symbol(value) or "empty"
         if value.tensor is not None:
             return f'"{comment(value.tensor.name)}" {value.tensor.type}{list(value.tensor.shape)}: {symbol}'
         return f"{value.array.dtype.name}{list(value.array.shape)}: {symbol}"
-
-
-def span(plan: Plan, tensor: Tensor) -> str:
-    """Where in the arena a tensor lies, for comments."""
-    at = plan.offsets[tensor]
-    return f"arena [{at}, {at + tensor.nbytes})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -82,9 +83,13 @@ def _uses(plan: Plan) -> Iterator[tuple[str, Constant]]:
 
 
 def numbered(plan: Plan) -> Iterator[tuple[int, Step]]:
-    """All steps, each with the number of its layer; the steps that decode at the start come first."""
+    """All steps, each with the number of its layer; what runs once comes first.
+
+    A step that decodes weights has the number of their layer, others have the numbers behind all layers.
+    """
     number = {step.node: i for i, step in enumerate(plan.steps)}
-    yield from ((number[step.node], step) for step in plan.start)
+    others = count(len(plan.steps))
+    yield from ((number[step.node] if step.node in number else next(others), step) for step in plan.start)
     yield from enumerate(plan.steps)
 
 

@@ -18,17 +18,18 @@ from importlib import metadata
 from twinfer.aot.print import guard as guards
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
+from twinfer.aot.print.flow import Statements
 from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import header, sizes, static_source
 from twinfer.aot.print.layers import Layers, kernel_counts
 from twinfer.aot.print.literals import check_name, comment
+from twinfer.aot.print.memory import IN_LAYER, IN_RUN, Memory
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Mode
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.guard import spread
-from twinfer.runtime.run.session import initial_value
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ def emit(
     constants = Constants(plan, name)
     shared = ((policy or default_policy) if compiled else share_all)(plan) | with_rest(plan)
     steps = _compiled(plan, name, constants, shared) if compiled else _interpreted(plan, name, constants)
-    steps = _guarded(plan, name, steps) if guard and plan.steps else steps
+    if guard and plan.steps:
+        text = f"{steps.text}\n{guards.tables(plan, name)}"
+        steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
     banner = f"/* {name}: made by twinfer {version()} for target {comment(_wanted(plan), 300)}. Do not edit. */"
     macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
     code = {
@@ -113,10 +116,9 @@ def _wanted(plan: Plan) -> str:
 
 @dataclass(frozen=True)
 class _Steps:
-    """All steps as C: definitions (``text``), ``calls``, the kernel headers; layers and wrappers as in Project.
+    """All steps as C: definitions (``text``), how layer ``i`` is called, the kernel headers; the rest as in Project.
 
-    ``calls`` is one statement per step or, if ``looped``, one in terms of ``i``. ``start`` defines the function that
-    decodes weights at the start.
+    With ``looped`` one call serves all layers, in terms of ``i``. ``start`` defines what comes before the first run.
     """
 
     text: str
@@ -127,42 +129,46 @@ class _Steps:
     looped: bool = False
     start: str = ""
 
-    @property
-    def statements(self) -> Iterator[str]:
-        """The statements that run all steps."""
-        if not self.looped:
-            yield from self.calls
-        elif self.layers:
-            yield f"for (int32_t i = 0; i < {len(self.layers)}; ++i) {self.calls[0]}"
-
 
 def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> _Steps:
     printer = Layers(plan, name, constants, shared, cold(plan))
     layers = tuple(printer)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     symbols = tuple(layer.symbol for layer in layers)
-    headers, calls = ("core/tw.h", *headers_of(kernel_counts(plan))), tuple(f"{s}(base);" for s in symbols)
-    return _Steps(text, calls, headers, symbols, start=printer.start)
+    calls = tuple(f"{symbol}({Memory(plan).arguments});" for symbol in symbols)
+    return _Steps(text, calls, ("core/tw.h", *headers_of(kernel_counts(plan))), symbols, start=printer.start)
 
 
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
-    table, count = Table(plan, name, constants), len(plan.steps)
+    table, memory = Table(plan, name, constants), Memory(plan)
     headers = (table.header, *headers_of(kernel_counts(plan)))
-    symbols = tuple(f"{table.symbol}_{i}" for i in range(count))
+    symbols = tuple(f"{table.symbol}_{i}" for i in range(len(plan.steps)))
+    blocks = ", ".join(IN_LAYER[region] for region in memory.regions)
     wrappers = [
-        f"static void {symbol}(unsigned char *arena) {{ {table.symbol}(arena, {i}); }}"
+        f"static void {symbol}({memory.parameters}) {{ {table.symbol}({blocks}, {i}); }}"
         for i, symbol in enumerate(symbols)
     ]
-    calls = (f"{table.symbol}(base, i);",)
+    calls = (f"{table.symbol}({memory.arguments}, i);",)
     return _Steps(table.text, calls, headers, symbols, "\n".join(wrappers), looped=True, start=table.start)
 
 
-def _guarded(plan: Plan, name: str, steps: _Steps) -> _Steps:
-    """The same steps, every call under watch."""
-    numbers = ["i"] if steps.looped else list(map(str, range(len(steps.calls))))
-    calls = tuple(guards.watched(name, call, i) for call, i in zip(steps.calls, numbers, strict=True))
-    text = f"{steps.text}\n{guards.tables(plan, name)}"
-    return replace(steps, text=text, calls=calls, headers=(guards.HEADER, *steps.headers))
+def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
+    """The lines that run the program, every call under watch if the plan's options say so."""
+
+    def called(i: int | None) -> list[str]:
+        call = steps.calls[i or 0]
+        return guards.watched(plan, name, call, "i" if i is None else str(i)) if plan.options.guard else [call]
+
+    def run(numbers: range) -> Iterator[str]:
+        if not steps.looped:
+            yield from (line for i in numbers for line in called(i))
+            return
+        first, *rest = called(None)
+        yield f"for (int32_t i = {numbers.start}; i < {numbers.stop}; ++i) {first}"
+        yield from rest
+
+    number = {step: i for i, step in enumerate(plan.steps)}
+    return Statements(number, run, Memory(plan).address_in_run).of(plan.program)
 
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:
@@ -173,9 +179,9 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n",
         steps.text,
         _copy(name) if _copied(plan) else "",
-        _run(plan, name, constants, steps.statements),
+        _run(plan, name, constants, _statements(plan, name, steps)),
         steps.start,
-        _reset(plan, name) if plan.resets else "",
+        _reset(plan, name) if plan.state_bytes else "",
     ]
     return "\n".join(part for part in parts if part)
 
@@ -193,21 +199,23 @@ static void {name}_copy(void *to, const void *from, size_t size) {{
 
 
 def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> str:
-    up = name.upper()
+    up, memory = name.upper(), Memory(plan)
     copies_in = [
-        f"        {name}_copy(base + {up}_INPUT_{i}_OFFSET, inputs[{i}], {up}_INPUT_{i}_BYTES);"
+        f"        {name}_copy({memory.address_in_run(tensor)}, inputs[{i}], {up}_INPUT_{i}_BYTES);"
         for i, tensor in enumerate(plan.graph.inputs)
         if tensor.data is None
     ]
     copies_out = [
-        f"        {name}_copy(outputs[{i}], {_output(value, i, up, constants)}, {up}_OUTPUT_{i}_BYTES);"
+        f"        {name}_copy(outputs[{i}], {_output(value, memory, constants)}, {up}_OUTPUT_{i}_BYTES);"
         for i, value in enumerate(plan.outputs)
     ]
+    blocks = {region.value: IN_RUN[region] for region in memory.regions}
     lines = [
-        f"int {name}_run(void *arena, const void *const *inputs, void *const *outputs) {{",
-        "    unsigned char *const base = (unsigned char *)arena;",
-        "    if (base == NULL) return 1;",
-        f"    if ((uintptr_t)arena % {up}_ARENA_ALIGN != 0) return 2;",
+        f"int {name}_run({', '.join(f'void *{block}' for block in blocks)}, const void *const *inputs,",
+        "    void *const *outputs) {",
+        *(f"    unsigned char *const {local} = (unsigned char *){block};" for block, local in blocks.items()),
+        f"    if ({' || '.join(f'{block} == NULL' for block in blocks)}) return 1;",
+        f"    if ({' || '.join(f'(uintptr_t){block} % {up}_ARENA_ALIGN != 0' for block in blocks)}) return 2;",
         *(["    if (inputs != NULL) {", *copies_in, "    }"] if copies_in else ["    (void)inputs;"]),
         *(f"    {call}" for call in calls),
         *(["    if (outputs != NULL) {", *copies_out, "    }"] if copies_out else ["    (void)outputs;"]),
@@ -218,15 +226,21 @@ def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> s
     return "\n".join(lines)
 
 
-def _output(value: Tensor | Constant, i: int, up: str, constants: Constants) -> str:
+def _output(value: Tensor | Constant, memory: Memory, constants: Constants) -> str:
     if isinstance(value, Tensor):
-        return f"base + {up}_OUTPUT_{i}_OFFSET"
-    return constants.symbol(value) or "base"
+        return memory.address_in_run(value)
+    return constants.symbol(value) or IN_RUN[Region.ARENA]
 
 
 def _reset(plan: Plan, name: str) -> str:
-    lines = [f"void {name}_reset(void *arena) {{", "    unsigned char *const base = (unsigned char *)arena;"]
+    """The function that sets the state: variables to their first values, then what runs once."""
+    memory = Memory(plan)
+    blocks = [region.value for region in memory.start_regions]
+    lines = [f"void {name}_reset({', '.join(f'void *{block}' for block in blocks)}) {{"]
+    if plan.variables:
+        lines.append("    unsigned char *const kept = (unsigned char *)state;")
     for tensor in plan.variables:
-        lines.append(f"    memset(base + {plan.offsets[tensor]}, {initial_value(tensor)}, {tensor.nbytes});")
-    lines += [f"    {name}_decode(base);"] if plan.start else []
+        lines.append(f"    memset({memory.address_in_run(tensor)}, {plan.first_values[tensor]}, {tensor.nbytes});")
+    if plan.start:
+        lines.append(f"    {name}_start({', '.join(f'(unsigned char *){block}' for block in blocks)});")
     return "\n".join([*lines, "}", ""])

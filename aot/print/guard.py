@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from twinfer.aot.print.layers import braced
 from twinfer.aot.print.literals import wrapped
+from twinfer.aot.print.memory import IN_RUN, Memory
 from twinfer.runtime.errors import GuardError
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.guard import held, where, written
 from twinfer.runtime.run.poison import Span, span
 
@@ -24,36 +26,42 @@ MACRO = ("GUARD_STATUS", f"{STATUS} /* and above: layer status - {STATUS} wrote 
 
 
 def tables(plan: Plan, name: str) -> str:
-    """The ranges of every step as C tables; ``plan`` has been spread."""
-    ranges: list[Span] = []
-    rows = []
+    """The ranges of every step in every block of memory as C tables; ``plan`` has been spread."""
+    return "\n".join(_table(plan, name, region) for region in Memory(plan).regions if plan.steps)
+
+
+def _table(plan: Plan, name: str, region: Region) -> str:
+    ranges, rows, what = list[Span](), list[str](), f"{name}_{region.value}"
     for step in plan.steps:
-        values = merged(span(plan, tensor) for tensor in held(plan, step.position))
-        own = merged(block for _, block in written(plan, step))
+        values = _within(plan, region, (span(plan, tensor) for tensor in held(plan, step.position)))
+        own = _within(plan, region, (block for _, block in written(plan, step)))
         at = len(ranges)
-        rows.append(f"{{{name}_ranges + {at}, {name}_ranges + {at + len(values)}, {len(values)}, {len(own)}}}")
+        rows.append(f"{{{what}_ranges + {at}, {what}_ranges + {at + len(values)}, {len(values)}, {len(own)}}}")
         ranges += [*values, *own]
-    if not rows:
-        return ""
     listed = wrapped([f"{{{begin}, {end}}}" for begin, end in ranges] or ["{0, 0}"])
-    return f"""/* Of every layer what holds a value before it, then what it may write. */
-static const tw_range {name}_ranges[] = {{
+    return f"""/* Of every layer what holds a value in the {region.value} before it, then what it may write there. */
+static const tw_range {what}_ranges[] = {{
 {listed},
 }};
-static const tw_guard {name}_guards[] = {{
+static const tw_guard {what}_guards[] = {{
 {wrapped(rows)},
 }};
 """
 
 
-def watched(name: str, call: str, i: str) -> str:
-    """The block that makes a layer's call under guard; ``i`` is its number in C."""
-    arguments = f"&{name}_guards[{i}], base, {name.upper()}_ARENA_BYTES"
-    return f"""{{
-        const uint32_t before = tw_guard_enter({arguments});
-        {call}
-        if (tw_guard_hash({arguments}) != before) return {name.upper()}_GUARD_STATUS + {i};
-    }}"""
+def _within(plan: Plan, region: Region, spans: Iterable[Span]) -> list[Span]:
+    """The spans in a region, counted from its first byte."""
+    first, end = plan.regions[region].offset, plan.regions[region].end
+    return merged((begin - first, last - first) for begin, last in spans if first <= begin and last <= end)
+
+
+def watched(plan: Plan, name: str, call: str, i: str) -> list[str]:
+    """The lines that make a layer's call under guard; ``i`` is its number in C."""
+    up, regions = name.upper(), Memory(plan).regions
+    watch = {r: f"(&{name}_{r.value}_guards[{i}], {IN_RUN[r]}, {up}_{r.name}_BYTES)" for r in regions}
+    changed = " || ".join(f"tw_guard_hash{watch[r]} != {r.value}_before" for r in regions)
+    lines = [f"const uint32_t {r.value}_before = tw_guard_enter{watch[r]};" for r in regions]
+    return braced([*lines, call, f"if ({changed}) return {up}_GUARD_STATUS + {i};"])
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

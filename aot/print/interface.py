@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from twinfer.aot.print.arguments import span
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.literals import block_comment, c_type, comment, scalar, wrapped
+from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.quantization import helpers
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
@@ -21,7 +21,7 @@ def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object
     lines += [f"#define {up}_{key} {value}" for key, value in sizes]
     for kind, tensors in (("INPUT", plan.graph.inputs), ("OUTPUT", plan.graph.outputs)):
         for i, tensor in enumerate(tensors):
-            place = span(plan, tensor) if tensor.data is None else "a constant, not in the arena"
+            place = Memory(plan).span(tensor) if tensor.data is None else "a constant, not in the arena"
             lines += ["", block_comment([f'{kind.capitalize()} {i}: "{comment(tensor.name)}" {tensor.type}, {place}'])]
             lines += [f"#define {up}_{kind}_{i}_{key} {value}" for key, value in _tensor(plan, tensor)]
     lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *_functions(plan, name), *helpers(plan, name)]
@@ -35,9 +35,10 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
     yield "ARENA_BYTES", plan.arena_bytes
     yield "ARENA_ALIGN", plan.target.alignment
     yield "LOWER_BOUND_BYTES", f"{plan.lower_bound_bytes} /* no placement of these tensors needs less */"
-    state = plan.regions[Region.STATE]
-    yield "STATE_OFFSET", state.offset
-    yield "STATE_BYTES", f"{state.nbytes} /* of the arena that have to last from run to run */"
+    yield "STATE_BYTES", f"{plan.state_bytes} /* that last from run to run */"
+    if plan.state_bytes:
+        yield "MEMORY_BYTES", f"{plan.memory_bytes} /* of one buffer for both */"
+        yield "STATE_OFFSET", f"{plan.regions[Region.STATE].offset} /* in that buffer, the arena before it */"
     if stack_bytes is not None:
         yield "STACK_BYTES", f"{stack_bytes} /* the most that a run needs */"
     yield "CONSTANT_BYTES", f"{constants.nbytes} /* weights and everything else in the constants' file, read only */"
@@ -48,7 +49,7 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
 
 def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
     if tensor.data is None:
-        yield "OFFSET", plan.offsets[tensor]
+        yield "OFFSET", plan.places[tensor].offset
     yield "BYTES", tensor.nbytes
     yield "TYPE", c_type(tensor.dtype)
     yield "SIZE", tensor.size
@@ -62,56 +63,76 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
 
 def _functions(plan: Plan, name: str) -> Iterator[str]:
     up = name.upper()
-    yield f"""/* One inference. Returns 0; 1 if arena is NULL, 2 if it is misaligned.
- * arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's.
+    blocks = "".join(f"void *{region.value}, " for region in Memory(plan).regions)
+    refused = "arena or state" if plan.state_bytes else "arena"
+    yield f"""/* One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned.
+ * arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
+ * to the next: models may take turns in one arena.
+{_of_state(plan, up)}\
  * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
  * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place.
-{_sharing(plan, up)} */
-int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
+ * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+int {name}_run({blocks}const void *const *inputs, void *const *outputs);
 """
-    if plan.start:
-        yield f"""/* Decodes weights into the arena, and sets the variables there to their first values: before the
- * first run, and to start anew. What outputs hold then is lost. */
-void {name}_reset(void *arena);
-"""
-    elif plan.variables:
-        yield f"""/* Sets the variables in the arena to their first values: before the first run, and to start anew. */
-void {name}_reset(void *arena);
-"""
-    yield f"""/* The same over an arena of {name}_static.c; only a program that uses them pays for it. Not reentrant. */
+    if plan.state_bytes:
+        yield _of_reset(plan, name)
+    yield (
+        f"""/* The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant. */
 int {name}_run_static(const void *const *inputs, void *const *outputs);
 void *{name}_arena(void);
-"""
+{f"void *{name}_state(void);" if plan.state_bytes else ""}
+""".rstrip()
+        + "\n"
+    )
     yield f"""/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
 extern const char {name}_model_sha256[65];
 """
 
 
-def _sharing(plan: Plan, up: str) -> str:
-    """Lines of the comment that say whether other models may use the arena between two runs."""
-    if not plan.lasting:
-        return " * Nothing in the arena has to last from one run to the next: models may take turns in one arena."
-    return f""" * The {up}_STATE_BYTES bytes of the arena from {up}_STATE_OFFSET on are the model's state: variables
- * and weights that the reset decoded. They have to last from run to run. While they matter, no other model may use the
- * arena, unless the caller copies them away after every run and back before the next, before inputs are written
- * in place."""
+def _of_state(plan: Plan, up: str) -> str:
+    """Lines of the comment on the block that lasts; "" if there is none."""
+    if not plan.state_bytes:
+        return ""
+    return f""" * state: {up}_STATE_BYTES bytes, aligned likewise, that hold what the model keeps from run to run: no
+ * other model may write them. One buffer of {up}_MEMORY_BYTES bytes has room for both, the state at {up}_STATE_OFFSET.
+"""
+
+
+def _of_reset(plan: Plan, name: str) -> str:
+    """The declaration of the function that begins anew."""
+    memory = Memory(plan)
+    does = ["sets variables to their first values"] if plan.variables else []
+    does += ["decodes weights"] if plan.decodes else []
+    lost = " What outputs hold in the arena is lost." if Region.ARENA in memory.start_regions else ""
+    blocks = ", ".join(f"void *{region.value}" for region in memory.start_regions)
+    text = " and ".join(does)
+    return f"""/* {text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} */
+void {name}_reset({blocks});
+"""
 
 
 def static_source(plan: Plan, name: str, banner: str) -> str:
-    """``<name>_static.c``: a static arena and the functions over it."""
-    up = name.upper()
-    size = f"{up}_ARENA_BYTES" if plan.arena_bytes else "1"
+    """``<name>_static.c``: static memory and the functions over it."""
+    up, regions = name.upper(), Memory(plan).regions
+    own = "static unsigned char"
+    blocks = "\n".join(
+        f"alignas({up}_ARENA_ALIGN) {own} {name}_static_{r.value}[{_size(plan, up, r)}];" for r in regions
+    )
+    getters = "\n".join(f"void *{name}_{r.value}(void) {{ return {name}_static_{r.value}; }}" for r in regions)
     return f"""{banner}
 #include "{name}.h"
 
 #include <stdalign.h>
 
-alignas({up}_ARENA_ALIGN) static unsigned char {name}_static_arena[{size}];
+{blocks}
 
-void *{name}_arena(void) {{ return {name}_static_arena; }}
+{getters}
 
 int {name}_run_static(const void *const *inputs, void *const *outputs) {{
-    return {name}_run({name}_static_arena, inputs, outputs);
+    return {name}_run({"".join(f"{name}_static_{r.value}, " for r in regions)}inputs, outputs);
 }}
 """
+
+
+def _size(plan: Plan, up: str, region: Region) -> str:
+    return f"{up}_{region.name}_BYTES" if plan.regions[region].nbytes else "1"

@@ -9,6 +9,7 @@ from twinfer.aot.print.arguments import ITERATION, Arguments
 from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
+from twinfer.aot.print.memory import Memory
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Instruction, Loop, Step
 
@@ -44,7 +45,7 @@ class Layers:
         self, plan: Plan, name: str, constants: Constants, shared: frozenset[int], cold: frozenset[int] = frozenset()
     ) -> None:
         self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
-        self._arguments = Arguments(plan, constants)
+        self._arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
         for i, step in numbered(plan):
             for call in step.calls:
@@ -64,8 +65,9 @@ class Layers:
         return call.kernel, initialiser(call), self._instanced(i, call)
 
     def _instanced(self, i: int, call: Call) -> bool:
-        """Whether a call is to a shared instance; calls of decoders always are."""
-        return i in self._shared or call.kernel != self._plan.steps[i].call.kernel
+        """Whether a call is to a shared instance; calls of decoders and what runs once always are."""
+        steps = self._plan.steps
+        return i in self._shared or i >= len(steps) or call.kernel != steps[i].call.kernel
 
     @property
     def preamble(self) -> str:
@@ -82,15 +84,15 @@ class Layers:
 
     @property
     def start(self) -> str:
-        """The definition of ``NAME_decode``, which decodes weights once; "" if there are none to decode."""
+        """The definition of ``NAME_start``, which does what comes before the first run; "" if there is nothing."""
         if not self._plan.start:
             return ""
         lines, params, layers = list[str](), list[str](), list(numbered(self._plan))
         for i, step in layers[: len(self._plan.start)]:
             params += self._definitions(i, step)
-            lines += [f"/* {comment(step.call.note, 300)} */"]
-            lines += self._statements(i, step.body, "NULL")
-        head = f"static void {self._name}_decode(unsigned char *arena) {{"
+            lines += [f"/* {comment(step.call.note or str(step.node), 300)} */"]
+            lines += self._function_lines(i, step)
+        head = f"static void {self._name}_start({self._memory.start_parameters}) {{"
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 
     def __iter__(self) -> Iterator[Layer]:
@@ -142,9 +144,13 @@ class Layers:
         return f"{call.kernel}_body(&{params.symbol}, " if alone else f"{self._name}_{params.definer}_body("
 
     def _function(self, i: int, step: Step, symbol: str) -> str:
-        scratch = f"arena + {self._plan.offsets[step.scratch]}" if step.scratch is not None else "NULL"
-        head = f"{self._storage([i])} void {symbol}(unsigned char *arena) {{"
-        return "\n".join([head, *(f"    {line}" for line in self._statements(i, step.body, scratch)), "}"])
+        head = f"{self._storage([i])} void {symbol}({self._memory.parameters}) {{"
+        lines = self._function_lines(i, step)
+        return "\n".join([head, *(f"    {line}" for line in [*self._memory.unused(lines), *lines]), "}"])
+
+    def _function_lines(self, i: int, step: Step) -> list[str]:
+        scratch = self._memory.address(step.scratch) if step.scratch is not None else "NULL"
+        return self._statements(i, step.body, scratch)
 
     def _statements(self, i: int, body: Iterable[Instruction], scratch: str) -> list[str]:
         """The statements of a step: a block per call, none for a lone call."""
@@ -169,8 +175,7 @@ class Layers:
         lines += [f"  in  {self._arguments.described(argument)}" for argument in call.inputs if argument is not None]
         lines += [f"  out {self._arguments.described(argument)}" for argument in call.outputs]
         if step.scratch is not None:
-            at = self._plan.offsets[step.scratch]
-            lines.append(f"  scratch: arena [{at}, {at + step.scratch.nbytes})")
+            lines.append(f"  scratch: {self._memory.span(step.scratch)}")
         return lines
 
 

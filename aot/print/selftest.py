@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import c_type, elements, wrapped
+from twinfer.aot.print.memory import IN_RUN, Memory
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.op import TOLERANCE
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.inputs import random_inputs
-from twinfer.runtime.run.poison import POISONS, perishable, poison
+from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
 
 #: Runs of the self-test of a model with variables, without a reset between them.
@@ -133,16 +134,18 @@ def _function(project: Project, what: str, rubbish: int, run: Iterable[str], run
     """A C function that does all runs, from an arena full of ``rubbish``, and returns whether one was wrong."""
     name, plan = project.name, project.plan
     yield f"static int {name}_test_{what}(void) {{"
+    memory = Memory(plan)
     yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
     yield "    int bad = 0;"
     if not plan.arena_bytes:
         yield "    (void)base; /* the arena holds nothing */"
-    if plan.resets:
-        yield f"    memset(base, {rubbish:#x}, {name.upper()}_ARENA_BYTES);"
-        yield f"    {name}_reset(base);"
+    if plan.state_bytes:
+        yield f"    unsigned char *const kept = (unsigned char *){name}_state();"
+        yield from (f"    memset({IN_RUN[r]}, {rubbish:#x}, {name.upper()}_{r.name}_BYTES);" for r in memory.regions)
+        yield f"    {name}_reset({', '.join(IN_RUN[region] for region in memory.start_regions)});"
     yield f"    for (int run = 0; run < {runs}; ++run) {{"
-    for begin, end in perishable(plan):
-        yield f"        memset(base + {begin}, {rubbish:#x}, {end - begin}); /* what a run before has left */"
+    if plan.arena_bytes:
+        yield f"        memset(base, {rubbish:#x}, {name.upper()}_ARENA_BYTES); /* what a run before has left */"
     yield from (f"        {line}" for line in run)
     yield from ("    }", "    return bad;", "}", "")
 
@@ -154,7 +157,7 @@ def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
     yield f"const void *const inputs[] = {{{', '.join(inputs or ['NULL'])}}};"
     yield f"void *const outputs[] = {{{', '.join(outputs or ['NULL'])}}};"
     yield from (f"memset({got}, {POISONS[0]:#x}, sizeof {got});" for got in outputs)
-    yield f"bad |= {name}_run(base, inputs, outputs) != 0;"
+    yield f"bad |= {name}_run({Memory(project.plan).arguments}, inputs, outputs) != 0;"
     for i in range(len(graph.outputs)):
         yield _compare(project, i, f"{name}_test_got_{i}", "")
 
@@ -162,11 +165,13 @@ def _over_buffers(project: Project, fed: Sequence[int]) -> Iterator[str]:
 def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
     name, up = project.name, project.name.upper()
     for i in fed:
-        yield f"memcpy(base + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
+        at = IN_RUN[project.plan.places[project.plan.graph.inputs[i]].region]
+        yield f"memcpy({at} + {up}_INPUT_{i}_OFFSET, {name}_test_input_{i}[run], {up}_INPUT_{i}_BYTES);"
     yield f"bad |= {name}_run_static(NULL, NULL) != 0;"
     for i, tensor in enumerate(project.plan.graph.outputs):
         if tensor.data is None:
-            yield _compare(project, i, f"base + {up}_OUTPUT_{i}_OFFSET", " in place")
+            at = IN_RUN[project.plan.places[tensor].region]
+            yield _compare(project, i, f"{at} + {up}_OUTPUT_{i}_OFFSET", " in place")
 
 
 def _compare(project: Project, i: int, got: str, where: str) -> str:
@@ -181,8 +186,9 @@ def _compare(project: Project, i: int, got: str, where: str) -> str:
 def _main(project: Project) -> Iterator[str]:
     name = project.name
     yield f"    unsigned char *const base = (unsigned char *){name}_arena();"
-    yield f"    int bad = {name}_run(NULL, NULL, NULL) != 1;"
-    yield f"    bad |= {name}_run(base + 1, NULL, NULL) != 2;"
+    kept = f", {name}_state()" if project.plan.state_bytes else ""
+    yield f"    int bad = {name}_run(NULL{kept}, NULL, NULL) != 1;"
+    yield f"    bad |= {name}_run(base + 1{kept}, NULL, NULL) != 2;"
     yield f"    bad |= {name}_test_buffers();"
     yield f"    bad |= {name}_test_in_place();"
     yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'

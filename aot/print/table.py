@@ -12,8 +12,9 @@ from twinfer.aot.print.choice import cold, share_all
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.layers import Layers
 from twinfer.aot.print.literals import wrapped
+from twinfer.aot.print.memory import Memory
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import Argument, Call, Instruction, Loop, Step, part_of
 
 
@@ -33,7 +34,7 @@ class Table:
     """
 
     def __init__(self, plan: Plan, name: str, constants: Constants) -> None:
-        self._plan, self._name, self._constants = plan, name, constants
+        self._plan, self._name, self._constants, self._memory = plan, name, constants, Memory(plan)
         self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
         self._numbers: dict[str, int] = {}
         self._rows = [_Row(i, step, call) for i, step in enumerate(plan.steps) for call in step.calls]
@@ -57,7 +58,7 @@ class Table:
 static const void *const {name}_constants[] = {{
 {wrapped(list(self._numbers) or ["NULL"])},
 }};
-/* Of every layer the inputs, then the outputs: bytes of the arena, below 0 constants. */
+/* Of every layer the inputs, then the outputs: bytes of the arena{self._state_said}, below 0 constants. */
 static const int32_t {name}_pointers[] = {{
 {_lines(self._pointers)},
 }};
@@ -66,7 +67,8 @@ static const tw_step {name}_table[] = {{
 {self._table()},
 }};
 {self._loop_tables() if self._loops else ""}
-static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
+static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
+    const tw_memory memory = {self._blocks};
     const void *in[{max(1, *(len(call.inputs) for call in calls))}];
     void *out[{max(len(call.outputs) for call in calls)}];
     {self._run}
@@ -74,11 +76,23 @@ static TW_NOINLINE void {self.symbol}(unsigned char *arena, int32_t i) {{
 """
 
     @property
+    def _state_said(self) -> str:
+        at = self._plan.regions[Region.STATE].offset
+        return f", from {at} on of the state" if self._plan.state_bytes else ""
+
+    @property
+    def _blocks(self) -> str:
+        """The initialiser of the memory: its blocks, and the last byte that is the arena's."""
+        if not self._plan.state_bytes:
+            return "{arena, NULL, INT32_MAX}"
+        return f"{{arena, state, {self._plan.regions[Region.STATE].offset - 1}}}"
+
+    @property
     def _run(self) -> str:
         """The statement that runs step i."""
         if self._loops:
-            return f"tw_run_layer(&{self._name}_rows, i, arena, in, out);"
-        return f"tw_run_step(&{self._name}_table[i], {self._name}_constants, arena, in, out);"
+            return f"tw_run_layer(&{self._name}_rows, i, &memory, in, out);"
+        return f"tw_run_step(&{self._name}_table[i], {self._name}_constants, &memory, in, out);"
 
     def _table(self) -> str:
         lines, at = list[str](), 0

@@ -5,8 +5,19 @@
 
 #include "../core/tw.h"
 
-/* One step of a plan, ready for flash. pointers: of the inputs, then of the outputs; n >= 0 is byte n of the arena, n <
- * 0 is constant number ~n. scratch: its first byte in the arena. */
+/* What the caller gives. last: the number of the arena's last byte; those above are the state's, from its first on. */
+typedef struct {
+    unsigned char *arena, *state;
+    int32_t last;
+} tw_memory;
+
+/* Byte number at. */
+TW_INLINE unsigned char *tw_byte(const tw_memory *memory, int32_t at) {
+    return at <= memory->last ? memory->arena + at : memory->state + (at - memory->last - 1);
+}
+
+/* One step of a plan, ready for flash. pointers: of the inputs, then of the outputs; n >= 0 is byte number n, n < 0 is
+ * constant number ~n. scratch: its first byte in the arena. */
 typedef struct {
     tw_fn *kernel;
     const void *params;
@@ -16,12 +27,12 @@ typedef struct {
 } tw_step;
 
 /* in, out: room for the step's pointers. */
-TW_INLINE void tw_run_step(const tw_step *step, const void *const *constants, unsigned char *arena, const void **in,
+TW_INLINE void tw_run_step(const tw_step *step, const void *const *constants, const tw_memory *memory, const void **in,
                            void **out) {
     const int32_t *at = step->pointers;
-    for (int32_t i = 0; i < step->inputs; ++i, ++at) in[i] = *at < 0 ? constants[~*at] : arena + *at;
-    for (int32_t i = 0; i < step->outputs; ++i, ++at) out[i] = arena + *at;
-    step->kernel(step->params, in, out, arena + step->scratch);
+    for (int32_t i = 0; i < step->inputs; ++i, ++at) in[i] = *at < 0 ? constants[~*at] : tw_byte(memory, *at);
+    for (int32_t i = 0; i < step->outputs; ++i, ++at) out[i] = tw_byte(memory, *at);
+    step->kernel(step->params, in, out, memory->arena + step->scratch);
 }
 
 #endif

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.codes import CODINGS, for_helium
 from twinfer.runtime.plan.decoding import decoded_at_start, decoded_before, reading
+from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
-from twinfer.runtime.program import Step
+from twinfer.runtime.program import Program, Step, steps_of, with_steps
 from twinfer.runtime.target import Target
 
 #: Bytes of a decoder on Cortex-M4 with the helpers that it shares, of every other decoder, and of a call of one.
@@ -35,20 +37,29 @@ SLOWER: Mapping[str, float] = {"tw_decode_huffman": 0.05, "tw_decode_bitmap": 0.
 
 @dataclass(frozen=True)
 class Stored:
-    """The steps of a run, and those that decode before the first one."""
+    """What every run does, and the steps before the first one: variables get values, weights are decoded."""
 
-    steps: tuple[Step, ...]
+    program: Program
     start: tuple[Step, ...] = ()
 
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps of a run, in the order of their positions."""
+        return tuple(steps_of(self.program))
 
-def store(steps: Sequence[Step], target: Target, options: Options, pool: Pool) -> Stored:
+
+def store(lowered: Lowered, target: Target, options: Options, pool: Pool) -> Stored:
     """The steps with their weights stored as ``options`` say."""
-    chosen = {coded.layer.step: coded for coded in _chosen(list(_layers(steps)), target, options)}
+    layers = list(_layers(steps_of(lowered.program)))
+    chosen = {coded.layer.step: coded for coded in _chosen(layers, target, options)}
     if options.decode == "layer":
-        return Stored(tuple(decoded_before(chosen[step], pool) if step in chosen else step for step in steps))
-    start = decoded_at_start(list(chosen.values()), pool)
-    after = {step: reading(step, decoders) for step, decoders in zip(chosen, start, strict=True)}
-    return Stored(tuple(after.get(step, step) for step in steps), start)
+        after = {step: decoded_before(coded, pool) for step, coded in chosen.items()}
+        start: tuple[Step, ...] = ()
+    else:
+        start = decoded_at_start(list(chosen.values()), pool)
+        after = {step: reading(step, decoders) for step, decoders in zip(chosen, start, strict=True)}
+    program = with_steps(lowered.program, lambda step: after.get(step, step))
+    return Stored(program, (*lowered.start, *start))
 
 
 def _layers(steps: Iterable[Step]) -> Iterator[PackedWeights]:

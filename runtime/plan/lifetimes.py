@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.coding import Stored
-from twinfer.runtime.program import Step
+from twinfer.runtime.plan.sharing import owners
+from twinfer.runtime.program import If, Program, While, steps_of, uses_of
 
 #: First and last operator over which a tensor keeps its value.
 Life = tuple[int, int]
@@ -19,7 +20,7 @@ class Lifetimes:
     """When tensors live, and whose memory they use.
 
     ``lives`` has all tensors that need memory. ``state`` are those that keep their value from run to run. ``owners``
-    gives the tensor whose memory each uses: itself, or an input that dies in the same call.
+    gives the tensor whose memory each uses: itself or another one.
     """
 
     lives: Mapping[Tensor, Life]
@@ -39,20 +40,27 @@ def lifetimes(graph: Graph, stored: Stored, *, keep: bool) -> Lifetimes:
             raise UnsupportedOperatorError(f"graph {graph.name!r}: {tensor} takes 2 GiB or more; split it")
     if keep:
         scratch = {step.scratch for step in stored.steps}
-        end = len(stored.steps)
+        end = _end(stored)
         lives = {tensor: life if tensor in scratch else (-1, end) for tensor, life in lives.items()}
-    owners = {t: t for t in lives} if keep else _owners(graph, stored.steps, lives, state)
-    return Lifetimes(lives, state, owners)
+        return Lifetimes(lives, state, {t: t for t in lives})
+    return Lifetimes(lives, state, owners(stored.program, lives, state, {*graph.inputs, *graph.outputs}))
 
 
-def _lives(graph: Graph, state: Sequence[Tensor], stored: Stored) -> dict[Tensor, Life]:
-    end = len(stored.steps)
+def _end(stored: Stored) -> int:
+    """The number of operators: the position behind all."""
+    return max((step.position for step in stored.steps), default=-1) + 1
+
+
+def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tensor, Life]:
+    end = _end(stored)
     lives: dict[Tensor, Life] = {t: (-1, -1) for t in graph.inputs if t.data is None}
     lives.update((tensor, (-1, -1)) for step in stored.start for tensor in step.written)
-    for step in stored.steps:
-        for tensor in _touched(step):
-            first, _ = lives.get(tensor, (step.position, step.position))
-            lives[tensor] = (first, step.position)
+    for position, tensor in uses_of(stored.program):
+        first, last = lives.get(tensor, (position, position))
+        lives[tensor] = (first, max(last, position))
+    for begin, last in _loops(stored.program):
+        through = [tensor for tensor, (first, latest) in lives.items() if first < begin <= latest]
+        lives.update((tensor, (lives[tensor][0], max(lives[tensor][1], last))) for tensor in through)
     for tensor in graph.outputs:
         if tensor.data is None:
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
@@ -60,20 +68,24 @@ def _lives(graph: Graph, state: Sequence[Tensor], stored: Stored) -> dict[Tensor
     return lives
 
 
-def _touched(step: Step) -> Iterator[Tensor]:
-    """The tensors in memory that a step reads or writes."""
-    for call in step.calls:
-        yield from (value for value in call.read if isinstance(value, Tensor))
-        yield from call.written
-    if step.scratch is not None:
-        yield step.scratch
+def _loops(program: Program) -> Iterator[tuple[int, int]]:
+    """First and last position of every loop, inner ones first: a value that comes into a loop lasts until its end."""
+    for part in program:
+        match part:
+            case If():
+                yield from _loops((*part.then, *part.orelse))
+            case While():
+                inner = (*part.test, *part.body)
+                yield from _loops(inner)
+                positions = [step.position for step in steps_of(inner)]
+                yield from [(min(positions), max(positions))] if positions else []
 
 
 def _variables(graph: Graph, stored: Stored) -> Iterator[Tensor]:
     """The variables of the graph, and those that operators keep for themselves."""
     yield from (tensor for tensor in graph.tensors if tensor.variable)
-    for step in stored.steps:
-        yield from (tensor for tensor in _touched(step) if tensor.variable)
+    for step in (*stored.start, *stored.steps):
+        yield from (tensor for tensor in step.touched if tensor.variable)
 
 
 def _decoded(stored: Stored) -> Iterator[Tensor]:
@@ -81,29 +93,3 @@ def _decoded(stored: Stored) -> Iterator[Tensor]:
     read = {value for step in stored.steps for value in step.read}
     for step in stored.start:
         yield from (tensor for tensor in step.written if tensor in read)
-
-
-def _owners(
-    graph: Graph, steps: Sequence[Step], lives: Mapping[Tensor, Life], state: Sequence[Tensor]
-) -> dict[Tensor, Tensor]:
-    """Whose memory every tensor uses."""
-    owners = {t: t for t in lives}
-    kept = {*state, *graph.outputs}
-    for step in steps:
-        out = next(step.call.written, None)
-        if out is None or out in state:
-            continue
-        for source in _free(step, lives):
-            if source not in kept and source.nbytes == out.nbytes:
-                owners[out] = owners[source]
-                break
-    return owners
-
-
-def _free(step: Step, lives: Mapping[Tensor, Life]) -> Iterator[Tensor]:
-    """The inputs that a step may overwrite: it can work in place on them, they die in it, and it reads them once."""
-    for position in step.call.inplace:
-        source = step.call.inputs[position]
-        once = sum(argument is source for argument in step.call.inputs) == 1
-        if once and isinstance(source, Tensor) and lives[source][1] == step.position:
-            yield source

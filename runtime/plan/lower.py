@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, repeat
 
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.errors import UnsupportedOperatorError
-from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import need
-from twinfer.runtime.program import Argument, Call, Choice, Step
+from twinfer.runtime.plan.flow import Block, Branch, Copy, Flow, Part, Repeat, nodes_of
+from twinfer.runtime.program import COPY, Argument, Call, Choice, If, Program, Step, While, steps_of
 from twinfer.runtime.registry import missing, operator, variants
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined, Lower
 
 
-def lower(graph: Graph, target: Target, pool: Pool) -> list[Step]:
-    """A step per operator; the constants are those of ``pool``.
+@dataclass(frozen=True)
+class Lowered:
+    """What runs before the first run, and what every run does."""
+
+    start: tuple[Step, ...]
+    program: Program
+
+
+def lower(flow: Flow, target: Target, pool: Pool) -> Lowered:
+    """A step per operator and copy, in the same control flow; the constants are those of ``pool``.
 
     Raises ModelError for an operator that contradicts itself, UnsupportedOperatorError for operators without a kernel.
     """
-    _refuse_unsupported(graph)
-    return [_step(node, position, target, pool) for position, node in enumerate(graph.nodes)]
+    _refuse_unsupported([*nodes_of(flow.start), *nodes_of(flow.main)])
+    start = _program(flow.start, repeat(-1), target, pool)
+    return Lowered(tuple(steps_of(start)), _program(flow.main, count(), target, pool))
 
 
-def _refuse_unsupported(graph: Graph) -> None:
+def _refuse_unsupported(given: Sequence[Node]) -> None:
     """Raise one error that lists all missing operators by name and count and describes the first in full."""
-    nodes = missing(graph)
+    nodes = missing(given)
     if not nodes:
         return
     try:
@@ -35,6 +47,33 @@ def _refuse_unsupported(graph: Graph) -> None:
         names = [node.op for node in nodes]
         others = ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))
         raise UnsupportedOperatorError(f"{error}; unsupported in this model: {others}") from None
+
+
+def _program(block: Block, positions: Iterator[int], target: Target, pool: Pool) -> Program:
+    """The program of a block; every step takes the next of ``positions``."""
+
+    def lowered(part: Part) -> Step | If | While:
+        match part:
+            case Node():
+                return _step(part, next(positions), target, pool)
+            case Copy():
+                return _copy(part, next(positions), pool)
+            case Branch():
+                return If(part.condition, program(part.then), program(part.orelse))
+            case Repeat():
+                return While(part.condition, program(part.test), program(part.body))
+
+    def program(inner: Block) -> Program:
+        return tuple(map(lowered, inner))
+
+    return program(block)
+
+
+def _copy(copy: Copy, position: int, pool: Pool) -> Step:
+    node, source, to = copy.node, copy.source, copy.to
+    need(not to.too_large, node, f"{to} takes 2 GiB or more")
+    call = Call(COPY, {"size": to.nbytes}, (_shared(source, node, 0, pool),), (to,), inplace=(0,))
+    return Step(node, position, call, (call,))
 
 
 def _step(node: Node, position: int, target: Target, pool: Pool) -> Step:

@@ -1,4 +1,4 @@
-"""Graph -> Plan, step by step: lower, store weights, lifetimes, problem, solution, plan."""
+"""Graph -> Plan, step by step: inline subgraphs, lower, store weights, lifetimes, problem, solution, plan."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
-from twinfer.runtime.plan import coding
+from twinfer.runtime.plan import coding, replay
+from twinfer.runtime.plan.first_values import first_values
+from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lifetimes import lifetimes
 from twinfer.runtime.plan.lower import lower
 from twinfer.runtime.plan.placement import problem, solved
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import COPY, Same, Step, steps_of, with_steps
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
-
-#: The kernel that only copies a value; its call is dropped where input and output share their memory.
-COPY = "tw_copy"
 
 
 def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> Plan:
@@ -31,33 +30,38 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     graph = infer_shapes(graph)
     check(graph)
     pool = Pool(graph)
-    stored = coding.store(lower(graph, target, pool), target, options, pool)
+    stored = coding.store(lower(inlined(graph), target, pool), target, options, pool)
     lives = lifetimes(graph, stored, keep=options.preserve_all)
     task = problem(lives, target.alignment)
     solution = solved(task, graph.name)
-    steps = tuple(step for step in stored.steps if not _dropped(step.call, solution.places))
+    program = with_steps(stored.program, lambda step: _needed(step, solution.places))
+    first, start = first_values([t for t in solution.places if t.variable], stored.start)
     outputs = tuple(t if t.data is None else pool.value(t) for t in graph.outputs)
-    read = (*(value for step in (*stored.start, *steps) for value in step.read), *outputs)
-    return Plan(
+    read = (*(value for step in (*start, *steps_of(program)) for value in step.read), *outputs)
+    plan = Plan(
         graph=graph,
         target=target,
         options=options,
-        steps=steps,
-        start=stored.start,
+        program=program,
+        start=start,
         constants=tuple(dict.fromkeys(value for value in read if isinstance(value, Constant))),
         outputs=outputs,
         places=solution.places,
         regions=solution.regions,
         lives=lives.lives,
-        arena_bytes=solution.arena_bytes,
         lower_bound_bytes=task.lower_bound,
+        first_values=first,
     )
+    if fault := replay.fault(plan):
+        raise RuntimeError(f"the planner is wrong: {fault}")
+    return plan
 
 
-def _dropped(call: Call, places: Mapping[Tensor, Place]) -> bool:
-    """Whether a call copies a value that is in place already, or writes nothing at all."""
-    outputs = list(call.written)
+def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:
+    """The step, unless it copies a value that is in place already or writes nothing at all."""
+    outputs = list(step.call.written)
     if all(tensor.size == 0 for tensor in outputs):
-        return True
-    source = call.inputs[0] if call.kernel == COPY else None
-    return isinstance(source, Tensor) and source in places and places[source] == places[outputs[0]]
+        return None
+    source = step.call.inputs[0] if step.call.kernel == COPY else None
+    same = isinstance(source, Tensor) and source in places and places[source] == places[outputs[0]]
+    return Same(source, outputs[0]) if same and isinstance(source, Tensor) else step

@@ -12,23 +12,27 @@ from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
-from twinfer.runtime.program import Step
+from twinfer.runtime.program import Program, Same, Step, steps_of
 from twinfer.runtime.target import Target
 
 
 class Region(Enum):
-    """A part of the arena: what dies with the run, and what keeps its value from run to run."""
+    """A block of memory that the caller gives: what dies with the run, and what keeps its value from run to run."""
 
-    SCRATCH = "scratch"
+    ARENA = "arena"
     STATE = "state"
 
 
 @dataclass(frozen=True)
 class Extent:
-    """Where a region lies in the arena, in bytes."""
+    """Where a region lies, in bytes, if one buffer holds them all."""
 
     offset: int
     nbytes: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.nbytes
 
 
 @dataclass(frozen=True)
@@ -43,36 +47,60 @@ class Place:
 class Plan:
     """Everything that running needs. Interpreter and emitter only read it.
 
-    ``steps`` is the program of a run, ``start`` what decodes weights once, before the first run. ``outputs`` are the
-    graph's: a tensor in the arena, or a constant. ``places`` says where every tensor lies that is no constant,
-    ``regions`` where the parts of the arena are. ``arena_bytes`` is what the caller must provide, aligned to
-    ``target.alignment``; ``lower_bound_bytes`` is the least that any placement of these tensors could need. Sizes
-    depend on graph, target and options alone. ``lives`` gives the first and last operator over which a tensor keeps its
-    value: -1 for an input, the number of operators for an output. Inputs and outputs lie in the arena: inputs are
-    written before the first step, outputs stay until the next run.
+    ``program`` is what every run does, ``start`` what runs once before: variables get their first values, weights are
+    decoded. ``steps`` are the program's, also those that only some runs reach, or reach often. ``outputs`` are the
+    graph's: a tensor or a constant. ``places`` says where every tensor lies that is no constant. ``regions`` are the
+    arena, which other models may use between two runs, and the state, which they may not; the caller must provide both,
+    aligned to ``target.alignment``, apart or in one buffer. ``lower_bound_bytes`` is the least that any placement in
+    the arena could need. Sizes depend on graph, target and options alone. ``lives`` gives the first and last operator
+    over which a tensor keeps its value: -1 for an input, the number of operators for an output. Inputs are written
+    before the first step, outputs stay until the next run. ``first_values`` gives for every variable the value of all
+    its bytes before ``start``.
     """
 
     graph: Graph
     target: Target
     options: Options
-    steps: tuple[Step, ...]
+    program: Program
     start: tuple[Step, ...]
     constants: tuple[Constant, ...]
     outputs: tuple[Tensor | Constant, ...]
     places: Mapping[Tensor, Place]
     regions: Mapping[Region, Extent]
     lives: Mapping[Tensor, tuple[int, int]]
-    arena_bytes: int
     lower_bound_bytes: int
+    first_values: Mapping[Tensor, int]
 
     def printed(self, **changes: Unpack[Printing]) -> Plan:
         """The same plan with other options for printing."""
         return replace(self, options=replace(self.options, **changes))
 
     @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(steps_of(self.program))
+
+    @property
+    def straight(self) -> bool:
+        """Whether every run does every step once."""
+        return all(isinstance(part, Step | Same) for part in self.program)
+
+    @cached_property
     def offsets(self) -> Mapping[Tensor, int]:
-        """The byte of the arena at which each tensor begins; constants have none."""
+        """The byte of the one buffer at which each tensor begins; constants have none."""
         return {tensor: self.regions[place.region].offset + place.offset for tensor, place in self.places.items()}
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.regions[Region.ARENA].nbytes
+
+    @property
+    def state_bytes(self) -> int:
+        return self.regions[Region.STATE].nbytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of one buffer that holds all regions."""
+        return max(extent.end for extent in self.regions.values())
 
     @property
     def variables(self) -> tuple[Tensor, ...]:
@@ -82,12 +110,14 @@ class Plan:
     @property
     def lasting(self) -> tuple[Tensor, ...]:
         """The tensors that keep their value from run to run: variables, and weights decoded at the start."""
-        return tuple(tensor for tensor, place in self.places.items() if place.region is Region.STATE)
+        begun = {tensor for step in self.start for tensor in step.written}
+        state = (tensor for tensor, place in self.places.items() if place.region is Region.STATE)
+        return tuple(tensor for tensor in state if tensor.variable or tensor in begun)
 
     @property
-    def resets(self) -> bool:
-        """Whether a reset must come before the first run."""
-        return bool(self.variables or self.start)
+    def decodes(self) -> bool:
+        """Whether weights are decoded once, before the first run."""
+        return any(not tensor.variable for tensor in self.lasting)
 
     @property
     def scratch_bytes(self) -> int:

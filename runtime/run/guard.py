@@ -7,14 +7,15 @@ twice, over two poisons: if the outputs differ, they depend on memory without a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from twinfer.runtime.errors import GuardError
 from twinfer.runtime.graph import Array, Tensor
-from twinfer.runtime.plan.plan import Extent, Place, Plan, Region
+from twinfer.runtime.plan import replay
+from twinfer.runtime.plan.plan import Extent, Plan, Region
 from twinfer.runtime.program import Step
 from twinfer.runtime.run.poison import POISONS, Span, span
 from twinfer.runtime.run.session import Hook, Session
@@ -43,54 +44,29 @@ def outside(spans: Iterable[Span], size: int) -> Array:
 
 
 def spread(plan: Plan) -> Plan:
-    """The same plan over a larger arena, with ``GAP`` bytes before, between and behind the blocks.
+    """The same plan over larger regions, with ``GAP`` bytes before, between and behind the blocks.
 
     Blocks that begin together stay together: in-place outputs and reshaped tensors. GuardError if a step reads a value
     that is not there at that time or overwrites one that is needed: the gaps might hide that.
     """
-    _check_lives(plan)
-    starts = sorted(set(plan.offsets.values()))
-    moved = {at: at + GAP * (i + 1) for i, at in enumerate(starts)}
-    regions = {region: _spread(plan, region, moved) for region in plan.regions}
+    if fault := replay.fault(plan):
+        raise GuardError(fault)
+    starts = {region: _starts(plan, region) for region in plan.regions}
     places = {
-        tensor: Place(place.region, moved[plan.offsets[tensor]] - regions[place.region].offset)
+        tensor: replace(place, offset=place.offset + GAP * (1 + starts[place.region].index(place.offset)))
         for tensor, place in plan.places.items()
     }
-    return replace(plan, places=places, regions=regions, arena_bytes=plan.arena_bytes + GAP * (len(starts) + 1))
+    regions, begin = dict[Region, Extent](), 0
+    for region, extent in plan.regions.items():
+        gaps = GAP * (1 + len(starts[region])) if starts[region] else 0
+        regions[region] = Extent(begin, extent.nbytes + gaps)
+        begin = -(-regions[region].end // GAP) * GAP
+    return replace(plan, places=places, regions=regions)
 
 
-def _spread(plan: Plan, region: Region, moved: Mapping[int, int]) -> Extent:
-    """Where a region lies when what begins at a byte has ``moved`` to another."""
-    ends = [(moved[plan.offsets[t]], t.nbytes) for t, place in plan.places.items() if place.region is region]
-    begin = min((at for at, _ in ends), default=0)
-    return Extent(begin, max((at + size for at, size in ends), default=0) - begin)
-
-
-def _check_lives(plan: Plan) -> None:
-    """GuardError unless every value that a step reads is there, and it overwrites none that is needed."""
-    for i, step in enumerate(plan.steps):
-        alive = held(plan, step.position)
-        for value in step.read:
-            if isinstance(value, Tensor) and value not in alive and value not in step.written:
-                raise GuardError(f"{where(i, step)} reads {value}, which holds no value then")
-        blocks = written(plan, step)
-        for k, (name, block) in enumerate(blocks):
-            over = [str(t) for t in alive if _meet(block, span(plan, t)) and not _may_take(plan, step, t)]
-            over += [other for other, taken in blocks[:k] if _meet(block, taken)]
-            if over:
-                raise GuardError(f"{where(i, step)} writes {name} over {over[0]}, which is needed")
-
-
-def _may_take(plan: Plan, step: Step, tensor: Tensor) -> bool:
-    """Whether a step's output may lie on a tensor: its own variable, or an input that it may work on in place."""
-    if tensor in step.written:
-        return True
-    inplace = any(tensor is step.call.inputs[i] for i in step.call.inplace) and plan.lives[tensor][1] == step.position
-    return inplace and span(plan, tensor) == span(plan, next(step.call.written))
-
-
-def _meet(a: Span, b: Span) -> bool:
-    return max(a[0], b[0]) < min(a[1], b[1])
+def _starts(plan: Plan, region: Region) -> list[int]:
+    """Where blocks begin in a region, in rising order."""
+    return sorted({place.offset for place in plan.places.values() if place.region is region})
 
 
 def where(i: int, step: Step) -> str:
@@ -107,22 +83,24 @@ class Guard:
     def run(self, on_call: Hook | None = None) -> None:
         """One inference. GuardError names the first step that touches what is not its own, and the bytes."""
         self._session.load_inputs()
-        for i, step in enumerate(self._session.plan.steps):
+        plan = self._session.plan
+        for i in self._session.order(plan.program):
+            step = plan.steps[i]
             self._step(i, step)
             if on_call is not None:
                 on_call(i, step)
 
     def _step(self, i: int, step: Step) -> None:
         """Run the step over each poison from the same memory; check what it writes, and that outputs agree."""
-        plan, arena, results = self._session.plan, self._session.arena, dict[Tensor, Array]()
-        start = arena.copy()
-        free = outside((span(plan, t) for t in held(plan, step.position)), arena.size)
-        foreign = outside((block for _, block in written(plan, step)), arena.size)
+        plan, memory, results = self._session.plan, self._session.memory, dict[Tensor, Array]()
+        start = memory.copy()
+        free = outside((span(plan, t) for t in held(plan, step.position)), memory.size)
+        foreign = outside((block for _, block in written(plan, step)), memory.size)
         for poison in POISONS:
-            arena[:] = np.where(free, np.uint8(poison), start)
-            before = arena.copy()
+            memory[:] = np.where(free, np.uint8(poison), start)
+            before = memory.copy()
             self._session.run_step(i)
-            changed = np.flatnonzero((arena != before) & foreign)
+            changed = np.flatnonzero((memory != before) & foreign)
             if changed.size:
                 raise GuardError(f"{where(i, step)} wrote {self._overrun(i, changed)}")
             for tensor in step.call.written:

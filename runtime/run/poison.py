@@ -14,7 +14,7 @@ from twinfer.runtime.run.session import Session
 #: Memory without a value is filled with these bytes in turn: no value of a tensor is equal to both.
 POISONS = (0xA5, 0x5A)
 
-#: Bytes of the arena, [begin, end).
+#: Bytes of the one buffer for arena and state, [begin, end).
 Span = tuple[int, int]
 
 
@@ -25,17 +25,17 @@ def span(plan: Plan, tensor: Tensor) -> Span:
 
 
 def perishable(plan: Plan) -> Iterator[Span]:
-    """The spans of the arena that hold no value between two runs, in rising order."""
+    """The spans of the buffer that hold no value between two runs, in rising order."""
     at = 0
     for begin, end in sorted(span(plan, tensor) for tensor in plan.lasting):
         if at < begin:
             yield at, begin
         at = max(at, end)
-    if at < plan.arena_bytes:
-        yield at, plan.arena_bytes
+    if at < plan.memory_bytes:
+        yield at, plan.memory_bytes
 
 
 def poison(session: Session, value: int = POISONS[0]) -> None:
     """Fill what holds no value between two runs with bytes of ``value``. Inputs keep their values: they lie apart."""
     for begin, end in perishable(session.plan):
-        session.arena[begin:end] = value
+        session.memory[begin:end] = value

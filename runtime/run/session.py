@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -13,9 +13,8 @@ from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Tensor
-from twinfer.runtime.plan.make import COPY
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Argument, Call, Step, part_of, unrolled
+from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, While, part_of, unrolled
 from twinfer.runtime.run import isa
 
 #: Called around every step of an observed run: ``hook(position, step)``.
@@ -43,15 +42,6 @@ def aligned_copy(array: Array) -> Array:
     return copy
 
 
-def initial_value(tensor: Tensor) -> int:
-    """The first value of every element of a variable: zero; for int8 the zero point (TFLM: ResetVariableTensors)."""
-    if tensor.type != "INT8" or tensor.quant is None or tensor.quant.per_channel:
-        return 0
-    if not -128 <= tensor.zero <= 127:
-        raise ModelError(f"{tensor}: zero point {tensor.zero} is outside its type")
-    return tensor.zero
-
-
 @cache
 def _clock_ns() -> int:
     """The time that ``tw_profile`` measures for a call that does nothing."""
@@ -64,7 +54,7 @@ def _clock_ns() -> int:
 
 
 class Session:
-    """The interpreter's engine: one arena and one table of calls for a plan.
+    """The interpreter's engine: one buffer for arena and state, and one table of calls for a plan.
 
     ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
     """
@@ -73,11 +63,12 @@ class Session:
         self.plan = plan
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else level
-        self.arena = aligned_bytes(plan.arena_bytes)
-        self._base = ffi.cast("char *", ffi.from_buffer(self.arena.data))
+        self.memory = aligned_bytes(plan.memory_bytes)
+        self._base = ffi.cast("char *", ffi.from_buffer(self.memory.data))
         self._constants = {constant: self._memory(constant.array) for constant in plan.constants}
         self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.graph.inputs if t.data is None}
         self._loads, counts = len(self._inputs), [self._slots(i) for i in range(len(plan.steps))]
+        self._number = {step: i for i, step in enumerate(plan.steps)}
         self._count = self._loads + sum(counts)
         self._calls = ffi.new("tw_call[]", max(1, self._count))
         for slot, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
@@ -87,9 +78,9 @@ class Session:
         self._steps = [(ffi.addressof(self._calls, at), n) for at, n in zip(self._first, counts, strict=False)]
         for i, (slots, _) in enumerate(self._steps):
             self._fill_step(slots, i)
-        decoders = [(step, call) for step in plan.start for call, _ in unrolled(step.body)]
-        self._decoders, self._decoder_count = ffi.new("tw_call[]", max(1, len(decoders))), len(decoders)
-        for slot, (step, call) in zip(self._decoders, decoders, strict=False):
+        start = [(step, call) for step in plan.start for call, _ in unrolled(step.body)]
+        self._starts, self._start_count = ffi.new("tw_call[]", max(1, len(start))), len(start)
+        for slot, (step, call) in zip(self._starts, start, strict=False):
             self._fill(slot, step, call, 0)
         self.reset_variables()
 
@@ -144,7 +135,7 @@ class Session:
         if tensor in self._inputs:
             return self._inputs[tensor].view(tensor.dtype).reshape(tensor.shape)
         at = self.plan.offsets[tensor]
-        return self.arena[at : at + tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
+        return self.memory[at : at + tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
 
     def feed(self, inputs: Sequence[Array]) -> None:
         """Set the graph's inputs, one array per input, of the tensor's shape; values of constant inputs are ignored."""
@@ -157,20 +148,36 @@ class Session:
         return [self.view(tensor).copy() for tensor in self.plan.graph.outputs]
 
     def run(self) -> None:
-        """Run all steps in one C call."""
-        lib.tw_run(self._calls, self._count)
+        """Run all steps; in one C call, unless the program branches or loops."""
+        if self.plan.straight:
+            lib.tw_run(self._calls, self._count)
+        else:
+            self.run_observed(None)
 
     def run_observed(self, on_call: Hook | None) -> None:
         """Run step by step from Python; ``on_call`` is called after every step and can look at its outputs."""
-        run = lib.tw_run
+        run, steps = lib.tw_run, self.plan.steps
         self.load_inputs()
-        if on_call is None:
-            for slots, count in self._steps:
-                run(slots, count)
-            return
-        for i, ((slots, count), step) in enumerate(zip(self._steps, self.plan.steps, strict=True)):
-            run(slots, count)
-            on_call(i, step)
+        for i in self.order(self.plan.program):
+            run(*self._steps[i])
+            if on_call is not None:
+                on_call(i, steps[i])
+
+    def order(self, program: Program) -> Iterator[int]:
+        """The numbers of the steps as they are run; whoever asks for the next has run the one before."""
+        for part in program:
+            match part:
+                case Step():
+                    yield self._number[part]
+                case If():
+                    yield from self.order(part.then if self._holds(part.condition) else part.orelse)
+                case While():
+                    yield from self.order(part.test)
+                    while self._holds(part.condition):
+                        yield from self.order((*part.body, *part.test))
+
+    def _holds(self, condition: Tensor) -> bool:
+        return bool(self.memory[self.plan.offsets[condition]])
 
     def load_inputs(self) -> None:
         """Copy the inputs into the arena, to begin a run that goes on with ``run_step`` for every step."""
@@ -181,24 +188,30 @@ class Session:
         lib.tw_run(*self._steps[i])
 
     def run_from(self, i: int) -> None:
-        """Run step ``i`` and all that follow in one C call, over what the arena holds."""
+        """Run step ``i`` and all that follow in one C call, over what the memory holds; only a straight program."""
         lib.tw_run(self._calls + self._first[i], self._count - self._first[i])
 
     def profile(self, runs: int) -> list[int]:
         """The shortest time of every step in ``runs`` whole runs, in nanoseconds, measured in C.
 
-        The cost of reading the clock is taken off.
+        The cost of reading the clock is taken off. Where a step runs several times in a run, they count together.
         """
-        steps, count = self._calls + self._loads, self._count - self._loads
-        ns = ffi.new("int64_t[]", [2**62] * max(1, count))
-        for _ in range(runs):
-            lib.tw_run(self._calls, self._loads)
-            lib.tw_profile(steps, count, ns)
-        clock, taken = _clock_ns(), iter(ns)
-        return [sum(max(0, next(taken) - clock) for _ in range(slots)) for _, slots in self._steps]
+        times = [self._profiled() for _ in range(runs)]
+        return [min(column) for column in zip(*times, strict=True)]
+
+    def _profiled(self) -> list[int]:
+        clock, times = _clock_ns(), [0] * len(self._steps)
+        self.load_inputs()
+        for i in self.order(self.plan.program):
+            slots, count = self._steps[i]
+            ns = ffi.new("int64_t[]", [2**62] * count)
+            lib.tw_profile(slots, count, ns)
+            times[i] += sum(max(0, ns[k] - clock) for k in range(count))
+        return times
 
     def reset_variables(self) -> None:
         """Set variables to their first values, and decode the weights that are decoded at the start."""
-        lib.tw_run(self._decoders, self._decoder_count)
         for tensor in self.plan.variables:
-            self.view(tensor)[...] = initial_value(tensor)
+            at = self.plan.offsets[tensor]
+            self.memory[at : at + tensor.nbytes] = self.plan.first_values[tensor]
+        lib.tw_run(self._starts, self._start_count)

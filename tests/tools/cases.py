@@ -16,13 +16,14 @@ from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
+from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Argument, Loop, Step, part_of, unrolled
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
-from twinfer.runtime.run.session import Session, initial_value
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import Target
 
 SEED = 20261121
@@ -60,9 +61,14 @@ def values_of(case: Case, graph: Graph) -> list[Any]:
     return [v * 3 if v.dtype.kind == "f" else v for v in random_inputs(graph, SEED)]
 
 
+def first_array(variable: Tensor) -> Array:
+    """The value of a variable before the first run."""
+    return np.full(variable.nbytes, first_value(variable), np.uint8).view(variable.dtype).reshape(variable.shape)
+
+
 def numpy_outputs(case: Case, graph: Graph, values: Sequence[Any]) -> list[Any]:
     fed = dict(zip(graph.inputs, values, strict=True))
-    fed |= {t: np.full(t.shape, initial_value(t), t.dtype) for t in graph.tensors if t.variable}
+    fed |= {t: first_array(t) for t in graph.tensors if t.variable}
     inputs = [None if t is None else t.data if t.data is not None else fed[t] for t in case.node.inputs]
     outputs = operators()[case.node.op].reference(case.node, inputs)
     for tensor, value in zip(case.node.outputs, outputs, strict=True):

@@ -56,7 +56,7 @@ def by_onnxruntime(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[A
 
 def run(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     """Outputs of the written file by our interpreter if it has all operators and forms, else by LiteRT."""
-    if not missing(graph):
+    if not missing(graph.nodes):
         try:
             return by_ours(graph, feeds)
         except UnsupportedOperatorError:

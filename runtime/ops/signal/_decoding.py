@@ -35,7 +35,8 @@ def _channels(node: Node, y: Tensor) -> Array:
 def _numbers(data: bytes, count: int, width: int) -> Array:
     """``count`` numbers of ``width`` bits, the highest bit first."""
     bits = np.unpackbits(np.frombuffer(data, np.uint8), count=count * width)
-    return bits.reshape(count, width).astype(np.int64) @ (1 << np.arange(width - 1, -1, -1))
+    places: Array = 1 << np.arange(width - 1, -1, -1)
+    return np.asarray(bits.reshape(count, width).astype(np.int64) @ places)
 
 
 def _table(node: Node, y: Tensor, ancillary: bytes) -> Array:
@@ -50,11 +51,8 @@ def lut(node: Node, y: Tensor, data: bytes, ancillary: bytes) -> Array:
     """Every element is a number of 1 to 7 bits, its place in the table of its channel."""
     width, stride = ancillary[5] & 7, ancillary[6]
     need(width > 0, node, f"the indices of {y} have no bits")
-    need(
-        len(data) * 8 >= y.size * width,
-        node,
-        f"{y} needs {y.size} indices of {width} bits, there are {len(data)} bytes",
-    )
+    enough = len(data) * 8 >= y.size * width
+    need(enough, node, f"{y} needs {y.size} indices of {width} bits, there are {len(data)} bytes")
     table = _table(node, y, ancillary)
     places = _channels(node, y) * stride + _numbers(data, y.size, width)
     most = int(places.max(initial=-1))

@@ -97,7 +97,7 @@ def lut(rng: np.random.Generator, type: str, shape: Shape, width: int, channels:
 
 
 def pruned(rng: np.random.Generator, type: str, shape: Shape, channels: int = 0, axis: int = 0) -> Coded:
-    zeros = rng.integers(-20, 20, channels) if type == "INT8" and channels else (0,)
+    zeros = rng.integers(-20, 20, channels).tolist() if type == "INT8" and channels else [0]
     y = _output(shape, type, channels, axis, zeros)
     kept = rng.integers(0, 2, y.size).tolist()
     return packed(kept, 1), header(2, 1) + _values(rng, type, sum(kept)).tobytes(), y

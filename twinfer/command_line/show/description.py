@@ -20,7 +20,7 @@ SCHEMA = 1
 
 def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[str, Any]:
     """Everything that the text shows, for programs."""
-    unsupported = [node.op for node in missing(graph)]
+    unsupported = [node.op for node in missing(graph.nodes)]
     return {
         "schema": SCHEMA,
         "model": name,

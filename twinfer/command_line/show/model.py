@@ -73,7 +73,7 @@ def quantisation(tensor: Tensor, digits: int = 6) -> str:
 def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
     columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
     lines = table(title, "#", *columns, gap=1)
-    unknown = set(missing(graph))
+    unknown = set(missing(graph.nodes))
     for given, (node, step) in zip(graph.nodes, planned_nodes(graph, plan), strict=True):
         lost = given in unknown
         call = step.call if step else None
@@ -123,6 +123,6 @@ def _facts(graph: Graph) -> Iterator[RenderableType]:
         yield Text(f"signature {s.key!r}{where}: {ends}")
     for name, value in graph.metadata.items():
         yield Text(f"metadata {name!r}: {len(value):,} bytes")
-    if names := [node.op for one in walk(graph) for node in missing(one)]:
+    if names := [node.op for one in walk(graph) for node in missing(one.nodes)]:
         counts = ", ".join(f"{name} ×{names.count(name)}" for name in dict.fromkeys(names))
         yield Text(f"operators without a kernel: {counts}", style="red")

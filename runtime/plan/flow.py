@@ -1,0 +1,61 @@
+"""A model in the order of its run: subgraphs stand in their callers' places, variables are copied from and to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twinfer.runtime.graph import Node, Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """``to`` gets the value of ``source``, because ``node`` says so: a variable is read, or a subgraph returns."""
+
+    node: Node
+    source: Tensor
+    to: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """An IF: ``then`` runs if ``condition`` is true, else ``orelse``."""
+
+    node: Node
+    condition: Tensor
+    then: Block
+    orelse: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """A WHILE: ``test`` computes ``condition``; while that is true, ``body`` runs and then ``test`` again."""
+
+    node: Node
+    condition: Tensor
+    test: Block
+    body: Block
+
+
+Part = Node | Copy | Branch | Repeat
+Block = tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """All of a model: what runs before the first run, and what every run does."""
+
+    start: Block
+    main: Block
+
+
+def nodes_of(block: Block) -> Iterator[Node]:
+    """The nodes that operators compute, in order."""
+    for part in block:
+        match part:
+            case Node():
+                yield part
+            case Branch():
+                yield from nodes_of((*part.then, *part.orelse))
+            case Repeat():
+                yield from nodes_of((*part.test, *part.body))

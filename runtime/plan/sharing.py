@@ -1,0 +1,163 @@
+"""Whose memory every tensor uses: outputs that are computed in place, and copies that need not be made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.program import COPY, If, Program, Step, While, steps_of, uses_of
+
+#: First and last operator over which a tensor keeps its value.
+Life = tuple[int, int]
+
+
+def owners(
+    program: Program, lives: Mapping[Tensor, Life], state: Collection[Tensor], ends: Collection[Tensor]
+) -> dict[Tensor, Tensor]:
+    """The tensor whose memory each tensor of ``lives`` uses: itself or another one.
+
+    ``state`` lasts from run to run; ``ends`` are the graph's inputs and outputs, which have memory of their own. Three
+    kinds of sharing, each only where no step can tell:
+
+    - a copy of a variable is the variable itself, until that changes;
+    - a value that is copied to a variable is computed there;
+    - an output lies on an input that dies, if the kernel can work in place.
+    """
+    sharing = _Sharing(program, lives, state, ends)
+    for step in sharing.steps:
+        sharing.read_in_place(step)
+    for step in sharing.steps:
+        sharing.write_in_place(step)
+    for step in sharing.steps:
+        sharing.take_over(step)
+    return sharing.owner
+
+
+@dataclass
+class _Group:
+    """Tensors that use the same memory, and the last position at which one of them has a value."""
+
+    members: list[Tensor]
+    last: int
+
+
+class _Sharing:
+    def __init__(
+        self, program: Program, lives: Mapping[Tensor, Life], state: Collection[Tensor], ends: Collection[Tensor]
+    ) -> None:
+        self.lives, self.state, self.ends = lives, frozenset(state), frozenset(ends)
+        self.steps = tuple(steps_of(program))
+        self.block = dict(_blocks(program))
+        self.owner = {tensor: tensor for tensor in lives}
+        self.groups = {tensor: _Group([tensor], lives[tensor][1]) for tensor in lives}
+        self.uses: dict[Tensor, list[int]] = {}
+        self.writers: dict[Tensor, list[Step]] = {}
+        for position, tensor in uses_of(program):
+            self.uses.setdefault(tensor, []).append(position)
+        for step in self.steps:
+            for tensor in step.written:
+                self.writers.setdefault(tensor, []).append(step)
+
+    def join(self, tensor: Tensor, owner: Tensor) -> None:
+        """``tensor`` uses the memory of ``owner``, which has its own."""
+        group = self.groups[owner]
+        group.members.append(tensor)
+        group.last = max(group.last, self.lives[tensor][1])
+        self.owner[tensor] = owner
+
+    def read_in_place(self, step: Step) -> None:
+        """The copy of a variable shares its memory if the variable keeps its value as long as the copy is read."""
+        pair = _copy(step)
+        if pair is None:
+            return
+        source, to = pair
+        if source not in self.state or to in self.state or to in self.ends or len(self.writers[to]) != 1:
+            return
+        last = self.lives[to][1]
+        changes = [w for w in self.writers.get(source, ()) if step.position < w.position <= last]
+        if all(_copy(writer) == (to, source) for writer in changes):
+            self.join(to, source)
+
+    def write_in_place(self, step: Step) -> None:
+        """A value that is copied to a variable, or to another tensor that has a value before, is computed there."""
+        pair = _copy(step)
+        if pair is None:
+            return
+        source, to = pair
+        before = self.lives[to][0] < step.position
+        own = self.owner[source] is source and source not in self.state and source not in self.ends
+        writers = self.writers.get(source, [])
+        if not before or not own or len(writers) != 1 or len(self.groups[source].members) > 1:
+            return
+        writer = writers[0]
+        beside = self.block[writer] == self.block[step] and writer.position < step.position
+        if beside and self._gone(to, writer, step) and self._unchanged(source, to, step):
+            self.join(source, self.owner[to])
+
+    def _gone(self, to: Tensor, writer: Step, step: Step) -> bool:
+        """Whether nothing reads the old value of ``to`` from ``writer`` on: not before the copy, nor what shares it."""
+        for member in self.groups[self.owner[to]].members:
+            if member is not to and self.lives[member][1] > writer.position:
+                return False
+            if any(writer.position < use < step.position for use in self.uses.get(member, ())):
+                return False
+            if writer.position in self.uses.get(member, ()) and not _works_on(writer, member, to):
+                return False
+        return True
+
+    def _unchanged(self, source: Tensor, to: Tensor, step: Step) -> bool:
+        """Whether the variable keeps its new value as long as ``source`` is read."""
+        last = self.lives[source][1]
+        return not any(step.position < writer.position <= last for writer in self.writers[to])
+
+    def take_over(self, step: Step) -> None:
+        """Output 0 lies on an input that dies in the step, if its kernel can work in place on that."""
+        out = next(step.call.written, None)
+        if out is None or out in self.state or self.owner[out] is not out or self.lives[out][0] != step.position:
+            return
+        for source in _inplace(step):
+            group = self.groups[self.owner[source]]
+            free = group.last == step.position and not any(self._kept(member) for member in group.members)
+            if free and source.nbytes == out.nbytes:
+                self.join(out, self.owner[source])
+                return
+
+    def _kept(self, tensor: Tensor) -> bool:
+        """Whether a tensor's memory is nobody else's: the state, and outputs of the graph."""
+        return tensor in self.state or (tensor in self.ends and tensor in self.writers)
+
+
+def _blocks(program: Program) -> Iterator[tuple[Step, int]]:
+    """Every step with a number of its own for each sequence of steps that always run together."""
+    for part in program:
+        match part:
+            case Step():
+                yield part, id(program)
+            case If():
+                yield from (*_blocks(part.then), *_blocks(part.orelse))
+            case While():
+                yield from (*_blocks(part.test), *_blocks(part.body))
+
+
+def _copy(step: Step) -> tuple[Tensor, Tensor] | None:
+    """Source and destination of a step that only copies one tensor in memory to another of its size."""
+    if step.call.kernel != COPY or len(step.body) != 1:
+        return None
+    source, to = step.call.inputs[0], step.call.outputs[0]
+    if not isinstance(source, Tensor) or not isinstance(to, Tensor) or source.nbytes != to.nbytes:
+        return None
+    return source, to
+
+
+def _inplace(step: Step) -> Iterator[Tensor]:
+    """The inputs that a step can work on in place, and reads only once."""
+    for position in step.call.inplace:
+        source = step.call.inputs[position]
+        if isinstance(source, Tensor) and sum(argument is source for argument in step.call.inputs) == 1:
+            yield source
+
+
+def _works_on(step: Step, member: Tensor, to: Tensor) -> bool:
+    """Whether a step may write over ``member``, which it reads, with an output that is as large as ``to``."""
+    return member in _inplace(step) and len(step.body) == 1 and member.nbytes == to.nbytes
