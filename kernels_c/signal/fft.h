@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A complex FFT of any length 2^a 3^b 5^c, in float or fixed point, in kissfft's order of operations and with its rounding.
- * Source: kissfft v130, kiss_fft.c and _kiss_fft_guts.h, which TFLM builds with FIXED_POINT 16 and 32. */
+/* A complex FFT of length 2^a 3^b 5^c, in float or fixed point, in kissfft's order of operations and with its rounding.
+ * Source: kissfft v130, which TFLM builds with FIXED_POINT 16 and 32. */
 #ifndef TW_FFT_H
 #define TW_FFT_H
 

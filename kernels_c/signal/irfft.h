@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SignalIrfft: real values from their spectrum. Source: kissfft v130, kiss_fftr.c; TFLM irfft_float.cc divides floats. */
+/* SignalIrfft: real values from their spectrum. Source: kissfft v130, its real FFT; TFLM divides floats behind it. */
 #ifndef TW_IRFFT_H
 #define TW_IRFFT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SignalRfft: the spectrum of real values, through a complex FFT of half as many. Source: kissfft v130, kiss_fftr.c. */
+/* SignalRfft: the spectrum of real values, through a complex FFT of half as many. Source: kissfft v130. */
 #ifndef TW_RFFT_H
 #define TW_RFFT_H
 

@@ -57,7 +57,8 @@ def lut(node: Node, y: Tensor, data: bytes, ancillary: bytes) -> Array:
     places = _channels(node, y) * stride + _numbers(data, y.size, width)
     most = int(places.max(initial=-1))
     need(most < table.size, node, f"an index of {y} is {most}, its table has {table.size} values")
-    return table[places].astype(y.dtype).reshape(y.shape)
+    values: Array = table[places].astype(y.dtype).reshape(y.shape)
+    return values
 
 
 def pruned(node: Node, y: Tensor, data: bytes, ancillary: bytes) -> Array:

@@ -1,6 +1,6 @@
 """The FFT of SignalRfft and SignalIrfft: kissfft's order of operations and its rounding, in numpy and as params.
 
-Source: kissfft v130 (kiss_fft.c, kiss_fftr.c, _kiss_fft_guts.h), which TFLM builds with FIXED_POINT 16 and 32.
+Source: kissfft v130, which TFLM builds with FIXED_POINT 16 and 32.
 """
 
 from __future__ import annotations

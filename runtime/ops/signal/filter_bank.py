@@ -51,8 +51,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     def one(low: int, widths: Sequence[int], firsts: Sequence[int], energies: Sequence[int], size: int) -> Case:
         count = max(first + width for first, width in zip(firsts, widths, strict=True))
         values = (rng.integers(low, 32768, count), rng.integers(low, 32768, count), energies, firsts, widths)
-        named = zip(("weights", "others", "energies", "firsts", "widths"), values, strict=True)
-        constants = [tensor((len(v),), "INT16", data=np.array(v), name=name) for name, v in named]
+        named = zip(("weights", "others", "energies", "firsts", "widths"), map(np.asarray, values), strict=True)
+        constants = [tensor(v.shape, "INT16", data=v, name=name) for name, v in named]
         y = tensor((len(widths) - 1,), "UINT64", name="y")
         inputs = (tensor((size,), "UINT32", name="x"), *constants)
         return Case(Node("CUSTOM:SignalFilterBank", inputs, (y,), extra=custom(num_channels=len(widths) - 1)))
