@@ -43,6 +43,8 @@ class Op:
     the shape of every output; it needs only the inputs' shapes and constants. ``reference(node, inputs)`` is the
     meaning in plain numpy. ``lower(node, target)`` gives the call in plain C, which serves every node. Planning asks it
     after ``infer`` has agreed with the outputs' shapes, if no variant (runtime/variant.py) takes the node.
+    ``keeps_state``: the call writes variables that ``lower`` makes, and ``reference`` computes the first run alone; the
+    node must be run once per run of the model, whatever its inputs are.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Op:
     reference: Callable[[Node, list[Any]], list[Array]]
     lower: Callable[[Node, Target], Call]
     cases: Callable[[np.random.Generator], Iterator[Case]]
+    keeps_state: bool = False
 
 
 def tensor(

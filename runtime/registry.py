@@ -70,6 +70,12 @@ def operator(node: Node) -> Op:
     return op
 
 
+def keeps_state(node: Node) -> bool:
+    """Whether the node's operator keeps a state of its own from run to run."""
+    op = operators().get(node.op)
+    return op is not None and op.keeps_state
+
+
 def missing(nodes: Iterable[Node]) -> list[Node]:
     """The nodes whose operator twinfer does not know."""
     return [node for node in nodes if node.op not in operators() and node.op not in CONTROL]

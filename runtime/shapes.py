@@ -21,6 +21,9 @@ T = TypeVar("T")
 SHAPE_OPS = frozenset({"SHAPE", "RANK", "ZEROS_LIKE"})
 CONSTANT_OPS = frozenset({"BROADCAST_ARGS", "RANGE", "FILL", "WHERE", "ONE_HOT"})
 
+#: Operators over constants that always become constants: decoders of weights.
+DECODERS = frozenset({"CUSTOM:TFLM_DECODE"})
+
 #: Types that shapes are computed in, and the most elements of a result that is folded.
 SHAPE_TYPES = frozenset({"INT32", "INT64", "BOOL"})
 MAX_FOLDED = 1024
@@ -48,6 +51,7 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
 
     ``input_shapes`` gives some of ``graph.inputs`` another shape, of any rank. What operators compute from SHAPE and
     constants alone becomes a constant, so that shape arguments are known when planning; those operators are dropped.
+    So are decoders of weights.
     Other tensors keep their shapes, and all keep their positions. A graph with nothing to change is returned itself.
 
     Raises InvalidArgumentError for a shape that no input can have, ModelError where the operators do not fit the new
@@ -141,9 +145,11 @@ class _Inference:
             self.nodes.append(now)  # a run must still write it; readers use the constant
 
     def _computes_shapes(self, node: Node, now: Node) -> bool:
+        constant = all(t is None or t.data is not None for t in now.inputs)
+        if constant and node.op in DECODERS:
+            return True
         if any(t.type not in SHAPE_TYPES or t.quant is not None or t.size > MAX_FOLDED for t in now.outputs):
             return False
-        constant = all(t is None or t.data is not None for t in now.inputs)
         derived = node.op in CONSTANT_OPS or any(t in self.known for t in node.inputs)
         return node.op in SHAPE_OPS or (constant and derived)
 

@@ -15,6 +15,7 @@ from twinfer.converter.passes._draft import Draft
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor
 from twinfer.runtime.read import schema
+from twinfer.runtime.registry import keeps_state
 from twinfer.runtime.shapes import infer_node
 
 #: A pass.
@@ -142,7 +143,7 @@ def apply_near(view: View, rule: Rule, nodes: Iterable[Node]) -> bool:
 def touches_state(node: Node) -> bool:
     """Whether the node reads or writes a state. If so, neither its place nor its number of runs may change."""
     tensors = [t for t in (*node.inputs, *node.outputs) if t is not None]
-    return any(t.variable or t.type in HANDLES for t in tensors)
+    return keeps_state(node) or any(t.variable or t.type in HANDLES for t in tensors)
 
 
 def needed(graph: Graph, nodes: Sequence[Node]) -> list[Node]:

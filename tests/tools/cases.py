@@ -43,7 +43,8 @@ ALLOWED_SYMBOLS = frozenset(
 def cases_of(op: str) -> dict[str, Case]:
     """The cases of an operator by test name."""
     cases = operators()[op].cases(np.random.default_rng(SEED))
-    return {f"{op.lower().removeprefix('custom:')}-{i}": case for i, case in enumerate(cases)}
+    name = op.removeprefix("CUSTOM:").lower()
+    return {f"{name}-{i}": case for i, case in enumerate(cases)}
 
 
 def graph_of(node: Node) -> Graph:
