@@ -60,10 +60,11 @@ TW_INLINE void tw_lstm_basic_cell_u8(const int16_t *gates, int32_t n, uint8_t *h
     }
 }
 
-/* x * mult * 2^(shift - 31) rounded half up, once, as ruy does, and clamped to int16; shift is at most 30. */
-TW_INLINE int32_t tw_requantize_once(int32_t x, int32_t mult, int32_t shift) {
-    const int64_t scaled = ((int64_t)x * mult + ((int64_t)1 << (30 - shift))) >> (31 - shift);
-    return (int32_t)(scaled < INT16_MIN ? INT16_MIN : scaled > INT16_MAX ? INT16_MAX : scaled);
+/* x * mult * 2^(shift - 31) rounded twice, both times half up, as ruy does. */
+TW_INLINE int32_t tw_requantize_up(int32_t x, int32_t mult, int32_t shift) {
+    const int32_t right = shift > 0 ? 0 : -shift;
+    const int64_t scaled = tw_mul_high(tw_shift_left(x, shift > 0 ? shift : 0), mult);
+    return (int32_t)((scaled + (((int64_t)1 << right) >> 1)) >> right);
 }
 
 TW_KERNEL(tw_lstm_basic_u8) {
@@ -80,7 +81,7 @@ TW_KERNEL(tw_lstm_basic_u8) {
         for (int32_t u = 0; u < 4 * n; ++u, w += depth) {
             int32_t sum = ((const int32_t *)in[2])[u];
             for (int32_t i = 0; i < depth; ++i) sum = tw_add(sum, (joined[i] - 128) * (w[i] - p.weights_zero));
-            sums[u] = (int16_t)tw_requantize_once(sum, p.mult, p.shift);
+            sums[u] = (int16_t)tw_clamp(tw_requantize_up(sum, p.mult, p.shift), INT16_MIN, INT16_MAX);
         }
         tw_lstm_basic_cell_u8(sums, n, hidden, cell);
     }

@@ -154,6 +154,8 @@ def _check_presence(lstm: Lstm) -> None:
     ):
         there = [lstm.tensor(i) is not None for i in positions]
         need(all(there) or not any(there), node, f"some gates have {name}, and others have none")
+    with_weights = lstm.tensor(lstm.gates[FORGET].other) is not None
+    need(not with_weights or lstm.other is not None, node, "there are weights for another input, which is missing")
     bias = lstm.tensor(lstm.projection_bias)
     need(lstm.projected or bias is None, node, f"{bias} belongs to a projection, which has no weights")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.fixed_point import quantize_multiplier, round_shift, wrap32
+from twinfer.runtime.fixed_point import multiply_high, quantize_multiplier, round_shift, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.gemmlowp16 import logistic, tanh
@@ -73,14 +73,19 @@ def _times(a: Array, b: Array) -> Array:
 def _step_uint8(node: Node, joined: Array, cell: Array, inputs: list[Any]) -> tuple[Array, Array, Array]:
     weights = inputs[2].astype(np.int64) - node.input(2).zero
     sums = wrap32((joined.astype(np.int64) - 128) @ weights.T + inputs[3])
-    mult, shift = _scale(node)
-    sums = ((sums * mult + (1 << 30 - shift)) >> 31 - shift).clip(-32768, 32767)  # ruy rounds once, half up
+    sums = _requantize(sums, *_scale(node)).clip(-32768, 32767)
     take, new, forget, give = np.split(sums, 4, axis=1)
     added = round_shift(_times(logistic(take, 3), tanh(new, 3)), 4)
     cell = (added + _times(logistic(forget, 3), cell.astype(np.int64))).clip(-32768, 32767)
     seen = tanh((2 * cell).clip(-32768, 32767), 3)
     shown = round_shift(_times(logistic(give, 3), seen), 8).clip(-128, 127) + 128
     return shown, cell, sums
+
+
+def _requantize(x: Array, mult: int, shift: int) -> Array:
+    """x * mult * 2**(shift - 31), rounded twice, both times half up: ruy's way, where gemmlowp's is half away."""
+    left, right = max(shift, 0), max(-shift, 0)
+    return np.asarray((multiply_high(wrap32(x << left), mult) + (1 << right >> 1)) >> right)
 
 
 def _scale(node: Node) -> tuple[int, int]:
