@@ -28,7 +28,7 @@ def _times(a: Raw | int, b: Raw | int) -> Raw:
 
 def _raised(x: Raw, bits: int) -> Raw:
     """x * 2**bits, saturated."""
-    return np.clip(np.asarray(x, np.int64) << bits, -ONE - 1, ONE)
+    return np.asarray(np.clip(np.asarray(x, np.int64) << bits, -ONE - 1, ONE))
 
 
 def _exp_of_last_quarter(a: Raw) -> Raw:

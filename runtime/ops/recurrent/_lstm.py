@@ -139,19 +139,20 @@ def check(lstm: Lstm) -> None:
 def _check_presence(lstm: Lstm) -> None:
     node = lstm.node
     for gate in lstm.used:
-        for position in (gate.weights, gate.recurrent, gate.bias):
-            node.input(position)
+        for needed in (gate.weights, gate.recurrent, gate.bias):
+            node.input(needed)
     absent = lstm.gates[INPUT]
     if lstm.coupled:
         for position in (absent.recurrent, absent.bias, absent.norm, absent.other):
             tensor = lstm.tensor(position)
             need(tensor is None, node, f"{tensor} belongs to an input gate, which has no input weights")
     watching = [gate for gate in lstm.used if gate.peephole is not None]
-    for name, positions in (
+    optional: list[tuple[str, list[int | None]]] = [
         ("peephole weights", [gate.peephole for gate in watching]),
         ("norm factors", [gate.norm for gate in lstm.used]),
         ("weights of the other input", [gate.other for gate in lstm.used]),
-    ):
+    ]
+    for name, positions in optional:
         there = [lstm.tensor(i) is not None for i in positions]
         need(all(there) or not any(there), node, f"some gates have {name}, and others have none")
     with_weights = lstm.tensor(lstm.gates[FORGET].other) is not None

@@ -31,10 +31,9 @@ def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 5 and len(node.outputs) == 4, node, "a basic LSTM has 5 inputs and 4 outputs")
     need(len(x.shape) == len(hidden.shape) == 2, node, f"{x} and {hidden} must have two dimensions")
     need_type(node, x, *_INPUTS)
-    for tensor, type in zip(node.inputs, _INPUTS[x.type], strict=True):
-        need_type(node, tensor or x, type)
-    for tensor, type in zip(node.outputs, _OUTPUTS[x.type], strict=True):
-        need_type(node, tensor, type)
+    types = (*_INPUTS[x.type], *_OUTPUTS[x.type])
+    for value, type in zip((x, hidden, weights, bias, cell, *node.outputs), types, strict=True):
+        need_type(node, value, type)
     (batches, size), units = x.shape, hidden.shape[1]
     need_shape(node, hidden, batches, units)
     need_shape(node, weights, 4 * units, size + units)
@@ -113,25 +112,26 @@ def lower(node: Node) -> Call:
 
 def _case(rng: np.random.Generator, kind: str, batches: int, size: int, units: int) -> Case:
     real, shape = kind == "FLOAT32", (4 * units, size + units)
-    value, cell = ((kind, None, 0), (kind, None, 0)) if real else ((kind, 1 / 128, 128), ("INT16", 2.0**-11, 0))
+    value: dict[str, Any] = {"type": kind} if real else {"type": kind, "scale": 1 / 128, "zero": 128}
+    cell: dict[str, Any] = {"type": kind} if real else {"type": "INT16", "scale": 2.0**-11}
     w = rng.standard_normal(shape) if real else rng.integers(0, 256, shape)
     weights = tensor(shape, kind, None if real else 0.01, 0 if real else 120, data=w, name="w")
     b = rng.standard_normal(4 * units) if real else rng.integers(-9000, 9000, 4 * units)
-    of_bias = ("FLOAT32", None) if real else ("INT32", 0.01 / 128)
-    bias = tensor((4 * units,), *of_bias, data=b, name="b")
+    of_bias: dict[str, Any] = {} if real else {"type": "INT32", "scale": 0.01 / 128}
+    bias = tensor((4 * units,), **of_bias, data=b, name="b")
     ins = (
-        tensor((batches, size), *value, name="x"),
-        replace(tensor((batches, units), *value, name="h"), variable=True),
+        tensor((batches, size), **value, name="x"),
+        replace(tensor((batches, units), **value, name="h"), variable=True),
         weights,
         bias,
-        replace(tensor((batches, units), *cell, name="c"), variable=True),
+        replace(tensor((batches, units), **cell, name="c"), variable=True),
     )
-    sums = ("FLOAT32", None) if real else ("INT16", 2.0**-12)
+    sums: dict[str, Any] = {} if real else {"type": "INT16", "scale": 2.0**-12}
     outs = (
-        tensor((batches, units), *value, name="y"),
-        tensor((batches, units), *cell, name="state"),
-        tensor((batches, size + units), *value, name="joined"),
-        tensor((batches, 4 * units), *sums, name="sums"),
+        tensor((batches, units), **value, name="y"),
+        tensor((batches, units), **cell, name="state"),
+        tensor((batches, size + units), **value, name="joined"),
+        tensor((batches, 4 * units), **sums, name="sums"),
     )
     options = {"fused_activation_function": "TANH", "cell_clip": 0.0, "proj_clip": 0.0, "kernel_type": "BASIC"}
     return Case(Node("LSTM", ins, outs, options), oracle="litert", tolerance=1e-5 if real else 0.0)

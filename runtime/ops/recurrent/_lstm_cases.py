@@ -22,8 +22,11 @@ PEEPHOLE_FAULT = "LiteRT takes cells by the number of outputs: it reads the wron
 
 @dataclass(frozen=True)
 class Form:
-    """``kind``: FLOAT32, HYBRID or INT8. ``sizes``: batches, steps, values of an input, units. ``outputs``: of a
-    projection, 0 for none. ``flags``: "coupled", "peephole", "norm", "diagonal", "no_bias" (of the projection)."""
+    """``kind``: FLOAT32, HYBRID or INT8. ``sizes``: batches, steps, values of an input, units.
+
+    ``outputs``: of a projection, 0 for none. ``flags``: "coupled", "peephole", "norm", "diagonal", "no_bias" (of the
+    projection). ``power``: the exponent of the scale of an int16 cell.
+    """
 
     kind: str
     sizes: tuple[int, int, int, int]
@@ -32,6 +35,7 @@ class Form:
     flags: frozenset[str] = frozenset()
     op: str = "UNIDIRECTIONAL_SEQUENCE_LSTM"
     options: dict[str, Any] = field(default_factory=dict)
+    power: int = -11
 
     @property
     def plain(self) -> bool:
@@ -48,13 +52,12 @@ class _Tensors:
     def weights(self, shape: Shape) -> Tensor:
         if self.kind == "FLOAT32":
             return tensor(shape, data=self.rng.standard_normal(shape) / shape[-1] ** 0.5, name="w")
-        scale = float(self.rng.uniform(0.002, 0.02))
+        scale = float(self.rng.uniform(0.002, 0.02)) * (1 if self.form.plain else 0.3)
         return tensor(shape, "INT8", scale, data=self.rng.integers(-127, 128, shape), name="w")
 
-    def bias(self, size: int) -> Tensor:
+    def bias(self, size: int, bound: int = 2000) -> Tensor:
         if self.kind != "INT8":
             return tensor((size,), data=self.rng.standard_normal(size), name="b")
-        bound = 2_000_000 if "norm" in self.form.flags else 2000
         return tensor((size,), "INT32", 1e-4, data=self.rng.integers(-bound, bound, size), name="b")
 
     def peephole(self, size: int) -> Tensor:
@@ -70,7 +73,7 @@ class _Tensors:
     def state(self, shape: Shape, name: str) -> Tensor:
         if self.kind != "INT8":
             return replace(tensor(shape, name=name), variable=True)
-        quant = (1 / 128, 3) if name == "h" else (2.0**-11, 0)
+        quant = (1 / 128, 3) if name == "h" else (2.0**self.form.power, 0)
         return replace(tensor(shape, "INT8" if name == "h" else "INT16", *quant, name=name), variable=True)
 
     def intermediates(self) -> tuple[Tensor, ...]:
@@ -83,7 +86,7 @@ def _fill(inputs: list[Tensor | None], gate: Gate, form: Form, tensors: _Tensors
     outputs = form.outputs or units
     inputs[gate.weights] = tensors.weights((units, size))
     inputs[gate.recurrent] = tensors.weights((units,) if "diagonal" in form.flags else (units, outputs))
-    inputs[gate.bias] = tensors.bias(units)
+    inputs[gate.bias] = tensors.bias(units, 2_000_000 if "norm" in form.flags else 2000)
     if "peephole" in form.flags and gate.peephole is not None:
         inputs[gate.peephole] = tensors.peephole(units)
     if "norm" in form.flags and gate.norm is not None:
@@ -95,7 +98,9 @@ def case(rng: np.random.Generator, form: Form) -> Case:
     real, tensors, outputs = form.kind != "INT8", _Tensors(rng, form), form.outputs or units
     layout = Layout(batches, steps, bool(form.options.get("time_major")), flat=form.op == "LSTM")
     inputs: list[Tensor | None] = [None] * 24
-    x = tensor(layout.shape(size), *([] if real else ["INT8", 0.02, -5]), name="x")
+    of_x: dict[str, Any] = {} if real else {"type": "INT8", "scale": 0.02, "zero": -5}
+    of_y: dict[str, Any] = {} if real else {"type": "INT8", "scale": 1 / 128, "zero": 3}
+    x = tensor(layout.shape(size), **of_x, name="x")
     inputs[0] = x
     for i, gate in enumerate(Lstm(Node(form.op, (x,), ()), Places(norm=20), layout).gates):
         if i != 1 or "coupled" not in form.flags:
@@ -104,7 +109,7 @@ def case(rng: np.random.Generator, form: Form) -> Case:
         inputs[16] = tensors.weights((outputs, units))
         inputs[17] = None if "no_bias" in form.flags else tensors.bias(outputs)
     inputs[18], inputs[19] = tensors.state((batches, outputs), "h"), tensors.state((batches, units), "c")
-    y = tensor(layout.shape(outputs), *([] if real else ["INT8", 1 / 128, 3]), name="y")
+    y = tensor(layout.shape(outputs), **of_y, name="y")
     settings = {"fused_activation_function": "TANH", "cell_clip": form.clip, "proj_clip": 0.0, **form.options}
     if form.op == "LSTM":
         settings["kernel_type"] = "FULL"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, round_shift, wrap32
-from twinfer.runtime.graph import Array, Quant, Tensor
+from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.op import need, unsupported
 from twinfer.runtime.ops.core.gemmlowp import inverse_root
 from twinfer.runtime.ops.core.gemmlowp16 import logistic, tanh
@@ -48,7 +48,7 @@ def check(lstm: Lstm) -> None:
         if norm.scale >= 2.0**17:
             raise unsupported(node, f"{norm} has a scale that is beyond 2**17")
     tensors = node.extra.get("intermediates", ())
-    if len(tensors) != INTERMEDIATES:
+    if len(tensors) != INTERMEDIATES or None in tensors:
         raise unsupported(node, f"an integer LSTM of this form needs {INTERMEDIATES} intermediate tensors, not "
                           f"{len(tensors)}; with 12 of them LiteRT reads scales beyond their array")  # fmt: skip
     for i in (*(_listed(i) for i in range(4) if lstm.norm), INTERMEDIATES - 1):
@@ -67,12 +67,10 @@ def _norms(lstm: Lstm) -> list[Tensor]:
 
 def _intermediate(lstm: Lstm, i: int) -> tuple[np.float32, int]:
     """Scale and zero point of an intermediate tensor; ModelError if it has none."""
-    tensor = lstm.node.extra["intermediates"][i]
-    quant = None if tensor is None else tensor.quant
-    usable = isinstance(quant, Quant) and not quant.per_channel and bool(np.isfinite(quant.scale).all())
-    need(usable and bool(quant.scale[0] > 0), lstm.node, f"intermediate tensor {i} has no usable quantisation")
-    need(-128 <= int(quant.zero_point[0]) <= 127, lstm.node, f"intermediate tensor {i}: its zero point is not int8's")
-    return np.float32(quant.scale[0]), int(quant.zero_point[0])
+    tensor: Tensor = lstm.node.extra["intermediates"][i]
+    need(math.isfinite(tensor.scale) and tensor.scale > 0, lstm.node, f"{tensor} has no usable scale")
+    need(-128 <= tensor.zero <= 127, lstm.node, f"{tensor}: zero point {tensor.zero} is not int8's")
+    return np.float32(tensor.scale), tensor.zero
 
 
 def _bits(lstm: Lstm) -> int:
@@ -125,9 +123,9 @@ def _clamp16(x: Array) -> Array:
 
 def _normalized(x: Array, factors: Array, bias: Array, scales: _Scales) -> Array:
     """Source: LiteRT's ApplyLayerNorm."""
-    n, rows = x.shape[1], []
+    n, rows = max(x.shape[1], 1), []
     for row in x:
-        mean = int(math.trunc(int(row.sum()) * 1024 / n)) if n else 0
+        mean = math.trunc(int(row.sum()) * 1024 / n)
         variance = int(int((row * row).sum()) * ((1 << 20) // n) - mean * mean)
         variance = abs(variance) // (1 << 20) * (1 if variance > 0 else -1)
         mult, right = inverse_root(scales.guard if variance < 1 else variance)
@@ -160,7 +158,7 @@ class _Step:
         if self.lstm.peephole and gate.peephole is not None:
             seen = self.inputs[gate.peephole].astype(np.int64) * cell
             total = _clamp16(total + requantize(seen, *scales.peephole))
-        if self.lstm.norm:
+        if self.lstm.norm and gate.norm is not None:
             total = _normalized(total, self.inputs[gate.norm].astype(np.int64), bias, scales)
         return tanh(total, 3) if i == MODULATION else logistic(total, 3)
 

@@ -18,8 +18,10 @@ from twinfer.runtime.params import Param
 
 @dataclass(frozen=True)
 class Layout:
-    """Sequences, [batches, steps, values], or [steps, batches, values] with ``time_major``. ``flat``: [batches, values],
-    which is one step."""
+    """Sequences, [batches, steps, values], or [steps, batches, values] with ``time_major``.
+
+    ``flat``: [batches, values], which is one step.
+    """
 
     batches: int
     steps: int
@@ -42,7 +44,7 @@ class Layout:
         return (self.steps, self.batches, values) if self.time_major else (self.batches, self.steps, values)
 
     def place(self, values: int, first: int = 0, *, backwards: bool = False) -> dict[str, int]:
-        """Where sequences of so many values per step lie, as ``tw_sequence``; ``first``: the first value that counts."""
+        """Where sequences of so many values per step lie, as ``tw_sequence``; ``first``: the first that counts."""
         step, batch = (self.batches * values, values) if self.time_major else (values, self.steps * values)
         if backwards:
             return {"first": first + (self.steps - 1) * step, "batch": batch, "step": -step}

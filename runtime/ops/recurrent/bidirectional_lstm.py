@@ -70,8 +70,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     forward, backward = directions(node)
     width = forward.outputs + backward.outputs if _merged(node) else 0
-    places = forward.layout.place(width or forward.outputs), backward.layout.place(
-        width or backward.outputs, forward.outputs if width else 0, backwards=True
+    places = (
+        forward.layout.place(width or forward.outputs),
+        backward.layout.place(width or backward.outputs, forward.outputs if width else 0, backwards=True),
     )
     params: dict[str, Param] = {
         "forward": _lstm_float.params(forward, places[0]),
@@ -105,7 +106,8 @@ class _Form:
 def _weights(rng: np.random.Generator, kind: str, shape: Shape) -> Tensor:
     if kind == "FLOAT32":
         return tensor(shape, data=rng.standard_normal(shape) / shape[-1] ** 0.5, name="w")
-    return tensor(shape, "INT8", float(rng.uniform(0.002, 0.02)), data=rng.integers(-127, 128, shape), name="w")
+    scale = float(rng.uniform(0.005, 0.015)) / shape[-1] ** 0.5
+    return tensor(shape, "INT8", scale, data=rng.integers(-127, 128, shape), name="w")
 
 
 def _case(rng: np.random.Generator, form: _Form, **options: Any) -> Case:
@@ -131,9 +133,7 @@ def _case(rng: np.random.Generator, form: _Form, **options: Any) -> Case:
     return Case(node, oracle="none" if why else "litert", why=why, tolerance=TOLERANCE[form.kind])
 
 
-def _fill(
-    rng: np.random.Generator, form: _Form, lstm: Lstm, inputs: list[Any], sizes: tuple[int, int, int]
-) -> None:
+def _fill(rng: np.random.Generator, form: _Form, lstm: Lstm, inputs: list[Any], sizes: tuple[int, int, int]) -> None:
     """The weights and biases of one direction; ``sizes``: of its input, units, outputs."""
     size, units, outputs = sizes
     for i, gate in enumerate(lstm.gates):
@@ -157,7 +157,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, _Form(kind, (3, 4, 5)), merge_outputs=True, cell_clip=0.5)
         yield _case(rng, _Form(kind, (2, 3, 5), outputs=(4, 4)), time_major=False, proj_clip=0.25)
         yield _case(rng, _Form(kind, (1, 4, 5), flags="coupled"), time_major=False, merge_outputs=True)
-        yield _case(rng, _Form(kind, (2, 4, 5), flags="peephole", extra=5, linked=True), asymmetric_quantize_inputs=True)
+        yield _case(
+            rng, _Form(kind, (2, 4, 5), flags="peephole", extra=5, linked=True), asymmetric_quantize_inputs=True
+        )
         yield _case(rng, _Form(kind, (2, 4, 5), extra=5))
         yield _case(rng, _Form(kind, (2, 3, 5)), time_major=False, merge_outputs=True)
         yield _case(rng, _Form(kind, (2, 3, 5), (7, 3), (2, 4)), merge_outputs=True)

@@ -27,7 +27,7 @@ def infer(node: Node) -> list[Shape]:
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """The outputs of one step from the states in ``inputs``."""
-    return (_lstm_basic if _is_basic(node) else lstm).reference(node, inputs)
+    return _lstm_basic.reference(node, inputs) if _is_basic(node) else lstm.reference(node, inputs)
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -40,6 +40,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield case(rng, Form(kind, (2, 1, 9, 6), 1.0, op="LSTM"))
     for form in forms("LSTM", 1):
         yield case(rng, form)
+    for power in (-9, -15):
+        yield case(rng, Form("INT8", (2, 1, 5, 6), 0.0, 4, power=power, op="LSTM"))
 
 
 OP = Op("LSTM", infer, reference, lower, cases)

@@ -1,8 +1,8 @@
 """RNN, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_SEQUENCE_RNN: float values, float or int8 weights.
 
-Source: LiteRT kernel_utils.cc, RnnBatchStep. Faults of its BIDIRECTIONAL_SEQUENCE_RNN are not copied: step by step in
-turn, int8 weights are run over the whole sequence once for every step; batch by batch, a second input without weights is
-ignored, and with them it is read by the first input's width.
+Source: LiteRT kernel_utils.cc, RnnBatchStep. Faults of its BIDIRECTIONAL_SEQUENCE_RNN are not copied: with
+``time_major``, int8 weights are run over the whole sequence once for every step; without, a second input that has no
+weights is ignored. A second input of another width is read by the first one's.
 """
 
 from __future__ import annotations

@@ -30,9 +30,6 @@ FAULTY = {
     "di8_t2o_transposeconv_validpad_stride2_float32",  # TRANSPOSE_CONV ignores the weights' zero point
 }
 
-#: Small models that need a form of an operator that twinfer does not have.
-UNSUPPORTED_FORMS = {"lrt_unidirectional_sequence_lstm"}  # a projection
-
 #: Types that every known operator takes.
 TYPES = {"FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL"}
 
@@ -89,7 +86,7 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
     model = Interpreter(model_path=corpus_model.path)
     there = set(entry["ops"]) <= set(operators()) and set(entry["types"]) <= TYPES
     there &= "INT16" not in entry["types"] or not set(entry["ops"]) & WITHOUT_INT16
-    if not there or corpus_model.path.stem in FAULTY | UNSUPPORTED_FORMS:
+    if not there or corpus_model.path.stem in FAULTY:
         try:
             model.allocate_tensors()
         except UnsupportedOperatorError:
