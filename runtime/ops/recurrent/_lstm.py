@@ -8,6 +8,7 @@ from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import need, need_type, unsupported
 from twinfer.runtime.ops.recurrent._sequences import (
     Layout,
+    activation,
     need_clip,
     need_plain_weights,
     need_shape,
@@ -131,6 +132,8 @@ def check(lstm: Lstm) -> None:
     need_clip(node, "cell_clip", "proj_clip")
     w, r = (node.input(i) for i in (lstm.gates[OUTPUT].weights, lstm.gates[OUTPUT].recurrent))
     need(len(w.shape) == 2 and len(r.shape) in (1, 2), node, f"{w} and {r} must be matrices")
+    if lstm.kind != "integer":
+        activation(node)
     _check_presence(lstm)
     _check_types(lstm)
     _check_shapes(lstm)
@@ -207,7 +210,7 @@ def _check_shapes(lstm: Lstm) -> None:
 
 def _check_recurrent(lstm: Lstm, weights: Tensor) -> None:
     """Recurrent weights are a matrix, or the diagonal of one."""
-    if len(weights.shape) == 2:
+    if len(weights.shape) != 1:
         need_shape(lstm.node, weights, lstm.units, lstm.outputs)
         return
     need_shape(lstm.node, weights, lstm.units)

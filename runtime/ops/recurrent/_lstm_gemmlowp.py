@@ -68,6 +68,7 @@ def _norms(lstm: Lstm) -> list[Tensor]:
 def _intermediate(lstm: Lstm, i: int) -> tuple[np.float32, int]:
     """Scale and zero point of an intermediate tensor; ModelError if it has none."""
     tensor: Tensor = lstm.node.extra["intermediates"][i]
+    need(tensor.quant is not None and not tensor.quant.per_channel, lstm.node, f"{tensor} has no quantisation")
     need(math.isfinite(tensor.scale) and tensor.scale > 0, lstm.node, f"{tensor} has no usable scale")
     need(-128 <= tensor.zero <= 127, lstm.node, f"{tensor}: zero point {tensor.zero} is not int8's")
     return np.float32(tensor.scale), tensor.zero
