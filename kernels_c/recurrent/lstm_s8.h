@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UNIDIRECTIONAL_SEQUENCE_LSTM of int8 with four gates and nothing else, as TFLM computes it; cells are int16. */
+/* UNIDIRECTIONAL_SEQUENCE_LSTM of int8 or int16 with four gates and nothing else, as TFLM computes it; cells are int16. */
 #ifndef TW_LSTM_S8_H
 #define TW_LSTM_S8_H
 
+#include "../core/sums_s16.h"
 #include "../elementwise/logistic.h"
 #include "../elementwise/tanh.h"
 #include "cell.h"
@@ -23,6 +24,10 @@ typedef struct {
     int32_t keep_mult, keep_shift, add_mult, add_shift, give_mult, give_shift;
 } tw_lstm_s8_params;
 
+/* x, hidden and y are int16, bias int64; mult and hidden_mult have 15 bits, and shift and hidden_shift are to the
+ * right. */
+typedef tw_lstm_s8_params tw_lstm_s16_params;
+
 /* The sigmoid with 15 fractional bits of x with 12; the table has steps of 1 / 24. */
 TW_INLINE int32_t tw_sigmoid16(int32_t x, const uint16_t *table) { return tw_logistic_of_s16(3 * x, table); }
 
@@ -42,19 +47,43 @@ TW_INLINE int32_t tw_lstm_sum_s8(int32_t start, const int8_t *x, const int8_t *w
     return tw_clamp16(tw_requantize(start, mult, shift));
 }
 
-TW_INLINE void tw_lstm_step_s8(const tw_lstm_s8_params *p, const void *const *in, const int8_t *x, int8_t *hidden,
-                               int16_t *cell, int16_t *gates) {
-    const uint16_t *table = (const uint16_t *)in[13];
+/* One step of one sequence; gates [4, units]. wide: x and hidden are int16, not int8. */
+typedef struct {
+    const tw_lstm_s8_params *p;
+    const void *const *in;
+    const void *x;
+    void *hidden;
+    int16_t *cell, *gates;
+    int32_t wide;
+} tw_lstm_s8_step;
+
+/* What gate g sums for unit u, 12 fractional bits. */
+TW_INLINE int32_t tw_lstm_gate_s8(const tw_lstm_s8_step *s, int32_t g, int32_t u) {
+    const tw_lstm_s8_params *p = s->p;
+    const void *bias = s->in[3 + 3 * g];
     const int32_t n = p->units;
+    const int8_t *w = (const int8_t *)s->in[1 + 3 * g] + u * p->size, *r = (const int8_t *)s->in[2 + 3 * g] + u * n;
+    if (s->wide) {
+        const int64_t one = tw_dot_s16(((const int64_t *)bias)[u], (const int16_t *)s->x, w, p->size);
+        const int64_t other = tw_dot_s16(0, (const int16_t *)s->hidden, r, n);
+        return tw_clamp16(tw_clamp16(tw_scaled64(one, p->mult[g], p->shift[g])) +
+                          tw_clamp16(tw_scaled64(other, p->hidden_mult[g], p->hidden_shift[g])));
+    }
+    const int32_t one = tw_lstm_sum_s8(((const int32_t *)bias)[u], (const int8_t *)s->x, w, p->size, p->x_zero,
+                                       p->mult[g], p->shift[g]);
+    const int32_t other =
+        tw_lstm_sum_s8(0, (const int8_t *)s->hidden, r, n, p->hidden_zero, p->hidden_mult[g], p->hidden_shift[g]);
+    return tw_clamp16(one + other);
+}
+
+TW_INLINE void tw_lstm_advance_s8(const tw_lstm_s8_step *s) {
+    const tw_lstm_s8_params *p = s->p;
+    const uint16_t *table = (const uint16_t *)s->in[13];
+    const int32_t n = p->units;
+    int16_t *gates = s->gates, *cell = s->cell;
     for (int32_t g = 0; g < TW_MAX_GATES; ++g) {
-        const int8_t *w = (const int8_t *)in[1 + 3 * g], *r = (const int8_t *)in[2 + 3 * g];
-        const int32_t *bias = (const int32_t *)in[3 + 3 * g];
         for (int32_t u = 0; u < n; ++u) {
-            const int32_t one =
-                tw_lstm_sum_s8(bias[u], x, w + u * p->size, p->size, p->x_zero, p->mult[g], p->shift[g]);
-            const int32_t other =
-                tw_lstm_sum_s8(0, hidden, r + u * n, n, p->hidden_zero, p->hidden_mult[g], p->hidden_shift[g]);
-            const int32_t sum = tw_clamp16(one + other);
+            const int32_t sum = tw_lstm_gate_s8(s, g, u);
             gates[g * n + u] = (int16_t)(g == 2 ? tw_tanh16(sum, 0, table) : tw_sigmoid16(sum, table));
         }
     }
@@ -65,21 +94,37 @@ TW_INLINE void tw_lstm_step_s8(const tw_lstm_s8_params *p, const void *const *in
         cell[u] = (int16_t)(p->clip > 0 ? tw_clamp(value, -p->clip, p->clip) : value);
         const int32_t shown = tw_tanh16(cell[u], p->cell, table);
         const int32_t q = tw_product16(shown, gates[3 * n + u], p->give_mult, p->give_shift, p->hidden_zero);
-        hidden[u] = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
+        if (s->wide) {
+            ((int16_t *)s->hidden)[u] = (int16_t)tw_clamp16(q);
+        } else {
+            ((int8_t *)s->hidden)[u] = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
+        }
+    }
+}
+
+/* All sequences. bytes: of a value of x, hidden and y. */
+TW_INLINE void tw_lstm_sequences(const tw_lstm_s8_params *p, const void *const *in, void *const *out, void *scratch,
+                                 int32_t bytes) {
+    for (int32_t b = 0; b < p->batches; ++b) {
+        int8_t *hidden = (int8_t *)out[1] + b * p->units * bytes;
+        int16_t *cell = (int16_t *)out[2] + b * p->units;
+        for (int32_t t = 0; t < p->steps; ++t) {
+            const int8_t *x = (const int8_t *)in[0] + (b * p->x_batch + t * p->x_step) * bytes;
+            const tw_lstm_s8_step s = {p, in, x, hidden, cell, (int16_t *)scratch, bytes == 2};
+            tw_lstm_advance_s8(&s);
+            memcpy((int8_t *)out[0] + (b * p->y_batch + t * p->y_step) * bytes, hidden, (size_t)(p->units * bytes));
+        }
     }
 }
 
 TW_KERNEL(tw_lstm_s8) {
     const tw_lstm_s8_params p = *params;
-    for (int32_t b = 0; b < p.batches; ++b) {
-        int8_t *hidden = (int8_t *)out[1] + b * p.units;
-        int16_t *cell = (int16_t *)out[2] + b * p.units;
-        for (int32_t t = 0; t < p.steps; ++t) {
-            const int8_t *x = (const int8_t *)in[0] + b * p.x_batch + t * p.x_step;
-            tw_lstm_step_s8(&p, in, x, hidden, cell, (int16_t *)scratch);
-            memcpy((int8_t *)out[0] + b * p.y_batch + t * p.y_step, hidden, (size_t)p.units);
-        }
-    }
+    tw_lstm_sequences(&p, in, out, scratch, 1);
+}
+
+TW_KERNEL(tw_lstm_s16) {
+    const tw_lstm_s16_params p = *params;
+    tw_lstm_sequences(&p, in, out, scratch, 2);
 }
 
 #endif

@@ -22,6 +22,7 @@ FORGET, INPUT, MODULATION, OUTPUT = range(4)
 TYPES = {
     "float": ("FLOAT32", "FLOAT32", "FLOAT32", "FLOAT32", "FLOAT32", "FLOAT32"),
     "hybrid": ("FLOAT32", "INT8", "FLOAT32", "INT8", "FLOAT32", "FLOAT32"),
+    "wide": ("INT16", "INT8", "INT64", "INT16", "INT16", "INT16"),
     "integer": ("INT8", "INT8", "INT32", "INT16", "INT16", "INT16"),
 }
 
@@ -107,11 +108,11 @@ class Lstm:
 
     @property
     def kind(self) -> str:
-        """ "float", "hybrid" or "integer"."""
+        """ "float", "hybrid", "integer" or, with int16 values, "wide"."""
         weights = self.node.input(self.gates[OUTPUT].weights)
         if self.x.type == "FLOAT32":
             return "hybrid" if weights.type == "INT8" else "float"
-        return "integer"
+        return "wide" if self.x.type == "INT16" else "integer"
 
     @property
     def used(self) -> list[Gate]:
@@ -132,7 +133,7 @@ def check(lstm: Lstm) -> None:
     need_clip(node, "cell_clip", "proj_clip")
     w, r = (node.input(i) for i in (lstm.gates[OUTPUT].weights, lstm.gates[OUTPUT].recurrent))
     need(len(w.shape) == 2 and len(r.shape) in (1, 2), node, f"{w} and {r} must be matrices")
-    if lstm.kind != "integer":
+    if lstm.kind in ("float", "hybrid"):
         activation(node)
     _check_presence(lstm)
     _check_types(lstm)
@@ -166,7 +167,7 @@ def _check_presence(lstm: Lstm) -> None:
 
 def _check_types(lstm: Lstm) -> None:
     node = lstm.node
-    need_type(node, lstm.x, "FLOAT32", "INT8")
+    need_type(node, lstm.x, "FLOAT32", "INT8", "INT16")
     value, weight, bias, peephole, norm, cell = TYPES[lstm.kind]
     typed: list[tuple[int | None, str]] = [(lstm.projection, weight), (lstm.projection_bias, bias)]
     typed += [(lstm.hidden, value), (lstm.cell, cell), (lstm.places.other, value)]

@@ -15,14 +15,20 @@ from twinfer.runtime.ops.recurrent._sequences import Layout
 
 #: Largest difference of float outputs to the reference: those of neighbours, a few units in the last place per step.
 #: LiteRT quantises hidden states anew at every step, and its logistic function is another.
-TOLERANCE = {"FLOAT32": 2e-6, "HYBRID": 1e-5, "INT8": 0.0}
+TOLERANCE = {"FLOAT32": 2e-6, "HYBRID": 1e-5, "INT8": 0.0, "INT16": 0.0}
+
+#: Quantisation of x and of the output.
+_VALUES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "INT8": ({"type": "INT8", "scale": 0.02, "zero": -5}, {"type": "INT8", "scale": 1 / 128, "zero": 3}),
+    "INT16": ({"type": "INT16", "scale": 8e-5}, {"type": "INT16", "scale": 2.0**-15}),
+}
 
 PEEPHOLE_FAULT = "LiteRT takes cells by the number of outputs: it reads the wrong ones, or beyond them"
 
 
 @dataclass(frozen=True)
 class Form:
-    """``kind``: FLOAT32, HYBRID or INT8. ``sizes``: batches, steps, values of an input, units.
+    """``kind``: FLOAT32, HYBRID, INT8 or INT16. ``sizes``: batches, steps, values of an input, units.
 
     ``outputs``: of a projection, 0 for none. ``flags``: "coupled", "peephole", "norm", "diagonal", "no_bias" (of the
     projection). ``power``: the exponent of the scale of an int16 cell.
@@ -56,8 +62,10 @@ class _Tensors:
         return tensor(shape, "INT8", scale, data=self.rng.integers(-127, 128, shape), name="w")
 
     def bias(self, size: int, bound: int = 2000) -> Tensor:
-        if self.kind != "INT8":
+        if self.kind in ("FLOAT32", "HYBRID"):
             return tensor((size,), data=self.rng.standard_normal(size), name="b")
+        if self.kind == "INT16":
+            return tensor((size,), "INT64", 1e-6, data=self.rng.integers(-bound, bound, size) * 256, name="b")
         return tensor((size,), "INT32", 1e-4, data=self.rng.integers(-bound, bound, size), name="b")
 
     def peephole(self, size: int) -> Tensor:
@@ -71,8 +79,11 @@ class _Tensors:
         return tensor((size,), "INT16", 5e-5, data=self.rng.integers(-32767, 32768, size), name="n")
 
     def state(self, shape: Shape, name: str) -> Tensor:
-        if self.kind != "INT8":
+        if self.kind in ("FLOAT32", "HYBRID"):
             return replace(tensor(shape, name=name), variable=True)
+        if self.kind == "INT16":
+            scale = 2.0**-15 if name == "h" else 2.0**self.form.power
+            return replace(tensor(shape, "INT16", scale, name=name), variable=True)
         quant = (1 / 128, 3) if name == "h" else (2.0**self.form.power, 0)
         return replace(tensor(shape, "INT8" if name == "h" else "INT16", *quant, name=name), variable=True)
 
@@ -95,11 +106,10 @@ def _fill(inputs: list[Tensor | None], gate: Gate, form: Form, tensors: _Tensors
 
 def case(rng: np.random.Generator, form: Form) -> Case:
     batches, steps, size, units = form.sizes
-    real, tensors, outputs = form.kind != "INT8", _Tensors(rng, form), form.outputs or units
+    tensors, outputs = _Tensors(rng, form), form.outputs or units
     layout = Layout(batches, steps, bool(form.options.get("time_major")), flat=form.op == "LSTM")
     inputs: list[Tensor | None] = [None] * 24
-    of_x: dict[str, Any] = {} if real else {"type": "INT8", "scale": 0.02, "zero": -5}
-    of_y: dict[str, Any] = {} if real else {"type": "INT8", "scale": 1 / 128, "zero": 3}
+    of_x, of_y = _VALUES.get(form.kind, ({}, {}))
     x = tensor(layout.shape(size), **of_x, name="x")
     inputs[0] = x
     for i, gate in enumerate(Lstm(Node(form.op, (x,), ()), Places(norm=20), layout).gates):
@@ -113,6 +123,7 @@ def case(rng: np.random.Generator, form: Form) -> Case:
     settings = {"fused_activation_function": "TANH", "cell_clip": form.clip, "proj_clip": 0.0, **form.options}
     if form.op == "LSTM":
         settings["kernel_type"] = "FULL"
+    real = form.kind != "INT8"
     extra = {} if real or form.plain else {"intermediates": tensors.intermediates()}
     node = Node(form.op, tuple(inputs), (y,), settings, extra=extra)
     if {"peephole"} <= form.flags and not real and form.outputs not in (0, units):

@@ -1,6 +1,6 @@
 """UNIDIRECTIONAL_SEQUENCE_LSTM: of float values with float or int8 weights, and of int8; all of LiteRT's options.
 
-An int8 LSTM with four gates and nothing else has TFLM's bits, others have LiteRT's.
+An int8 or int16 LSTM with four gates and nothing else has TFLM's bits, others of int8 have LiteRT's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need
+from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.recurrent import _lstm, _lstm_float, _lstm_gemmlowp, _lstm_s8
 from twinfer.runtime.ops.recurrent._lstm import Lstm, Places
 from twinfer.runtime.ops.recurrent._lstm_cases import Form, case, forms
@@ -33,25 +33,26 @@ def lstm_of(node: Node) -> Lstm:
 def infer(node: Node) -> list[Shape]:
     lstm = lstm_of(node)
     _lstm.check(lstm)
-    if lstm.kind == "integer":
-        if _is_tflms(lstm):
-            _lstm_s8.check(node)
-        else:
-            _lstm_gemmlowp.check(lstm)
+    if _is_tflms(lstm):
+        _lstm_s8.check(node)
+    elif lstm.kind == "integer":
+        _lstm_gemmlowp.check(lstm)
+    elif lstm.kind == "wide":
+        raise unsupported(node, "with int16 values, only a sequence LSTM with four gates and nothing else has a kernel")
     return [lstm.layout.shape(lstm.outputs)]
 
 
 def _is_tflms(lstm: Lstm) -> bool:
     """Whether TFLM takes the node, and decides its bits."""
-    return lstm.node.op != "LSTM" and _lstm_s8.is_plain(lstm)
+    return lstm.kind in ("integer", "wide") and lstm.node.op != "LSTM" and _lstm_s8.is_plain(lstm)
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """The outputs; the first step starts from the states in ``inputs``."""
     lstm = lstm_of(node)
-    if lstm.kind != "integer":
-        return [_lstm_float.reference(lstm, inputs)]
-    return [(_lstm_s8 if _is_tflms(lstm) else _lstm_gemmlowp).reference(lstm, inputs)]
+    if _is_tflms(lstm):
+        return [_lstm_s8.reference(lstm, inputs)]
+    return [(_lstm_gemmlowp if lstm.kind == "integer" else _lstm_float).reference(lstm, inputs)]
 
 
 def cells(node: Node, x: Array) -> Array:
@@ -65,9 +66,9 @@ def cells(node: Node, x: Array) -> Array:
 
 def lower(node: Node, target: Target) -> Call:
     lstm = lstm_of(node)
-    if lstm.kind == "integer":
-        return _lstm_s8.lower(lstm) if _is_tflms(lstm) else _lstm_gemmlowp.lower(lstm)
-    return _lstm_float.lower(lstm)
+    if _is_tflms(lstm):
+        return _lstm_s8.lower(lstm)
+    return _lstm_gemmlowp.lower(lstm) if lstm.kind == "integer" else _lstm_float.lower(lstm)
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -79,6 +80,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield case(rng, Form(kind, (1, 3, 4, 2), 1e9))
     for form in forms("UNIDIRECTIONAL_SEQUENCE_LSTM", 4):
         yield case(rng, form)
+    for sizes, clip in (((1, 7, 5, 3), 0.0), ((2, 5, 9, 6), 1.0), ((3, 4, 33, 20), 10.0)):
+        yield case(rng, Form("INT16", sizes, clip, options={"time_major": sizes[0] == 2}))
     yield case(rng, Form("HYBRID", (2, 3, 7, 4), 1.0))
     yield case(rng, Form("FLOAT32", (2, 3, 7, 4), 0.0, flags=frozenset(["diagonal"])))
 
