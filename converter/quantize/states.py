@@ -27,6 +27,9 @@ CELL_EXPONENTS = (-12, -4)
 #: Tensors that an LSTM's node lists as intermediate: four gates (for layer normalisation only) and the hidden state.
 _INTERMEDIATES = 5
 
+#: Positions of peephole weights, of a projection and of norm factors.
+_LSTM_OPTIONS = (9, 10, 11, 16, 17, 20, 21, 22, 23)
+
 _SVDF_FEATURES, _SVDF_TIME, _SVDF_BIAS, _SVDF_STATE = 1, 2, 3, 4
 
 
@@ -36,8 +39,11 @@ def _are_float_constants(node: Node, positions: Iterable[int]) -> bool:
 
 
 def lstm_is_float(node: Node) -> bool:
-    """Whether all parameters of an LSTM are float constants."""
-    return _are_float_constants(node, [i for gate in GATES for i in gate])
+    """Whether all parameters of an LSTM are float constants, and it has four gates and nothing else."""
+    plain = not any(node.optional(i) for i in _LSTM_OPTIONS) and node.options.get("fused_activation_function") == "TANH"
+    needed = [i for gate in GATES for i in gate]
+    matrices = all(t is not None and len(t.shape) == 2 for t in (node.optional(r) for _, r, _ in GATES))
+    return plain and matrices and all(map(node.optional, needed)) and _are_float_constants(node, needed)
 
 
 def svdf_is_float(node: Node) -> bool:

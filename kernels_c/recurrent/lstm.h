@@ -1,133 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UNIDIRECTIONAL_SEQUENCE_LSTM with four gates and nothing else; with int8, cells are int16. */
+/* LSTMs of float values: with float weights, or with int8 weights ("hybrid"). */
 #ifndef TW_LSTM_H
 #define TW_LSTM_H
 
-#include <math.h>
-
 #include "../elementwise/logistic.h"
-#include "../elementwise/tanh.h"
+#include "vector.h"
 
-#define TW_MAX_GATES 4
+/* The inputs of a gate: weights [units, size], recurrent weights [units, outputs], bias [units], weights of the cell
+ * [units] (peephole), factors [units] (norm), weights of the other input [units, extra]. */
+#define TW_GATE_INPUTS 6
+#define TW_GATE_OF_CELL 2
 
-/* Gates in the order forget, input, cell, output. in: x, then for each gate weights [units, size], recurrent weights
- * [units, units], bias [units]. out: y, hidden [batches, units], cell [batches, units]; the last two are also read. x
- * [batches, steps, size] and y [batches, steps, units]; neighbours are *_batch and *_step elements apart. clip: bound
- * of the cells' magnitude; 0: none. scratch: 4 * units values. */
+/* coupled: there is no input gate, but 1 - forget gate. peephole: gates but the cell's see the cell. norm: sums are
+ * normalised. project: the output is a product with weights. clip, proj_clip: bounds of the magnitudes of cells and of
+ * the projection; 0: none. */
 typedef struct {
-    int32_t batches, steps, size, units, x_batch, x_step, y_batch, y_step;
-    float clip;
+    tw_cell cell;
+    tw_activation activation;
+    int32_t coupled, peephole, norm, project;
+    float clip, proj_clip;
+} tw_lstm;
+
+/* Scales of int8 weights. symmetric: how values are quantised. */
+typedef struct {
+    float x[TW_MAX_GATES], hidden[TW_MAX_GATES], peephole[TW_MAX_GATES], other[TW_MAX_GATES], project;
+    int32_t symmetric;
+} tw_lstm_scales;
+
+/* Gates in the order forget, input, cell, output. in: x, other, the inputs of each gate, weights of the projection
+ * [outputs, units] and its bias [outputs]; null where the model has none. out: y, hidden [batches, outputs], cell
+ * [batches, units]; the last two are also read. scratch: floats [4, units]; then, with int8 weights, bytes for x, other,
+ * hidden and a cell. */
+typedef struct {
+    tw_lstm lstm;
 } tw_lstm_f32_params;
 
-/* int8: gates are summed as int16 with 12 fractional bits. mult and shift scale the sums over the inputs, hidden_mult
- * and hidden_shift those over the hidden state; keep, add and give: the products of cell and forget gate, of cell gate
- * and input gate, of the cell's tanh and output gate. The cell has 15 - cell fractional bits. One more input: sigmoid
- * [256] uint16, of x / 24 with 16 fractional bits. */
 typedef struct {
-    int32_t batches, steps, size, units, x_batch, x_step, y_batch, y_step;
-    int32_t clip, x_zero, hidden_zero, cell;
-    int32_t mult[TW_MAX_GATES], shift[TW_MAX_GATES], hidden_mult[TW_MAX_GATES], hidden_shift[TW_MAX_GATES];
-    int32_t keep_mult, keep_shift, add_mult, add_shift, give_mult, give_shift;
-} tw_lstm_s8_params;
+    tw_lstm lstm;
+    tw_lstm_scales scales;
+} tw_lstm_hybrid_params;
 
-TW_INLINE float tw_lstm_gate_f32(const float *x, const float *w, int32_t size, const float *h, const float *r,
-                                 int32_t units, float bias) {
-    float sum = 0.0f, more = 0.0f;
-    for (int32_t i = 0; i < size; ++i) sum += x[i] * w[i];
-    for (int32_t i = 0; i < units; ++i) more += h[i] * r[i];
-    return sum + bias + more;
+/* One step of one sequence. scales: null with float weights. gates [4, units], cell [units], codes: see scratch. */
+typedef struct {
+    const tw_lstm *p;
+    const tw_lstm_scales *scales;
+    const void *const *in;
+    tw_vector x, other, hidden;
+    float *gates, *cell;
+    int8_t *codes;
+} tw_lstm_step;
+
+/* x less its mean, over its standard deviation, times factors, plus bias. Source: LiteRT's MeanStddevNormalization. */
+TW_INLINE void tw_normalize(float *x, int32_t n, const float *factors, const float *bias) {
+    float sum = 0.0F, squares = 0.0F;
+    for (int32_t i = 0; i < n; ++i) sum += x[i];
+    const float mean = sum / (float)n;
+    for (int32_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const float inverse = 1.0F / sqrtf(squares / (float)n + 1e-8F);
+    for (int32_t i = 0; i < n; ++i) x[i] = (x[i] - mean) * inverse * factors[i] + bias[i];
 }
 
-/* One step of one sequence; gates: scratch [4, units]. */
-TW_INLINE void tw_lstm_step_f32(const tw_lstm_f32_params *p, const void *const *in, const float *x, float *hidden,
-                                float *cell, float *gates) {
-    const int32_t n = p->units;
-    for (int32_t g = 0; g < TW_MAX_GATES; ++g) {
-        const float *w = (const float *)in[1 + 3 * g], *r = (const float *)in[2 + 3 * g];
-        const float *bias = (const float *)in[3 + 3 * g];
-        for (int32_t u = 0; u < n; ++u) {
-            const float sum = tw_lstm_gate_f32(x, w + u * p->size, p->size, hidden, r + u * n, n, bias[u]);
-            gates[g * n + u] = g == 2 ? tanhf(sum) : tw_logistic(sum);
-        }
+/* What gate g sums for unit u. */
+TW_INLINE float tw_lstm_sum(const tw_lstm_step *s, int32_t g, int32_t u) {
+    const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
+    const tw_lstm_scales *by = s->scales;
+    float sum = tw_vector_times(&s->x, in[0], u, by ? by->x[g] : 1.0F);
+    if (!s->p->norm) sum += ((const float *)in[2])[u];
+    if (s->p->cell.extra) sum += tw_vector_times(&s->other, in[5], u, by ? by->other[g] : 1.0F);
+    sum += tw_vector_times(&s->hidden, in[1], u, by ? by->hidden[g] : 1.0F);
+    if (s->p->peephole && g != TW_GATE_OF_CELL) {
+        const float w = by ? by->peephole[g] * (float)((const int8_t *)in[3])[u] : ((const float *)in[3])[u];
+        sum += w * s->cell[u];
     }
+    return sum;
+}
+
+TW_INLINE void tw_lstm_gate(const tw_lstm_step *s, int32_t g) {
+    const int32_t n = s->p->cell.units;
+    const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
+    float *gate = s->gates + g * n;
+    for (int32_t u = 0; u < n; ++u) gate[u] = tw_lstm_sum(s, g, u);
+    if (s->p->norm) tw_normalize(gate, n, (const float *)in[4], (const float *)in[2]);
+    for (int32_t u = 0; u < n; ++u)
+        gate[u] = g == TW_GATE_OF_CELL ? tw_activate(gate[u], &s->p->activation) : tw_logistic(gate[u]);
+}
+
+/* The new hidden state of what the output gate shows, shown [units]. */
+TW_INLINE void tw_lstm_project(const tw_lstm_step *s, const float *shown, float *hidden) {
+    const tw_lstm *p = s->p;
+    const void *const *in = s->in + 2 + TW_GATE_INPUTS * TW_MAX_GATES;
+    const tw_vector v = tw_vector_of(shown, p->cell.units, s->codes, s->scales ? s->scales->symmetric : 0);
+    for (int32_t o = 0; o < p->cell.outputs; ++o) {
+        const float start = in[1] ? ((const float *)in[1])[o] : 0.0F;
+        const float sum = start + tw_vector_times(&v, in[0], o, s->scales ? s->scales->project : 1.0F);
+        hidden[o] = p->proj_clip > 0.0F ? tw_clampf(sum, -p->proj_clip, p->proj_clip) : sum;
+    }
+}
+
+/* Gates, the new cell, the output gate, which sees it, and the new hidden state. */
+TW_INLINE void tw_lstm_advance(const tw_lstm_step *s, float *hidden) {
+    const tw_lstm *p = s->p;
+    const int32_t n = p->cell.units;
+    float *forget = s->gates, *shown = p->project ? s->gates : hidden;
+    for (int32_t g = 0; g < TW_MAX_GATES - 1; ++g)
+        if (g != 1 || !p->coupled) tw_lstm_gate(s, g);
     for (int32_t u = 0; u < n; ++u) {
-        const float value = gates[u] * cell[u] + gates[n + u] * gates[2 * n + u];
-        cell[u] = p->clip > 0.0f ? tw_clampf(value, -p->clip, p->clip) : value;
-        hidden[u] = tanhf(cell[u]) * gates[3 * n + u];
+        const float take = p->coupled ? 1.0F - forget[u] : forget[n + u];
+        const float value = forget[u] * s->cell[u] + take * forget[2 * n + u];
+        s->cell[u] = p->clip > 0.0F ? tw_clampf(value, -p->clip, p->clip) : value;
+    }
+    tw_lstm_gate(s, TW_MAX_GATES - 1);
+    for (int32_t u = 0; u < n; ++u) shown[u] = tw_activate(s->cell[u], &p->activation) * s->gates[3 * n + u];
+    if (p->project) tw_lstm_project(s, shown, hidden);
+}
+
+TW_INLINE void tw_lstm_run(const tw_lstm *p, const tw_lstm_scales *scales, const void *const *in, void *const *out,
+                           void *scratch) {
+    const tw_cell *c = &p->cell;
+    float *gates = (float *)scratch;
+    int8_t *codes = scales ? (int8_t *)(gates + TW_MAX_GATES * c->units) : NULL;
+    int8_t *of_other = codes ? codes + c->size : NULL, *of_hidden = codes ? of_other + c->extra : NULL;
+    const int32_t symmetric = scales ? scales->symmetric : 0;
+    for (int32_t b = 0; b < c->batches; ++b) {
+        float *hidden = (float *)out[1] + (ptrdiff_t)b * c->outputs, *cell = (float *)out[2] + (ptrdiff_t)b * c->units;
+        for (int32_t t = 0; t < c->steps; ++t) {
+            const float *x = (const float *)in[0] + tw_sequence_at(&c->x, b, t);
+            tw_lstm_step s = {p,
+                              scales,
+                              in,
+                              tw_vector_of(x, c->size, codes, symmetric),
+                              {NULL, NULL, {1.0F, 0}, 0},
+                              tw_vector_of(hidden, c->outputs, of_hidden, symmetric),
+                              gates,
+                              cell,
+                              codes ? of_hidden + c->outputs : NULL};
+            if (c->extra) {
+                const float *other = (const float *)in[1] + tw_sequence_at(&c->other, b, t);
+                s.other = tw_vector_of(other, c->extra, of_other, symmetric);
+            }
+            tw_lstm_advance(&s, hidden);
+            memcpy((float *)out[0] + tw_sequence_at(&c->y, b, t), hidden, (size_t)c->outputs * sizeof *hidden);
+        }
     }
 }
 
 TW_KERNEL(tw_lstm_f32) {
     const tw_lstm_f32_params p = *params;
-    for (int32_t b = 0; b < p.batches; ++b) {
-        float *hidden = (float *)out[1] + b * p.units, *cell = (float *)out[2] + b * p.units;
-        for (int32_t t = 0; t < p.steps; ++t) {
-            const float *x = (const float *)in[0] + b * p.x_batch + t * p.x_step;
-            tw_lstm_step_f32(&p, in, x, hidden, cell, (float *)scratch);
-            memcpy((float *)out[0] + b * p.y_batch + t * p.y_step, hidden, (size_t)p.units * sizeof *hidden);
-        }
-    }
+    tw_lstm_run(&p.lstm, NULL, in, out, scratch);
 }
 
-TW_INLINE int32_t tw_clamp16(int32_t x) { return tw_clamp(x, INT16_MIN, INT16_MAX); }
-
-/* The sigmoid with 15 fractional bits of x with 12; the table has steps of 1 / 24. */
-TW_INLINE int32_t tw_sigmoid16(int32_t x, const uint16_t *table) { return tw_logistic_of_s16(3 * x, table); }
-
-/* tanh(x) with 15 fractional bits; x has 12 after a left shift by 0..12. */
-TW_INLINE int32_t tw_tanh16(int32_t x, int32_t left, const uint16_t *table) {
-    return tw_tanh_of_s16(x * (3 << left), table);
-}
-
-TW_INLINE int32_t tw_product16(int32_t a, int32_t b, int32_t mult, int32_t shift, int32_t zero) {
-    return tw_add(tw_requantize(a * b, mult, shift), zero);
-}
-
-/* x . w less the zero point of x, requantised to int16. */
-TW_INLINE int32_t tw_lstm_sum_s8(int32_t start, const int8_t *x, const int8_t *w, int32_t n, int32_t zero, int32_t mult,
-                                 int32_t shift) {
-    for (int32_t i = 0; i < n; ++i) start = tw_add(start, (x[i] - zero) * w[i]);
-    return tw_clamp16(tw_requantize(start, mult, shift));
-}
-
-TW_INLINE void tw_lstm_step_s8(const tw_lstm_s8_params *p, const void *const *in, const int8_t *x, int8_t *hidden,
-                               int16_t *cell, int16_t *gates) {
-    const uint16_t *table = (const uint16_t *)in[13];
-    const int32_t n = p->units;
-    for (int32_t g = 0; g < TW_MAX_GATES; ++g) {
-        const int8_t *w = (const int8_t *)in[1 + 3 * g], *r = (const int8_t *)in[2 + 3 * g];
-        const int32_t *bias = (const int32_t *)in[3 + 3 * g];
-        for (int32_t u = 0; u < n; ++u) {
-            const int32_t one =
-                tw_lstm_sum_s8(bias[u], x, w + u * p->size, p->size, p->x_zero, p->mult[g], p->shift[g]);
-            const int32_t other =
-                tw_lstm_sum_s8(0, hidden, r + u * n, n, p->hidden_zero, p->hidden_mult[g], p->hidden_shift[g]);
-            const int32_t sum = tw_clamp16(one + other);
-            gates[g * n + u] = (int16_t)(g == 2 ? tw_tanh16(sum, 0, table) : tw_sigmoid16(sum, table));
-        }
-    }
-    for (int32_t u = 0; u < n; ++u) {
-        const int32_t kept = tw_clamp16(tw_product16(gates[u], cell[u], p->keep_mult, p->keep_shift, 0));
-        const int32_t added = tw_clamp16(tw_product16(gates[n + u], gates[2 * n + u], p->add_mult, p->add_shift, 0));
-        const int32_t value = tw_clamp16(kept + added);
-        cell[u] = (int16_t)(p->clip > 0 ? tw_clamp(value, -p->clip, p->clip) : value);
-        const int32_t shown = tw_tanh16(cell[u], p->cell, table);
-        const int32_t q = tw_product16(shown, gates[3 * n + u], p->give_mult, p->give_shift, p->hidden_zero);
-        hidden[u] = (int8_t)tw_clamp(q, INT8_MIN, INT8_MAX);
-    }
-}
-
-TW_KERNEL(tw_lstm_s8) {
-    const tw_lstm_s8_params p = *params;
-    for (int32_t b = 0; b < p.batches; ++b) {
-        int8_t *hidden = (int8_t *)out[1] + b * p.units;
-        int16_t *cell = (int16_t *)out[2] + b * p.units;
-        for (int32_t t = 0; t < p.steps; ++t) {
-            const int8_t *x = (const int8_t *)in[0] + b * p.x_batch + t * p.x_step;
-            tw_lstm_step_s8(&p, in, x, hidden, cell, (int16_t *)scratch);
-            memcpy((int8_t *)out[0] + b * p.y_batch + t * p.y_step, hidden, (size_t)p.units);
-        }
-    }
+TW_KERNEL(tw_lstm_hybrid) {
+    const tw_lstm_hybrid_params p = *params;
+    tw_lstm_run(&p.lstm, &p.scales, in, out, scratch);
 }
 
 #endif

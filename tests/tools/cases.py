@@ -49,8 +49,9 @@ def cases_of(op: str) -> dict[str, Case]:
 
 def graph_of(node: Node) -> Graph:
     """The node alone as a model; tensors get names of their own, for people."""
-    tensors = tuple(dict.fromkeys(t for t in node.inputs if t is not None))
-    inputs = tuple(t for t in tensors if t.data is None and not t.variable)
+    listed = (*node.inputs, *node.extra.get("intermediates", ()))
+    tensors = tuple(dict.fromkeys(t for t in listed if t is not None))
+    inputs = tuple(t for t in tensors if t in node.inputs and t.data is None and not t.variable)
     others = tuple(t for t in tensors if t not in inputs)
     return Graph("case", (*inputs, *others, *node.outputs), (node,), inputs, node.outputs)
 

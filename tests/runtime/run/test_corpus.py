@@ -31,7 +31,6 @@ FAULTY = {
 
 #: Small models that need a form of an operator that twinfer does not have.
 UNSUPPORTED_FORMS = {
-    "lrt_unidirectional_sequence_lstm",  # a projection
     "lrt_simple_topk_op_runtime_k",  # an output whose size is known at run time only
 }
 
@@ -97,7 +96,7 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
     model = Interpreter(model_path=corpus_model.path)
     there = set(entry["ops"]) <= set(operators()) and set(entry["types"]) <= TYPES
     there &= "INT16" not in entry["types"] or not set(entry["ops"]) & WITHOUT_INT16
-    if not there or corpus_model.path.stem in FAULTY | UNSUPPORTED_FORMS:
+    if not there or corpus_model.path.stem in FAULTY:
         try:
             model.allocate_tensors()
         except UnsupportedOperatorError:

@@ -1,0 +1,131 @@
+"""Operators with a state over a sequence of runs: numpy, interpreter, compiled C, and the runtime that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import assert_equal, cases_of, graph_of
+from needs import ROOT
+
+from twinfer.aot.build.host import compile_plans
+from twinfer.bench.peers.engines import open_peer
+from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.op import Case
+from twinfer.runtime.ops.core import gemmlowp16
+from twinfer.runtime.ops.recurrent._lstm_cases import Form, case
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.poison import poison
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import GENERIC
+from twinfer.runtime.write.tflite import write
+
+#: How many runs follow one another.
+RUNS = 6
+
+OPERATORS = (
+    "BIDIRECTIONAL_SEQUENCE_LSTM",
+    "BIDIRECTIONAL_SEQUENCE_RNN",
+    "LSTM",
+    "RNN",
+    "SVDF",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "UNIDIRECTIONAL_SEQUENCE_RNN",
+)
+
+#: Float states wander apart from the reference's, a little with every run.
+FURTHER = 3
+
+
+def all_cases() -> list[Any]:
+    return [pytest.param(one, id=name) for op in OPERATORS for name, one in cases_of(op).items()]
+
+
+def fed(graph: Graph) -> list[list[Array]]:
+    """The inputs of all runs, every one different."""
+    return [random_inputs(graph, 100 + seed) for seed in range(RUNS)]
+
+
+def by(engine: Any, graph: Graph, sequence: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    """The outputs of all runs; between them, memory that holds no value is filled with rubbish."""
+    engine.reset_variables()
+    outputs = []
+    for values in sequence:
+        poison(engine)
+        engine.feed(values)
+        engine.run()
+        outputs.append([np.array(value) for value in engine.outputs()])
+    return outputs
+
+
+def test_every_operator_with_a_state_is_here() -> None:
+    stateful = {op for op in operators() if any(t and t.variable for c in cases_of(op).values() for t in c.node.inputs)}
+    assert stateful == set(OPERATORS)
+
+
+@pytest.mark.parametrize("one", all_cases())
+def test_runs_of_the_oracle(one: Case) -> None:
+    if one.oracle == "none":
+        assert one.why
+        return
+    graph = graph_of(one.node)
+    sequence = fed(graph)
+    peer = open_peer({"tflm": "tflm", "litert": "litert-ref"}[one.oracle], write(graph), len(graph.outputs))
+    peer.reset()
+    wanted = []
+    for values in sequence:
+        peer.feed(values)
+        peer.invoke()
+        wanted.append([np.array(value) for value in peer.outputs()])
+    for run, got in enumerate(by(Session(make_plan(graph, GENERIC)), graph, sequence)):
+        assert_equal(got, wanted[run], graph.outputs, FURTHER * one.tolerance, f"run {run}")
+    if graph.outputs[0].size > 8:
+        assert all((wanted[0][0] != want[0]).any() for want in wanted[1:]), "the outputs never change"
+
+
+@pytest.mark.parametrize("power", range(-15, -8))
+def test_an_integer_lstm_from_any_cell(power: int) -> None:
+    """Runs never come to the ends of a cell's range in so few steps: its values are set."""
+    rng = np.random.default_rng(-power)
+    node = case(rng, Form("INT8", (40, 1, 3, 8), 0.0, flags=frozenset(["peephole"]), power=power, op="LSTM")).node
+    graph = graph_of(node)
+    session = Session(make_plan(graph, GENERIC))
+    (x,) = random_inputs(graph, 1)
+    variables = {t: rng.integers(*limits(t), t.shape, t.dtype, endpoint=True) for t in graph.tensors if t.variable}
+    for tensor, value in variables.items():
+        session.view(tensor)[...] = value
+    session.feed([x])
+    session.run()
+    inputs = [None if t is None else variables.get(t, x if t.data is None else t.data) for t in node.inputs]
+    assert_equal(session.outputs(), operators()["LSTM"].reference(node, inputs), graph.outputs, 0, f"2**{power}")
+
+
+def limits(tensor: Tensor) -> tuple[int, int]:
+    info = np.iinfo(tensor.dtype)
+    return int(info.min), int(info.max)
+
+
+@pytest.mark.parametrize("bits", range(7))
+def test_fixed_point_of_16_bits_is_close(bits: int) -> None:
+    """Every value of a cell: gemmlowp's logistic and tanh are within some steps of 15 bits."""
+    raw = np.arange(-32768, 32768)
+    real = raw / 2.0 ** (15 - bits)
+    assert np.abs(gemmlowp16.tanh(raw, bits) / 32768 - np.tanh(real)).max() < 16 / 32768
+    assert np.abs(gemmlowp16.logistic(raw, bits) / 32768 - 1 / (1 + np.exp(-real))).max() < 16 / 32768
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_compiled_runs_are_interpreted_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(ROOT / "build" / "cache"))
+    graphs = {name.replace("-", "_"): graph_of(one.node) for name, one in cases_of(op).items()}
+    plans = {name: make_plan(graph, GENERIC) for name, graph in graphs.items()}
+    engines = compile_plans(plans)
+    for name, graph in graphs.items():
+        sequence = fed(graph)
+        got, want = (by(engine, graph, sequence) for engine in (engines[name], Session(plans[name], 0)))
+        for run in range(RUNS):
+            assert_equal(got[run], want[run], graph.outputs, 0, f"{name}, run {run}")
