@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "../core/axis.h"
+#include "../core/lookup.h"
 
 /* 1 / (1 + x) with 31 fractional bits, 0 <= x < 1 with 31 fractional bits: gemmlowp's one_over_one_plus_x_for_x_in_0_1,
  * three Newton steps on numbers with 29 fractional bits. */
@@ -70,12 +71,6 @@ typedef struct {
     tw_last_axis axis;
     int32_t mult, shift;
 } tw_softmax_s16_params;
-
-/* A table of 513 values at x, clamped to int16 and interpolated. */
-TW_INLINE int32_t tw_lookup_s16(const int16_t *table, int32_t x) {
-    const int32_t at = tw_clamp(x, INT16_MIN, INT16_MAX) + 32768, i = at >> 7;
-    return table[i] + (((table[i + 1] - table[i]) * (at & 127) + 64) >> 7);
-}
 
 /* y = x / (the sum of x), for exponentials x with 15 fractional bits. */
 TW_INLINE void tw_softmax_divide_s16(int16_t *y, int32_t depth, uint32_t sum, const int16_t *reciprocal) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
+from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
 from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_symmetric
 from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
@@ -83,33 +84,10 @@ def _reference_int8(node: Node, x: Array) -> Array:
     return np.asarray(np.clip(q - 128, -128, 127), np.int8).reshape(x.shape)
 
 
-def _table(function: Callable[[Array], Array], low: float, high: float) -> NDArray[np.int16]:
-    """513 samples of ``function`` with 15 fractional bits, corrected by half the error of interpolation in the middle.
-
-    Source: TFLM's gen_lut, in float32.
-    """
-    step = (np.float32(high) - np.float32(low)) / np.float32(512)
-    at = np.float32(low) + np.arange(512, dtype=np.float32) * step
-    after = np.float32(low) + np.arange(1, 513, dtype=np.float32) * step
-    sample, middle, following = (_scaled(function(v)) for v in (at, at + step / 2, after))
-    error = _rounded((following + _rounded(sample)) / 2) - _rounded(middle)
-    values = np.append(_rounded(sample) - _rounded(error / 2), _rounded(_scaled(function(np.array(high, np.float32)))))
-    return values.clip(-(1 << 15), (1 << 15) - 1).astype(np.int16)
-
-
-def _scaled(x: Array) -> Array:
-    return np.asarray(x, np.float32) * np.float32(1 << 15)
-
-
-def _rounded(x: Array) -> Array:
-    """Half away from zero."""
-    return np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x)
-
-
 def _tables() -> tuple[NDArray[np.int16], NDArray[np.int16]]:
     """exp from -10 to 0, and 1 / (1 + x) from 0 to 1."""
-    exps = _table(lambda x: np.exp(x.astype(np.float64)).astype(np.float32), -10, 0)
-    return exps, _table(lambda x: np.float32(1) / (np.float32(1) + x), 0, 1)
+    exps = table_s16(lambda x: np.exp(x.astype(np.float64)).astype(np.float32), -10, 0, 1 << 15)
+    return exps, table_s16(lambda x: np.float32(1) / (np.float32(1) + x), 0, 1, 1 << 15)
 
 
 def _multiplier_int16(node: Node) -> tuple[int, int]:
@@ -117,22 +95,16 @@ def _multiplier_int16(node: Node) -> tuple[int, int]:
     return quantize_multiplier(node.input(0).scale * _beta(node) / _STEP)
 
 
-def _lookup(table: NDArray[np.int16], x: NDArray[np.int64]) -> NDArray[np.int64]:
-    values, at = table.astype(np.int64), x.clip(-(1 << 15), (1 << 15) - 1) + (1 << 15)
-    i = at >> 7
-    return np.asarray(values[i] + (((values[i + 1] - values[i]) * (at & 127) + 64) >> 7))
-
-
 def _reference_int16(node: Node, x: Array) -> Array:
     """Source: TFLM reference_ops::SoftmaxInt16."""
     rows = x.reshape(-1, x.shape[-1]).astype(np.int64)
     exp, reciprocal = _tables()
     scaled = requantize(rows - rows.max(axis=1, keepdims=True), *_multiplier_int16(node))
-    exps = _lookup(exp, wrap32(scaled + 32767))
+    exps = lookup_s16(exp, wrap32(scaled + 32767))
     total = exps.sum(axis=1, keepdims=True)
     headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
     shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
-    scale, right = _lookup(reciprocal, shifted - (1 << 15) - (1 << 16)), 31 - headroom
+    scale, right = lookup_s16(reciprocal, shifted - (1 << 15) - (1 << 16)), 31 - headroom
     q = (exps * scale + (np.int64(1) << (right - 1))) >> right
     return np.asarray(q.clip(0, (1 << 15) - 1), np.int16).reshape(x.shape)
 
