@@ -30,16 +30,14 @@ FAULTY = {
     "di8_t2o_transposeconv_validpad_stride2_float32",  # TRANSPOSE_CONV ignores the weights' zero point
 }
 
+#: Models whose goldens are 0 by a fault of the reference: BATCH_MATMUL takes scales per column for 0.
+ZERO = {"lrt_static_w8_a16_quantized_attn_vec_einsum", "lrt_static_w8_a16_quantized_q_einsum"}
+
 #: Small models that need a form of an operator that twinfer does not have.
 UNSUPPORTED_FORMS = {"lrt_unidirectional_sequence_lstm"}  # a projection
 
 #: Types that every known operator takes.
 TYPES = {"FLOAT32", "INT8", "INT16", "INT32", "INT64", "BOOL"}
-
-#: Operators that do not take INT16 yet. Remove a name with the type's arrival.
-WITHOUT_INT16 = {
-    "BATCH_MATMUL", "DIV", "EQUAL", "EXP", "GREATER", "LESS", "LESS_EQUAL", "NEG", "NOT_EQUAL", "REDUCE_MIN",
-}  # fmt: skip
 
 #: Float results may differ from the reference by this much of the largest one (libm's exp and tanh, fused sums).
 FLOAT_BOUND = 1e-6
@@ -88,13 +86,15 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
     entry = corpus_model.entry
     model = Interpreter(model_path=corpus_model.path)
     there = set(entry["ops"]) <= set(operators()) and set(entry["types"]) <= TYPES
-    there &= "INT16" not in entry["types"] or not set(entry["ops"]) & WITHOUT_INT16
     if not there or corpus_model.path.stem in FAULTY | UNSUPPORTED_FORMS:
         try:
             model.allocate_tensors()
         except UnsupportedOperatorError:
             return
     model.allocate_tensors()
+    if corpus_model.path.stem in ZERO:
+        assert not corpus_model.golden()["s0_out0"].any()
+        return
     check_golden(model, corpus_model.golden(), entry["samples"])
 
 
