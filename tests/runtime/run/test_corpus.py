@@ -21,13 +21,11 @@ UNSUPPORTED_APPS = {
     "mww_okay_nabu_2": "CALL_ONCE",
     "mww_vad": "CALL_ONCE",
     "tflm_audio_preprocessor_int8": "CUSTOM:SignalWindow",
-    "tflm_keyword_scrambled_8bit": "SOFTMAX",  # int8 -> int16
 }
 
 #: Models whose goldens show a fault of the reference; they are refused.
 FAULTY = {
     "lrt_add_quantized_int8",  # ADD int8 + int8 -> float32
-    "di8_t2o_transposeconv_validpad_stride2_float32",  # TRANSPOSE_CONV ignores the weights' zero point
 }
 
 #: Models whose goldens are 0 by a fault of the reference: BATCH_MATMUL takes scales per column for 0.
