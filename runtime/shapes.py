@@ -112,13 +112,14 @@ class _Inference:
     """One walk through the nodes.
 
     ``new``: the tensor that replaces each. ``known``: the constant that its readers see. ``unsure``: tensors whose
-    shape in the file is not relied on.
+    shape in the file is not relied on. ``written``: what a folded node still writes, for the graph has it as an output.
     """
 
     def __init__(self, graph: Graph, shapes: Mapping[Tensor, Shape]) -> None:
         self.source = graph
         self.new = {tensor: _reshaped(tensor, shape) for tensor, shape in shapes.items()}
         self.known: dict[Tensor, Tensor] = {}
+        self.written = set[Tensor]()
         self.unsure = {*shapes, *(t for t in graph.tensors if is_open(t))}
         self.nodes: list[Node] = []
         for node in graph.nodes:
@@ -142,7 +143,8 @@ class _Inference:
         for old, tensor, value in zip(node.outputs, now.outputs, values, strict=True):
             self.known[old] = replace(tensor, data=value)
         if any(old in self.source.outputs for old in node.outputs):
-            self.nodes.append(now)  # a run must still write it; readers use the constant
+            self.nodes.append(now)  # a run must still write all of its outputs; readers use the constants
+            self.written.update(node.outputs)
 
     def _computes_shapes(self, node: Node, now: Node) -> bool:
         constant = all(t is None or t.data is not None for t in now.inputs)
@@ -155,8 +157,7 @@ class _Inference:
 
     def _final(self, tensor: Tensor) -> Tensor:
         """The tensor that replaces one: its constant where no operator writes it any more."""
-        written = tensor in self.source.outputs
-        return (None if written else self.known.get(tensor)) or self.new.get(tensor, tensor)
+        return (None if tensor in self.written else self.known.get(tensor)) or self.new.get(tensor, tensor)
 
     def _signature(self, signature: Signature) -> Signature:
         if signature.subgraph:

@@ -25,7 +25,7 @@ _Extreme = partial(
     versions={"INT8": 2, "INT16": 4},
     needs=((3, broadcast),),
 )
-_Comparison = partial(_Elements, (0, 1), types=INT8, scales=Scales(indices=True))
+_Comparison = partial(_Elements, (0, 1), types=INT8_AND_INT16, scales=Scales(indices=True))
 _Choice = partial(_Elements, (1, 2), types=INT8_AND_INT16, scales=Scales(same=True))
 _LEAST = 2**-12
 
@@ -48,7 +48,7 @@ ROWS = {
         versions={"INT8": 2, "INT16": 4, "INT64": 5, "COMPLEX64": 6, "UINT32": 7},
         needs=((3, times_one), (7, plain_int16)),
     ),
-    "DIV": _Arithmetic(types=INT8, scales=Scales(divisor=1), needs=((2, broadcast),)),
+    "DIV": _Arithmetic(types=INT8_AND_INT16, scales=Scales(divisor=1), needs=((2, broadcast),)),
     "SQUARED_DIFFERENCE": _Elements(
         (0, 1), types=INT8, scales=Scales(least=2**-11 / 255, squares=True), versions={"INT8": 2}
     ),

@@ -24,7 +24,7 @@ ROWS = {
     "LEAKY_RELU": _Function(types=INT8_AND_INT16, scales=_IMPORTED, zero_stays=True, versions={"INT16": 2}),
     "HARD_SWISH": _Function(types=INT8, scales=Scales(least=2**-6, imported=True), zero_stays=True),
     "ELU": _Function(types=INT8, zero_stays=True),
-    "GELU": _Function(types=INT8, zero_stays=True, versions={"INT8": 2}),
+    "GELU": _Function(types=INT8_AND_INT16, zero_stays=True, versions={"INT8": 2}),
     "LOGISTIC": _Function(types=INT8_AND_INT16, scales=_FROM_0_TO_1, range=(0.0, 1.0), versions=INT8_2_INT16_3),
     "TANH": _Function(
         types=INT8_AND_INT16,
@@ -42,10 +42,10 @@ ROWS = {
     ),
     "EXP": _Function(types=INT8_AND_INT16, range=(0.0, inf), versions={"INT8": 2, "INT16": 2}),
     "LOG": _Function(types=INT8_AND_INT16, versions={"INT8": 2, "INT16": 2}),
-    "SQRT": _Function(types=INT8, range=(0.0, inf), zero_stays=True),
+    "SQRT": _Function(types=INT8_AND_INT16, range=(0.0, inf), zero_stays=True),
     "RSQRT": _Function(types=INT8_AND_INT16, versions=INT8_2_INT16_3),
     "SQUARE": _Function(range=(0.0, inf), zero_stays=True),
-    "NEG": _Function(zero_stays=True),
+    "NEG": _Function(types=("INT16",), scales=Scales(same=True), zero_stays=True),  # LiteRT negates stored values
     "SIGN": _Function(zero_stays=True, versions={"INT32": 2}),
     "SIN": _Function(zero_stays=True),
     "COS": _Function(),

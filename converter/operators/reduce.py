@@ -14,7 +14,7 @@ _SPAN = 2**-15  # steps of an exponential have 26 fractional bits
 
 ROWS = {
     "MEAN": _Reduction(types=INT8_AND_INT16, scales=Scales(imported=True), versions=INT8_2_INT16_3),
-    "SUM": _Reduction(types=INT8, scales=Scales(imported=True), versions={"INT8": 2}),
+    "SUM": _Reduction(types=INT8_AND_INT16, scales=Scales(imported=True), versions={"INT8": 2}),
     "REDUCE_MAX": _Reduction(types=INT8_AND_INT16, scales=Scales(same=True, imported=True), versions=INT8_2_INT16_3),
     "REDUCE_MIN": _Reduction(types=INT8_AND_INT16, scales=Scales(same=True, imported=True), versions=INT8_2_INT16_3),
     "REDUCE_PROD": _Reduction(versions={"INT8": 2, "INT16": 2}),

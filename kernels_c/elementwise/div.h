@@ -31,6 +31,8 @@ typedef struct {
     int32_t a_zero, b_zero, out_zero, mult, shift, low, high;
 } tw_div_s8_params;
 
+typedef tw_div_s8_params tw_div_s16_params; /* zero points 0, shift -31..30 */
+
 /* int8. Both operands, shifted left by 7, get twice the coarser scale; shifts 0..31 to the right. */
 typedef struct {
     tw_walk walk;
@@ -43,7 +45,7 @@ TW_INLINE int32_t tw_quotient(int32_t a, int32_t b) {
     return b == -1 ? (int32_t)(0U - (uint32_t)a) : a / b;
 }
 
-/* a / b in steps of y, |a| and |b| up to 255: gemmlowp's reciprocal of b, then one rescaling. Division by zero is as in
+/* a / b in steps of y, |a| and |b| up to 2^15: gemmlowp's reciprocal of b, then one rescaling. Division by zero is as in
  * tw_quotient, but only as far as the clamp needs. */
 TW_INLINE int32_t tw_div_steps(int32_t a, int32_t b, int32_t mult, int32_t shift) {
     if (b == 0 || a == 0) return a == 0 ? 0 : a > 0 ? 1 << 16 : -(1 << 16);
@@ -53,6 +55,7 @@ TW_INLINE int32_t tw_div_steps(int32_t a, int32_t b, int32_t mult, int32_t shift
     const int32_t headroom = __builtin_clz((uint32_t)(top < 0 ? -2 * top - 1 : 2 * top));
     const int32_t quotient = tw_mul_high(tw_shift_left(top, headroom), inverse);
     const int32_t right = 31 - lead + headroom - shift;
+    if (right < 0) return top < 0 ? -(1 << 16) : 1 << 16; /* int16 only: the quotient is above 2^28 */
     return right > 31 ? 0 : tw_round_shift(tw_mul_high(quotient, mult), right);
 }
 
@@ -87,6 +90,7 @@ TW_INLINE int32_t tw_squared_difference_of_s8(const tw_squared_difference_s8_par
 TW_PAIR(tw_div_f32, float, float, float, tw_clampf(a / b, p->low, p->high))
 TW_PAIR(tw_div_s32, int32_t, int32_t, int32_t, tw_clamp(tw_quotient(a, b), p->low, p->high))
 TW_PAIR(tw_div_s8, int8_t, int8_t, int8_t, tw_div_of_s8(p, a, b))
+TW_PAIR(tw_div_s16, int16_t, int16_t, int16_t, tw_div_of_s8(p, a, b))
 TW_PAIR(tw_pow_f32, float, float, float, powf(a, b))
 TW_PAIR(tw_pow_s32, int32_t, int32_t, int32_t, tw_power(a, b))
 TW_PAIR(tw_squared_difference_f32, float, float, float, (a - b) * (a - b))
@@ -96,6 +100,7 @@ TW_PAIR(tw_squared_difference_s8, int8_t, int8_t, int8_t, tw_squared_difference_
 TW_KERNEL(tw_div_f32) { TW_EACH_PAIR(tw_div_f32); }
 TW_KERNEL(tw_div_s32) { TW_EACH_PAIR(tw_div_s32); }
 TW_KERNEL(tw_div_s8) { TW_EACH_PAIR(tw_div_s8); }
+TW_KERNEL(tw_div_s16) { TW_EACH_PAIR(tw_div_s16); }
 TW_KERNEL(tw_pow_f32) { TW_EACH_PAIR(tw_pow_f32); }
 TW_KERNEL(tw_pow_s32) { TW_EACH_PAIR(tw_pow_s32); }
 TW_KERNEL(tw_squared_difference_f32) { TW_EACH_PAIR(tw_squared_difference_f32); }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of one float (of one int32: ABS, NEG and SIGN); int8 goes through a table (lut.h). */
+/* Functions of one float (of one integer: ABS, NEG, SIGN and SQRT); others of int8 and int16 go through tables (lut.h). */
 #ifndef TW_ELEMENTWISE_H
 #define TW_ELEMENTWISE_H
 
@@ -81,5 +81,31 @@ TW_KERNEL(tw_round_f32) { TW_FUNCTION(tw_round_f32, float); }
 TW_KERNEL(tw_elu_f32) { TW_FUNCTION(tw_elu_f32, float); }
 TW_KERNEL(tw_gelu_f32) { TW_FUNCTION(tw_gelu_f32, float); }
 TW_KERNEL(tw_gelu_tanh_f32) { TW_FUNCTION(tw_gelu_tanh_f32, float); }
+
+/* int16 with zero points of 0, otherwise alike: x's magnitude (ABS) or -x (NEG) times mult * 2^(shift - 31), clamped.
+ * mult 2^30..2^31-1 or 0, shift -31..14 (positive: left). */
+typedef struct {
+    int32_t size, mult, shift;
+} tw_abs_s16_params;
+typedef tw_abs_s16_params tw_neg_s16_params;
+
+/* The square root of scale * x in steps, towards zero; 0 of negative values. scale and step are above 0. */
+typedef struct {
+    int32_t size;
+    float scale, step;
+} tw_sqrt_s16_params;
+
+TW_INLINE int32_t tw_rescaled_s16(const tw_abs_s16_params *p, int32_t x) {
+    return tw_clamp(tw_requantize(x, p->mult, p->shift), INT16_MIN, INT16_MAX);
+}
+
+TW_INLINE int32_t tw_sqrt_of_s16(const tw_sqrt_s16_params *p, int32_t x) {
+    const float steps = sqrtf(p->scale * (float)tw_max(x, 0)) / p->step;
+    return steps < (float)INT16_MAX ? (int32_t)steps : INT16_MAX;
+}
+
+TW_KERNEL(tw_abs_s16) { TW_EACH(tw_abs_s16, int16_t, int16_t, tw_rescaled_s16(&p, x < 0 ? -x : x)); }
+TW_KERNEL(tw_neg_s16) { TW_EACH(tw_neg_s16, int16_t, int16_t, tw_rescaled_s16(&p, -x)); }
+TW_KERNEL(tw_sqrt_s16) { TW_EACH(tw_sqrt_s16, int16_t, int16_t, tw_sqrt_of_s16(&p, x)); }
 
 #endif

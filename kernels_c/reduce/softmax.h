@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "../core/axis.h"
+#include "../core/lookup.h"
 
 /* 1 / (1 + x) with 31 fractional bits, 0 <= x < 1 with 31 fractional bits: gemmlowp's one_over_one_plus_x_for_x_in_0_1,
  * three Newton steps on numbers with 29 fractional bits. */
@@ -42,6 +43,49 @@ TW_INLINE void tw_softmax_row_s8(tw_softmax_s8_params p, const int8_t *x, int8_t
     }
 }
 
+/* The same with results of 16 bits: y int16 with scale 1/65536 and zero point -32768; x is not in place. depth is at
+ * most 511, so that sums are below 512. */
+typedef tw_softmax_s8_params tw_softmax_s8_s16_params;
+
+TW_INLINE void tw_softmax_row_s8_s16(tw_softmax_s8_s16_params p, const int8_t *x, int16_t *y, int32_t most,
+                                     const uint32_t *exps, uint32_t sum) {
+    const int32_t headroom = __builtin_clz(sum), shift = 27 - headroom;
+    const int32_t scale = tw_one_over_one_plus((int32_t)((sum << headroom) & INT32_MAX));
+    TW_ROLLED
+    for (int32_t c = 0; c < p.axis.depth; ++c) {
+        const int32_t share = tw_mul_high(scale, (int32_t)exps[tw_min(most - x[c], p.last)]);
+        const uint32_t q = ((uint32_t)share + (1U << (shift - 1))) >> shift; /* 0..65536 */
+        y[c] = (int16_t)tw_min((int32_t)q + INT16_MIN, INT16_MAX);
+    }
+}
+
+TW_INLINE int32_t tw_most_s8(const int8_t *x, int32_t count) {
+    int8_t most = INT8_MIN;
+    TW_ROLLED
+    for (int32_t c = 0; c < count; ++c) most = x[c] > most ? x[c] : most;
+    return most;
+}
+
+/* The sum of the exponentials of a row, with 19 fractional bits. */
+TW_INLINE uint64_t tw_softmax_sum_s8(tw_softmax_s8_params p, const int8_t *x, int32_t most, const uint32_t *exps) {
+    uint64_t sum = 0;
+    TW_ROLLED
+    for (int32_t c = 0; c < p.axis.depth; ++c) sum += (exps[tw_min(most - x[c], p.last)] + 2048) >> 12;
+    return sum;
+}
+
+TW_KERNEL(tw_softmax_s8_s16) {
+    const tw_softmax_s8_s16_params p = *params;
+    const int8_t *x = (const int8_t *)in[0];
+    const uint32_t *TW_RESTRICT exps = (const uint32_t *)in[1];
+    int16_t *y = (int16_t *)out[0];
+    (void)scratch;
+    for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
+        const int32_t most = tw_most_s8(x, p.axis.depth);
+        tw_softmax_row_s8_s16(p, x, y, most, exps, (uint32_t)tw_softmax_sum_s8(p, x, most, exps));
+    }
+}
+
 TW_KERNEL(tw_softmax_s8) {
     const tw_softmax_s8_params p = *params;
     const int8_t *x = (const int8_t *)in[0];
@@ -49,12 +93,8 @@ TW_KERNEL(tw_softmax_s8) {
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
     for (int32_t r = 0; r < p.axis.rows; ++r, x += p.axis.depth, y += p.axis.depth) {
-        int8_t most = INT8_MIN;
-        TW_ROLLED
-        for (int32_t c = 0; c < p.axis.depth; ++c) most = x[c] > most ? x[c] : most;
-        uint64_t sum = 0;
-        TW_ROLLED
-        for (int32_t c = 0; c < p.axis.depth; ++c) sum += (exps[tw_min(most - x[c], p.last)] + 2048) >> 12;
+        const int32_t most = tw_most_s8(x, p.axis.depth);
+        const uint64_t sum = tw_softmax_sum_s8(p, x, most, exps);
         if (sum >> 28) {
             memset(y, INT8_MIN, (size_t)p.axis.depth);
         } else {
@@ -70,12 +110,6 @@ typedef struct {
     tw_last_axis axis;
     int32_t mult, shift;
 } tw_softmax_s16_params;
-
-/* A table of 513 values at x, clamped to int16 and interpolated. */
-TW_INLINE int32_t tw_lookup_s16(const int16_t *table, int32_t x) {
-    const int32_t at = tw_clamp(x, INT16_MIN, INT16_MAX) + 32768, i = at >> 7;
-    return table[i] + (((table[i + 1] - table[i]) * (at & 127) + 64) >> 7);
-}
 
 /* y = x / (the sum of x), for exponentials x with 15 fractional bits. */
 TW_INLINE void tw_softmax_divide_s16(int16_t *y, int32_t depth, uint32_t sum, const int16_t *reciprocal) {

@@ -15,6 +15,9 @@ from twinfer.runtime.read.packed import unpack
 #: Type of the activations -> types of the bias. 16x8 usually has INT64.
 BIAS_TYPES = {"INT8": ("INT32",), "INT16": ("INT64", "INT32"), "FLOAT32": ("FLOAT32",)}
 
+#: TFLM widens such a bias when it prepares.
+_MORE_BIAS_TYPES = {("TRANSPOSE_CONV", "INT16"): ("INT16",)}
+
 #: Most output channels. Every channel gets a multiplier, so a hostile file with a huge number would cost much.
 MOST_CHANNELS = 1 << 20
 
@@ -29,7 +32,7 @@ def check_types(node: Node, channels: int) -> None:
         need_type(node, w, "INT8" if x.type == "INT16" else x.type)
     need_type(node, y, x.type)
     if bias is not None:
-        need_type(node, bias, *BIAS_TYPES[x.type])
+        need_type(node, bias, *BIAS_TYPES[x.type], *_MORE_BIAS_TYPES.get((node.op, x.type), ()))
         need(bias.size == channels, node, f"{bias} must have {channels} elements, one per output channel")
     if is_hybrid(node):
         weight_scales(node, channels)
@@ -55,7 +58,7 @@ def _check_symmetric_16(node: Node) -> None:
     check_symmetric(node)
     bias = node.optional(2)
     if bias is not None and node.op not in ("CONV_2D", "FULLY_CONNECTED"):
-        need_type(node, bias, "INT64")
+        need_type(node, bias, "INT64", *_MORE_BIAS_TYPES.get((node.op, "INT16"), ()))
 
 
 def unpacked(node: Node) -> Node:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
@@ -45,11 +48,30 @@ def macs_of(node: Node) -> int:
 
 
 def dense_of(node: Node) -> Dense:
-    """A FULLY_CONNECTED; Declined if float activations meet int8 weights, if weights or bias are not constant, or if
-    the weights have a zero point."""
+    """A FULLY_CONNECTED, or a BATCH_MATMUL that is one; Declined if float activations meet int8 weights, if weights or
+    bias are not constant, or if the weights have a zero point."""
+    node = present(as_dense(node), "the second operand is not one constant int8 matrix, or the first is transposed")
     node = unpacked(node)
     accept(not is_hybrid(node), "activations are float and weights int8")
     w = node.input(1)
     weights = present(w.data, "the weights are computed at run time")
     accept(w.type != "INT8" or w.quant is None or not w.quant.zero_point.any(), "the weights have a zero point")
     return Dense(node, weights, present(constant_bias(node, w.shape[0]), "the bias is computed at run time"))
+
+
+def as_dense(node: Node) -> Node | None:
+    """A BATCH_MATMUL by one constant int8 matrix as a FULLY_CONNECTED without bias, None if it is another one.
+
+    Scales per column become those of the rows of weights. A FULLY_CONNECTED is returned itself.
+    """
+    if node.op != "BATCH_MATMUL":
+        return node
+    a, b = node.input(0), node.input(1)
+    turned = bool(node.options.get("adj_x", False))
+    if b.data is None or b.type != "INT8" or a.type not in ("INT8", "INT16") or turned or math.prod(b.shape[:-2]) != 1:
+        return None
+    matrix = b.data.reshape(b.shape[-2:])
+    rows = matrix if node.options.get("adj_y", False) else np.ascontiguousarray(matrix.T)
+    quant = None if b.quant is None else replace(b.quant, axis=0)
+    weights = replace(b, shape=rows.shape, data=rows, quant=quant, shape_signature=())
+    return replace(node, op="FULLY_CONNECTED", inputs=(a, weights), options={"keep_num_dims": True})

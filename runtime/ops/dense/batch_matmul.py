@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
+from twinfer.runtime.fixed_point import quantize_multiplier, reduced_multiplier, requantize, requantize_wide, wrap32
+from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.op import Case, Op, Shape, along, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import broadcast_shape
+from twinfer.runtime.ops.core.channels import weight_scales
 from twinfer.runtime.ops.core.loops import LOOPS, Outer, collapse, distances
-from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.plain_s16 import SHIFTS
+from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.dense import fully_connected
+from twinfer.runtime.ops.dense._layer import as_dense
 from twinfer.runtime.ops.move._move import check_arity
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
@@ -31,36 +35,72 @@ def _matrix(node: Node, i: int) -> Shape:
     return (cols, rows) if _turned(node, i) else (rows, cols)
 
 
+#: Type of the first operand -> types of the second; the output has that of the first.
+TYPES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT8",), "INT16": ("INT16", "INT8")}
+
+
 def infer(node: Node) -> list[Shape]:
     check_arity(node, 2)
     a, b, y = node.input(0), node.input(1), node.output
-    need_type(node, a, "FLOAT32", "INT8")
-    if not a.type == b.type == y.type:
+    need_type(node, a, *TYPES)
+    if b.type not in TYPES[a.type] or a.type != y.type:
         raise unsupported(node, f"{a}, {b} and {y} differ in type: cast or quantise them")
     need(min(len(a.shape), len(b.shape)) >= 2, node, f"{a} and {b} must be matrices")
     (rows, depth), (other, cols) = _matrix(node, 0), _matrix(node, 1)
     need(depth == other, node, f"{a} and {b} cannot be multiplied: {depth} columns and {other} rows")
     batch = broadcast_shape(node, (a.shape[:-2], b.shape[:-2]), LOOPS)
-    if a.type == "INT8":
-        need_quant(node, a, b, y)
+    if a.type != "FLOAT32":
+        _check_quant(node, cols)
     return [(*batch, rows, cols)]
 
 
-def _multiplier(node: Node) -> tuple[int, int]:
-    return quantize_multiplier(node.input(0).scale * node.input(1).scale / node.output.scale)
+def _check_quant(node: Node, cols: int) -> None:
+    """ModelError unless scales are usable; those of one constant int8 matrix may be one per column.
+
+    TFLM and LiteRT take such scales for the first of them, or for 0: that fault is not copied.
+    """
+    a, b, y = node.input(0), node.input(1), node.output
+    need_symmetric(node, a, y)
+    if b.quant is None or not b.quant.per_channel:
+        need_symmetric(node, b)
+    else:
+        column = len(b.shape) - (2 if _turned(node, 1) else 1)
+        dense = as_dense(node) if b.quant.axis % len(b.shape) == column else None
+        if dense is None:
+            raise unsupported(node, f"{b} may have several scales only as one constant int8 matrix, one per column")
+        weight_scales(dense, cols)
+        need(not b.quant.zero_point.any(), node, f"{b} must have zero points of 0")
+    if a.type == "INT16":
+        zero = b.quant is not None and not b.quant.zero_point.any()
+        need(zero, node, f"{b} must have a zero point of 0 beside int16")
+        if max(shift for _, shift in _multipliers(node)) > SHIFTS[1]:
+            raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
+
+
+def _multipliers(node: Node) -> list[tuple[int, int]]:
+    """Multiplier and shift of all columns, or of each."""
+    a, b, y = node.input(0), node.input(1), node.output
+    scales = [b.scale] if b.quant is None else b.quant.scale.tolist()
+    return [quantize_multiplier(a.scale * scale / y.scale) for scale in scales]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference BatchMatMul; float sums in order."""
     a, b = (x.swapaxes(-1, -2) if _turned(node, i) else x for i, x in enumerate(inputs))
-    if a.dtype == np.int8:
-        acc = (a.astype(np.int64) - node.input(0).zero) @ (b.astype(np.int64) - node.input(1).zero)
-        steps = wrap32(requantize(wrap32(acc), *_multiplier(node)) + node.output.zero)
-        return [np.asarray(np.clip(steps, -128, 127), np.int8)]
-    total = np.zeros(node.output.shape, np.float32)
-    for k in range(a.shape[-1]):
-        total += a[..., :, k, None] * b[..., None, k, :]
-    return [total]
+    if a.dtype == np.float32:
+        total = np.zeros(node.output.shape, np.float32)
+        for k in range(a.shape[-1]):
+            total += a[..., :, k, None] * b[..., None, k, :]
+        return [total]
+    b_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
+    acc = (a.astype(np.int64) - node.input(0).zero) @ (b.astype(np.int64) - b_zero)
+    mult, shift = (np.array(values) for values in zip(*_multipliers(node), strict=True))
+    if a.dtype == np.int16:
+        steps = requantize_wide(acc, mult, shift)
+    else:
+        steps = wrap32(requantize(wrap32(acc), mult, shift) + node.output.zero)
+    info = np.iinfo(a.dtype)
+    return [np.asarray(np.clip(steps, info.min, info.max), a.dtype)]
 
 
 def _matrices(node: Node) -> dict[str, Any]:
@@ -80,14 +120,51 @@ def _matrices(node: Node) -> dict[str, Any]:
 
 
 def lower(node: Node, target: Target) -> Call:
+    """The call in plain C; a product with one constant int8 matrix is FULLY_CONNECTED's."""
+    dense = as_dense(node)
+    if dense is not None:
+        return fully_connected.lower(dense, target)
     a, b, y = node.input(0), node.input(1), node.output
     params: dict[str, Param] = {"matrices": _matrices(node)}
     macs = math.prod(y.shape) * _matrix(node, 0)[1]
     if a.type == "FLOAT32":
         return Call("tw_batch_matmul_f32", params, (a, b), (y,), macs=macs)
-    mult, shift = _multiplier(node)
+    ((mult, shift),) = _multipliers(node)
+    if a.type == "INT16":
+        params |= {"mult": int(reduced_multiplier(mult)), "right": 15 - shift}
+        kernel = "tw_batch_matmul_s16" if b.type == "INT16" else "tw_batch_matmul_s16_s8"
+        return Call(kernel, params, (a, b), (y,), macs=macs)
     params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero, "mult": mult, "shift": shift}
     return Call("tw_batch_matmul_s8", params, (a, b), (y,), macs=macs)
+
+
+def _constant_case(rng: np.random.Generator, type: str, shapes: tuple[Shape, Shape], scales: Any, zero: int) -> Case:
+    """A second operand that is one constant matrix; the last dimension of ``shapes`` is summed: b is transposed."""
+    (a, b), wide = shapes, type == "INT16"
+    quant = [tensor((), type, *q) for q in (((1e-4, 0), (1e-3, 0)) if wide else ((0.05, 3), (0.4, -9)))]
+    w = tensor(b, "INT8", scales, [zero] * len(scales), data=rng.integers(-128, 128, b), name="b")
+    y = Tensor("y", type, (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-2]), quant[1].quant)
+    ends = (Tensor("a", type, a, quant[0].quant), along(w, len(b) - 2)), (y,)
+    oracle, why = ("none", "TFLM and LiteRT ignore scales per column") if len(scales) > 1 else ("tflm", "")
+    return Case(
+        Node("BATCH_MATMUL", *ends, {"adj_x": False, "adj_y": True}),
+        None,
+        "litert" if wide and not why else oracle,
+        why,
+    )
+
+
+def _constant_cases(rng: np.random.Generator) -> Iterator[Case]:
+    forms: tuple[tuple[Shape, Shape], ...] = (((3, 33), (17, 33)), ((2, 3, 40), (1, 6, 40)), ((5, 8), (1, 1, 1, 8)))
+    for shapes in forms:
+        for type in ("INT8", "INT16"):
+            yield _constant_case(rng, type, shapes, [0.02], 0)
+            yield _constant_case(rng, type, shapes, rng.uniform(0.01, 0.03, shapes[1][-2]).tolist(), 0)
+        yield _constant_case(rng, "INT8", shapes, [0.02], 5)
+    case = _constant_case(rng, "INT16", forms[0], [0.02], 0)
+    w = case.node.input(1)
+    straight = tensor((33, 17), "INT8", 0.02, data=w.data.T if w.data is not None else None, name="b")
+    yield Case(Node("BATCH_MATMUL", (case.node.input(0), straight), case.node.outputs, {}), oracle="litert")
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -107,6 +184,11 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             quant = ((0.05, 3), (0.02, -7), (0.001 * depth + 0.01, 5))
             x, z, y = (tensor(s, "INT8", *q, name=n) for s, q, n in zip((a, b, shape), quant, "aby", strict=True))
             yield Case(Node("BATCH_MATMUL", (x, z), (y,), options))
+            x, y = tensor(a, "INT16", 1e-4, name="a"), tensor(shape, "INT16", 2e-4 * depth, name="y")
+            for type, scale, oracle in (("INT16", 3e-4, "tflm"), ("INT8", 0.05, "litert")):
+                z = tensor(b, type, scale, name="b")
+                yield Case(Node("BATCH_MATMUL", (x, z), (y,), options), oracle=oracle)
+    yield from _constant_cases(rng)
 
 
 OP = Op("BATCH_MATMUL", infer, reference, lower, cases)

@@ -36,4 +36,4 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_fully_connected_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
 
 
-VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT8",))
+VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT8",), also=("BATCH_MATMUL",))

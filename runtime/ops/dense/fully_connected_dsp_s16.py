@@ -32,4 +32,4 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_fully_connected_dsp_s16", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
 
 
-VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT16",))
+VARIANT = Variant("dsp", ("FULLY_CONNECTED",), frozenset({"dsp"}), lower, ("INT16",), also=("BATCH_MATMUL",))

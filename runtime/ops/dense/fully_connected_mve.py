@@ -30,4 +30,4 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_fully_connected_mve_s8", params, inputs, (node.output,), macs=layer.macs, weights=stored)
 
 
-VARIANT = Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower, ("INT8",))
+VARIANT = Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower, ("INT8",), also=("BATCH_MATMUL",))

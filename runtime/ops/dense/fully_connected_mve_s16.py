@@ -26,4 +26,4 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_fully_connected_mve_s16", params, inputs, (node.output,), macs=layer.macs, weights=stored(packed))
 
 
-VARIANT = Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower, ("INT16",))
+VARIANT = Variant("mve", ("FULLY_CONNECTED",), frozenset({"mve"}), lower, ("INT16",), also=("BATCH_MATMUL",))

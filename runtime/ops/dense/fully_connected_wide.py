@@ -38,4 +38,4 @@ def _lower_s8(layer: Dense) -> Call:
     return Call("tw_fully_connected_wide_s8", params, inputs, *args, macs=layer.macs, weights=stored)
 
 
-VARIANT = Variant("wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower, ("INT8", "FLOAT32"))
+VARIANT = Variant("wide", ("FULLY_CONNECTED",), frozenset({"simd"}), lower, ("INT8", "FLOAT32"), also=("BATCH_MATMUL",))

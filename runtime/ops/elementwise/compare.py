@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
-from twinfer.runtime.graph import Array, Node, Tensor
+from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import SHAPES, broadcast_call, infer_operands
-from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.elementwise._unary import INT8, lookup
+from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -21,26 +22,45 @@ ACCEPTED = {"LESS": 1, "EQUAL": 2, "LESS_EQUAL": 3, "GREATER": 4, "GREATER_EQUAL
 
 KERNELS = {
     "INT8": "tw_compare_s8",
+    "INT16": "tw_compare_s16",
     "BOOL": "tw_compare_s8",
     "FLOAT32": "tw_compare_f32",
     "INT32": "tw_compare_s32",
     "INT64": "tw_compare_s64",
 }
 
-LEFT_SHIFT = 8
+_SCALED = {"INT8": "tw_compare_scaled_s8", "INT16": "tw_compare_scaled_s16"}
 
-_MOST = 2.0**14  # larger steps would leave int32
+#: Bits by which operands are shifted left before they are scaled; ``LEFT_SHIFT_FINE``: where both share a scale.
+LEFT_SHIFT, LEFT_SHIFT_FINE = 8, 15
+
+_MOST = {"INT8": 2.0**14, "INT16": 2.0**7}  # larger steps would leave int32
 
 
 def infer(node: Node) -> list[Shape]:
     a, b = node.input(0), node.input(1)
     shapes = infer_operands(node, *(KERNELS if node.op in ("EQUAL", "NOT_EQUAL") else set(KERNELS) - {"BOOL"}))
     need_type(node, node.output, "BOOL")
-    if a.type == "INT8":
-        need_quant(node, a, b)
-        if max(a.scale, b.scale) > _MOST:
-            raise unsupported(node, f"the scales of {a} and {b} must not be above {_MOST:g}: requantise them")
+    if _quantized(node):
+        need_symmetric(node, a, b)
+        if not _fine(node) and max(a.scale, b.scale) > _MOST[a.type]:
+            raise unsupported(node, f"the scales of {a} and {b} must not be above {_MOST[a.type]:g}: requantise them")
     return shapes
+
+
+def _quantized(node: Node) -> bool:
+    """Whether values have scales: int8 always, int16 unless both operands are plain integers."""
+    a, b = node.input(0), node.input(1)
+    return a.type == "INT8" or (a.type == "INT16" and not a.quant is b.quant is None)
+
+
+def _fine(node: Node) -> bool:
+    """Whether int16 values are compared in fine steps: where it matters which one is less.
+
+    LiteRT's EQUAL and NOT_EQUAL of int16 take steps of 1/256. Its other comparisons take stored values whatever their
+    scales, which is a fault; where the scales are equal they agree with these.
+    """
+    return node.input(0).type == "INT16" and node.op not in ("EQUAL", "NOT_EQUAL")
 
 
 def _infer_logical(node: Node) -> list[Shape]:
@@ -56,15 +76,23 @@ def _infer_not(node: Node) -> list[Shape]:
     return [node.input(0).shape]
 
 
-def _scaled(x: Tensor, q: Array) -> Array:
-    """Stored values in steps of 1/256, which both operands share. Source: TFLM comparisons.cc."""
-    return requantize((q.astype(np.int64) - x.zero) << LEFT_SHIFT, *quantize_multiplier(x.scale))
+def _multipliers(node: Node) -> list[tuple[int, int]]:
+    """Multiplier and shift of both operands: their scales, or their shares in twice the larger one (as ADD's)."""
+    scales = node.input(0).scale, node.input(1).scale
+    common = 2 * max(scales) if _fine(node) else 1.0
+    return [quantize_multiplier(scale / common) for scale in scales]
+
+
+def _scaled(node: Node, i: int, q: Array) -> Array:
+    """Stored values of operand ``i`` in steps that both operands share. Source: TFLM comparisons.cc (1/256)."""
+    left = LEFT_SHIFT_FINE if _fine(node) else LEFT_SHIFT
+    return requantize((q.astype(np.int64) - node.input(i).zero) << left, *_multipliers(node)[i])
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     a, b = inputs
-    if a.dtype == np.int8:
-        a, b = _scaled(node.input(0), a), _scaled(node.input(1), b)
+    if _quantized(node):
+        a, b = _scaled(node, 0, a), _scaled(node, 1, b)
     outcome = np.where(a < b, 1, np.where(a == b, 2, np.where(a > b, 4, 8)))
     return [outcome & ACCEPTED[node.op] != 0]
 
@@ -73,21 +101,26 @@ def _logical(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.logical_and(*inputs) if node.op == "LOGICAL_AND" else np.logical_or(*inputs)]
 
 
-def _as_stored(a: Tensor, b: Tensor) -> bool:
-    """Whether stored int8 values compare like scaled ones: quantised alike, and no two scaled values equal."""
-    same = (a.scale, a.zero) == (b.scale, b.zero)
-    return same and bool((np.diff(_scaled(a, INT8)) > 0).all())
+def _as_stored(node: Node) -> bool:
+    """Whether stored values compare like scaled ones: quantised alike, and no two scaled values equal."""
+    a, b = node.input(0), node.input(1)
+    every = np.arange(np.iinfo(a.dtype).min, np.iinfo(a.dtype).max + 1)
+    return (a.scale, a.zero) == (b.scale, b.zero) and bool((np.diff(_scaled(node, 0, every)) > 0).all())
 
 
 def lower(node: Node, target: Target) -> Call:
     a, b = node.input(0), node.input(1)
-    params = {"accepted": ACCEPTED[node.op]}
-    if a.type != "INT8" or _as_stored(a, b):
+    params: dict[str, Param] = {"accepted": ACCEPTED[node.op]}
+    if not _quantized(node) or _as_stored(node):
         return broadcast_call(KERNELS[a.type], (a, b), node.output, params, target, tiles=False)
-    for prefix, x in (("a_", a), ("b_", b)):
-        mult, shift = quantize_multiplier(x.scale)
-        params |= {f"{prefix}zero": x.zero, f"{prefix}mult": mult, f"{prefix}shift": shift}
-    return broadcast_call("tw_compare_scaled_s8", (a, b), node.output, params, target, tiles=False)
+    for prefix, (mult, shift) in zip(("a_", "b_"), _multipliers(node), strict=True):
+        params |= {f"{prefix}mult": mult, f"{prefix}shift": shift}
+    params |= (
+        {"left": LEFT_SHIFT_FINE if _fine(node) else LEFT_SHIFT}
+        if a.type == "INT16"
+        else {"a_zero": a.zero, "b_zero": b.zero}
+    )
+    return broadcast_call(_SCALED[a.type], (a, b), node.output, params, target, tiles=False)
 
 
 def _lower_logical(node: Node, target: Target) -> Call:
@@ -132,10 +165,30 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     for quants in _QUANTS:
         yield _case(op, "INT8", ((4096,), (4096,)), quants, inputs=every)
     yield _case(op, "INT8", ((99,), (99,)), ((3.0, 4), (1.0, 0)), oracle="none", why="TFLM takes no scale from 1 on")
+    yield from _int16_cases(op, rng)
     odd = np.array([np.nan, 1, -0.0, 0.0, np.inf, -np.inf, np.nan], np.float32)
     yield _case(op, "FLOAT32", ((7,), (7,)), inputs=(odd, odd[[1, 0, 3, 2, 4, 5, 6]]))
     if op in ("EQUAL", "NOT_EQUAL"):
         yield _case(op, "BOOL", ((3, 33), (33,)))
+
+
+def _int16_cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Values near each other, and any; LiteRT rescales only for equality."""
+    for shapes in SHAPES[::2]:
+        yield _case(op, "INT16", shapes, ((0.5, 0), (0.5, 0)), oracle="litert")
+    a = rng.integers(-(1 << 15), 1 << 15, 999)
+    values = tuple(v.clip(-(1 << 15), (1 << 15) - 1).astype(np.int16) for v in (a, a + rng.integers(-3, 4, 999)))
+    twice = values[0], (values[1] >> 1).astype(np.int16)
+    for scales, fed in (((3e-5, 3e-5), values), ((1e-4, 2e-4), twice), ((0.7, 1e-6), values), ((0.9, 0.8), values)):
+        rescaled = op in ("EQUAL", "NOT_EQUAL")
+        oracle, why = (
+            ("litert", "") if rescaled or scales[0] == scales[1] else ("none", "LiteRT compares stored values")
+        )
+        quants = tuple((scale, 0) for scale in scales)
+        yield _case(op, "INT16", ((999,), (999,)), quants, inputs=fed, oracle=oracle, why=why)
+    if op != "NOT_EQUAL":  # LiteRT writes nothing
+        yield _case(op, "INT16", ((999,), (999,)), inputs=values, oracle="litert")
+    yield _case(op, "INT16", ((9,), (9,)), ((128.0, 0), (3.0, 0)), oracle="none", why="LiteRT takes no scale from 1 on")
 
 
 def _logical_cases(op: str, rng: np.random.Generator) -> Iterator[Case]:

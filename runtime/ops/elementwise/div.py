@@ -21,16 +21,19 @@ from twinfer.runtime.target import Target
 #: Bits by which SQUARED_DIFFERENCE shifts its operands left.
 LEFT_SHIFT = 7
 
-_ENDLESS = 1 << 16  # beyond any clamp of int8
+_ENDLESS = 1 << 16  # beyond any clamp of int8 and int16
 
 
 def _ratio(node: Node) -> tuple[int, int]:
-    """Source: TFLM div.cc, CalculateOpDataDiv."""
-    return quantize_multiplier(node.input(0).scale / (node.input(1).scale * node.output.scale))
+    """Source: TFLM div.cc, CalculateOpDataDiv (float64), for int16 LiteRT's (float32)."""
+    kind = np.float64 if node.output.type == "INT8" else np.float32
+    a, b, y = (kind(t.scale) for t in (node.input(0), node.input(1), node.output))
+    with np.errstate(all="ignore"):
+        return quantize_multiplier(min(float(a / (b * y)), 2.0**31))
 
 
 def _infer_div(node: Node) -> list[Shape]:
-    shapes = infer_quantized(node, "INT8", "FLOAT32", "INT32")
+    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
     output_range(node)
     if node.output.type == "INT8" and _ratio(node)[1] > 23:
         raise unsupported(node, f"the scale of {node.output} is too small beside its inputs'; requantise the model")
@@ -56,8 +59,8 @@ def _headroom(x: Array) -> Array:
     return np.array([32 - int(2 * v if v > 0 else -2 * v - 1).bit_length() for v in x.ravel()]).reshape(x.shape)
 
 
-def _div_int8(node: Node, a: Array, b: Array) -> Array:
-    """Source: TFLM reference/div.h, DivElementwise. Division by zero, forbidden there, saturates."""
+def _div_fixed(node: Node, a: Array, b: Array) -> Array:
+    """Source: TFLM reference/div.h, DivElementwise; of int16: LiteRT's. Division by zero, saturates."""
     mult, shift = _ratio(node)
     a, b = np.broadcast_arrays(a.astype(np.int64) - node.input(0).zero, b.astype(np.int64) - node.input(1).zero)
     plain = (a != 0) & (b != 0)
@@ -67,7 +70,10 @@ def _div_int8(node: Node, a: Array, b: Array) -> Array:
     headroom = _headroom(top)
     quotient = multiply_high(top << headroom, inverse)
     right = 31 - lead + headroom - shift
-    steps = np.where(right > 31, 0, round_shift(multiply_high(quotient, mult), np.clip(right, 0, 31)))
+    steps = np.where(right < 0, np.sign(a * b) * _ENDLESS, 0)
+    steps = np.where(
+        (right > 31) | (right < 0), steps, round_shift(multiply_high(quotient, mult), np.clip(right, 0, 31))
+    )
     return np.where(plain, steps, np.sign(a) * _ENDLESS) + node.output.zero
 
 
@@ -84,7 +90,7 @@ def _div(node: Node, inputs: list[Any]) -> list[Array]:
         with np.errstate(all="ignore"):
             return [np.asarray((a / b).clip(low, high))]
     wide = (a.astype(np.int64), b.astype(np.int64))
-    quotient = _div_int8(node, *wide) if a.dtype == np.int8 else _div_int32(*wide)
+    quotient = _div_int32(*wide) if a.dtype == np.int32 else _div_fixed(node, *wide)
     return [np.asarray(quotient.clip(low, high).astype(a.dtype))]
 
 
@@ -116,13 +122,13 @@ def _squared(node: Node, inputs: list[Any]) -> list[Array]:
     return [np.asarray(wrap32(steps).clip(-128, 127).astype(np.int8))]
 
 
-_ENDS = {"FLOAT32": "f32", "INT32": "s32", "INT8": "s8"}
+_ENDS = {"FLOAT32": "f32", "INT32": "s32", "INT16": "s16", "INT8": "s8"}
 
 
 def lower(node: Node, target: Target) -> Call:
     a, b, y = node.input(0), node.input(1), node.output
     params: dict[str, Param] = dict(output_range(node)) if node.op == "DIV" else {}
-    if y.type == "INT8":
+    if y.type in ("INT8", "INT16"):
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
         scaling = (
             {"": _ratio(node)} if node.op == "DIV" else dict(zip(("a_", "b_", ""), _multipliers(node), strict=True))
@@ -176,6 +182,7 @@ def _div_cases(rng: np.random.Generator) -> Iterator[Case]:
     for scales in ((0.05, -20, 0.05, 3, 0.05, 1), (1e-6, 0, 9.0, 3, 0.01, 7)):
         case = binary_case("DIV", "INT8", (a.shape, a.shape), scales, values=(a, b), fused_activation_function="NONE")
         yield Case(case.node, case.inputs, "none", FAULT)
+    yield from _div_int16_cases(rng)
     for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
         values = (_some(rng, (99,), "FLOAT32", 0), _some(rng, (99,), "FLOAT32", 0))
         yield binary_case("DIV", "FLOAT32", ((99,), (99,)), values=values, fused_activation_function=act)
@@ -185,6 +192,27 @@ def _div_cases(rng: np.random.Generator) -> Iterator[Case]:
         values = (top.astype(kind), by.astype(kind))
         case = binary_case("DIV", type, ((5,), (5,)), quant, values=values, fused_activation_function="NONE")
         yield Case(case.node, case.inputs, "none", "by zero: the references abort or give what is not defined")
+
+
+def _div_int16_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Operands of one shape and of two; b far from 0, near it, and 0. LiteRT's fault is TFLM's (``FAULT``)."""
+    scales = (3e-4, 0, 2e-4, 0, 1e-3, 0)
+    for i, shapes in enumerate(SHAPES):
+        a, b = (rng.integers(-(1 << 15), 1 << 15, s).astype(np.int16) for s in shapes)
+        act, fed = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")[i % 4], (a, np.where(b == 0, 1, b).astype(np.int16))
+        yield binary_case("DIV", "INT16", shapes, scales, values=fed, oracle="litert", fused_activation_function=act)
+    a, b = (rng.integers(least, 1 << 15, (99, 99)).astype(np.int16) for least in (-(1 << 15), 99))
+    for shape in ((99, 99), (1, 99)):
+        for quant in ((5e-5, 0, 3e-5, 0, 2e-5, 0), (1e-3, 0, 4e-6, 0, 9e-3, 0), (1e-4, 0, 1.0, 0, 1e-8, 0)):
+            fed = (a, b[: shape[0]])
+            yield binary_case(
+                "DIV", "INT16", (a.shape, shape), quant, values=fed, oracle="litert", fused_activation_function="NONE"
+            )
+    for ends in ((5, 1), (1,)):
+        top, by = np.array([5, -7, 0, -32768, 32767], np.int16), np.zeros(ends, np.int16)
+        fed = (top.reshape(5, 1), by)
+        case = binary_case("DIV", "INT16", ((5, 1), ends), scales, values=fed, fused_activation_function="NONE")
+        yield Case(case.node, case.inputs, "none", "LiteRT refuses to divide by zero")
 
 
 def _pow_cases(rng: np.random.Generator) -> Iterator[Case]:

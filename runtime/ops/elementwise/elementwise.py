@@ -13,6 +13,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
+from twinfer.runtime.ops.elementwise import _wide
 from twinfer.runtime.ops.elementwise._unary import elementwise, in_double, infer, int8_case, lookup, through_float
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -71,7 +72,8 @@ class Function:
     """One operator.
 
     ``real`` maps arrays of float64, and of float32 as TFLite does for int8. ``int8`` maps stored values, if TFLite does
-    not round ``real`` there. Cases have values from ``least`` to ``most`` and ``tolerance``.
+    not round ``real`` there; ``int16`` does what int16 needs. Cases have values from ``least`` to ``most`` and
+    ``tolerance``.
     """
 
     real: Callable[[Array], Array]
@@ -80,7 +82,13 @@ class Function:
     tolerance: float = 0.0
     int8: Callable[[Node, Array], Array] | None = None
     oracle: str = "none"  # of int8
-    types: tuple[str, ...] = ("FLOAT32", "INT8")
+    int16: _wide.Wide | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Types beside FLOAT32 and INT8."""
+        return (*(("INT16",) if self.int16 else ()), *self.others)
 
 
 def _log(x: Array) -> Array:
@@ -91,30 +99,6 @@ def _sign(x: Array) -> Array:
     return np.asarray((x > 0).astype(x.dtype) - (x < 0), x.dtype)
 
 
-_WITH_INT32 = ("FLOAT32", "INT8", "INT32")
-
-FUNCTIONS = {
-    "ABS": Function(np.abs, int8=_abs_int8, oracle="tflm", types=_WITH_INT32),
-    "NEG": Function(np.negative, types=_WITH_INT32),
-    "SIGN": Function(_sign, types=(*_WITH_INT32, "FLOAT64")),
-    "SQUARE": Function(np.square),
-    "SQRT": Function(np.sqrt, least=0, int8=_sqrt_int8, oracle="litert"),
-    "RSQRT": Function(lambda x: 1 / np.sqrt(x), least=0.01, tolerance=2e-6, int8=_rsqrt_int8, oracle="tflm"),
-    "EXP": Function(_exp, most=4, tolerance=1e-5, oracle="litert"),
-    "LOG": Function(in_double(_log), least=0, tolerance=1e-6, oracle="litert"),
-    "SIN": Function(in_double(np.sin), tolerance=2e-7),
-    "COS": Function(in_double(np.cos), tolerance=2e-7),
-    "FLOOR": Function(np.floor),
-    "CEIL": Function(np.ceil),
-    "ROUND": Function(np.rint),
-    "ELU": Function(_elu, tolerance=2e-7, oracle="tflm"),
-    "GELU": Function(_gelu, tolerance=1e-6, oracle="litert"),
-}
-
-#: Operators that TFLM lacks.
-LITERT = frozenset({"GELU", "SIGN"})
-
-
 def _by_tanh(node: Node) -> bool:
     return node.op == "GELU" and bool(node.options.get("approximate"))
 
@@ -123,14 +107,57 @@ def _real(node: Node) -> Callable[[Array], Array]:
     return _gelu_tanh if _by_tanh(node) else FUNCTIONS[node.op].real
 
 
+def _positive(node: Node, x: Array, other: np.float32) -> Array:
+    """The function of positive values, ``other`` of the rest."""
+    return np.where(x > 0, _real(node)(np.where(x > 0, x, np.float32(1))), other)
+
+
+#: Operators of int16 that LiteRT computes by a table, and what it takes for values without a logarithm (a root).
+_TABLE = _wide.by_table(lambda node, x: _real(node)(x))
+_LOG_TABLE = _wide.by_table(lambda node, x: _positive(node, x, _wide.least(node)))
+_ROOT_TABLE = _wide.by_table(lambda node, x: _positive(node, x, _wide.most(node)))
+
+FUNCTIONS = {
+    "ABS": Function(np.abs, int8=_abs_int8, oracle="tflm", int16=_wide.rescaled(np.abs), others=("INT32",)),
+    "NEG": Function(np.negative, int16=_wide.rescaled(np.negative), others=("INT32",)),
+    "SIGN": Function(_sign, others=("INT32", "FLOAT64")),
+    "SQUARE": Function(np.square),
+    "SQRT": Function(np.sqrt, least=0, int8=_sqrt_int8, oracle="litert", int16=_wide.ROOT),
+    "RSQRT": Function(
+        lambda x: 1 / np.sqrt(x), least=0.01, tolerance=2e-6, int8=_rsqrt_int8, oracle="tflm", int16=_ROOT_TABLE
+    ),
+    "EXP": Function(_exp, most=4, tolerance=1e-5, oracle="litert", int16=_TABLE),
+    "LOG": Function(in_double(_log), least=0, tolerance=1e-6, oracle="litert", int16=_LOG_TABLE),
+    "SIN": Function(in_double(np.sin), tolerance=2e-7),
+    "COS": Function(in_double(np.cos), tolerance=2e-7),
+    "FLOOR": Function(np.floor),
+    "CEIL": Function(np.ceil),
+    "ROUND": Function(np.rint),
+    "ELU": Function(_elu, tolerance=2e-7, oracle="tflm"),
+    "GELU": Function(_gelu, tolerance=1e-6, oracle="litert", int16=_TABLE),
+}
+
+#: Operators that TFLM lacks.
+LITERT = frozenset({"GELU", "SIGN"})
+
+
 def _infer(node: Node) -> list[Shape]:
     x, y = node.input(0), node.output
+    if x.type in ("INT16", "INT32", "FLOAT64"):
+        need_type(node, x, "FLOAT32", "INT8", *FUNCTIONS[node.op].types)
     if x.type not in ("INT32", "FLOAT64"):
-        return infer(node)
-    need_type(node, x, *FUNCTIONS[node.op].types)
+        shapes = infer(node, "INT16")
+        if wide := _int16(node):
+            wide.check(node)
+        return shapes
     need(len(node.inputs) == 1, node, f"it has {len(node.inputs)} inputs, not 1")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     return [x.shape]
+
+
+def _int16(node: Node) -> _wide.Wide | None:
+    """What the operator does with int16; None for nodes of another type."""
+    return FUNCTIONS[node.op].int16 if node.input(0).type == "INT16" else None
 
 
 def _int8(node: Node, q: Array) -> Array:
@@ -143,7 +170,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     if x.dtype == np.int8:
         return [_int8(node, x)]
-    if x.dtype == np.int32:
+    if wide := _int16(node):
+        return [wide.reference(node, x)]
+    if x.dtype == np.others:
         return [np.asarray(FUNCTIONS[node.op].real(x.astype(np.int64))).astype(np.int32)]
     with np.errstate(all="ignore"):
         return [np.asarray(_real(node)(x.astype(np.float64))).astype(x.dtype)]
@@ -156,6 +185,8 @@ def lower(node: Node, target: Target) -> Call:
     x = node.input(0)
     if x.type == "INT8":
         return lookup(node, lambda q: _int8(node, q))
+    if wide := _int16(node):
+        return wide.lower(node)
     way = "_tanh" if _by_tanh(node) else ""
     return elementwise(node, f"tw_{node.op.lower()}{way}_{_ENDS[x.type]}")
 
@@ -188,12 +219,36 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
             case = int8_case(op, x, y, f.oracle, "neither runtime takes int8" if f.oracle == "none" else "")
             node = Node(op, case.node.inputs, case.node.outputs, options)
             yield Case(node, case.inputs, case.oracle, case.why)
-    if "INT32" in f.types:
+        yield from _int16_cases(op, options)
+    if f.others:
         values = rng.integers(-(2**31) + 1, 2**31, (3, 67)).astype(np.int32)
         node = Node(op, (tensor((3, 67), "INT32"),), (tensor((3, 67), "INT32", name="y"),))
         yield Case(node, (values,), "litert")
     if "FLOAT64" in f.types:
         yield Case(Node(op, (tensor((3, 7), "FLOAT64"),), (tensor((3, 7), "FLOAT64", name="y"),)), None, "litert")
+
+
+def _int16_cases(op: str, options: dict[str, object]) -> Iterator[Case]:
+    """All values; of roots, which LiteRT refuses for negative values, these with no oracle."""
+    if FUNCTIONS[op].int16 is None:
+        return
+    every = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+    above, least = op in ("SQRT", "RSQRT"), op == "NEG"
+    for x, y in ((1e-4, 2e-4), (3e-5, 3e-5), (2.0**-12, 2.0**-13), (1e-3, 7e-6), (2e-6, 5e-3)):
+        if least and x != y:
+            yield _int16_case(op, x, y, every, options, "LiteRT ignores the scales")
+        else:
+            some = every[every > 0] if above else every[1:] if least else every
+            yield _int16_case(op, x, y, some, options)
+    if above or least:
+        why = "LiteRT refuses negative values" if above else "LiteRT negates the least value to itself"
+        yield _int16_case(op, 1e-3, 1e-3, every, options, why)
+
+
+def _int16_case(op: str, x: float, y: float, values: Array, options: dict[str, object], why: str = "") -> Case:
+    ends = (tensor(values.shape, "INT16", x),), (tensor(values.shape, "INT16", y, name="y"),)
+    oracle = "none" if why else "tflm" if op == "ABS" else "litert"
+    return Case(Node(op, *ends, options), (values,), oracle, why)
 
 
 def _op(name: str) -> Op:

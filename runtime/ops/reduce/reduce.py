@@ -11,25 +11,23 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.move._move import same_meaning
 from twinfer.runtime.ops.reduce._reduce import axes_of, count_of, reduced_axes, reduced_shape, reduction
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Most int8 values whose centred sum is sure to fit int32.
-MOST = 1 << 22
+#: Most values whose centred sum is sure to fit int32.
+MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}
 
 TYPES = {
-    "SUM": ("FLOAT32", "INT8", "INT32"),
-    "REDUCE_MAX": ("FLOAT32", "INT8", "INT32"),
-    "REDUCE_MIN": ("FLOAT32", "INT8", "INT32"),
+    **dict.fromkeys(("SUM", "REDUCE_MAX", "REDUCE_MIN"), ("FLOAT32", "INT8", "INT16", "INT32", "INT64")),
     "REDUCE_ANY": ("BOOL",),
     "REDUCE_ALL": ("BOOL",),
 }
 
-_ENDS = {"FLOAT32": "f32", "INT32": "s32", "INT8": "s8", "BOOL": "s8"}
+_ENDS = {"FLOAT32": "f32", "INT64": "s64", "INT32": "s32", "INT16": "s16", "INT8": "s8", "BOOL": "s8"}
 
 
 def infer(node: Node) -> list[Shape]:
@@ -38,27 +36,28 @@ def infer(node: Node) -> list[Shape]:
     need_type(node, x, *TYPES[node.op])
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(count_of(node) > 0, node, f"{x} is empty along {list(axes_of(node))}")
-    if x.type == "INT8":
-        need_quant(node, x, y)
+    if x.type in MOST:
+        need_symmetric(node, x, y)
         if node.op != "SUM" and not same_meaning(x, y):
             raise unsupported(node, f"{x} and {y} must be quantised alike")
-        if count_of(node) > MOST:
-            raise unsupported(node, f"the sum of {count_of(node)} int8 values may not fit int32: split the reduction")
+        if count_of(node) > MOST[x.type]:
+            raise unsupported(node, f"the sum of {count_of(node)} values of {x} may not fit int32: split the reduction")
     reduced_axes(node)
     return [reduced_shape(node)]
 
 
 def _sum(node: Node, x: Array) -> Array:
-    """Source of int8: LiteRT reference/reduce.h, QuantizedMeanOrSum."""
+    """Source of int8 and int16: TFLM reference/reduce.h, QuantizedMeanOrSum. LiteRT's SUM of int16 adds stored bits."""
     axes = axes_of(node)
     if x.dtype == np.float32:
         return np.asarray(x.astype(np.float64).sum(axis=axes))
     total = x.astype(np.int64).sum(axis=axes)
-    if x.dtype == np.int32:
-        return wrap32(total)
+    if x.dtype.name not in ("int8", "int16"):
+        return wrap32(total) if x.dtype == np.int32 else np.asarray(total)
+    info = np.iinfo(x.dtype)
     mult, shift = quantize_multiplier(node.input(0).scale / node.output.scale)
     steps = requantize(total - node.input(0).zero * count_of(node), mult, shift)
-    return np.asarray(np.clip(wrap32(steps + node.output.zero), -128, 127))
+    return np.asarray(np.clip(wrap32(steps + node.output.zero), info.min, info.max))
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
@@ -78,11 +77,11 @@ def lower(node: Node, target: Target) -> Call:
     if node.op != "SUM":
         params["minimum"] = int(node.op in ("REDUCE_MIN", "REDUCE_ALL"))
         return Call(f"tw_reduce_max_{_ENDS[x.type]}", params, (x,), (y,))
-    if x.type != "INT8":
+    if x.type not in MOST:
         return Call(f"tw_sum_{_ENDS[x.type]}", params, (x,), (y,))
     mult, shift = quantize_multiplier(x.scale / y.scale)
     params |= {"zero": x.zero * count_of(node), "mult": mult, "shift": shift, "out_zero": y.zero}
-    return Call("tw_mean_s8", params, (x,), (y,))
+    return Call(f"tw_mean_{_ENDS[x.type]}", params, (x,), (y,))
 
 
 def _case(
@@ -107,8 +106,12 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
             continue
         yield _case(op, tensor(shape), axes, keep)
         yield _case(op, tensor(shape, "INT8", 0.05, 3), axes, keep, (0.05, 3))
-        yield _case(op, tensor(shape, "INT32"), axes, keep, oracle="litert")
+        yield _case(op, tensor(shape, ("INT32", "INT64")[i % 3 == 1]), axes, keep, oracle="litert")
+        oracle = "tflm" if op == "SUM" else "litert"
+        yield _case(op, tensor(shape, "INT16", 3e-4), axes, keep, (3e-4, 0), oracle)
     if op == "SUM":
+        for scale in (1e-3, 7.0, 1e-5):
+            yield _case(op, tensor((1, 7, 3, 5), "INT16", 3e-4), (1, 2), True, (scale, 0))
         for scale, zero in ((0.05, -100), (1.0, 0), (7.0, 127), (1e-3, 5)):
             yield _case(op, tensor((1, 7, 3, 5), "INT8", 0.05, 40), (1, 2), True, (scale, zero))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core.axis import last_axis
 from twinfer.runtime.ops.core.gemmlowp import exp_of_negative, input_radius, one_over_one_plus
-from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_symmetric
+from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
+from twinfer.runtime.ops.core.quantized import need_fixed_quant, need_quant, need_symmetric
 from twinfer.runtime.ops.reduce._normalized import normalized
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
@@ -26,6 +27,9 @@ _OUTPUTS = {"INT8": (256, -128), "INT16": (1 << 15, 0)}
 
 #: Most int16 values whose exponentials' sum is sure to fit int32.
 MOST_INT16 = (1 << 16) - 1
+
+#: Most int8 values whose exponentials' sum is sure to be below 512, which TFLM asks for and int16 results need.
+MOST_INT8 = 511
 
 #: Differences of int16 values are counted in steps of this size. From the second number on, scale * beta would shift
 #: them left by more than 15 bits, which int32 has no room for.
@@ -38,14 +42,26 @@ def _beta(node: Node) -> float:
 
 
 def infer(node: Node) -> list[Shape]:
-    x, y = normalized(node, "FLOAT32", "INT8", "INT16")
+    x, y = normalized(node, "FLOAT32", "INT8", "INT16", wide=True)
     need(0 <= _beta(node) < math.inf, node, f"beta {_beta(node)} must be finite and not negative")
-    if x.type in _OUTPUTS:
+    if x.type != y.type:
+        _check_widened(node)
+    elif x.type in _OUTPUTS:
         need_symmetric(node, x, y)
         need_fixed_quant(node, y, *_OUTPUTS[x.type])
     if x.type == "INT16":
         _check_int16(node)
     return [x.shape]
+
+
+def _check_widened(node: Node) -> None:
+    """Raise unless int16 results of int8 have TFLM's only quantisation: nearly 2^16 steps per 1 (2^16 - 1 in files)."""
+    x, y = node.input(0), node.output
+    need_quant(node, x, y)
+    if abs(y.scale * (1 << 16) - 1) > 1e-3 or y.zero != -(1 << 15):
+        raise unsupported(node, f"{y} must have scale 1/65536 and zero point -32768 behind int8: requantise it")
+    if x.shape[-1] > MOST_INT8:
+        raise unsupported(node, f"the sum over {x.shape[-1]} values of {x} may reach 512, where TFLM aborts: split it")
 
 
 def _check_int16(node: Node) -> None:
@@ -73,43 +89,22 @@ def _exp(node: Node, steps: Array) -> Array:
 
 
 def _reference_int8(node: Node, x: Array) -> Array:
-    """Source: TFLM reference_ops::Softmax."""
+    """Source: TFLM reference_ops::Softmax; results have 8 bits, or 16 where the output is int16."""
+    info = np.iinfo(node.output.dtype)
     rows = x.reshape(-1, x.shape[-1]).astype(np.int64)
     exps = _exp(node, rows - rows.max(axis=1, keepdims=True))
     total = round_shift(exps, 12).sum(axis=1, keepdims=True)  # 19 fractional bits
     headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
     scale = one_over_one_plus((total << np.maximum(headroom, 0)) - (1 << 31))
-    q = np.where(headroom < 4, 0, round_shift(multiply_high(scale, exps), np.minimum(35 - headroom, 31)))
-    return np.asarray(np.clip(q - 128, -128, 127), np.int8).reshape(x.shape)
-
-
-def _table(function: Callable[[Array], Array], low: float, high: float) -> NDArray[np.int16]:
-    """513 samples of ``function`` with 15 fractional bits, corrected by half the error of interpolation in the middle.
-
-    Source: TFLM's gen_lut, in float32.
-    """
-    step = (np.float32(high) - np.float32(low)) / np.float32(512)
-    at = np.float32(low) + np.arange(512, dtype=np.float32) * step
-    after = np.float32(low) + np.arange(1, 513, dtype=np.float32) * step
-    sample, middle, following = (_scaled(function(v)) for v in (at, at + step / 2, after))
-    error = _rounded((following + _rounded(sample)) / 2) - _rounded(middle)
-    values = np.append(_rounded(sample) - _rounded(error / 2), _rounded(_scaled(function(np.array(high, np.float32)))))
-    return values.clip(-(1 << 15), (1 << 15) - 1).astype(np.int16)
-
-
-def _scaled(x: Array) -> Array:
-    return np.asarray(x, np.float32) * np.float32(1 << 15)
-
-
-def _rounded(x: Array) -> Array:
-    """Half away from zero."""
-    return np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x)
+    right = np.minimum(43 - info.bits - headroom, 31)
+    q = np.where(headroom < 4, 0, round_shift(multiply_high(scale, exps), right))
+    return np.asarray(np.clip(q + info.min, info.min, info.max), info.dtype).reshape(x.shape)
 
 
 def _tables() -> tuple[NDArray[np.int16], NDArray[np.int16]]:
     """exp from -10 to 0, and 1 / (1 + x) from 0 to 1."""
-    exps = _table(lambda x: np.exp(x.astype(np.float64)).astype(np.float32), -10, 0)
-    return exps, _table(lambda x: np.float32(1) / (np.float32(1) + x), 0, 1)
+    exps = table_s16(lambda x: np.exp(x.astype(np.float64)).astype(np.float32), -10, 0, 1 << 15)
+    return exps, table_s16(lambda x: np.float32(1) / (np.float32(1) + x), 0, 1, 1 << 15)
 
 
 def _multiplier_int16(node: Node) -> tuple[int, int]:
@@ -117,22 +112,16 @@ def _multiplier_int16(node: Node) -> tuple[int, int]:
     return quantize_multiplier(node.input(0).scale * _beta(node) / _STEP)
 
 
-def _lookup(table: NDArray[np.int16], x: NDArray[np.int64]) -> NDArray[np.int64]:
-    values, at = table.astype(np.int64), x.clip(-(1 << 15), (1 << 15) - 1) + (1 << 15)
-    i = at >> 7
-    return np.asarray(values[i] + (((values[i + 1] - values[i]) * (at & 127) + 64) >> 7))
-
-
 def _reference_int16(node: Node, x: Array) -> Array:
     """Source: TFLM reference_ops::SoftmaxInt16."""
     rows = x.reshape(-1, x.shape[-1]).astype(np.int64)
     exp, reciprocal = _tables()
     scaled = requantize(rows - rows.max(axis=1, keepdims=True), *_multiplier_int16(node))
-    exps = _lookup(exp, wrap32(scaled + 32767))
+    exps = lookup_s16(exp, wrap32(scaled + 32767))
     total = exps.sum(axis=1, keepdims=True)
     headroom = np.array([[32 - int(t).bit_length()] for t in total[:, 0]])
     shifted = ((total << (headroom - 1)) + (1 << 13)) >> 14
-    scale, right = _lookup(reciprocal, shifted - (1 << 15) - (1 << 16)), 31 - headroom
+    scale, right = lookup_s16(reciprocal, shifted - (1 << 15) - (1 << 16)), 31 - headroom
     q = (exps * scale + (np.int64(1) << (right - 1))) >> right
     return np.asarray(q.clip(0, (1 << 15) - 1), np.int16).reshape(x.shape)
 
@@ -159,7 +148,10 @@ def lower(node: Node, target: Target) -> Call:
     exps = _exp(node, -np.arange(256)).astype(np.uint32)
     exps[exps < 1 << 11] = 0  # less than half a step of the sum, and of any result
     exps = exps[: np.count_nonzero(exps) + 1]
-    return Call("tw_softmax_s8", params | {"last": len(exps) - 1}, (x, table(exps)), (y,), inplace=(0,))
+    params["last"] = len(exps) - 1
+    if y.type == "INT16":
+        return Call("tw_softmax_s8_s16", params, (x, table(exps)), (y,))
+    return Call("tw_softmax_s8", params, (x, table(exps)), (y,), inplace=(0,))
 
 
 def _int8_case(
@@ -182,6 +174,15 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         for scale in (1e-6, 0.0003, 0.001, 0.3):
             x, y = tensor(shape, "INT16", scale), tensor(shape, "INT16", 1 / 32768, name="y")
             yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0 if scale != 0.001 else 0.37}))
+    for shape, scale, per1 in (
+        ((1, 2), 0.07, 65535),
+        ((3, 33), 1e-3, 65536),
+        ((2, 511), 0.02, 65536),
+        ((5, 9), 3.0, 65536),
+    ):
+        x, y = tensor(shape, "INT8", scale, 2), tensor(shape, "INT16", 1 / per1, -(1 << 15), name="y")
+        yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0}))
+        yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0}), (np.full(shape, 7, np.int8),))
     every = np.arange(-(1 << 15), 1 << 15).astype(np.int16).reshape(256, 256)
     x, y = tensor(every.shape, "INT16", 0.01), tensor(every.shape, "INT16", 1 / 32768, name="y")
     yield Case(Node("SOFTMAX", (x,), (y,), {"beta": 1.0}), (every,))
