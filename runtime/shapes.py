@@ -13,6 +13,7 @@ from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferErro
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Signature, Tensor
 from twinfer.runtime.op import Shape, need, unsupported
 from twinfer.runtime.registry import operator, operators
+from twinfer.runtime.unsigned import signed_node
 
 T = TypeVar("T")
 
@@ -74,7 +75,8 @@ def infer_node(node: Node) -> list[Shape]:
     for tensor in node.inputs:
         if tensor is not None and tensor.data is not None:
             _check_constant(node, tensor, tensor.data)
-    shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(node)])
+    asked = guarded(node, lambda: signed_node(node))
+    shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(asked)])
     need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
     return shapes
 

@@ -16,6 +16,7 @@ from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import Call
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
+from twinfer.runtime.unsigned import signed
 
 #: The kernel that only copies a value; its call is dropped where input and output share their memory.
 COPY = "tw_copy"
@@ -30,6 +31,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     need_graph(graph)
     graph = infer_shapes(graph)
     check(graph)
+    graph = signed(graph, keep=options.preserve_all)
     pool = Pool(graph)
     stored = coding.store(lower(graph, target, pool), target, options, pool)
     lives = lifetimes(graph, stored, keep=options.preserve_all)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.variant import accept, present
@@ -35,6 +36,11 @@ class Convolution:
     bias: Array
 
     @property
+    def zero(self) -> int:
+        """The zero point of the weights, 0 unless they were uint8."""
+        return weight_zero(self.node.input(1))
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates."""
         return int(self.window.pixels * self.weights.size)
@@ -55,10 +61,15 @@ def check_one_to_one(g: Window) -> None:
     accept(g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}")
 
 
-def convolution_of(node: Node) -> Convolution:
-    """A CONV_2D or DEPTHWISE_CONV_2D; Declined if float activations meet int8 weights, or weights or bias vary."""
+def convolution_of(node: Node, *, any_zero: bool = False) -> Convolution:
+    """A CONV_2D or DEPTHWISE_CONV_2D.
+
+    Declined if float activations meet int8 weights, if weights or bias vary, or, but with ``any_zero``, if the weights
+    have a zero point.
+    """
     node = unpacked(node)
     accept(not is_hybrid(node), "activations are float and weights int8")
+    accept(any_zero or weight_zero(node.input(1)) == 0, "the weights have a zero point")
     window = geometry(node)
     weights = present(node.input(1).data, "the weights are computed at run time")
     bias = present(constant_bias(node, window.out_c), "the bias is computed at run time")

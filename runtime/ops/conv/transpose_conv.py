@@ -17,6 +17,7 @@ from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import bias_of, epilogue, multipliers
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer
+from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.move._move import index, indices
@@ -69,7 +70,7 @@ def infer(node: Node) -> list[Shape]:
     if is_hybrid(_as_conv(node)):
         raise unsupported(node, "float activations with int8 weights have no kernel: dequantise the weights")
     check_types(_as_conv(node), w.shape[0])
-    if w.type == "INT8" and w.quant is not None and w.quant.zero_point.any():
+    if not is_unsigned(node) and w.type == "INT8" and w.quant is not None and w.quant.zero_point.any():
         raise unsupported(node, f"{w} must have zero points of 0: TFLM and LiteRT ignore others")
     _geometry(node)
     return [shape]
@@ -78,6 +79,8 @@ def infer(node: Node) -> list[Shape]:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference TransposeConv: float sums in rising order of input row, column, channel."""
     _, w, x, *bias = inputs
+    if zero := weight_zero(node.input(1)):
+        w = w.astype(np.int16) - np.int16(zero)
     return _conv.convolve(_as_conv(node), [x, w, *bias], lambda images: _sums(images, w, _geometry(node)))
 
 
@@ -106,7 +109,10 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_transpose_conv_f32", floats, (x, w, bias), (y,), macs=macs)
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), "in_zero": x.zero}
     inputs = (x, w, bias, *(requantize(values) for values in multipliers(conv, g.out_c)))
-    return Call("tw_transpose_conv_s8", params, inputs, (y,), macs=macs, weights=Weights())
+    kernel = "tw_transpose_conv_s8"
+    if zero := weight_zero(w):
+        kernel, params["w_zero"] = "tw_transpose_conv_zero_s8", zero
+    return Call(kernel, params, inputs, (y,), macs=macs, weights=Weights())
 
 
 def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: tuple[int, int], padding: str) -> Case:

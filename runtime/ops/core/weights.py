@@ -10,6 +10,7 @@ from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import weight_scales
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.read.packed import unpack
 
 #: Type of the activations -> types of the bias. 16x8 usually has INT64.
@@ -44,9 +45,11 @@ def check_types(node: Node, channels: int) -> None:
 
 
 def check_symmetric(node: Node) -> None:
-    """ModelError if quantised weights have a zero point other than 0."""
+    """ModelError if quantised weights have a zero point other than 0; those of uint8 may have one, for all channels."""
     w = node.input(1)
-    if w.type == "INT8" and w.quant is not None:
+    if is_unsigned(node) and w.quant is not None:
+        need(not w.quant.per_channel, node, f"{w} was uint8 and must have one scale")
+    elif w.type == "INT8" and w.quant is not None:
         need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
 
 

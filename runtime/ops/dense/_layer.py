@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.variant import accept, present
 
@@ -51,5 +52,6 @@ def dense_of(node: Node) -> Dense:
     accept(not is_hybrid(node), "activations are float and weights int8")
     w = node.input(1)
     weights = present(w.data, "the weights are computed at run time")
+    accept(not is_unsigned(node), "LiteRT scales the sums of uint8 in float64")
     accept(w.type != "INT8" or w.quant is None or not w.quant.zero_point.any(), "the weights have a zero point")
     return Dense(node, weights, present(constant_bias(node, w.shape[0]), "the bias is computed at run time"))
