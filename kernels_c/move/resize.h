@@ -111,7 +111,7 @@ TW_INLINE tw_bilinear_place tw_bilinear_at(float at, int32_t size, ptrdiff_t ste
 TW_BILINEAR_PIXEL(tw_bilinear_pixel_f32, float, 0.0f) /* as the reference's rounding offset: no negative zero */
 TW_BILINEAR_PIXEL(tw_bilinear_pixel_u8, uint8_t, 0.5f)
 
-/* The body of both kernels. */
+/* The body of both kernels; the semicolon behind it is an empty statement. */
 #define TW_RESIZE_BILINEAR(type, pixel)                                                                                \
     const tw_resize_bilinear_f32_params p = *params;                                                                   \
     const type *x = (const type *)in[0];                                                                               \
@@ -129,8 +129,8 @@ TW_BILINEAR_PIXEL(tw_bilinear_pixel_u8, uint8_t, 0.5f)
         }                                                                                                              \
     }
 
-TW_KERNEL(tw_resize_bilinear_f32){TW_RESIZE_BILINEAR(float, tw_bilinear_pixel_f32)} TW_KERNEL(tw_resize_bilinear_u8) {
-    TW_RESIZE_BILINEAR(uint8_t, tw_bilinear_pixel_u8)
-}
+TW_KERNEL(tw_resize_bilinear_f32) { TW_RESIZE_BILINEAR(float, tw_bilinear_pixel_f32); }
+
+TW_KERNEL(tw_resize_bilinear_u8) { TW_RESIZE_BILINEAR(uint8_t, tw_bilinear_pixel_u8); }
 
 #endif
