@@ -27,7 +27,7 @@ class Convolution:
     """A convolution with constant weights and bias.
 
     ``weights`` are int8 or float32 [out_c, k_h, k_w, in_c / groups], or [1, k_h, k_w, out_c] in a DEPTHWISE_CONV_2D;
-    ``bias`` is [out_c]. int4 weights are unpacked in ``node``.
+    ``bias`` is [out_c]. weights of 4 or 2 bits are unpacked in ``node``.
     """
 
     node: Node

@@ -197,7 +197,7 @@ def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """int16 activations, and int4 weights."""
+    """int16 activations, and weights of 4 and 2 bits."""
     wide = Layer("INT16", bound=1 << 24)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), wide, padding=padding)
@@ -215,6 +215,8 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         ((1, 6, 6, 4), (6, 3, 1, 2)),
     ):
         yield _case(rng, x_shape, w_shape, Layer("INT4"))
+        why = "neither TFLM nor LiteRT takes INT2 here"
+        yield replace(_case(rng, x_shape, w_shape, Layer("INT2")), oracle="none", why=why)
     for kind in ("INT8", "INT16"):
         yield _case(rng, (1, 4, 5, 4), (17, 1, 1, 4), Layer(kind, bound=9, halves=True))
         yield _case(rng, (1, 4, 5, 1), (6, 2, 2, 1), Layer(kind, bound=9, halves=True))

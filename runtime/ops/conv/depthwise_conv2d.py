@@ -167,7 +167,7 @@ def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """int16 activations, and int4 weights."""
+    """int16 activations, and weights of 4 and 2 bits."""
     wide = Layer("INT16", bound=1 << 24)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 9, 17), (3, 3), 1, wide, padding=padding, stride_h=2)
@@ -176,6 +176,8 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 6, 5, 9), (3, 3), 1, wide, fused_activation_function="RELU6")
     for x_shape, m in (((1, 5, 9, 16), 1), ((1, 6, 5, 3), 2), ((1, 6, 5, 1), 5)):
         yield _case(rng, x_shape, (3, 3), m, Layer("INT4"))
+        why = "neither TFLM nor LiteRT takes INT2 here"
+        yield replace(_case(rng, x_shape, (3, 3), m, Layer("INT2")), oracle="none", why=why)
 
 
 def _end_cases(rng: np.random.Generator) -> Iterator[Case]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinfer.runtime.graph import Node
+from twinfer.runtime.graph import PACKED_BITS, Node
 from twinfer.runtime.op import need, need_type, unsupported
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import weight_scales
@@ -62,9 +62,9 @@ def _check_symmetric_16(node: Node) -> None:
 
 
 def unpacked(node: Node) -> Node:
-    """The node with constant INT4 weights as INT8."""
+    """The node with constant INT4 or INT2 weights as INT8."""
     w = node.input(1)
-    if w.type != "INT4" or w.data is None:
+    if w.type not in ("INT4", "INT2") or w.data is None:
         return node
-    values = replace(w, type="INT8", data=unpack(w.data, 4, w.shape))
+    values = replace(w, type="INT8", data=unpack(w.data, PACKED_BITS[w.type], w.shape))
     return replace(node, inputs=(node.inputs[0], values, *node.inputs[2:]))

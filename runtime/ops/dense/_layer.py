@@ -16,7 +16,7 @@ from twinfer.runtime.variant import accept, present
 class Dense:
     """A FULLY_CONNECTED with constant weights and bias.
 
-    ``weights`` are int8 or float32 [out, depth], ``bias`` is [out]. int4 weights are unpacked in ``node``.
+    ``weights`` are int8 or float32 [out, depth], ``bias`` is [out]. weights of 4 or 2 bits are unpacked in ``node``.
     """
 
     node: Node

@@ -224,7 +224,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """int16 activations, and int4 weights."""
+    """int16 activations, and weights of 4 and 2 bits."""
     wide = Layer("INT16", bound=1 << 24)
     for rows, depth, out in ((1, 1, 1), (3, 33, 17), (2, 1100, 5)):
         yield _case(rng, (rows, depth), out, wide)
@@ -232,6 +232,7 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (rows, depth), out, replace(wide, bias_type="INT32", per_tensor=True))
         yield replace(_case(rng, (rows, depth), out, Layer("INT4")), oracle="litert")  # TFLM: one scale only
         yield _case(rng, (rows, depth), out, Layer("INT4", per_tensor=True))
+        yield replace(_case(rng, (rows, depth), out, Layer("INT2", per_tensor=True)), oracle="litert")
     yield _case(rng, (2, 3, 10), 4, replace(wide, bias=False), keep_num_dims=True)
     for kind in ("INT8", "INT16"):
         yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True))
