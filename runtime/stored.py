@@ -34,11 +34,11 @@ def plain_constants(graph: Graph) -> Graph:
         return graph
     walk = _Walk(graph)
     nodes = tuple(walk.nodes)
-    changed = {old: new for old, new in walk.known.items() if old in walk.folded or old not in walk.elsewhere}
+    changed = {old: new for old, new in walk.known.items() if old in walk.replaced or old not in walk.elsewhere}
     tensors = [changed.get(t, t) for t in graph.tensors]
     present = set(tensors)
     beside = dict.fromkeys(t for node in nodes for t in node.inputs if t is not None and t not in present)
-    outputs = tuple(walk.known.get(t, t) if t in walk.folded else t for t in graph.outputs)
+    outputs = tuple(walk.known.get(t, t) if t in walk.replaced else t for t in graph.outputs)
     return replace(graph, tensors=(*tensors, *beside), nodes=nodes, outputs=outputs, signatures=walk.signatures())
 
 
@@ -55,21 +55,21 @@ def _is_stored(node: Node, place: int) -> bool:
 class _Walk:
     """One walk through the nodes.
 
-    ``known``: the plain constant of each stored one, or of what is folded; ``folded`` are outputs of nodes that are
-    gone. ``elsewhere`` are tensors whose stored form is still read.
+    ``known``: the plain constant of each stored one, and what stands for ``replaced`` tensors: outputs of nodes that
+    are gone, and of GATHER from few bits, which gives int8. ``elsewhere`` are tensors whose stored form is still read.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.known: dict[Tensor, Tensor] = {}
-        self.folded: set[Tensor] = set()
+        self.replaced: set[Tensor] = set()
         self.elsewhere = {*graph.inputs, *graph.outputs}
         self.nodes: list[Node] = []
         for node in graph.nodes:
             self._add(node)
 
     def _add(self, node: Node) -> None:
-        inputs = [self.known[t] if t in self.folded else t for t in node.inputs]
+        inputs = [self.known[t] if t in self.replaced else t for t in node.inputs]
         for place, tensor in enumerate(inputs):
             seen = replace(node, inputs=tuple(inputs))
             if tensor is not None and _is_stored(seen, place) and not _folds(seen):
@@ -78,10 +78,19 @@ class _Walk:
                 self.elsewhere.add(tensor)
         now = node if tuple(inputs) == node.inputs else replace(node, inputs=tuple(inputs))
         if not _folds(now):
-            self.nodes.append(now)
+            self.nodes.append(self._widened(now))
             return
         self.known[node.output] = replace(node.output, data=_folded(now))
-        self.folded.add(node.output)
+        self.replaced.add(node.output)
+
+    def _widened(self, node: Node) -> Node:
+        """A GATHER from constants of few bits with int8 as its output; LiteRT holds these values in bytes, too."""
+        y = node.outputs[0] if node.outputs else None
+        if node.op != "GATHER" or y is None or y.type not in BITS or y in self.graph.outputs:
+            return node
+        self.known[y] = replace(y, type="INT8")
+        self.replaced.add(y)
+        return replace(node, outputs=(self.known[y],))
 
     def _plain(self, tensor: Tensor) -> Tensor:
         if tensor not in self.known:
@@ -92,7 +101,7 @@ class _Walk:
         """The graph's signatures, over constants where a node is gone."""
 
         def mapped(named: Mapping[str, Tensor]) -> dict[str, Tensor]:
-            return {key: self.known[t] if t in self.folded else t for key, t in named.items()}
+            return {key: self.known[t] if t in self.replaced else t for key, t in named.items()}
 
         return tuple(s if s.subgraph else replace(s, outputs=mapped(s.outputs)) for s in self.graph.signatures)
 
