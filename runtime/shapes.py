@@ -13,6 +13,8 @@ from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferErro
 from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Signature, Tensor
 from twinfer.runtime.op import Shape, need, unsupported
 from twinfer.runtime.registry import operator, operators
+from twinfer.runtime.stored import plain_constants
+from twinfer.runtime.unsigned import signed_node
 
 T = TypeVar("T")
 
@@ -51,8 +53,8 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
 
     ``input_shapes`` gives some of ``graph.inputs`` another shape, of any rank. What operators compute from SHAPE and
     constants alone becomes a constant, so that shape arguments are known when planning; those operators are dropped.
-    So are decoders of weights.
-    Other tensors keep their shapes, and all keep their positions. A graph with nothing to change is returned itself.
+    So are decoders of weights. Stored constants become plain first (runtime/stored.py). Other tensors keep their
+    shapes, and all keep their positions. A graph with nothing to change is returned itself.
 
     Raises InvalidArgumentError for a shape that no input can have, ModelError where the operators do not fit the new
     shapes, and UnsupportedOperatorError where a shape changes and twinfer does not know the operator.
@@ -60,6 +62,7 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
     shapes = dict(input_shapes or {})
     for tensor, shape in shapes.items():
         _check_request(graph, tensor, shape)
+    graph = plain_constants(graph)
     inference = _Inference(graph, shapes)
     return inference.graph() if inference.changed else graph
 
@@ -80,7 +83,8 @@ def infer_node(node: Node) -> list[Shape]:
     for tensor in node.inputs:
         if tensor is not None and tensor.data is not None:
             _check_constant(node, tensor, tensor.data)
-    shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(node)])
+    asked = guarded(node, lambda: signed_node(node))
+    shapes = guarded(node, lambda: [tuple(int(d) for d in shape) for shape in operator(node).infer(asked)])
     need(len(shapes) == len(node.outputs), node, f"it has {len(node.outputs)} outputs, {node.op} has {len(shapes)}")
     return shapes
 

@@ -20,6 +20,13 @@ typedef struct {
     int32_t in_zero;
 } tw_transpose_conv_s8_params;
 
+/* The same with weights that have a zero point, as those that were uint8 may. */
+typedef struct {
+    tw_window window;
+    tw_epilogue_s8 end;
+    int32_t in_zero, w_zero;
+} tw_transpose_conv_zero_s8_params;
+
 /* int16 with int8 weights. in: x, w, bias int64 [out_c], mult int32 and shift int8 [out_c], for tw_channels_s16. out:
  * y. */
 typedef struct {
@@ -69,6 +76,16 @@ TW_KERNEL(tw_transpose_conv_s8) {
     int8_t *y = (int8_t *)out[0];
     (void)scratch;
     TW_TRANSPOSE_CONV(int8_t, int8_t, int32_t, sum = tw_add(sum, (m[i] - p.in_zero) * n[i]),
+                      tw_epilogue_s8_of(tw_requantize(tw_add(sum, e.bias[c]), e.mult[c], e.shift[c]), &e.end))
+}
+
+TW_KERNEL(tw_transpose_conv_zero_s8) {
+    const tw_transpose_conv_zero_s8_params p = *params;
+    const int8_t *x = (const int8_t *)in[0], *w = (const int8_t *)in[1];
+    const tw_channels_s8 e = tw_channels_s8_of(in, 0, 0, &p.end);
+    int8_t *y = (int8_t *)out[0];
+    (void)scratch;
+    TW_TRANSPOSE_CONV(int8_t, int8_t, int32_t, sum = tw_add(sum, (m[i] - p.in_zero) * (n[i] - p.w_zero)),
                       tw_epilogue_s8_of(tw_requantize(tw_add(sum, e.bias[c]), e.mult[c], e.shift[c]), &e.end))
 }
 

@@ -50,6 +50,14 @@ TW_INLINE int32_t tw_quantized_any(const tw_quantize_f32_8_params *p, float x, f
     return tw_quantized(x, p->scale, low, high);
 }
 
+/* int8 to uint8 of the same scale with a zero point 128 higher, or back: the highest bit is flipped. in: x [size] (may
+ * be planned in place). out: y [size]. */
+typedef struct {
+    int32_t size;
+} tw_flip_params;
+
+TW_KERNEL(tw_flip) { TW_EACH(tw_flip, uint8_t, uint8_t, x ^ 0x80U); }
+
 #define TW_QUANTIZE(name, type)                                                                                        \
     const float low = (float)params->low, high = (float)params->high;                                                  \
     TW_EACH_APART(name, float, type, tw_quantized_any(&p, x, low, high) + p.zero)

@@ -77,6 +77,7 @@ typedef struct {
     int32_t batches, in_h, in_w, channels, out_h, out_w;
     float scale_h, scale_w, centre;
 } tw_resize_bilinear_f32_params;
+typedef tw_resize_bilinear_f32_params tw_resize_bilinear_u8_params; /* uint8, in float32, rounded half up */
 
 /* A place between the elements at offsets low and high; part is the distance from low, outside of 0..1 only if both are
  * the same. */
@@ -95,33 +96,41 @@ TW_INLINE tw_bilinear_place tw_bilinear_at(float at, int32_t size, ptrdiff_t ste
     return place;
 }
 
-TW_INLINE void tw_bilinear_pixel_f32(const float *TW_RESTRICT x, float *TW_RESTRICT y, int32_t channels,
-                                     tw_bilinear_place h, tw_bilinear_place w) {
-    const float above = 1.0f - h.part, before = 1.0f - w.part;
-    const float *x00 = x + h.low + w.low, *x10 = x + h.high + w.low;
-    const float *x01 = x + h.low + w.high, *x11 = x + h.high + w.high;
-    for (int32_t c = 0; c < channels; ++c) {
-        y[c] = x00[c] * above * before + x10[c] * h.part * before + x01[c] * above * w.part + x11[c] * h.part * w.part +
-               0.0f; /* as the reference's rounding offset: no negative zero */
+/* y [channels] between the four pixels around a place; offset is added before the result becomes the type of y. */
+#define TW_BILINEAR_PIXEL(name, type, offset)                                                                          \
+    TW_INLINE void name(const type *TW_RESTRICT x, type *TW_RESTRICT y, int32_t channels, tw_bilinear_place h,         \
+                        tw_bilinear_place w) {                                                                         \
+        const float above = 1.0f - h.part, before = 1.0f - w.part;                                                     \
+        const type *x00 = x + h.low + w.low, *x10 = x + h.high + w.low;                                                \
+        const type *x01 = x + h.low + w.high, *x11 = x + h.high + w.high;                                              \
+        for (int32_t c = 0; c < channels; ++c)                                                                         \
+            y[c] = (type)((float)x00[c] * above * before + (float)x10[c] * h.part * before +                           \
+                          (float)x01[c] * above * w.part + (float)x11[c] * h.part * w.part + (offset));                \
     }
-}
 
-TW_KERNEL(tw_resize_bilinear_f32) {
-    const tw_resize_bilinear_f32_params p = *params;
-    const float *x = (const float *)in[0];
-    float *y = (float *)out[0];
-    const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;
-    (void)scratch;
-    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {
-        for (int32_t i = 0; i < p.out_h; ++i) {
-            const float at_h = ((float)i + p.centre) * p.scale_h - p.centre;
-            const tw_bilinear_place h = tw_bilinear_at(at_h, p.in_h, row);
-            for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
-                const float at_w = ((float)j + p.centre) * p.scale_w - p.centre;
-                tw_bilinear_pixel_f32(x, y, p.channels, h, tw_bilinear_at(at_w, p.in_w, p.channels));
-            }
-        }
+TW_BILINEAR_PIXEL(tw_bilinear_pixel_f32, float, 0.0f) /* as the reference's rounding offset: no negative zero */
+TW_BILINEAR_PIXEL(tw_bilinear_pixel_u8, uint8_t, 0.5f)
+
+/* The body of both kernels; the semicolon behind it is an empty statement. */
+#define TW_RESIZE_BILINEAR(type, pixel)                                                                                \
+    const tw_resize_bilinear_f32_params p = *params;                                                                   \
+    const type *x = (const type *)in[0];                                                                               \
+    type *y = (type *)out[0];                                                                                          \
+    const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;                                                              \
+    (void)scratch;                                                                                                     \
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {                                                       \
+        for (int32_t i = 0; i < p.out_h; ++i) {                                                                        \
+            const float at_h = ((float)i + p.centre) * p.scale_h - p.centre;                                           \
+            const tw_bilinear_place h = tw_bilinear_at(at_h, p.in_h, row);                                             \
+            for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {                                                   \
+                const float at_w = ((float)j + p.centre) * p.scale_w - p.centre;                                       \
+                pixel(x, y, p.channels, h, tw_bilinear_at(at_w, p.in_w, p.channels));                                  \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-}
+
+TW_KERNEL(tw_resize_bilinear_f32) { TW_RESIZE_BILINEAR(float, tw_bilinear_pixel_f32); }
+
+TW_KERNEL(tw_resize_bilinear_u8) { TW_RESIZE_BILINEAR(uint8_t, tw_bilinear_pixel_u8); }
 
 #endif

@@ -23,6 +23,7 @@ typedef struct {
 } tw_pool_2d_f32_params;
 
 typedef tw_pool_2d_params tw_average_pool_2d_s8_params;
+typedef tw_pool_2d_params tw_average_pool_2d_up_s8_params; /* of what was uint8: rounded half up */
 typedef tw_pool_2d_params tw_average_pool_2d_s16_params;
 typedef tw_pool_2d_f32_params tw_average_pool_2d_f32_params;
 typedef tw_pool_2d_params tw_max_pool_2d_s8_params;
@@ -55,9 +56,19 @@ TW_INLINE int32_t tw_pool_average(int32_t sum, int32_t count, uint32_t reciproca
     return sum < 0 ? -(int32_t)q : (int32_t)q;
 }
 
+/* sum / count rounded half up; the sum of x + 128 is positive, and multiplication exact up to 2898 values (255.5
+ * count^2 < 2^31). */
+TW_INLINE int32_t tw_pool_average_up(int32_t sum, int32_t count, uint32_t reciprocal) {
+    const uint32_t n = (uint32_t)(sum + 128 * count) + (uint32_t)count / 2;
+    return (int32_t)(count <= 2898 ? (uint32_t)(((uint64_t)n * reciprocal) >> 31) : n / (uint32_t)count) - 128;
+}
+
+/* What becomes of a window. A constant at every call. */
+typedef enum { TW_POOL_MAX, TW_POOL_AVERAGE, TW_POOL_AVERAGE_UP } tw_pool_kind;
+
 /* y [n] = the average of the window at x, n at most TW_POOL_BLOCK. */
 TW_INLINE void tw_average_block_s8(const tw_pool_window *w, const int8_t *TW_RESTRICT x, int8_t *TW_RESTRICT y,
-                                   int32_t n, const tw_limits *limits) {
+                                   int32_t n, const tw_limits *limits, tw_pool_kind kind) {
     const int32_t count = w->rows * w->cols;
     const uint32_t reciprocal = (1U << 31) / (uint32_t)count + 1;
     int32_t sums[TW_POOL_BLOCK];
@@ -67,8 +78,11 @@ TW_INLINE void tw_average_block_s8(const tw_pool_window *w, const int8_t *TW_RES
             const int8_t *tap = x + (r * w->row + k * w->col);
             for (int32_t c = 0; c < n; ++c) sums[c] += tap[c];
         }
-    for (int32_t c = 0; c < n; ++c)
-        y[c] = (int8_t)tw_clamp(tw_pool_average(sums[c], count, reciprocal), limits->low, limits->high);
+    for (int32_t c = 0; c < n; ++c) {
+        const int32_t average = kind == TW_POOL_AVERAGE_UP ? tw_pool_average_up(sums[c], count, reciprocal)
+                                                           : tw_pool_average(sums[c], count, reciprocal);
+        y[c] = (int8_t)tw_clamp(average, limits->low, limits->high);
+    }
 }
 
 /* y [n] = the largest of the window at x, n at most TW_POOL_BLOCK. */
@@ -86,15 +100,15 @@ TW_INLINE void tw_max_block_s8(const tw_pool_window *w, const int8_t *TW_RESTRIC
 }
 
 TW_INLINE void tw_pool_block_s8(const tw_pool_window *w, const int8_t *x, int8_t *y, int32_t n, const tw_limits *limits,
-                                int average) {
-    if (average)
-        tw_average_block_s8(w, x, y, n, limits);
+                                tw_pool_kind kind) {
+    if (kind != TW_POOL_MAX)
+        tw_average_block_s8(w, x, y, n, limits, kind);
     else
         tw_max_block_s8(w, x, y, n, limits);
 }
 
 /* All windows: their averages, or their largest values. */
-TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, int average) {
+TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t *y, tw_pool_kind kind) {
     const tw_window *window = &p->window;
     const int32_t channels = window->in_c;
     tw_pixel at = tw_pixel_first(x, sizeof *x, window);
@@ -102,8 +116,8 @@ TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t
         const tw_pool_window w = tw_pool_cut(&at, window);
         int32_t c = 0;
         for (; c + TW_POOL_BLOCK <= channels; c += TW_POOL_BLOCK)
-            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, TW_POOL_BLOCK, &p->limits, average);
-        if (c < channels) tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, channels - c, &p->limits, average);
+            tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, TW_POOL_BLOCK, &p->limits, kind);
+        if (c < channels) tw_pool_block_s8(&w, (const int8_t *)w.x + c, y + c, channels - c, &p->limits, kind);
         y += channels;
     }
 }
@@ -111,13 +125,19 @@ TW_INLINE void tw_pool_2d_s8(const tw_pool_2d_params *p, const int8_t *x, int8_t
 TW_KERNEL(tw_average_pool_2d_s8) {
     const tw_pool_2d_params p = *params;
     (void)scratch;
-    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 1);
+    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], TW_POOL_AVERAGE);
+}
+
+TW_KERNEL(tw_average_pool_2d_up_s8) {
+    const tw_pool_2d_params p = *params;
+    (void)scratch;
+    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], TW_POOL_AVERAGE_UP);
 }
 
 TW_KERNEL(tw_max_pool_2d_s8) {
     const tw_pool_2d_params p = *params;
     (void)scratch;
-    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], 0);
+    tw_pool_2d_s8(&p, (const int8_t *)in[0], (int8_t *)out[0], TW_POOL_MAX);
 }
 
 /* Average of one channel of the window at x, rounded half away from zero; at most 65535 values. */

@@ -18,6 +18,7 @@ from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.program import COPY, Same, Step, steps_of, with_steps
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
+from twinfer.runtime.unsigned import signed
 
 
 def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> Plan:
@@ -29,6 +30,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     need_graph(graph)
     graph = infer_shapes(graph)
     check(graph)
+    graph = signed(graph, keep=options.preserve_all)
     pool = Pool(graph)
     stored = coding.store(lower(inlined(graph), target, pool), target, options, pool)
     lives = lifetimes(graph, stored, keep=options.preserve_all)

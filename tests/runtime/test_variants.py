@@ -25,6 +25,7 @@ from twinfer.runtime.program import Choice
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import AVX_VNNI, DSP, FEATURES, GENERIC, HOST, MVE, TARGETS, Target, computer
+from twinfer.runtime.unsigned import signed_node
 from twinfer.runtime.variant import Variant
 
 SERVED = [name for name in operators() if variants(name)]
@@ -45,7 +46,7 @@ def test_every_variant_is_taken(op: str, monkeypatch: pytest.MonkeyPatch) -> Non
     names = {variant.lower: f"{variant.lower.__module__}.{variant.lower.__name__}" for variant in variants(op)}
     apart = tuple(replace(variant, name=names[variant.lower]) for variant in variants(op))
     monkeypatch.setattr(lowering, "variants", lambda name: apart)
-    nodes = [case.node for case in cases_of(op).values()]
+    nodes = [signed_node(case.node) for case in cases_of(op).values()]
     taken = {lower_node(node, target)[1].variant for node in nodes for target in TARGETS}
     assert taken >= {*names.values(), "plain"}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.variant import accept, present
@@ -26,13 +27,18 @@ class Convolution:
     """A convolution with constant weights and bias.
 
     ``weights`` are int8 or float32 [out_c, k_h, k_w, in_c / groups], or [1, k_h, k_w, out_c] in a DEPTHWISE_CONV_2D;
-    ``bias`` is [out_c]. int4 weights are unpacked in ``node``.
+    ``bias`` is [out_c]. weights of 4 or 2 bits are unpacked in ``node``.
     """
 
     node: Node
     window: Window
     weights: Array
     bias: Array
+
+    @property
+    def zero(self) -> int:
+        """The zero point of the weights, 0 unless they were uint8."""
+        return weight_zero(self.node.input(1))
 
     @property
     def macs(self) -> int:
@@ -55,10 +61,15 @@ def check_one_to_one(g: Window) -> None:
     accept(g.in_c == g.out_c, f"it makes {g.out_c} output channels from {g.in_c}")
 
 
-def convolution_of(node: Node) -> Convolution:
-    """A CONV_2D or DEPTHWISE_CONV_2D; Declined if float activations meet int8 weights, or weights or bias vary."""
+def convolution_of(node: Node, *, any_zero: bool = False) -> Convolution:
+    """A CONV_2D or DEPTHWISE_CONV_2D.
+
+    Declined if float activations meet int8 weights, if weights or bias vary, or, but with ``any_zero``, if the weights
+    have a zero point.
+    """
     node = unpacked(node)
     accept(not is_hybrid(node), "activations are float and weights int8")
+    accept(any_zero or weight_zero(node.input(1)) == 0, "the weights have a zero point")
     window = geometry(node)
     weights = present(node.input(1).data, "the weights are computed at run time")
     bias = present(constant_bias(node, window.out_c), "the bias is computed at run time")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from twinfer.runtime import constant
 from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, unsupported
@@ -15,10 +16,19 @@ from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import bias_of, channel_constants, constant_bias, epilogue, plain_channels
+from twinfer.runtime.ops.core.channels import (
+    bias_of,
+    channel_constants,
+    constant_bias,
+    epilogue,
+    fold_zero,
+    multipliers,
+    plain_channels,
+)
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid, symmetric_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
+from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, shifted
 from twinfer.runtime.params import Param
@@ -78,6 +88,20 @@ def lower(node: Node, target: Target) -> Call:
     return lower_s8(node, g, node.constant(1).reshape(g.out_c, -1), macs)
 
 
+def _lower_zero(node: Node, g: Window, w: Array, macs: int) -> Call:
+    """The call with weights as in ``lower_s8`` that have a zero point."""
+    x, zero = node.input(0), weight_zero(node.input(1))
+    bias = constant_bias(node, g.out_c)
+    start = node.constant(2) if bias is None else bias
+    depth = w.shape[1] // (g.k_h * g.k_w)
+    params = {"window": g.params, "depth": depth, "end": epilogue(node), "in_zero": x.zero, "w_zero": zero}
+    mult, shift = multipliers(node, g.out_c)
+    folded = constant.bias(fold_zero(w.astype(np.int16) - np.int16(zero), start, x.zero))
+    inputs = (x, weights(np.ascontiguousarray(w)), folded, requantize(mult), requantize(shift))
+    scratch = w.shape[1] if g.k_h * g.k_w > 1 else 0
+    return Call("tw_conv2d_zero_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
+
+
 def lower_s16(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also for DEPTHWISE_CONV_2D."""
     return plain_s16.call("tw_conv2d_s16", node, w, {"window": g.params, "depth": w.shape[3]}, macs)
@@ -85,6 +109,8 @@ def lower_s16(node: Node, g: Window, w: Array, macs: int) -> Call:
 
 def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with weights int8 [out_c, k_h * k_w * in_c / groups]; also for DEPTHWISE_CONV_2D of one channel."""
+    if weight_zero(node.input(1)):
+        return _lower_zero(node, g, w, macs)
     bias = constant_bias(node, g.out_c)
     c, fast = plain_channels(node, w, node.constant(2) if bias is None else bias)
     depth = w.shape[1] // (g.k_h * g.k_w)
@@ -171,7 +197,7 @@ def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """int16 activations, and int4 weights."""
+    """int16 activations, and weights of 4 and 2 bits."""
     wide = Layer("INT16", bound=1 << 24)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 6, 3), (8, 3, 3, 3), wide, padding=padding)
@@ -189,6 +215,8 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         ((1, 6, 6, 4), (6, 3, 1, 2)),
     ):
         yield _case(rng, x_shape, w_shape, Layer("INT4"))
+        why = "neither TFLM nor LiteRT takes INT2 here"
+        yield replace(_case(rng, x_shape, w_shape, Layer("INT2")), oracle="none", why=why)
     for kind in ("INT8", "INT16"):
         yield _case(rng, (1, 4, 5, 4), (17, 1, 1, 4), Layer(kind, bound=9, halves=True))
         yield _case(rng, (1, 4, 5, 1), (6, 2, 2, 1), Layer(kind, bound=9, halves=True))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from twinfer.runtime import constant
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import epilogue, fold_zero, lane_channels
-from twinfer.runtime.ops.core.packing import LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
+from twinfer.runtime.ops.core.packing import LANES, LANES_F32, LANES_S8, ROWS, pack_f32, pack_s8, padded
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
@@ -17,8 +19,10 @@ from twinfer.runtime.variant import Variant
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights; also for DEPTHWISE_CONV_2D of one input channel."""
-    layer = convolution_of(node)
-    return _lower_f32(layer) if node.input(0).type == "FLOAT32" else lower_s8("tw_conv2d_wide_s8", layer, ROWS)
+    layer = convolution_of(node, any_zero=True)
+    if node.input(0).type == "FLOAT32":
+        return _lower_f32(layer)
+    return _lower_zero(layer) if layer.zero else lower_s8("tw_conv2d_wide_s8", layer, ROWS)
 
 
 def _lower_f32(layer: Convolution) -> Call:
@@ -39,6 +43,19 @@ def lower_s8(kernel: str, layer: Convolution, rows: int) -> Call:
     params = {"window": g.params, "end": epilogue(node), **tile}
     inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero)))
     return Call(kernel, params, inputs, (node.output,), panel * k4, macs=layer.macs, weights=Weights())
+
+
+def _lower_zero(layer: Convolution) -> Call:
+    """The call for weights with a zero point: what it adds to a pixel's sums depends on the pixel alone."""
+    node, g, w, x = layer.node, layer.window, layer.rows, layer.node.input(0)
+    k, k4, out4 = w.shape[1], -(-w.shape[1] // 4) * 4, -(-g.out_c // LANES) * LANES
+    tile = {"k": k, "k4": k4, "in_zero": x.zero, "w_zero": layer.zero}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
+    folded = fold_zero(w.astype(np.int16) - np.int16(layer.zero), layer.bias, 128 + x.zero)
+    inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, folded))
+    scratch = ROWS * (k4 + 4 * out4)
+    kernel = "tw_conv2d_zero_wide_s8"
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights())
 
 
 def _panel(pixels: int, depth: int, rows: int) -> int:

@@ -8,15 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.constant import weights
+from twinfer.runtime.constant import requantize, weights
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, unsupported
 from twinfer.runtime.ops.conv import _conv, conv2d
 from twinfer.runtime.ops.conv._layer import geometry
 from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.channels import bias_of, channel_constants, constant_bias, epilogue, plain_channels
+from twinfer.runtime.ops.core.channels import (
+    bias_of,
+    channel_constants,
+    constant_bias,
+    epilogue,
+    multipliers,
+    plain_channels,
+)
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer, with_equal_scales
+from twinfer.runtime.ops.core.unsigned import weight_zero
 from twinfer.runtime.ops.core.weights import check_symmetric, check_types, unpacked
 from twinfer.runtime.ops.core.window import Window, shifted
 from twinfer.runtime.params import Param
@@ -68,7 +76,17 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs)
     if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
         return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
-    return _lower_s8(node, g, macs)
+    return _lower_zero(node, g, macs) if weight_zero(w) else _lower_s8(node, g, macs)
+
+
+def _lower_zero(node: Node, g: Window, macs: int) -> Call:
+    """The call with weights that have a zero point."""
+    x, w = node.input(0), node.input(1)
+    numbers = {"multiplier": g.out_c // g.in_c, "in_zero": x.zero, "w_zero": weight_zero(w)}
+    params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
+    inputs = (x, w, bias_of(node, g.out_c), *(requantize(values) for values in multipliers(node, g.out_c)))
+    kernel = "tw_depthwise_conv2d_zero_s8"
+    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights())
 
 
 def _lower_s8(node: Node, g: Window, macs: int) -> Call:
@@ -149,7 +167,7 @@ def _window_cases(rng: np.random.Generator, kind: str) -> Iterator[Case]:
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """int16 activations, and int4 weights."""
+    """int16 activations, and weights of 4 and 2 bits."""
     wide = Layer("INT16", bound=1 << 24)
     for padding in ("SAME", "VALID"):
         yield _case(rng, (2, 5, 9, 17), (3, 3), 1, wide, padding=padding, stride_h=2)
@@ -158,6 +176,8 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, (1, 6, 5, 9), (3, 3), 1, wide, fused_activation_function="RELU6")
     for x_shape, m in (((1, 5, 9, 16), 1), ((1, 6, 5, 3), 2), ((1, 6, 5, 1), 5)):
         yield _case(rng, x_shape, (3, 3), m, Layer("INT4"))
+        why = "neither TFLM nor LiteRT takes INT2 here"
+        yield replace(_case(rng, x_shape, (3, 3), m, Layer("INT2")), oracle="none", why=why)
 
 
 def _end_cases(rng: np.random.Generator) -> Iterator[Case]:

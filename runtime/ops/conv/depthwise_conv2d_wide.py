@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twinfer.runtime.constant import index, weights
 from twinfer.runtime.fixed_point import wrap32
@@ -36,13 +37,13 @@ def _classes(inside: list[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]
 
 def lower(node: Node, target: Target) -> Call:
     """The call for constant weights."""
-    layer = convolution_of(node)
+    layer = convolution_of(node, any_zero=True)
     g, x = layer.window, node.input(0)
     check_one_to_one(g)
     accept(max(g.out_h, g.out_w) <= LONGEST, f"the output has more than {LONGEST} rows or columns")
     rows, row_classes = _classes(_inside(g.out_h, g.stride_h, g.pad_h, g.dilation_h, g.k_h, g.in_h))
     columns, column_classes = _classes(_inside(g.out_w, g.stride_w, g.pad_w, g.dilation_w, g.k_w, g.in_w))
-    lanes = padded(layer.weights[0].astype(np.int32) & 0xFFFF, axis=2)
+    lanes = padded(_taps(layer) & 0xFFFF, axis=2)
     tile = {"padded": lanes.shape[2], "column_classes": len(column_classes)}
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **tile}
     ends = lane_channels(layer.node, _biases(layer, row_classes, column_classes))
@@ -50,9 +51,14 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_depthwise_conv2d_wide_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
 
 
+def _taps(layer: Convolution) -> NDArray[np.int32]:
+    """The weights less their zero point, [k_h, k_w, channels]; they fit int16."""
+    return np.asarray(layer.weights[0].astype(np.int32) - layer.zero)
+
+
 def _biases(layer: Convolution, rows: list[tuple[int, int]], columns: list[tuple[int, int]]) -> Array:
     """Biases int32 [classes, channels] per border class, with the input zero point of the taps inside folded in."""
-    taps = layer.weights[0].astype(np.int64)
+    taps = _taps(layer).astype(np.int64)
     sums = np.array([[taps[r0:r1, c0:c1].sum((0, 1)) for c0, c1 in columns] for r0, r1 in rows])
     folded = layer.bias.astype(np.int64) - layer.node.input(0).zero * sums.reshape(-1, layer.window.out_c)
     return np.asarray(wrap32(folded).astype(np.int32))

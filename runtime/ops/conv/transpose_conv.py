@@ -17,6 +17,7 @@ from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import bias_of, epilogue, multipliers
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer
+from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.move._move import index, indices
@@ -79,7 +80,13 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     TFLM and LiteRT ignore zero points of int8 weights beside int8; there are such files, and so twinfer does, too.
     """
     _, w, x, *bias = inputs
+    if zero := _weight_zero(node):
+        w = w.astype(np.int16) - np.int16(zero)
     return _conv.convolve(_as_conv(node), [x, w, *bias], lambda images: _sums(images, w, _geometry(node)))
+
+
+def _weight_zero(node: Node) -> int:
+    return weight_zero(node.input(1)) if is_unsigned(node) else 0
 
 
 def _sums(x: Array, w: Array, g: Window) -> Array:
@@ -107,7 +114,10 @@ def lower(node: Node, target: Target) -> Call:
         return Call("tw_transpose_conv_f32", floats, (x, w, bias), (y,), macs=macs)
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), "in_zero": x.zero}
     inputs = (x, w, bias, *(requantize(values) for values in multipliers(conv, g.out_c)))
-    return Call("tw_transpose_conv_s8", params, inputs, (y,), macs=macs, weights=Weights())
+    kernel = "tw_transpose_conv_s8"
+    if zero := _weight_zero(node):
+        kernel, params["w_zero"] = "tw_transpose_conv_zero_s8", zero
+    return Call(kernel, params, inputs, (y,), macs=macs, weights=Weights())
 
 
 def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: tuple[int, int], padding: str) -> Case:

@@ -14,6 +14,7 @@ from twinfer.runtime.ops.core.activation import output_range, quantized_range
 from twinfer.runtime.ops.core.packing import padded
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.requantize import Channels, fast_channels
+from twinfer.runtime.ops.core.unsigned import product
 
 
 def narrow_sums(node: Node) -> bool:
@@ -37,11 +38,14 @@ def weight_scales(node: Node, channels: int) -> NDArray[np.float64]:
 
 
 def multipliers(node: Node, channels: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Fixed-point multiplier and shift of every output channel: in_scale * w_scale / out_scale in float64."""
+    """Fixed-point multiplier and shift of every output channel: in_scale * w_scale / out_scale in float64.
+
+    Of uint8 the product of both scales is rounded to float32 first, as LiteRT's GetQuantizedConvolutionMultipler does.
+    """
     x, y = node.input(0), node.output
     scales = weight_scales(node, channels)
     need_quant(node, x, y)
-    pairs = [quantize_multiplier(x.scale * float(s) / y.scale) for s in scales]
+    pairs = [quantize_multiplier(product(node, x.scale, float(s)) / y.scale) for s in scales]
     return np.array([m for m, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int8)
 
 

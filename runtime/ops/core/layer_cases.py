@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.graph import PACKED_BITS, Node, Tensor
 from twinfer.runtime.op import Case, Shape, along, tensor
 from twinfer.runtime.read.packed import pack
 
@@ -17,7 +17,7 @@ X_SCALE = np.float32(0.05)
 
 @dataclass(frozen=True)
 class Layer:
-    """What a case varies; ``kind``: INT8, INT16 (int8 w), INT4 (int8 x), FLOAT32 or HYBRID (float x, int8 w).
+    """What a case varies; ``kind``: INT8, INT16 (int8 w), INT4 or INT2 (int8 x), FLOAT32 or HYBRID (float x, int8 w).
 
     ``bound`` limits the bias; ``bias_type`` is its type ("": INT64 with INT16, else INT32). ``halves``: small sums
     times 1, 1/2 or 1/4, so that many lie halfway between two outputs.
@@ -74,9 +74,10 @@ class Layer:
         if self.kind == "FLOAT32":
             return tensor(shape, data=rng.standard_normal(shape), name="w")
         quant = scales[:1] if self.per_tensor else scales
-        if self.kind == "INT4":
-            packed = pack(rng.integers(-8, 8, shape), 4)
-            return Tensor("w", "INT4", shape, along(tensor(shape, "INT8", quant.tolist()), axis).quant, packed)
+        if self.kind in ("INT4", "INT2"):
+            bits = PACKED_BITS[self.kind]
+            packed = pack(rng.integers(-(1 << bits - 1), 1 << bits - 1, shape), bits)
+            return Tensor("w", self.kind, shape, along(tensor(shape, "INT8", quant.tolist()), axis).quant, packed)
         most = 1 if self.halves else 127
         return along(tensor(shape, "INT8", quant.tolist(), data=rng.integers(-most, most + 1, shape), name="w"), axis)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinfer.runtime.graph import Node
+from twinfer.runtime.graph import PACKED_BITS, Node
 from twinfer.runtime.op import need, need_type, unsupported
 from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import weight_scales
 from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.read.packed import unpack
 
 #: Type of the activations -> types of the bias. 16x8 usually has INT64.
@@ -47,9 +48,11 @@ def check_types(node: Node, channels: int) -> None:
 
 
 def check_symmetric(node: Node) -> None:
-    """ModelError if quantised weights have a zero point other than 0."""
+    """ModelError if quantised weights have a zero point other than 0; those of uint8 may have one, for all channels."""
     w = node.input(1)
-    if w.type == "INT8" and w.quant is not None:
+    if is_unsigned(node) and w.quant is not None:
+        need(not w.quant.per_channel, node, f"{w} was uint8 and must have one scale")
+    elif w.type == "INT8" and w.quant is not None:
         need(not w.quant.zero_point.any(), node, f"{w} must have zero points of 0")
 
 
@@ -62,9 +65,9 @@ def _check_symmetric_16(node: Node) -> None:
 
 
 def unpacked(node: Node) -> Node:
-    """The node with constant INT4 weights as INT8."""
+    """The node with constant INT4 or INT2 weights as INT8."""
     w = node.input(1)
-    if w.type != "INT4" or w.data is None:
+    if w.type not in ("INT4", "INT2") or w.data is None:
         return node
-    values = replace(w, type="INT8", data=unpack(w.data, 4, w.shape))
+    values = replace(w, type="INT8", data=unpack(w.data, PACKED_BITS[w.type], w.shape))
     return replace(node, inputs=(node.inputs[0], values, *node.inputs[2:]))

@@ -10,6 +10,7 @@ import numpy as np
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.core.channels import constant_bias
 from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.variant import accept, present
 
@@ -18,7 +19,7 @@ from twinfer.runtime.variant import accept, present
 class Dense:
     """A FULLY_CONNECTED with constant weights and bias.
 
-    ``weights`` are int8 or float32 [out, depth], ``bias`` is [out]. int4 weights are unpacked in ``node``.
+    ``weights`` are int8 or float32 [out, depth], ``bias`` is [out]. weights of 4 or 2 bits are unpacked in ``node``.
     """
 
     node: Node
@@ -55,6 +56,7 @@ def dense_of(node: Node) -> Dense:
     accept(not is_hybrid(node), "activations are float and weights int8")
     w = node.input(1)
     weights = present(w.data, "the weights are computed at run time")
+    accept(not is_unsigned(node), "LiteRT scales the sums of uint8 in float64")
     accept(w.type != "INT8" or w.quant is None or not w.quant.zero_point.any(), "the weights have a zero point")
     return Dense(node, weights, present(constant_bias(node, w.shape[0]), "the bias is computed at run time"))
 

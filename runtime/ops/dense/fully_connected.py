@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.constant import requantize, weights
+from twinfer.runtime import constant
+from twinfer.runtime.constant import Constant, requantize, weights
+from twinfer.runtime.fixed_point import wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor, unsupported
 from twinfer.runtime.ops.core import plain_s16
-from twinfer.runtime.ops.core.activation import float_range, output_range
+from twinfer.runtime.ops.core.activation import float_range, output_range, quantized_range
 from twinfer.runtime.ops.core.channels import (
     bias_of,
     channel_constants,
     epilogue,
     finish,
+    fold_zero,
     multipliers,
     mults_of,
     plain_channels,
@@ -25,6 +28,7 @@ from twinfer.runtime.ops.core.channels import (
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hybrid, quantize_dynamic
 from twinfer.runtime.ops.core.layer_cases import X_SCALE, Layer
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
+from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types, unpacked
 from twinfer.runtime.ops.dense._layer import Dense, dense_of, macs_of, shape_of
 from twinfer.runtime.params import Param
@@ -62,6 +66,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if x.dtype.kind == "i":
         w_zero = int(node.input(1).quant.zero_point[0])  # type: ignore[union-attr]
         sums = (rows.astype(np.float64) - node.input(0).zero) @ (w.astype(np.float64) - w_zero).T
+        if is_unsigned(node):
+            return _finish_unsigned(node, sums + bias)
         return finish(node, sums.astype(np.int64) + bias.astype(np.int64))
     if is_hybrid(node):
         return [_hybrid_reference(node, rows, w).reshape(node.output.shape)]
@@ -70,6 +76,19 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         acc += rows[:, k, None] * w[None, :, k]
     low, high = float_range(node)
     return [(acc + bias.astype(np.float32)).clip(np.float32(low), np.float32(high)).reshape(node.output.shape)]
+
+
+def _scale(node: Node) -> float:
+    """What LiteRT multiplies the sums of uint8 by."""
+    return node.input(0).scale * node.input(1).scale / node.output.scale
+
+
+def _finish_unsigned(node: Node, sums: Array) -> list[Array]:
+    """Sums, held in float64, as outputs: scaled in float64, rounded half away from zero. Source: LiteRT 2.3."""
+    y, scaled = node.output, wrap32(sums.astype(np.int64)) * _scale(node)
+    low, high = quantized_range(node, y)
+    steps = np.copysign(np.floor(np.minimum(np.abs(scaled), 1e6) + 0.5), scaled)
+    return [(steps + y.zero).clip(low, high).astype(y.dtype).reshape(y.shape)]
 
 
 def _symmetric(node: Node) -> bool:
@@ -99,6 +118,8 @@ def lower(node: Node, target: Target) -> Call:
         params: dict[str, Param] = {**shape_of(node), "limits": output_range(node)}
         inputs = (node.input(0), node.input(1), bias_of(node, node.input(1).shape[0]))
         return Call("tw_fully_connected_f32", params, inputs, (node.output,), macs=macs_of(node))
+    if is_unsigned(node):
+        return _lower_unsigned(node)
     try:
         return _lower_s8(dense_of(node))
     except Declined:
@@ -115,6 +136,21 @@ def _lower_hybrid(node: Node) -> Call:
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, out))
     scratch = sum(-(-size // 16) * 16 for size in (depth, depth4)) + 4 * -(-out // LANES) * LANES
     kernel = "tw_fully_connected_hybrid"
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=macs_of(node), weights=Weights())
+
+
+def _lower_unsigned(node: Node) -> Call:
+    """The call for what was uint8."""
+    x, w, out = node.input(0), node.constant(1), node.input(1).shape[0]
+    zero = weight_zero(node.input(1))
+    bias = bias_of(node, out)
+    start = bias.array.reshape(-1) if isinstance(bias, Constant) else node.constant(2)
+    folded = fold_zero(w.astype(np.int16) - np.int16(zero), start, 128 + x.zero)
+    depth4 = -(-w.shape[1] // 4) * 4
+    params: dict[str, Param] = {**shape_of(node), "depth4": depth4, "w_zero": zero, "end": epilogue(node)}
+    ends = (constant.bias(folded), requantize(np.array([_scale(node)])))
+    scratch = -(-depth4 // 16) * 16 + 4 * -(-out // LANES) * LANES
+    inputs, kernel = (x, weights(pack_s8(w), LANES_S8), *ends), "tw_fully_connected_unsigned_s8"
     return Call(kernel, params, inputs, (node.output,), scratch, macs=macs_of(node), weights=Weights())
 
 
@@ -188,7 +224,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
-    """int16 activations, and int4 weights."""
+    """int16 activations, and weights of 4 and 2 bits."""
     wide = Layer("INT16", bound=1 << 24)
     for rows, depth, out in ((1, 1, 1), (3, 33, 17), (2, 1100, 5)):
         yield _case(rng, (rows, depth), out, wide)
@@ -196,6 +232,7 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (rows, depth), out, replace(wide, bias_type="INT32", per_tensor=True))
         yield replace(_case(rng, (rows, depth), out, Layer("INT4")), oracle="litert")  # TFLM: one scale only
         yield _case(rng, (rows, depth), out, Layer("INT4", per_tensor=True))
+        yield replace(_case(rng, (rows, depth), out, Layer("INT2", per_tensor=True)), oracle="litert")
     yield _case(rng, (2, 3, 10), 4, replace(wide, bias=False), keep_num_dims=True)
     for kind in ("INT8", "INT16"):
         yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True))

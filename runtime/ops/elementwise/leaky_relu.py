@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor
+from twinfer.runtime.ops.core.unsigned import product, ratio
 from twinfer.runtime.ops.elementwise import _unary
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -36,7 +37,7 @@ def _factors(node: Node) -> tuple[float, float]:
     Source: TFLM's CalculateOpDataLeakyRelu.
     """
     scale, out_scale = node.input(0).scale, node.output.scale
-    return scale / out_scale, scale * float(_alpha(node)) / out_scale
+    return ratio(node, scale, out_scale), ratio(node, product(node, scale, float(_alpha(node))), out_scale)
 
 
 def _quantized(node: Node, x: NDArray[np.int64]) -> Array:

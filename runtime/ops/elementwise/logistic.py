@@ -11,6 +11,7 @@ from twinfer.runtime.fixed_point import round_shift
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.elementwise import _sigmoid, _unary
 from twinfer.runtime.ops.elementwise._unary import float_cases, in_double, int8_case, int16_case
 from twinfer.runtime.program import Call
@@ -22,7 +23,7 @@ _exp = in_double(np.exp)
 def _int8(node: Node, q: Array) -> Array:
     """Fixed point for the output quantisation that it takes (TFLM reference_integer_ops::Logistic), else float."""
     x, y = node.input(0), node.output
-    if (y.scale, y.zero) != (1 / 256, -128):
+    if is_unsigned(node) or (y.scale, y.zero) != (1 / 256, -128):
         return _unary.through_float(node, q, lambda v: 1 / (1 + _exp(-v)))
     steps, saturated = _gemmlowp.to_q4(q.astype(np.int64) - x.zero, x.scale)
     inside = round_shift(_gemmlowp.logistic(steps, 4), 23) - 128

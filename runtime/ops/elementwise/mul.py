@@ -12,6 +12,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.ops.core.unsigned import product, ratio
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -23,8 +24,9 @@ def infer(node: Node) -> list[Shape]:
 
 
 def multiplier(node: Node) -> tuple[int, int]:
-    """Source: TFLM's CalculateOpDataMul (float64; LiteRT's int16 takes float32)."""
-    return quantize_multiplier(node.input(0).scale * node.input(1).scale / node.output.scale)
+    """Source: TFLM's CalculateOpDataMul (float64; LiteRT's int16 and uint8 take float32)."""
+    factor = product(node, node.input(0).scale, node.input(1).scale)
+    return quantize_multiplier(ratio(node, factor, node.output.scale))
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:

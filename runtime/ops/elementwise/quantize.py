@@ -13,6 +13,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.elementwise._unary import lookup
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -23,7 +24,7 @@ KERNELS = {
     "INT8": {
         "INT8": "tw_lut", "UINT8": "tw_lut", "INT16": "tw_quantize_s8_s16", "INT32": "tw_quantize_s8_s32",
     },
-    "UINT8": {"INT8": "tw_lut"},
+    "UINT8": {"INT8": "tw_lut", "UINT8": "tw_lut"},
     "INT16": {"INT8": "tw_quantize_s16_s8", "INT16": "tw_quantize_s16_s16", "INT32": "tw_quantize_s16_s32"},
     "INT32": {"INT8": "tw_quantize_s32_s8", "INT16": "tw_quantize_s32_s16"},
 }  # fmt: skip
@@ -46,8 +47,29 @@ def _range(y: Tensor) -> tuple[int, int]:
 def _requantized(node: Node, x: NDArray[np.int64]) -> Array:
     """Source: TFLM reference_ops::Requantize; overflow of int32 wraps."""
     y = node.output
+    if is_unsigned(node):
+        return _rescaled(node, x)
     scaled = requantize(wrap32(x - node.input(0).zero), *quantize_multiplier(node.input(0).scale / y.scale))
     return wrap32(scaled + y.zero).clip(*_range(y)).astype(y.dtype)
+
+
+def _rescaled(node: Node, x: NDArray[np.int64]) -> Array:
+    """An input of a CONCATENATION of uint8 in the scale of its output; x: int8 values.
+
+    Source: LiteRT's reference_ops::ConcatenationWithScaling, in float32 over what was uint8.
+    """
+    q, y = node.input(0), node.output
+    scale = np.float32(q.scale) * (np.float32(1) / np.float32(y.scale))
+    steps = (x + 128).astype(np.float32) * scale + np.float32(-q.zero - 128) * scale
+    rounded = np.copysign(np.floor(np.minimum(np.abs(steps), 1e6).astype(np.float64) + 0.5), steps)
+    return np.asarray((rounded + y.zero).clip(*_range(y)).astype(y.dtype))
+
+
+def _flips(node: Node) -> bool:
+    """Whether int8 and uint8 have the same scale and zero points 128 apart."""
+    x, y = node.input(0), node.output
+    apart = 128 if y.type == "UINT8" else -128
+    return x.type != y.type and x.scale == y.scale and y.zero == x.zero + apart
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
@@ -73,6 +95,8 @@ def _inverse(scale: float) -> dict[str, int]:
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     kernel, (low, high) = KERNELS[x.type][y.type], _range(y)
+    if kernel == "tw_lut" and _flips(node):
+        return Call("tw_flip", {"size": y.size}, (x,), (y,), inplace=(0,))
     if kernel == "tw_lut":
         return lookup(node, lambda q: _requantized(node, q & 255 if x.type == "UINT8" else q))
     if x.type == "FLOAT32":

@@ -13,6 +13,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape
 from twinfer.runtime.ops.core.activation import float_range, quantized_range
+from twinfer.runtime.ops.core.unsigned import ratio
 from twinfer.runtime.ops.elementwise import _unary
 from twinfer.runtime.ops.elementwise._unary import elementwise, float_cases, int8_case, int16_case, lookup
 from twinfer.runtime.program import Call
@@ -31,7 +32,7 @@ def infer(node: Node) -> list[Shape]:
 def _integers(node: Node, q: Array) -> Array:
     """Source: LiteRT's QuantizedReluX, of which TFLM's ReluQuantized is the unbounded case."""
     x, y = node.input(0), node.output
-    mult, shift = quantize_multiplier(x.scale / y.scale)
+    mult, shift = quantize_multiplier(ratio(node, x.scale, y.scale))
     steps = requantize(q.astype(np.int64) - x.zero, mult, shift)
     low, high = quantized_range(_as_fused(node), y)
     return np.clip(wrap32(steps + y.zero), low, high).astype(y.dtype)

@@ -11,6 +11,7 @@ from twinfer.runtime.fixed_point import round_shift
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.elementwise import _sigmoid, _unary
 from twinfer.runtime.ops.elementwise._unary import float_cases, in_double, int8_case, int16_case
 from twinfer.runtime.program import Call
@@ -20,7 +21,7 @@ from twinfer.runtime.target import Target
 def _int8(node: Node, q: Array) -> Array:
     """Fixed point for the output quantisation that it takes (TFLM reference_integer_ops::Tanh), else float."""
     x, y = node.input(0), node.output
-    if (y.scale, y.zero) != (1 / 128, 0):
+    if is_unsigned(node) or (y.scale, y.zero) != (1 / 128, 0):
         return _unary.through_float(node, q, in_double(np.tanh))
     steps, saturated = _gemmlowp.to_q4(q.astype(np.int64) - x.zero, x.scale)
     inside = round_shift(_gemmlowp.tanh(steps, 4), 24)

@@ -14,6 +14,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, unsupported
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.move._move import (
     axis_in,
     case,
@@ -35,7 +36,7 @@ def _inputs(node: Node) -> list[Tensor]:
     check_moved(node, *inputs)
     for x in inputs:
         need(len(x.shape) == len(inputs[0].shape), node, f"{x} does not have the rank of {inputs[0]}")
-        if not same_meaning(x, node.output):
+        if not is_unsigned(node) and not same_meaning(x, node.output):  # uint8 is rescaled (runtime/unsigned.py)
             raise unsupported(node, f"{x} and {node.output} differ in quantisation; insert a QUANTIZE before it")
     return inputs
 

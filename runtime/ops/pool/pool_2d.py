@@ -12,6 +12,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import FLOAT_MAX, float_range, output_range, quantized_range
 from twinfer.runtime.ops.core.quantized import need_quant
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.window import Window, window_of
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -66,6 +67,12 @@ def _average_integer(x: Array) -> Array:
     return np.asarray(np.sign(total) * ((np.abs(total) + count // 2) // count))
 
 
+def _average_unsigned(x: Array) -> Array:
+    """Rounded half up. Source: LiteRT's reference_ops::AveragePool of uint8."""
+    count = x.shape[1]
+    return np.asarray((x.astype(np.int64).sum(axis=1) + 128 * count + count // 2) // count - 128)
+
+
 def _average_float(x: Array) -> Array:
     """The sum in the order of the elements, in float32."""
     total = np.zeros((x.shape[0], x.shape[2]), np.float32)
@@ -86,7 +93,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     integer = x.dtype.kind == "i"
     floats = {"MAX_POOL_2D": _largest, "AVERAGE_POOL_2D": _average_float, "L2_POOL_2D": _root_of_mean_square}
-    reduce = _average_integer if integer and node.op == "AVERAGE_POOL_2D" else floats[node.op]
+    average = _average_unsigned if is_unsigned(node) else _average_integer
+    reduce = average if integer and node.op == "AVERAGE_POOL_2D" else floats[node.op]
     low, high = quantized_range(node, node.output) if integer else float_range(node)
     y = np.empty(node.output.shape, x.dtype)
     for i, j, seen in _windows(node, x):
@@ -95,6 +103,8 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 
 
 def lower(node: Node, target: Target) -> Call:
+    if is_unsigned(node) and node.op == "AVERAGE_POOL_2D":
+        return pool_call("tw_average_pool_2d_up_s8", node)
     return pool_call(_KERNELS[node.op, node.input(0).type], node)
 
 

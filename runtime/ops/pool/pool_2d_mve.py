@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinfer.runtime.graph import Node
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.pool.pool_2d import geometry, pool_call
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -14,6 +15,7 @@ MOST = 4087
 
 def lower(node: Node, target: Target) -> Call:
     g = geometry(node)
+    accept(not is_unsigned(node), "the averages of uint8 are rounded half up")
     accept(g.k_h * g.k_w <= MOST, f"a window has {g.k_h * g.k_w} values, {MOST} are the limit")
     return pool_call("tw_average_pool_2d_mve_s8", node)
 

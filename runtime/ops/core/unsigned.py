@@ -1,0 +1,34 @@
+"""Nodes of uint8 that run as int8 (runtime/unsigned.py): how they are known, and how LiteRT multiplies their scales.
+
+A uint8 value q with zero point z is the int8 value q - 128 with zero point z - 128. The sums of both are the same; what
+differs is how some of LiteRT's reference kernels of uint8 round, and in which type they multiply scales.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinfer.runtime.graph import Node, Tensor
+
+#: The option that a node of uint8 gets when it becomes one of int8.
+MARK = "unsigned"
+
+
+def is_unsigned(node: Node) -> bool:
+    """Whether the node was one of uint8."""
+    return bool(node.options.get(MARK, False))
+
+
+def product(node: Node, a: float, b: float) -> float:
+    """The product of two scales, which LiteRT's kernels of uint8 round to float32."""
+    return float(np.float32(a) * np.float32(b)) if is_unsigned(node) else a * b
+
+
+def ratio(node: Node, a: float, b: float) -> float:
+    """The quotient of two scales, which LiteRT's kernels of uint8 round to float32."""
+    return float(np.float32(a) / np.float32(b)) if is_unsigned(node) else a / b
+
+
+def weight_zero(w: Tensor) -> int:
+    """The zero point of int8 weights, 0 for others; several are all the same or 0 (``infer`` has checked)."""
+    return int(w.quant.zero_point[0]) if w.type == "INT8" and w.quant is not None else 0

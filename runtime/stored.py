@@ -1,0 +1,147 @@
+"""Constants as operators read them, whatever way the file stores them: a pass ``Graph -> Graph`` before all planning.
+
+Sparse constants become dense, and DENSIFY of them disappears. float16 behind DEQUANTIZE becomes float32 (exactly).
+Constants of 2 and 4 bits become int8, but for layers that can keep them packed (``PACKED``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.errors import ModelError
+from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
+from twinfer.runtime.read.packed import unpack
+from twinfer.runtime.read.sparse import element_places
+
+#: Operators that unpack their weights (input 1) of 2 or 4 bits themselves, so that coding can pack them again.
+PACKED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
+
+#: Types of 2 and 4 bits that fit int8.
+BITS: Mapping[str, int] = MappingProxyType({"INT4": 4, "INT2": 2})
+
+
+def plain_constants(graph: Graph) -> Graph:
+    """The graph with constants as operators read them; itself if all are. Tensors keep their positions.
+
+    Raises ModelError for a sparse constant that contradicts itself.
+    """
+    if not any(_is_stored(node, place) for node in graph.nodes for place in range(len(node.inputs))):
+        return graph
+    walk = _Walk(graph)
+    nodes = tuple(walk.nodes)
+    changed = {old: new for old, new in walk.known.items() if old in walk.replaced or old not in walk.elsewhere}
+    tensors = [changed.get(t, t) for t in graph.tensors]
+    present = set(tensors)
+    beside = dict.fromkeys(t for node in nodes for t in node.inputs if t is not None and t not in present)
+    outputs = tuple(walk.known.get(t, t) if t in walk.replaced else t for t in graph.outputs)
+    return replace(graph, tensors=(*tensors, *beside), nodes=nodes, outputs=outputs, signatures=walk.signatures())
+
+
+def _is_stored(node: Node, place: int) -> bool:
+    """Whether an input's constant is to be changed."""
+    tensor = node.inputs[place]
+    if tensor is None or tensor.data is None:
+        return False
+    if tensor.extra.get("sparsity") or (node.op == "DEQUANTIZE" and tensor.type == "FLOAT16"):
+        return True
+    return tensor.type in BITS and not (node.op in PACKED and place == 1)
+
+
+class _Walk:
+    """One walk through the nodes.
+
+    ``known``: the plain constant of each stored one, and what stands for ``replaced`` tensors: outputs of nodes that
+    are gone, and of GATHER from few bits, which gives int8. ``elsewhere`` are tensors whose stored form is still read.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known: dict[Tensor, Tensor] = {}
+        self.replaced: set[Tensor] = set()
+        self.elsewhere = {*graph.inputs, *graph.outputs}
+        self.nodes: list[Node] = []
+        for node in graph.nodes:
+            self._add(node)
+
+    def _add(self, node: Node) -> None:
+        inputs = [self.known[t] if t in self.replaced else t for t in node.inputs]
+        for place, tensor in enumerate(inputs):
+            seen = replace(node, inputs=tuple(inputs))
+            if tensor is not None and _is_stored(seen, place) and not _folds(seen):
+                inputs[place] = self._plain(tensor)
+            elif tensor is not None and tensor.type in BITS:
+                self.elsewhere.add(tensor)
+        now = node if tuple(inputs) == node.inputs else replace(node, inputs=tuple(inputs))
+        if not _folds(now):
+            self.nodes.append(self._widened(now))
+            return
+        self.known[node.output] = replace(node.output, data=_folded(now))
+        self.replaced.add(node.output)
+
+    def _widened(self, node: Node) -> Node:
+        """A GATHER from constants of few bits with int8 as its output; LiteRT holds these values in bytes, too."""
+        y = node.outputs[0] if node.outputs else None
+        if node.op != "GATHER" or y is None or y.type not in BITS or y in self.graph.outputs:
+            return node
+        self.known[y] = replace(y, type="INT8")
+        self.replaced.add(y)
+        return replace(node, outputs=(self.known[y],))
+
+    def _plain(self, tensor: Tensor) -> Tensor:
+        if tensor not in self.known:
+            self.known[tensor] = _dense(tensor) if tensor.extra.get("sparsity") else _wide(tensor)
+        return self.known[tensor]
+
+    def signatures(self) -> Any:
+        """The graph's signatures, over constants where a node is gone."""
+
+        def mapped(named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            return {key: self.known[t] if t in self.replaced else t for key, t in named.items()}
+
+        return tuple(s if s.subgraph else replace(s, outputs=mapped(s.outputs)) for s in self.graph.signatures)
+
+
+def _folds(node: Node) -> bool:
+    """Whether the node only changes how a constant is stored."""
+    source = node.inputs[0] if len(node.inputs) == 1 == len(node.outputs) else None
+    if source is None or source.data is None or source.shape != node.output.shape:
+        return False
+    if node.op == "DENSIFY":
+        return source.type == node.output.type and source.type in DTYPES
+    return node.op == "DEQUANTIZE" and (source.type, node.output.type) == ("FLOAT16", "FLOAT32")
+
+
+def _folded(node: Node) -> Array:
+    source = node.input(0)
+    tensor = _dense(source) if source.extra.get("sparsity") else source
+    return np.asarray(tensor.data, node.output.dtype)
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """A constant of 2 or 4 bits as int8."""
+    packed = np.asarray(tensor.data)
+    if packed.nbytes != tensor.nbytes:
+        raise ModelError(f"{tensor} has {packed.nbytes} bytes, {tensor.nbytes} are needed")
+    return replace(tensor, type="INT8", data=unpack(packed, BITS[tensor.type], tensor.shape))
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """A sparse constant with all its elements; those that are not stored are 0."""
+    if tensor.type not in DTYPES or tensor.data is None:
+        raise ModelError(f"{tensor} is stored sparsely, which its type cannot be")
+    try:
+        places = element_places(tensor.shape, tensor.extra["sparsity"])
+    except ModelError as error:
+        raise ModelError(f"{tensor}: {error}") from None
+    stored = np.frombuffer(tensor.data.tobytes(), np.uint8)
+    if stored.size != len(places) * tensor.dtype.itemsize:
+        raise ModelError(f"{tensor}: its sparsity names {len(places)} elements, {stored.size} bytes are stored")
+    values = np.zeros(tensor.size, tensor.dtype)
+    values[places] = stored.view(tensor.dtype)
+    extra = {key: value for key, value in tensor.extra.items() if key != "sparsity"}
+    return replace(tensor, data=values.reshape(tensor.shape), extra=MappingProxyType(extra))

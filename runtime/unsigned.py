@@ -1,0 +1,183 @@
+"""uint8 as int8: a pass ``Graph -> Graph`` of planning, so that models of 2017 to 2019 run on int8's kernels.
+
+A uint8 value q with zero point z is the int8 value q - 128 with zero point z - 128. So a node of uint8 becomes one of
+int8 over twins of its tensors. Only where a value enters from, or leaves to, what stays uint8 (inputs and outputs of
+the graph, other operators) a QUANTIZE of equal scales stands between both, which flips the highest bit of every byte.
+Weights lose their zero point where they still fit int8 without it. The node is marked (runtime/ops/core/unsigned.py),
+because a few of LiteRT's kernels of uint8 round in another way; its reference kernels decide, as TFLM has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from twinfer.runtime.graph import Graph, Node, Quant, Tensor
+from twinfer.runtime.ops.core.unsigned import MARK
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: Layers with weights.
+LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"})
+
+#: Operators that compute with uint8 as with int8.
+COMPUTING = LAYERS | _names("""
+    ADD SUB MUL MAXIMUM MINIMUM RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 LEAKY_RELU PRELU HARD_SWISH GELU LOGISTIC TANH
+    SOFTMAX LOG_SOFTMAX AVERAGE_POOL_2D MAX_POOL_2D MEAN SUM REDUCE_MAX REDUCE_MIN ARG_MAX ARG_MIN LESS EQUAL LESS_EQUAL
+    GREATER GREATER_EQUAL NOT_EQUAL
+""")
+
+#: Operators that move uint8 as they move int8; they take it as it comes.
+MOVING = _names("""
+    CONCATENATION PACK UNPACK PAD PADV2 MIRROR_PAD RESHAPE SQUEEZE EXPAND_DIMS SLICE STRIDED_SLICE SPLIT SPLIT_V TILE
+    TRANSPOSE GATHER DEPTH_TO_SPACE SPACE_TO_DEPTH BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND BROADCAST_TO REVERSE_V2
+    RESIZE_NEAREST_NEIGHBOR SELECT SELECT_V2 DEQUANTIZE
+""")
+
+
+def is_byte(tensor: Tensor | None) -> bool:
+    """Whether the tensor holds quantised uint8 that no run keeps."""
+    return tensor is not None and tensor.type == "UINT8" and tensor.quant is not None and not tensor.variable
+
+
+def signed(graph: Graph, keep: bool = False) -> Graph:
+    """The graph with nodes of uint8 as nodes of int8, itself if it has none; ``keep``: every uint8 value is written.
+
+    The graph's inputs and outputs stay, and tensors keep their positions; twins come behind them.
+    """
+    if not any(is_byte(tensor) for tensor in graph.tensors):
+        return graph
+    rewrite = _Rewrite(graph, keep)
+    return replace(graph, tensors=rewrite.tensors, nodes=tuple(rewrite.nodes)) if rewrite.twins else graph
+
+
+def signed_node(node: Node) -> Node:
+    """The node over int8, itself if it has no uint8 or takes it as it is; for checks of one node."""
+    bytes_ = [tensor for tensor in (*node.inputs, *node.outputs) if is_byte(tensor)]
+    if not bytes_ or not (node.op in COMPUTING or _rescales(node)):
+        return node
+    return _over(node, {tensor: twin(tensor) for tensor in bytes_ if tensor is not None})
+
+
+def twin(tensor: Tensor) -> Tensor:
+    """The int8 tensor of the same meaning; a constant's value with it."""
+    quant = tensor.quant or Quant.per_tensor(0.0)
+    data = None if tensor.data is None else (tensor.data ^ 0x80).view(np.int8)
+    shifted = replace(quant, zero_point=quant.zero_point - 128)
+    return replace(tensor, type="INT8", quant=shifted, data=data)
+
+
+def centred(weights: Tensor) -> Tensor:
+    """int8 weights without a zero point, if they fit int8 without it; else as they are."""
+    if weights.data is None or weights.quant is None or weights.quant.per_channel:
+        return weights
+    values = weights.data.astype(np.int16) - weights.zero
+    if values.size and (values.min() < -128 or values.max() > 127):
+        return weights
+    return replace(weights, data=values.astype(np.int8), quant=replace(weights.quant, zero_point=np.zeros(1, np.int64)))
+
+
+def _over(node: Node, twins: dict[Tensor, Tensor]) -> Node:
+    """The node over these twins, marked."""
+    inputs = [None if tensor is None else twins.get(tensor, tensor) for tensor in node.inputs]
+    if node.op in LAYERS and len(inputs) > 1 and inputs[1] is not None and inputs[1] is not node.inputs[1]:
+        inputs[1] = centred(inputs[1])
+    outputs = tuple(twins.get(tensor, tensor) for tensor in node.outputs)
+    return replace(node, inputs=tuple(inputs), outputs=outputs, options={**node.options, MARK: True})
+
+
+def _rescales(node: Node) -> bool:
+    """Whether a CONCATENATION of uint8 brings an input to another scale, which it does on its way."""
+    return node.op == "CONCATENATION" and any(is_byte(t) and t.quant != node.output.quant for t in node.inputs if t)
+
+
+class _Rewrite:
+    """One walk through the nodes.
+
+    ``twins``: the int8 tensor of each uint8 one. ``plain`` are uint8 tensors whose value is there, ``flipped`` those
+    whose twin's is.
+    """
+
+    def __init__(self, graph: Graph, keep: bool) -> None:
+        self.twins: dict[Tensor, Tensor] = {}
+        self.parts: dict[tuple[Tensor, str], Tensor] = {}
+        self.nodes: list[Node] = []
+        self.flipped: set[Tensor] = set()
+        self.plain = {t for t in graph.tensors if is_byte(t) and (t.data is not None or t in graph.inputs)}
+        for node in graph.nodes:
+            self._add(node)
+            if keep:
+                self._unflip(node, node.outputs)
+        if graph.nodes:
+            self._unflip(graph.nodes[-1], graph.outputs)
+        shared = dict.fromkeys(t for node in self.nodes for t in (*node.inputs, *node.outputs) if t is not None)
+        known = set(graph.tensors)
+        self.tensors = (*graph.tensors, *(t for t in shared if t not in known))
+
+    def _add(self, node: Node) -> None:
+        sources = [tensor for tensor in node.inputs if is_byte(tensor)]
+        if not self._takes(node):
+            self._unflip(node, sources)
+            self.nodes.append(node)
+            self.plain.update(tensor for tensor in node.outputs if is_byte(tensor))
+            return
+        for tensor in sources:
+            if tensor is not None and tensor not in self.flipped:
+                self._flip(node, tensor)
+        for tensor in node.outputs:
+            if is_byte(tensor):
+                self.twins[tensor] = twin(tensor)
+                self.flipped.add(tensor)
+        self._emit(node)
+
+    def _takes(self, node: Node) -> bool:
+        """Whether the node is to run over int8: a moving one if a value that it moves is int8 already."""
+        if not any(is_byte(tensor) for tensor in (*node.inputs, *node.outputs)):
+            return False
+        if any(t is not None and t.type == "UINT8" and not is_byte(t) for t in (*node.inputs, *node.outputs)):
+            return False
+        if node.op == "QUANTIZE":
+            return not is_byte(node.input(0)) or node.input(0) in self.flipped or node.output.type == "UINT8"
+        moved = node.op in MOVING and any(tensor in self.flipped for tensor in node.inputs)
+        return node.op in COMPUTING or moved or _rescales(node)
+
+    def _emit(self, node: Node) -> None:
+        """The node over twins; what it shares with other nodes (weights without a zero point, rescaled inputs) once."""
+        over = _over(node, self.twins)
+        inputs = list(over.inputs)
+        for place, tensor in enumerate(inputs):
+            if tensor is not None and tensor.data is not None and tensor is not node.inputs[place]:
+                inputs[place] = self.parts.setdefault((node.input(place), str(tensor.quant)), tensor)
+        if node.op == "CONCATENATION":
+            inputs = [self._rescaled(over, tensor) for tensor in inputs if tensor is not None]
+        self.nodes.append(replace(over, inputs=tuple(inputs)))
+
+    def _rescaled(self, node: Node, tensor: Tensor) -> Tensor:
+        """A CONCATENATION's input in the scale of its output."""
+        if tensor.quant == node.output.quant:
+            return tensor
+        part = replace(tensor, quant=node.output.quant, data=None, name=f"{tensor.name} rescaled")
+        self.nodes.append(replace(node, op="QUANTIZE", inputs=(tensor,), outputs=(part,), options={MARK: node.op}))
+        return part
+
+    def _flip(self, node: Node, tensor: Tensor) -> None:
+        """Make the twin of a value that is there as uint8; a constant is flipped now."""
+        self.twins[tensor] = twin(tensor)
+        self.flipped.add(tensor)
+        if tensor.data is None:
+            self._border(node, tensor, self.twins[tensor])
+
+    def _unflip(self, node: Node, tensors: Iterable[Tensor | None]) -> None:
+        """Make the uint8 of values that are there as twins only."""
+        for tensor in dict.fromkeys(tensors):
+            if tensor is not None and is_byte(tensor) and tensor not in self.plain and tensor in self.flipped:
+                self._border(node, self.twins[tensor], tensor)
+                self.plain.add(tensor)
+
+    def _border(self, node: Node, source: Tensor, target: Tensor) -> None:
+        self.nodes.append(Node("QUANTIZE", (source,), (target,), index=node.index))

@@ -1,0 +1,142 @@
+"""Constants that are stored sparsely, in float16 or in few bits, against LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import outputs_of
+from stored_models import FORMS, dense_graph, encoded, sparse, thinned
+
+from twinfer.bench.peers.engines import open_peer
+from twinfer.runtime.errors import ModelError
+from twinfer.runtime.graph import Array, Graph, Node, Quant, Tensor
+from twinfer.runtime.op import along, tensor
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.packed import pack
+from twinfer.runtime.read.sparse import element_places
+from twinfer.runtime.read.tflite import read
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.stored import plain_constants
+from twinfer.runtime.target import DSP, GENERIC, HOST
+from twinfer.runtime.write.tflite import write
+
+
+def same_as_litert(graph: Graph, value: Array, tolerance: float = 0.0) -> None:
+    want = open_peer("litert-ref", write(graph), 1)([value])[0]
+    for target in (HOST, GENERIC, DSP):
+        (got,) = outputs_of(Session(make_plan(read(write(graph)), target), 0), [value])
+        np.testing.assert_allclose(got, want, rtol=0, atol=tolerance)
+    assert want.std() > 0
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_places(form: Any) -> None:
+    values = thinned(3)
+    stored, sparsity = encoded(values, form)
+    back = np.zeros(values.size, int)
+    back[element_places(values.shape, sparsity)] = stored
+    np.testing.assert_array_equal(back.reshape(values.shape), values)
+    assert len(stored) < values.size
+
+
+@pytest.mark.parametrize("type", ["FLOAT32", "INT8", "FLOAT16"])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_densify(form: Any, type: str) -> None:
+    values = thinned(4).astype({"FLOAT32": np.float32, "INT8": np.int8, "FLOAT16": np.float16}[type])
+    quant = Quant.per_tensor(0.01) if type == "INT8" else None
+    w = sparse(values, type, form, quant)
+    nodes = [Node("DENSIFY", (w,), (Tensor("dense", type, w.shape, quant),))]
+    if type == "FLOAT16":
+        nodes.append(Node("DEQUANTIZE", (nodes[0].output,), (tensor(w.shape, name="wide"),), version=3))
+    graph = dense_graph(w, *nodes)
+    value = np.random.default_rng(5).integers(-100, 100, (3, 8)).astype(graph.inputs[0].dtype)
+    assert [step.node.op for step in make_plan(graph).steps] == ["FULLY_CONNECTED"]
+    if type == "INT8":  # LiteRT's FULLY_CONNECTED rounds otherwise (Case.oracle of that operator): compare the weights
+        (densified,) = plain_constants(graph).nodes[0].inputs[1:2]
+        assert densified is not None
+        np.testing.assert_array_equal(densified.data, values)
+    else:
+        same_as_litert(graph, value)
+
+
+@pytest.mark.parametrize("type", ["FLOAT32"])
+def test_sparse_weights_without_densify(type: str) -> None:
+    w = sparse(thinned(6).astype(np.float32), type, FORMS[3])
+    same_as_litert(dense_graph(w), np.random.default_rng(7).standard_normal((3, 8)).astype(np.float32), 1e-3)
+
+
+def test_float16_weights_become_float32_and_take_the_fast_kernels() -> None:
+    rng = np.random.default_rng(8)
+    w = tensor((12, 8), "FLOAT16", data=rng.standard_normal((12, 8)), name="w")
+    graph = dense_graph(w, Node("DEQUANTIZE", (w,), (tensor(w.shape, name="wide"),), version=3))
+    assert [step.call.kernel for step in make_plan(graph).steps] == ["tw_fully_connected_wide_f32"]
+    same_as_litert(graph, rng.standard_normal((3, 8)).astype(np.float32), 1e-6)
+
+
+def test_a_folded_output_is_still_an_output() -> None:
+    w = tensor((2, 3), "FLOAT16", data=np.arange(6), name="w")
+    y = tensor((2, 3), name="y")
+    engine = Interpreter.from_graph(Graph("m", (w, y), (Node("DEQUANTIZE", (w,), (y,)),), (), (y,)))
+    engine.allocate_tensors()
+    engine.invoke()
+    np.testing.assert_array_equal(engine.get_tensor(1), np.arange(6).reshape(2, 3))
+
+
+def changed(sparsity: Any, level: int, **fields: Any) -> Any:
+    metadata = list(sparsity["dim_metadata"])
+    metadata[level] = {**metadata[level], **fields}
+    return {**sparsity, "dim_metadata": tuple(metadata)}
+
+
+def vector(*values: int) -> Any:
+    return "Int32Vector", {"values": values}
+
+
+def test_damaged_sparsity_is_refused() -> None:
+    w = sparse(thinned(9).astype(np.float32), "FLOAT32", FORMS[3])
+    good = w.extra["sparsity"]
+    for bad, message in (
+        ({**good, "traversal_order": (0, 0, 2)}, "traversal order"),
+        ({**good, "block_map": (5,)}, "block map"),
+        (changed(good, 0, dense_size=11), "a dense level of 11"),
+        (changed(good, 2, dense_size=3), "blocks of 3"),
+        (changed(good, 2, dense_size=0), "blocks of 0"),
+        (changed(good, 1, array_segments=vector(0, 1)), "too few"),
+        (changed(good, 1, array_segments=vector(*range(13, 0, -1))), "out of order"),
+        (changed(good, 1, array_segments=vector(*[-1] * 13)), "out of order"),
+        (changed(good, 1, array_indices=vector(*[2] * 99)), "outside of an extent of 2"),
+        (changed(good, 1, array_indices=None), "without segments or indices"),
+        (changed(good, 1, array_segments=vector(0, *[24] * 12), array_indices=vector(*[0] * 24)), "bytes are stored"),
+    ):
+        damaged = replace(w, extra=MappingProxyType({"sparsity": bad}))
+        with pytest.raises(ModelError, match=message):
+            make_plan(dense_graph(damaged))
+
+
+def test_rows_of_few_bits_are_gathered() -> None:
+    values = np.random.default_rng(12).integers(-8, 8, (6, 4))
+    quant = Quant.per_tensor(0.1)
+    w, rows = Tensor("w", "INT4", (6, 4), quant, pack(values, 4)), tensor((3,), "INT32", name="rows")
+    some, y = Tensor("some", "INT4", (3, 4), quant), tensor((3, 4), name="y")
+    nodes = (
+        Node("GATHER", (w, rows), (some,), {"axis": 0, "batch_dims": 0}, version=7),
+        Node("DEQUANTIZE", (some,), (y,), version=6),
+    )
+    graph = Graph("gather", (w, rows, some, y), nodes, (rows,), (y,))
+    (got,) = outputs_of(Session(make_plan(graph), 0), [np.array([0, 5, 2], np.int32)])
+    np.testing.assert_array_equal(got, values[[0, 5, 2]].astype(np.float32) * np.float32(0.1))
+
+
+def test_few_bits() -> None:
+    """INT4 and INT2 weights of a DEQUANTIZE, per tensor."""
+    for type, bits in (("INT4", 4), ("INT2", 2)):
+        values = np.random.default_rng(10).integers(-(1 << bits - 1), 1 << bits - 1, (12, 8))
+        quant = along(tensor((12, 8), "INT8", 0.07), 0).quant
+        w = Tensor("w", type, (12, 8), quant, pack(values, bits))
+        graph = dense_graph(w, Node("DEQUANTIZE", (w,), (tensor(w.shape, name="wide"),), version=6))
+        same_as_litert(graph, np.random.default_rng(11).standard_normal((3, 8)).astype(np.float32), 1e-5)
