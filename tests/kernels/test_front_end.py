@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
+import pytest
 
+from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import compile_plans
+from twinfer.aot.build.runner import Job, run_jobs
+from twinfer.aot.build.targets import find
+from twinfer.aot.print.emit import emit
 from twinfer.bench.peers.engines import open_peer
 from twinfer.runtime.graph import Array
+from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
 from twinfer.runtime.run.poison import poison
@@ -83,3 +90,21 @@ def test_a_wave_through_micro_speech(corpus: Path) -> None:
         assert set(scores.values()) == {scores["tflm"]}, first
         answers |= set(scores.values())
     assert len(answers) > 1
+
+
+@pytest.mark.usefixtures("board_tools")
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
+def test_frames_on_microcontrollers(core: str, corpus: Path) -> None:
+    """The state goes on from frame to frame, and a fresh one begins again, in both modes of emitted C."""
+    graph = read((corpus / "models" / "tflm_audio_preprocessor_int8.tflite").read_bytes())
+    card, wave = find(core), speech(0.2)
+    frames = [wave[None, start : start + WINDOW] for start in range(0, wave.size - WINDOW + 1, HOP)]
+    engine = ours(Session(make_plan(graph, HOST)))
+    want = [engine([frame]).tobytes() for frame in frames]
+    assert len(want) > 6
+    assert want[0] != engine([frames[0]]).tobytes(), "the state tells"
+    plan = make_plan(graph, card.target)
+    projects = [emit(plan.printed(mode=mode), f"front_{mode}") for mode in get_args(Mode)]
+    jobs = [Job([frame], i, fresh=k == 0) for i in range(len(projects)) for k, frame in enumerate(frames)]
+    results = run_jobs(build(projects, card), jobs, count=False)
+    assert [np.asarray(result.outputs[0]).tobytes() for result in results] == want * len(projects)
