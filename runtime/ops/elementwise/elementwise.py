@@ -172,7 +172,7 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [_int8(node, x)]
     if wide := _int16(node):
         return [wide.reference(node, x)]
-    if x.dtype == np.others:
+    if x.dtype == np.int32:
         return [np.asarray(FUNCTIONS[node.op].real(x.astype(np.int64))).astype(np.int32)]
     with np.errstate(all="ignore"):
         return [np.asarray(_real(node)(x.astype(np.float64))).astype(x.dtype)]
