@@ -1,0 +1,90 @@
+"""The front door: a model over windows -> a model over steps, and what was won."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from twinfer.converter.facts import Moves
+from twinfer.converter.rows import row_of
+from twinfer.converter.stream.build import StreamBuilder
+from twinfer.converter.stream.plan import planned
+from twinfer.runtime.check import check, need_graph
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Node, Tensor, consumers
+from twinfer.runtime.shapes import infer_shapes
+
+#: The entry of a streaming model's metadata.
+METADATA = "twinfer.stream"
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """A streaming model and how it came about.
+
+    ``graph`` takes ``hop`` new rows a step. From step ``steps`` on, when a whole window has come in, its outputs are
+    those of the window model for the last ``rows`` rows, bit for bit; of an output that has rows itself, the new ones.
+    ``whole`` are the operators of the window model that need all rows in every step, each with the reason.
+    """
+
+    graph: Graph
+    axis: int
+    rows: int
+    hop: int
+    whole: Mapping[Node, str]
+
+    @property
+    def steps(self) -> int:
+        """Steps until a window is full."""
+        return -(-self.rows // self.hop)
+
+
+def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> Streaming:
+    """Turn a model over a sliding window into one over its new rows.
+
+    Time is dimension ``axis`` of the model's only input: by default the first with more than one element. ``hop`` is
+    the number of new rows per step: by default the least that fits all strides. Raises InvalidArgumentError for a model
+    that has no rows, has several inputs, or keeps a state already.
+    """
+    need_graph(graph)
+    graph = _reshaped_first(infer_shapes(graph))
+    inputs = [tensor for tensor in graph.inputs if tensor.data is None]
+    if len(inputs) != 1:
+        raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: only a model with one can be streamed")
+    if graph.subgraphs:
+        raise InvalidArgumentError(f"{graph.name!r} has subgraphs: only a model without control flow can be streamed")
+    (source,) = inputs
+    along = _axis(source) if axis is None else axis
+    plan = planned(graph, source, along, hop)
+    built = StreamBuilder(graph, plan).build()
+    about = {"axis": along, "rows": plan.timed.rows, "hop": plan.timed.hop}
+    built = replace(built, name=f"{graph.name}_streaming", metadata={METADATA: json.dumps(about).encode()})
+    check(built)
+    return Streaming(built, along, plan.timed.rows, plan.timed.hop, plan.whole)
+
+
+def _axis(source: Tensor) -> int:
+    return next((i for i, extent in enumerate(source.shape) if extent > 1), 0)
+
+
+def _reshaped_first(graph: Graph) -> Graph:
+    """The graph whose input has the shape that its first operator gives it, if that only gives it rows."""
+    if len(graph.inputs) != 1:
+        return graph
+    (source,) = graph.inputs
+    readers = consumers(graph).get(source, [])
+    flat = len([extent for extent in source.shape if extent > 1]) <= 1
+    if len(readers) != 1 or row_of(readers[0]).moves is not Moves.RESHAPES or not flat:
+        return graph
+    shaped = replace(source, shape=readers[0].output.shape, shape_signature=())
+    if prod(shaped.shape) != source.size or readers[0].output in graph.outputs:
+        return graph
+    nodes = tuple(
+        replace(node, inputs=tuple(shaped if t is readers[0].output else t for t in node.inputs))
+        for node in graph.nodes
+        if node is not readers[0]
+    )
+    tensors = tuple(shaped if t is source else t for t in graph.tensors if t is not readers[0].output)
+    return replace(graph, tensors=tensors, nodes=nodes, inputs=(shaped,), signatures=())

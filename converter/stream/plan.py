@@ -1,0 +1,118 @@
+"""Which operators of a model stream, and which rows every tensor needs: one walk forwards, one backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from twinfer.converter.stream.rows import Need, Range, Timed
+from twinfer.converter.stream.rules import CONVOLUTIONS, POOLS, Rule, Whole, geometry, in_time, is_single, rule
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Node, Tensor
+from twinfer.runtime.registry import keeps_state
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """What becomes of every node and tensor.
+
+    ``rules`` are those of the nodes that stream; ``whole`` are nodes that need all rows, with the reason; the rest has
+    no time. ``needs`` has every tensor in time; ``timed`` is the timing of the input ``source``.
+    """
+
+    rules: Mapping[Node, Rule]
+    whole: Mapping[Node, str]
+    needs: Mapping[Tensor, Need]
+    source: Tensor
+    timed: Timed
+
+
+def planned(graph: Graph, source: Tensor, axis: int, hop: int | None) -> StreamPlan:
+    """The plan for windows of ``source``, whose rows lie along ``axis``; ``hop`` is the least that all strides divide.
+
+    Raises InvalidArgumentError if there are not several rows, or if the model keeps a state already.
+    """
+    _check(graph, source, axis, hop)
+    rows, step = source.shape[axis], hop or _least_hop(graph, source, axis)
+    if not 0 < step < rows:
+        raise InvalidArgumentError(f"{source} has {rows} rows along axis {axis}: {step} new ones a step are no stream")
+    timed = {source: Timed(axis, rows, step)}
+    rules, whole = _rules(graph, timed)
+    needs = {tensor: Need(each) for tensor, each in timed.items()}
+    _backwards(graph, rules, needs)
+    return StreamPlan(rules, whole, needs, source, timed[source])
+
+
+def _check(graph: Graph, source: Tensor, axis: int, hop: int | None) -> None:
+    if not 0 <= axis < len(source.shape) or source.shape[axis] < 2:
+        raise InvalidArgumentError(f"{source} has no rows along axis {axis}: name another one")
+    if hop is not None and hop < 1:
+        raise InvalidArgumentError(f"a step takes at least one new row, not {hop}")
+    for node in graph.nodes:
+        if keeps_state(node) or any(t is not None and t.variable for t in node.inputs) or "VARIABLE" in node.op:
+            raise InvalidArgumentError(f"{node} keeps a state already: the model is a stream as it is")
+
+
+def _least_hop(graph: Graph, source: Tensor, axis: int) -> int:
+    """The least number of new rows that every layer's stride divides."""
+    hop = 1
+    while True:
+        strides = [_stride(node, timed) for node, timed in _windows(graph, source, axis, hop)]
+        short = [stride // gcd(stride, timed) for stride, timed in strides if timed % stride]
+        if not short or hop * short[0] >= source.shape[axis]:
+            return hop
+        hop *= short[0]
+
+
+def _windows(graph: Graph, source: Tensor, axis: int, hop: int) -> list[tuple[Node, Timed]]:
+    """The layers whose windows slide over time, with the timing of their input."""
+    timed = {source: Timed(axis, source.shape[axis], hop)}
+    _rules(graph, timed)
+    layers = [node for node in graph.nodes if node.op in (*CONVOLUTIONS, *POOLS)]
+    sliding = [node for node in layers if node.input(0) in timed and not is_single(node, timed[node.input(0)])]
+    return [(node, timed[node.input(0)]) for node in sliding]
+
+
+def _stride(node: Node, timed: Timed) -> tuple[int, int]:
+    g = geometry(node)
+    return {1: g.stride_h, 2: g.stride_w}.get(timed.axis, 1), timed.hop
+
+
+def _rules(graph: Graph, timed: dict[Tensor, Timed]) -> tuple[dict[Node, Rule], dict[Node, str]]:
+    """The rules of all nodes that read tensors in time; ``timed`` gets their outputs."""
+    rules, whole = dict[Node, Rule](), dict[Node, str]()
+    for node in graph.nodes:
+        if not in_time(node, timed):
+            continue
+        try:
+            rules[node] = rule(node, timed)
+            timed.update(rules[node].outputs)
+        except Whole as reason:
+            whole[node] = str(reason)
+    return rules, whole
+
+
+def _backwards(graph: Graph, rules: Mapping[Node, Rule], needs: Mapping[Tensor, Need]) -> None:
+    """Fill ``needs``: of an output in time the new rows, of the others what the nodes behind them read."""
+    timed = {tensor: need.timed for tensor, need in needs.items()}
+    for tensor in graph.outputs:
+        if tensor in needs:
+            needs[tensor].add((timed[tensor].rows - timed[tensor].hop, timed[tensor].rows))
+    for node in reversed(graph.nodes):
+        together = [needs[tensor].mask for tensor in node.outputs if tensor in needs]
+        for mask in together:
+            mask |= np.logical_or.reduce(together)
+        for tensor in in_time(node, timed):
+            for read in _read(node, rules, needs, timed[tensor].rows):
+                needs[tensor].add(read)
+
+
+def _read(node: Node, rules: Mapping[Node, Rule], needs: Mapping[Tensor, Need], rows: int) -> list[Range]:
+    """The rows of its input that a node reads in a step."""
+    if node not in rules:
+        return [(0, rows)]
+    fresh = [each for tensor in node.outputs for each in needs[tensor].fresh]
+    return [rules[node].sliding.source(each) for each in fresh]
