@@ -95,6 +95,8 @@ REFUSED: list[tuple[Node, Change, type[TwinferError], str]] = [
     (LSTM, at(1, type="INT8", data=np.zeros((6, 5), np.int8)), UnsupportedOperatorError, "INT8"),
     (LSTM, options(cell_clip=-1.0), ModelError, "cell_clip -1.0"),
     (LSTM, options(proj_clip=float("nan")), ModelError, "proj_clip nan"),
+    (LSTM, options(proj_clip=float("inf")), ModelError, "proj_clip inf"),
+    (LSTM, at(8, shape=(6, 0)), ModelError, "no units or outputs"),
     (LSTM, options(fused_activation_function="SIGN_BIT"), UnsupportedOperatorError, "SIGN_BIT"),
     (LSTM, put(17, floats(6)), ModelError, "belongs to a projection"),
     (LSTM, put(10, floats(6)), ModelError, "some gates have peephole weights"),

@@ -135,6 +135,7 @@ def check(lstm: Lstm) -> None:
     need(len(w.shape) == 2 and len(r.shape) in (1, 2), node, f"{w} and {r} must be matrices")
     if lstm.kind in ("float", "hybrid"):
         activation(node)
+    need(min(lstm.units, lstm.outputs) > 0, node, f"{w} and {r} leave no units or outputs")
     _check_presence(lstm)
     _check_types(lstm)
     _check_shapes(lstm)

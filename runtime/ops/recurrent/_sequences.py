@@ -104,10 +104,10 @@ def need_shape(node: Node, tensor: Tensor | None, *shape: int) -> None:
 
 
 def need_clip(node: Node, *options: str) -> None:
-    """ModelError if one of these bounds is negative or no number."""
+    """ModelError if one of these bounds is negative or not finite."""
     for name in options:
         bound = float(node.options.get(name, 0.0))
-        need(bound >= 0 and not math.isnan(bound), node, f"{name} {bound} must not be negative")
+        need(bound >= 0 and math.isfinite(bound), node, f"{name} {bound} must be a finite number that is not negative")
 
 
 def times(node: Node, x: Array, w: Array, tensor: Tensor) -> Array:
