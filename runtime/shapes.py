@@ -141,7 +141,8 @@ class _Inference:
             self.nodes.append(now)  # a run must still write it; readers use the constant
 
     def _computes_shapes(self, node: Node, now: Node) -> bool:
-        if any(t.type not in SHAPE_TYPES or t.quant is not None or t.size > MAX_FOLDED for t in now.outputs):
+        types = SHAPE_TYPES | {"FLOAT32"} if node.op in CONSTANT_OPS else SHAPE_TYPES
+        if any(t.type not in types or t.quant is not None or t.size > MAX_FOLDED for t in now.outputs):
             return False
         constant = all(t is None or t.data is not None for t in now.inputs)
         derived = node.op in CONSTANT_OPS or any(t in self.known for t in node.inputs)
