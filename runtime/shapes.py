@@ -154,7 +154,8 @@ class _Inference:
         constant = all(t is None or t.data is not None for t in now.inputs)
         if constant and node.op in DECODERS:
             return True
-        if any(t.type not in SHAPE_TYPES or t.quant is not None or t.size > MAX_FOLDED for t in now.outputs):
+        types = SHAPE_TYPES | {"FLOAT32"} if node.op in CONSTANT_OPS else SHAPE_TYPES
+        if any(t.type not in types or t.quant is not None or t.size > MAX_FOLDED for t in now.outputs):
             return False
         derived = node.op in CONSTANT_OPS or any(t in self.known for t in node.inputs)
         return node.op in SHAPE_OPS or (constant and derived)

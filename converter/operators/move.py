@@ -55,7 +55,7 @@ ROWS = {
     ),
     "GATHER_ND": _Reorders(versions={"STRING": 2, "INT16": 3, "BOOL": 5}, needs=((4, typed(1, "INT16")),)),
     "SCATTER_ND": Row((1,)),
-    "DYNAMIC_UPDATE_SLICE": _Keeps((0, 1)),
+    "DYNAMIC_UPDATE_SLICE": Row((0, 1), types=INT8_AND_INT16, scales=_SAME),  # some of them are others
     "TILE": _Keeps(dimensions=Dimensions(rows=(1,)), versions={"STRING": 2, "INT8": 3}),
     "BROADCAST_TO": _Keeps(
         dimensions=Dimensions(rows=(1,)), versions={"FLOAT32": 2, "INT32": 2, "INT8": 3, "INT16": 3}

@@ -46,7 +46,7 @@ SAMPLE = 8
 LIBM = 3e-7
 
 WITH_LIBM = (
-    "COS", "EXP", "GELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "POW", "SIN", "SOFTMAX", "TANH",
+    "ATAN2", "COS", "EXP", "GELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "POW", "SIN", "SOFTMAX", "TANH",
     "UNIDIRECTIONAL_SEQUENCE_LSTM",
 )  # fmt: skip
 

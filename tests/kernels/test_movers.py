@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import outputs_of
 
+from twinfer.converter.build import Builder
+from twinfer.converter.passes import run
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Shape, tensor
 from twinfer.runtime.ops.move._move import same_meaning
 from twinfer.runtime.plan.lower import lower_node
+from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operator
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST
 
 X = tensor((2, 1, 5), "INT8", 0.5, -7, name="x")
@@ -53,6 +58,25 @@ def node(op: str, *inputs: Tensor, outputs: int = 1, **options: Any) -> Node:
 def test_identities_cost_nothing(same: Node) -> None:
     call, _ = lower_node(same, HOST)
     assert (call.kernel, call.inplace) == ("tw_copy", (0,))
+
+
+@pytest.mark.parametrize("at", [(0, 0), (2, 1), (9, -9)])
+def test_a_box_is_replaced_in_place(at: tuple[int, int]) -> None:
+    """What is updated and the result share their memory, as nobody else needs it."""
+    b = Builder("box")
+    x, box = b.input("x", "FLOAT32", (4, 6)), b.input("box", "FLOAT32", (2, 3))
+    y = b.op("DYNAMIC_UPDATE_SLICE", [b.op("NEG", [x]), box, np.array(at, np.int32)])
+    graph = b.graph([b.op("ABS", [b.op("NEG", [y])])])
+    plan = make_plan(graph)
+    (call,) = (s.call for s in plan.steps if s.node.op == "DYNAMIC_UPDATE_SLICE")
+    assert plan.places[call.inputs[0]] == plan.places[call.outputs[0]]  # type: ignore[index]
+    values = [np.arange(24, dtype=np.float32).reshape(4, 6), np.full((2, 3), 99, np.float32)]
+    (got,) = outputs_of(Session(plan), values)
+    want = values[0].copy()
+    top, left = np.clip(at, 0, (2, 3))
+    want[top : top + 2, left : left + 3] = 99
+    np.testing.assert_array_equal(got, want)
+    assert "DYNAMIC_UPDATE_SLICE" in [node.op for node in run(graph).nodes]  # passes do not take it for an identity
 
 
 def test_tiles_where_they_pay() -> None:

@@ -38,7 +38,7 @@ def total_params(x: Tensor, y: Tensor) -> dict[str, int]:
 
 
 def rescaled(sums: Array, x: Tensor, y: Tensor) -> Array:
-    """int64 sums of values less their zero point as int8. Source: TFLM reference/add_n.h, but in 64 bits."""
+    """int64 sums of values less their zero point as int8. Source: TFLM reference_ops::AddN, but in 64 bits."""
     mult, shift = _multiplier(x, y)
     high = (sums * mult + (1 << 31 - LEFT_SHIFT - 1)) >> (31 - LEFT_SHIFT)
     steps = np.sign(high) * ((np.abs(high) + ((1 << -shift) >> 1)) >> -shift)

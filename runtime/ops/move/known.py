@@ -70,7 +70,7 @@ def _quotient(limit: Array, start: Array, delta: Array) -> float:
 def _range(node: Node, inputs: list[Any]) -> list[Array]:
     """One step after the other: floats round at each."""
     start, _, delta = (v.reshape(()) for v in inputs)
-    steps = np.full(node.output.shape, delta, node.output.dtype)
+    steps = np.full(_infer_range(node)[0], delta, node.output.dtype)
     steps[:1] = start
     return [np.add.accumulate(steps, dtype=node.output.dtype)]
 

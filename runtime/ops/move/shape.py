@@ -45,6 +45,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 
 def _infer_rank(node: Node) -> list[Shape]:
     check_arity(node, 1)
+    node.input(0)  # an absent one is refused
     need_type(node, node.output, "INT32")
     return [()]
 

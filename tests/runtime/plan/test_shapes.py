@@ -111,11 +111,11 @@ def test_what_only_shapes_and_constants_decide_is_folded() -> None:
     number = lambda value: tensor((), "INT32", data=np.array(value), name=f"number {value}")  # noqa: E731
     x, y = tensor((2, 3, 4), name="x"), tensor((2, 3, 4), name="y")
     mask = tensor((3,), "BOOL", data=np.array([True, False, True]), name="mask")
-    computed: tuple[tuple[str, tuple[Tensor, ...], Tensor, list[int]], ...] = (
+    computed: tuple[tuple[str, tuple[Tensor, ...], Tensor, list[float]], ...] = (
         ("RANK", (x,), tensor((), "INT32", name="rank"), [3]),
         ("BROADCAST_ARGS", (index(3, 1), index(2, 1, 4)), tensor((3,), "INT32", name="args"), [2, 3, 4]),
         ("RANGE", (number(3), number(0), number(-1)), tensor((3,), "INT32", name="range"), [3, 2, 1]),
-        ("FILL", (index(2), number(7)), tensor((2,), "INT32", name="filled"), [7, 7]),
+        ("FILL", (index(2), tensor((), data=np.array(7.5))), tensor((2,), name="filled"), [7.5, 7.5]),
         ("WHERE", (mask,), tensor((2, 1), "INT64", name="places"), [0, 2]),
         ("ZEROS_LIKE", (tensor((2,), "INT32", name="z"),), tensor((2,), "INT32", name="zeros"), [0, 0]),
     )
