@@ -25,7 +25,7 @@ UNSUPPORTED_APPS = {
 
 #: Models whose goldens show a fault of the reference; they are refused.
 FAULTY = {
-    "lrt_add_quantized_int8",  # ADD int8 + int8 -> float32
+    "lrt_add_quantized_int8",  # ADD int8 + int8 -> float32: LiteRT overrides the type that the file declares
 }
 
 #: Models whose goldens are 0 by a fault of the reference: BATCH_MATMUL takes scales per column for 0.
