@@ -59,7 +59,8 @@ TW_INLINE void tw_bilinear_pixel_s16(const int16_t *TW_RESTRICT x, int16_t *TW_R
     for (int32_t c = 0; c < channels; ++c) {
         const int64_t above = (int64_t)x[c] * w00 + (int64_t)x[c + right] * w01;
         const int64_t sum = above + (int64_t)x[c + down] * w10 + (int64_t)x[c + down + right] * w11;
-        y[c] = (int16_t)((sum + (sum > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20));
+        const int32_t half = sum > 0 ? 1 << 19 : -(1 << 19);
+        y[c] = (int16_t)((sum + half) / (1 << 20));
     }
 }
 
