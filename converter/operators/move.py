@@ -66,7 +66,7 @@ ROWS = {
     "BATCH_TO_SPACE_ND": _ReordersImage(types=INT8, versions={"INT8": 2, "INT16": 4}, needs=(_NOT_4,)),
     "SPACE_TO_BATCH_ND": _ReordersImage(types=INT8, fills=True, versions={"INT8": 2, "INT16": 4}, needs=(_NOT_4,)),
     "RESIZE_BILINEAR": Row(
-        types=INT8,
+        types=INT8_AND_INT16,
         scales=_SAME,
         image=True,
         versions={"INT8": 2, "INT16": 4},

@@ -38,6 +38,7 @@ typedef struct {
     tw_walk walk;
     int32_t a_zero, a_mult, a_shift, b_zero, b_mult, b_shift, out_zero, mult, shift;
 } tw_squared_difference_s8_params;
+typedef tw_squared_difference_s8_params tw_squared_difference_s16_params; /* zero points 0; not shifted left */
 
 /* Truncated towards zero. Division by zero saturates, 0 / 0 is 0; INT32_MIN / -1 wraps. */
 TW_INLINE int32_t tw_quotient(int32_t a, int32_t b) {
@@ -87,6 +88,12 @@ TW_INLINE int32_t tw_squared_difference_of_s8(const tw_squared_difference_s8_par
     return tw_clamp(tw_add(steps, p->out_zero), INT8_MIN, INT8_MAX);
 }
 
+/* Of int16 the difference is below 2^15, too. */
+TW_INLINE int32_t tw_squared_difference_of_s16(const tw_squared_difference_s16_params *p, int32_t a, int32_t b) {
+    const int32_t m = tw_requantize(a, p->a_mult, p->a_shift), n = tw_requantize(b, p->b_mult, p->b_shift);
+    return tw_clamp(tw_requantize((m - n) * (m - n), p->mult, p->shift), INT16_MIN, INT16_MAX);
+}
+
 TW_PAIR(tw_div_f32, float, float, float, tw_clampf(a / b, p->low, p->high))
 TW_PAIR(tw_div_s32, int32_t, int32_t, int32_t, tw_clamp(tw_quotient(a, b), p->low, p->high))
 TW_PAIR(tw_div_s8, int8_t, int8_t, int8_t, tw_div_of_s8(p, a, b))
@@ -95,6 +102,7 @@ TW_PAIR(tw_pow_f32, float, float, float, powf(a, b))
 TW_PAIR(tw_pow_s32, int32_t, int32_t, int32_t, tw_power(a, b))
 TW_PAIR(tw_squared_difference_f32, float, float, float, (a - b) * (a - b))
 TW_PAIR(tw_squared_difference_s32, int32_t, int32_t, int32_t, tw_squared_difference_of_s32(a, b))
+TW_PAIR(tw_squared_difference_s16, int16_t, int16_t, int16_t, tw_squared_difference_of_s16(p, a, b))
 TW_PAIR(tw_squared_difference_s8, int8_t, int8_t, int8_t, tw_squared_difference_of_s8(p, a, b))
 
 TW_KERNEL(tw_div_f32) { TW_EACH_PAIR(tw_div_f32); }
@@ -105,6 +113,7 @@ TW_KERNEL(tw_pow_f32) { TW_EACH_PAIR(tw_pow_f32); }
 TW_KERNEL(tw_pow_s32) { TW_EACH_PAIR(tw_pow_s32); }
 TW_KERNEL(tw_squared_difference_f32) { TW_EACH_PAIR(tw_squared_difference_f32); }
 TW_KERNEL(tw_squared_difference_s32) { TW_EACH_PAIR(tw_squared_difference_s32); }
+TW_KERNEL(tw_squared_difference_s16) { TW_EACH_PAIR(tw_squared_difference_s16); }
 TW_KERNEL(tw_squared_difference_s8) { TW_EACH_PAIR(tw_squared_difference_s8); }
 
 #endif

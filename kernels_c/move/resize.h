@@ -39,6 +39,7 @@ typedef struct {
     int32_t batches, in_h, in_w, channels, out_h, out_w;
     int32_t scale_h, offset_h, scale_w, offset_w;
 } tw_resize_bilinear_s8_params;
+typedef tw_resize_bilinear_s8_params tw_resize_bilinear_s16_params;
 
 /* y [channels] between the pixels at x, x + right, x + down and x + down + right; 10 fractional bits each. */
 TW_INLINE void tw_bilinear_pixel_s8(const int8_t *TW_RESTRICT x, int8_t *TW_RESTRICT y, int32_t channels,
@@ -51,25 +52,40 @@ TW_INLINE void tw_bilinear_pixel_s8(const int8_t *TW_RESTRICT x, int8_t *TW_REST
     }
 }
 
-TW_KERNEL(tw_resize_bilinear_s8) {
-    const tw_resize_bilinear_s8_params p = *params;
-    const int8_t *x = (const int8_t *)in[0];
-    int8_t *y = (int8_t *)out[0];
-    const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;
-    (void)scratch;
-    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {
-        for (int32_t i = 0; i < p.out_h; ++i) {
-            const int32_t at_h = tw_clamp(i * p.scale_h + p.offset_h, 0, (p.in_h - 1) * 1024);
-            const ptrdiff_t down = at_h & 1023 ? row : 0;
-            for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {
-                const int32_t at_w = tw_clamp(j * p.scale_w + p.offset_w, 0, (p.in_w - 1) * 1024);
-                const ptrdiff_t right = at_w & 1023 ? p.channels : 0;
-                tw_bilinear_pixel_s8(x + (at_h >> 10) * row + (ptrdiff_t)(at_w >> 10) * p.channels, y, p.channels, down,
-                                     right, at_h & 1023, at_w & 1023);
-            }
-        }
+TW_INLINE void tw_bilinear_pixel_s16(const int16_t *TW_RESTRICT x, int16_t *TW_RESTRICT y, int32_t channels,
+                                     ptrdiff_t down, ptrdiff_t right, int32_t part_h, int32_t part_w) {
+    const int32_t w00 = (1024 - part_h) * (1024 - part_w), w01 = (1024 - part_h) * part_w;
+    const int32_t w10 = part_h * (1024 - part_w), w11 = part_h * part_w;
+    for (int32_t c = 0; c < channels; ++c) {
+        const int64_t above = (int64_t)x[c] * w00 + (int64_t)x[c + right] * w01;
+        const int64_t sum = above + (int64_t)x[c + down] * w10 + (int64_t)x[c + down + right] * w11;
+        const int32_t half = sum > 0 ? 1 << 19 : -(1 << 19);
+        y[c] = (int16_t)((sum + half) / (1 << 20));
     }
 }
+
+/* The body of the kernels of integers. */
+#define TW_BILINEAR(type, pixel)                                                                                       \
+    const tw_resize_bilinear_s8_params p = *params;                                                                    \
+    const type *x = (const type *)in[0];                                                                               \
+    type *y = (type *)out[0];                                                                                          \
+    const ptrdiff_t row = (ptrdiff_t)p.in_w * p.channels;                                                              \
+    (void)scratch;                                                                                                     \
+    for (int32_t b = 0; b < p.batches; ++b, x += p.in_h * row) {                                                       \
+        for (int32_t i = 0; i < p.out_h; ++i) {                                                                        \
+            const int32_t at_h = tw_clamp(i * p.scale_h + p.offset_h, 0, (p.in_h - 1) * 1024);                         \
+            const ptrdiff_t down = at_h & 1023 ? row : 0;                                                              \
+            for (int32_t j = 0; j < p.out_w; ++j, y += p.channels) {                                                   \
+                const int32_t at_w = tw_clamp(j * p.scale_w + p.offset_w, 0, (p.in_w - 1) * 1024);                     \
+                const ptrdiff_t right = at_w & 1023 ? p.channels : 0;                                                  \
+                pixel(x + (at_h >> 10) * row + (ptrdiff_t)(at_w >> 10) * p.channels, y, p.channels, down, right,       \
+                      at_h & 1023, at_w & 1023);                                                                       \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+TW_KERNEL(tw_resize_bilinear_s8) { TW_BILINEAR(int8_t, tw_bilinear_pixel_s8); }
+TW_KERNEL(tw_resize_bilinear_s16) { TW_BILINEAR(int16_t, tw_bilinear_pixel_s16); }
 
 /* Output i lies at (i + centre) * scale - centre of the input; centre is 0 or 0.5.
  * in: x [batches, in_h, in_w, channels]. out: y [batches, out_h, out_w, channels]. */

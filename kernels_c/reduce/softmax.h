@@ -53,7 +53,7 @@ TW_INLINE void tw_softmax_row_s8_s16(tw_softmax_s8_s16_params p, const int8_t *x
     const int32_t scale = tw_one_over_one_plus((int32_t)((sum << headroom) & INT32_MAX));
     TW_ROLLED
     for (int32_t c = 0; c < p.axis.depth; ++c) {
-        const int32_t share = tw_mul_high(scale, (int32_t)exps[tw_min(most - x[c], p.last)]);
+        const int32_t apart = tw_min(most - x[c], p.last), share = tw_mul_high(scale, (int32_t)exps[apart]);
         const uint32_t q = ((uint32_t)share + (1U << (shift - 1))) >> shift; /* 0..65536 */
         y[c] = (int16_t)tw_min((int32_t)q + INT16_MIN, INT16_MAX);
     }

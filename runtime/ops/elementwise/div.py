@@ -18,8 +18,7 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Bits by which SQUARED_DIFFERENCE shifts its operands left.
-LEFT_SHIFT = 7
+LEFT_SHIFTS = {"INT8": 7, "INT16": 0}  # bits by which SQUARED_DIFFERENCE shifts its operands left
 
 _ENDLESS = 1 << 16  # beyond any clamp of int8 and int16
 
@@ -41,8 +40,8 @@ def _infer_div(node: Node) -> list[Shape]:
 
 
 def _infer_squared(node: Node) -> list[Shape]:
-    shapes = infer_quantized(node, "INT8", "FLOAT32", "INT32")
-    if node.output.type == "INT8" and _multipliers(node)[2][1] > 0:
+    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
+    if node.output.type in LEFT_SHIFTS and _multipliers(node)[2][1] > 0:
         raise unsupported(node, f"the scale of {node.output} is too small beside its inputs'; requantise the model")
     return shapes
 
@@ -51,7 +50,10 @@ def _multipliers(node: Node) -> list[tuple[int, int]]:
     """Multipliers of both operands and the result. Source: TFLM squared_difference.cc, SquaredDifferencePrepare."""
     a, b, y = node.input(0).scale, node.input(1).scale, node.output.scale
     common = 2 * max(a, b)
-    return [quantize_multiplier(r) for r in (a / common, b / common, common * common / ((1 << 2 * LEFT_SHIFT) * y))]
+    return [
+        quantize_multiplier(r)
+        for r in (a / common, b / common, common * common / ((1 << 2 * LEFT_SHIFTS[node.output.type]) * y))
+    ]
 
 
 def _headroom(x: Array) -> Array:
@@ -112,14 +114,16 @@ def _pow(node: Node, inputs: list[Any]) -> list[Array]:
 def _squared(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM squared_difference.cc."""
     a, b = inputs
-    if a.dtype != np.int8:
+    left = LEFT_SHIFTS.get(node.output.type)
+    if left is None:
         with np.errstate(all="ignore"):
             return [np.asarray(np.square(a - b))]
+    info = np.iinfo(a.dtype)
     by_a, by_b, by_y = _multipliers(node)
-    m = requantize((a.astype(np.int64) - node.input(0).zero) << LEFT_SHIFT, *by_a)
-    n = requantize((b.astype(np.int64) - node.input(1).zero) << LEFT_SHIFT, *by_b)
+    m = requantize((a.astype(np.int64) - node.input(0).zero) << left, *by_a)
+    n = requantize((b.astype(np.int64) - node.input(1).zero) << left, *by_b)
     steps = requantize(np.square(m - n), *by_y) + node.output.zero
-    return [np.asarray(wrap32(steps).clip(-128, 127).astype(np.int8))]
+    return [np.asarray(wrap32(steps).clip(info.min, info.max).astype(a.dtype))]
 
 
 _ENDS = {"FLOAT32": "f32", "INT32": "s32", "INT16": "s16", "INT8": "s8"}
@@ -203,16 +207,12 @@ def _div_int16_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield binary_case("DIV", "INT16", shapes, scales, values=fed, oracle="litert", fused_activation_function=act)
     a, b = (rng.integers(least, 1 << 15, (99, 99)).astype(np.int16) for least in (-(1 << 15), 99))
     for shape in ((99, 99), (1, 99)):
+        fed, how = (a, b[: shape[0]]), {"oracle": "litert", "fused_activation_function": "NONE"}
         for quant in ((5e-5, 0, 3e-5, 0, 2e-5, 0), (1e-3, 0, 4e-6, 0, 9e-3, 0), (1e-4, 0, 1.0, 0, 1e-8, 0)):
-            fed = (a, b[: shape[0]])
-            yield binary_case(
-                "DIV", "INT16", (a.shape, shape), quant, values=fed, oracle="litert", fused_activation_function="NONE"
-            )
-    for ends in ((5, 1), (1,)):
-        top, by = np.array([5, -7, 0, -32768, 32767], np.int16), np.zeros(ends, np.int16)
-        fed = (top.reshape(5, 1), by)
-        case = binary_case("DIV", "INT16", ((5, 1), ends), scales, values=fed, fused_activation_function="NONE")
-        yield Case(case.node, case.inputs, "none", "LiteRT refuses to divide by zero")
+            yield binary_case("DIV", "INT16", (a.shape, shape), quant, values=fed, **how)
+    fed = (np.array([5, -7, 0, -32768, 32767], np.int16), np.zeros(5, np.int16))
+    case = binary_case("DIV", "INT16", ((5,), (5,)), scales, values=fed, fused_activation_function="NONE")
+    yield Case(case.node, case.inputs, "none", "LiteRT refuses to divide by zero")
 
 
 def _pow_cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -237,6 +237,7 @@ def _squared_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _fed(rng, "SQUARED_DIFFERENCE", "FLOAT32", shapes)
         if i % 3 == 1:
             yield _fed(rng, "SQUARED_DIFFERENCE", "INT32", shapes)
+        yield binary_case("SQUARED_DIFFERENCE", "INT16", shapes, (1e-3, 0, 2e-3, 0, (0.9, 0.01, 60.0)[i % 3], 0))
     a, b = np.repeat(INT8, 256).astype(np.int8), np.tile(INT8, 256).astype(np.int8)
     for scales in ((0.5, 3, 0.25, -5, 9.0, 1), (0.01, -128, 0.02, 127, 0.05, -128), (0.02, 4, 1e-4, 0, 0.07, -128)):
         yield binary_case("SQUARED_DIFFERENCE", "INT8", (a.shape, a.shape), scales, values=(a, b))

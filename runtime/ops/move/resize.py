@@ -38,7 +38,7 @@ def infer_nearest(node: Node) -> list[Shape]:
 
 
 def infer_bilinear(node: Node) -> list[Shape]:
-    need_type(node, node.input(0), "FLOAT32", "INT8", "UINT8")
+    need_type(node, node.input(0), "FLOAT32", "INT8", "INT16", "UINT8")
     need(not all(_options(node)), node, "align_corners and half_pixel_centers exclude each other")
     return infer_nearest(node)
 
@@ -105,12 +105,13 @@ def _places_float(node: Node, axis: int) -> tuple[Array, Array, Array]:
 
 
 def reference_bilinear(node: Node, inputs: list[Any]) -> list[Array]:
-    (x, _), int8, bytes_ = inputs, inputs[0].dtype == np.int8, inputs[0].dtype == np.uint8
-    places = _places_int if int8 else _places_float
+    (x, _), integer, bytes_ = inputs, inputs[0].dtype.kind == "i", inputs[0].dtype == np.uint8
+    type = x.dtype
+    places = _places_int if integer else _places_float
     (top, bottom, part_h), (left, right, part_w) = places(node, 1), places(node, 2)
-    one = 1024 if int8 else np.float32(1)
+    one = 1024 if integer else np.float32(1)
     part_h, part_w = part_h[:, None, None], part_w[:, None]
-    x = x.astype(np.int64 if int8 else np.float32)
+    x = x.astype(np.int64 if integer else np.float32)
     total = (
         x[:, top][:, :, left] * (one - part_h) * (one - part_w)
         + x[:, bottom][:, :, left] * part_h * (one - part_w)
@@ -119,22 +120,22 @@ def reference_bilinear(node: Node, inputs: list[Any]) -> list[Array]:
     )
     if bytes_:  # LiteRT's reference_ops::ResizeBilinear
         return [(total + np.float32(0.5)).astype(np.uint8)]
-    if not int8:
+    if not integer:
         return [total + _NOTHING]
-    return [(np.sign(total) * ((np.abs(total) + (1 << 19)) >> 20)).astype(np.int8)]
+    return [(np.sign(total) * ((np.abs(total) + (1 << 19)) >> 20)).astype(type)]
 
 
 def lower_bilinear(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     names = ("batches", "in_h", "in_w", "channels", "out_h", "out_w")
     params: dict[str, int | float] = dict(zip(names, (*x.shape, *y.shape[1:3]), strict=True))
-    if x.type != "INT8":
+    if x.type in ("FLOAT32", "UINT8"):
         kernel = "tw_resize_bilinear_f32" if x.type == "FLOAT32" else "tw_resize_bilinear_u8"
         params |= {f"scale_{a}": float(_scale(node, i)) for i, a in ((1, "h"), (2, "w"))}
         return Call(kernel, {**params, "centre": 0.5 * _options(node)[1]}, (x,), (y,))
     (scale_h, offset_h), (scale_w, offset_w) = _steps(node, 1), _steps(node, 2)
     params |= {"scale_h": scale_h, "offset_h": offset_h, "scale_w": scale_w, "offset_w": offset_w}
-    return Call("tw_resize_bilinear_s8", params, (x,), (y,))
+    return Call(f"tw_resize_bilinear_{'s8' if x.type == 'INT8' else 's16'}", params, (x,), (y,))
 
 
 def _cases(op: str, types: dict[str, tuple[float, ...]]) -> Iterator[Case]:
@@ -154,8 +155,9 @@ def _cases(op: str, types: dict[str, tuple[float, ...]]) -> Iterator[Case]:
                 scale, zero = quant or (None, 0)
                 y = tensor((b, new_h, new_w, c), type, scale, int(zero), name="y")
                 x = tensor((b, h, w, c), type, scale, int(zero))
+                wide = type == "UINT8" or (type == "INT16" and op == "RESIZE_BILINEAR")
                 options = {"align_corners": align, "half_pixel_centers": half}
-                yield Case(Node(op, (x, size), (y,), options), oracle="litert" if type == "UINT8" else "tflm")
+                yield Case(Node(op, (x, size), (y,), options), oracle="litert" if wide else "tflm")
 
 
 def nearest_cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -165,7 +167,7 @@ def nearest_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def bilinear_cases(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _cases("RESIZE_BILINEAR", {"INT8": (0.1, 3), "FLOAT32": (), "UINT8": (0.1, 3)})
+    yield from _cases("RESIZE_BILINEAR", {"INT8": (0.1, 3), "FLOAT32": (), "UINT8": (0.1, 3), "INT16": (0.1, 0)})
 
 
 OPS = (

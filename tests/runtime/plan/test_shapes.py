@@ -129,6 +129,24 @@ def test_what_only_shapes_and_constants_decide_is_folded() -> None:
     assert [step.node.op for step in make_plan(folded).steps] == ["ABS"]
 
 
+def test_a_folded_operator_writes_all_its_outputs_if_one_is_the_graphs() -> None:
+    """A SPLIT of a shape: one part is an output of the graph, the other one only has a reader."""
+    x, shape = tensor((3, 4), name="x"), tensor((2,), "INT32", name="shape")
+    rows, cols = (tensor((1,), "INT32", name=name) for name in ("rows", "cols"))
+    y = tensor((4,), name="y")
+    axis = tensor((), "INT32", data=np.array(0), name="axis")
+    nodes = (
+        Node("SHAPE", (x,), (shape,), {"out_type": "INT32"}),
+        Node("SPLIT", (axis, shape), (rows, cols), {"num_splits": 2}),
+        Node("BROADCAST_TO", (tensor((1,), data=np.ones(1), name="one"), cols), (y,)),
+    )
+    graph = Graph("split", (x, *nodes[2].inputs[:1], axis, shape, rows, cols, y), nodes, (x,), (rows, y))
+    check(infer_shapes(graph))
+    first, second = run(graph, [np.zeros((3, 4), np.float32)])
+    assert first.tolist() == [3]
+    assert second.tolist() == [1] * 4
+
+
 def test_rank_may_change() -> None:
     x, y = tensor((2, 3), name="x"), tensor((1, 2, 3), name="y")
     graph = graph_of((x,), (Node("EXPAND_DIMS", (x, index(0)), (y,)),), y)
