@@ -14,10 +14,8 @@ from twinfer.converter.stream.plan import planned
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
+from twinfer.runtime.run.stream import METADATA
 from twinfer.runtime.shapes import infer_shapes
-
-#: The entry of a streaming model's metadata.
-METADATA = "twinfer.stream"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 from twinfer.runtime.check import need_graph
@@ -18,6 +18,7 @@ from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
+from twinfer.runtime.run.stream import rows_of, steps_of
 from twinfer.runtime.run.subgraph import Subgraph
 from twinfer.runtime.shapes import shape_of
 
@@ -113,6 +114,22 @@ class Interpreter:
             engine.run_observed(self.on_call)
         else:
             engine.run()
+
+    def stream(self, chunks: Iterable[Any]) -> Iterator[list[Array]]:
+        """Run a model with state over a stream: a step whenever ``chunks`` have brought its rows; yields its outputs.
+
+        A chunk is an array of the input's dtype with any number of rows, time first. A model of ``twinfer stream`` says
+        how many rows make a window: outputs come from the first full one on. Variables keep their values from one call
+        to the next; ``reset_all_variables`` begins anew. This method is ours alone. Raises InvalidArgumentError for a
+        model with several inputs and for a chunk that is no whole number of rows.
+        """
+        session = self.session
+        steps = steps_of(session.plan.graph)
+        for count, rows in enumerate(rows_of(chunks, steps), 1):
+            session.view(steps.source)[...] = rows
+            self.invoke()
+            if count >= steps.first:
+                yield session.outputs()
 
     def reset_all_variables(self) -> None:
         """Set all variable tensors to their initial values; allocation does that, too."""

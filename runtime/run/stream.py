@@ -1,0 +1,76 @@
+"""A model that keeps state, run over a stream: rows come in chunks of any size; a step runs when it has its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Array, Graph, Tensor
+
+#: The entry of a streaming model's metadata: the axis of time, rows per window, new rows per step.
+METADATA = "twinfer.stream"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a step takes: ``hop`` rows of ``shape`` elements each; before step ``first`` no window is full."""
+
+    source: Tensor
+    hop: int
+    row: int
+    first: int
+
+
+def steps_of(graph: Graph) -> Steps:
+    """The steps of a model. Without metadata a step takes the whole input, whose first long dimension is time.
+
+    Raises InvalidArgumentError for a model with several inputs, or whose metadata do not fit it.
+    """
+    inputs = [tensor for tensor in graph.inputs if tensor.data is None]
+    if len(inputs) != 1:
+        raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: a stream feeds one")
+    (source,) = inputs
+    about = _about(graph)
+    axis = about["axis"] if about else next((i for i, extent in enumerate(source.shape) if extent > 1), 0)
+    if not 0 <= axis < max(1, len(source.shape)) or prod(source.shape[:axis]) != 1:
+        raise InvalidArgumentError(f"{source} has no rows along axis {axis} that lie one after the other")
+    hop = source.shape[axis] if source.shape else 1
+    first = -(-about["rows"] // hop) if about and hop else 1
+    return Steps(source, hop, source.size // hop if hop else 0, first)
+
+
+def _about(graph: Graph) -> dict[str, int] | None:
+    """The metadata of a streaming model; None if there are none."""
+    text = graph.metadata.get(METADATA)
+    if text is None:
+        return None
+    try:
+        about = {key: int(value) for key, value in json.loads(text).items()}
+        return {"axis": about["axis"], "rows": about["rows"]}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(f"{graph.name!r}: its metadata {METADATA!r} are damaged: {error!r}") from None
+
+
+def rows_of(chunks: Iterable[Any], steps: Steps) -> Iterator[Array]:
+    """The inputs of the steps, cut from chunks of any number of rows; what is left at the end is too short for a step.
+
+    Raises InvalidArgumentError for a chunk of another type, or that is no whole number of rows.
+    """
+    waiting = np.empty((0, steps.row), steps.source.dtype)
+    for chunk in chunks:
+        rows = np.asarray(chunk)
+        if rows.dtype != steps.source.dtype or rows.size % max(steps.row, 1):
+            raise InvalidArgumentError(
+                f"a chunk {rows.dtype}{list(rows.shape)} does not fit {steps.source}: give whole rows of {steps.row} "
+                f"elements of {steps.source.dtype}"
+            )
+        waiting = np.concatenate([waiting, rows.reshape(-1, steps.row)])
+        while len(waiting) >= steps.hop > 0:
+            yield waiting[: steps.hop].reshape(steps.source.shape)
+            waiting = waiting[steps.hop :]
