@@ -12,6 +12,7 @@ from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.quantization import helpers
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.run.stream import METADATA, steps_of
 
 
 def header(plan: Plan, name: str, banner: str, sizes: Iterable[tuple[str, object]]) -> str:
@@ -76,6 +77,8 @@ int {name}_run({blocks}const void *const *inputs, void *const *outputs);
 """
     if plan.state_bytes:
         yield _of_reset(plan, name)
+    if plan.state_bytes and len(plan.graph.inputs) == len(plan.graph.outputs) == 1:
+        yield _of_push(plan, name)
     yield (
         f"""/* The same over memory of {name}_static.c; only a program that uses them pays for it. Not reentrant. */
 int {name}_run_static(const void *const *inputs, void *const *outputs);
@@ -108,6 +111,21 @@ def _of_reset(plan: Plan, name: str) -> str:
     text = " and ".join(does)
     return f"""/* {text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} */
 void {name}_reset({blocks});
+"""
+
+
+def _of_push(plan: Plan, name: str) -> str:
+    """The function for one step of a stream, of a model with one input and one output."""
+    first = steps_of(plan.graph).first if METADATA in plan.graph.metadata else 1
+    steps = f"#define {name.upper()}_STREAM_STEPS {first}\n" if first > 1 else ""
+    text = ["One step of a stream: rows are the next of input 0, out gets output 0. Returns what the run does."]
+    text += ["No window is full before the _STREAM_STEPS-th step: ignore out until then."] if first > 1 else []
+    return f"""{steps}{block_comment(text)}
+static inline int {name}_push(void *arena, void *state, const void *rows, void *out) {{
+    const void *const inputs[] = {{rows}};
+    void *const outputs[] = {{out}};
+    return {name}_run(arena, state, inputs, outputs);
+}}
 """
 
 

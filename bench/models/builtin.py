@@ -1,8 +1,9 @@
 """The models that twinfer brings along, so that it can show and measure itself without a file.
 
-The four topologies of MLPerf Tiny with seeded weights (they compute as much as the real ones, but are not trained), and
-a small network trained on scikit-learn's digits (bench/lab/train_digits.py), each in float32 and in int8. Every int8
-model is its float32 twin quantised here: scales from the ranges that the twin's activations take on seeded inputs.
+The four topologies of MLPerf Tiny and a temporal convolutional network with seeded weights (they compute as much as
+real ones, but are not trained), and a small network trained on scikit-learn's digits (bench/lab/train_digits.py), each
+in float32 and in int8. Every int8 model is its float32 twin quantised here: scales from the ranges that the twin's
+activations take on seeded inputs.
 """
 
 from __future__ import annotations

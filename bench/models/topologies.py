@@ -1,4 +1,4 @@
-"""The networks of the built-in models, layer by layer: the four topologies of MLPerf Tiny and one for digits."""
+"""The networks of the built-in models: the four topologies of MLPerf Tiny, one over time, one for digits."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ class Net:
         weights, bias = self._weights((channels, *size, x.shape[-1]), 0)
         return self._window("CONV_2D", x, weights, bias, stride, activation)
 
+    def dilated(self, x: Tensor, channels: int, taps: int, dilation: int) -> Tensor:
+        """A convolution over time, the first of two spatial dimensions; no padding."""
+        weights, bias = self._weights((channels, taps, 1, x.shape[-1]), 0)
+        return self._window("CONV_2D", x, weights, bias, 1, "RELU", padding="VALID", dilation_h_factor=dilation)
+
     def depthwise(self, x: Tensor, size: Shape, stride: int = 1) -> Tensor:
         weights, bias = self._weights((1, *size, x.shape[-1]), 3)
         return self._window("DEPTHWISE_CONV_2D", x, weights, bias, stride, "RELU", depth_multiplier=1)
@@ -35,7 +40,8 @@ class Net:
     def _window(
         self, op: str, x: Tensor, weights: Array, bias: Array, stride: int, activation: str, **more: Any
     ) -> Tensor:
-        more |= {"padding": "SAME", "stride_h": stride, "stride_w": stride}
+        more.setdefault("padding", "SAME")
+        more |= {"stride_h": stride, "stride_w": stride}
         return self.builder.op(op, [x, weights, bias], fused_activation_function=activation, **more)
 
     def dense(self, x: Tensor, units: int, activation: str = "RELU") -> Tensor:
@@ -89,6 +95,14 @@ def ad01(net: Net) -> Tensor:
     return net.dense(x, 640, "NONE")
 
 
+def tcn(net: Net) -> Tensor:
+    """Temporal convolutional network: commands from 64 frames of 40 bands, by convolutions of growing dilation."""
+    x = net.x
+    for dilation in (1, 2, 4, 8):
+        x = net.dilated(x, 48, 3, dilation)
+    return net.classify(x, 8)
+
+
 def digits(net: Net) -> Tensor:
     """Handwritten digits, 8x8."""
     x = net.conv(net.x, 16, (3, 3))
@@ -102,5 +116,6 @@ NETS: Mapping[str, tuple[Callable[[Net], Tensor], Shape, Range]] = {
     "vww": (vww, (1, 96, 96, 3), (0, 1)),
     "ic": (ic, (1, 32, 32, 3), (0, 1)),
     "ad01": (ad01, (1, 640), (-1, 1)),
+    "tcn": (tcn, (1, 64, 1, 40), (-1, 1)),
     "digits": (digits, (1, 8, 8, 1), (0, 1)),
 }

@@ -11,7 +11,7 @@ from twinfer.converter.facts import Moves
 from twinfer.converter.rows import row_of
 from twinfer.converter.stream.plan import StreamPlan
 from twinfer.converter.stream.rows import Need, Range
-from twinfer.converter.stream.rules import CONVOLUTIONS, POOLS, columns, with_rows
+from twinfer.converter.stream.rules import CONVOLUTIONS, PADS, POOLS, columns, with_rows
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 
 #: Of CONCATENATION.
@@ -66,6 +66,9 @@ class StreamBuilder:
         """The node over some rows of its outputs."""
         rule, needs = self.plan.rules[node], self.plan.needs
         source = rule.sliding.source(rows)
+        if node.op in PADS and (source[1] <= 0 or source[0] >= needs[node.input(0)].timed.rows):
+            self.pieces[node.output, rows] = self.filled(node, rows)
+            return
         inputs: list[Tensor | None] = []
         for tensor in node.inputs:
             if tensor is not None and tensor in needs:
@@ -78,13 +81,19 @@ class StreamBuilder:
             self.pieces[tensor, rows] = piece
         self.nodes.append(self.over_rows(node, source, inputs, outputs))
 
+    def filled(self, node: Node, rows: Range) -> Tensor:
+        """Rows of nothing but padding."""
+        piece = self.piece_of(node.output, rows)
+        value = node.constant(2).reshape(-1)[0] if node.op == "PADV2" else _zero(node.output)
+        return replace(piece, data=np.full(piece.shape, value, piece.dtype))
+
     def over_rows(self, node: Node, source: Range, inputs: list[Tensor | None], outputs: tuple[Tensor, ...]) -> Node:
         """The node with these inputs and outputs, and what in it depends on the number of rows."""
         row = row_of(node)
         if node.op in (*CONVOLUTIONS, *POOLS):
             inputs[0] = self.padded(node, inputs[0], source)
             return replace(node, inputs=tuple(inputs), outputs=outputs, options={**node.options, "padding": "VALID"})
-        if node.op in ("PAD", "PADV2"):
+        if node.op in PADS:
             inputs[1] = self.paddings(node, source)
         elif row.moves is Moves.RESHAPES and len(inputs) > 1 and node.op == "RESHAPE":
             inputs[1] = self.constant(np.array(outputs[0].shape, np.int32), f"{outputs[0].name}/shape")

@@ -17,6 +17,9 @@ from twinfer.runtime.ops.core.window import Window, window_of
 CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 POOLS = ("MAX_POOL_2D", "AVERAGE_POOL_2D")
 
+#: Operators that put rows around.
+PADS = ("PAD", "PADV2")
+
 
 class Whole(Exception):
     """The operator needs all rows of the window; the reason in words."""
@@ -53,7 +56,7 @@ def rule(node: Node, timed: Mapping[Tensor, Timed]) -> Rule:
     inputs = [timed[t] for t in in_time(node, timed)]
     if node.op in (*CONVOLUTIONS, *POOLS):
         return _windowed(node, timed)
-    if node.op in ("PAD", "PADV2") and node.input(0) in timed and len(inputs) == 1:
+    if node.op in PADS and node.input(0) in timed and len(inputs) == 1:
         return _padded(node, inputs[0])
     axis = _axis_behind(node, timed)
     first = inputs[0]

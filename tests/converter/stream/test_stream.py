@@ -1,0 +1,200 @@
+"""Models over windows become models over steps: the same bits, fewer multiply-accumulates, everywhere."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer.aot.build.compiled import CompiledModel
+from twinfer.aot.build.host import build, find_compiler
+from twinfer.aot.print.emit import emit
+from twinfer.bench.models.builtin import builtin
+from twinfer.bench.peers.engines import open_peer
+from twinfer.command_line.main import main
+from twinfer.converter.build import Builder
+from twinfer.converter.stream.convert import Streaming, stream
+from twinfer.converter.stream.prove import prove
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.tflite import read, read_file
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.stream import METADATA
+from twinfer.runtime.write.tflite import write
+
+#: Models, and how many times fewer multiply-accumulates a step takes than a window, at least.
+MODELS = {"tcn_int8": 49, "tcn_float32": 49, "kws_int8": 2.4, "kws_float32": 2.4}
+CORPUS = {"mlp_sww_int8": 17, "mlp_kws_int8": 2.4, "tflm_micro_speech_quantized": 3.6}
+
+
+def assert_streams(graph: Graph, ratio: float) -> Streaming:
+    streaming = stream(graph)
+    proof = prove(graph, streaming)
+    assert proof.windows > streaming.steps
+    assert proof.different == 0
+    assert make_plan(graph).macs >= ratio * make_plan(streaming.graph).macs
+    return streaming
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_builtin_models(name: str) -> None:
+    assert_streams(builtin()[name](), MODELS[name])
+
+
+@pytest.mark.corpus("app")
+def test_corpus_models(corpus_model: Any) -> None:
+    if corpus_model.path.stem in CORPUS:
+        assert_streams(read_file(corpus_model.path), CORPUS[corpus_model.path.stem])
+    else:
+        assert corpus_model.path.exists()
+
+
+def test_quantised_in_the_run_needs_all_rows() -> None:
+    """A float layer with int8 weights quantises its input by the range of all rows."""
+    b = Builder("hybrid")
+    x = b.input("x", "FLOAT32", (1, 12, 1, 3))
+    w = b.constant(np.ones((2, 3, 1, 3), np.int8), scale=0.1)
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
+    graph = b.graph([b.op("CONV_2D", [x, w, np.zeros(2, np.float32)], **options)])
+    streaming = stream(graph)
+    assert list(streaming.whole.values()) == ["its input is quantised in every run, by the range of all rows"]
+    assert prove(graph, streaming).different == 0
+
+
+def test_a_wrong_model_is_seen() -> None:
+    """The proof can fail: a state that begins a row late."""
+    graph = builtin()["tcn_int8"]()
+    streaming = stream(graph)
+    nodes = list(streaming.graph.nodes)
+    i = next(i for i, node in enumerate(nodes) if node.op == "SLICE")
+    begin = nodes[i].input(1)
+    assert begin.data is not None
+    wrong = replace(begin, data=np.zeros_like(begin.data))
+    assert begin.data.any()
+    nodes[i] = replace(nodes[i], inputs=(nodes[i].inputs[0], wrong, *nodes[i].inputs[2:]))
+    graph_wrong = replace(streaming.graph, nodes=tuple(nodes), tensors=(*streaming.graph.tensors, wrong))
+    assert prove(graph, replace(streaming, graph=graph_wrong)).different > 0
+
+
+@pytest.mark.parametrize("peer", ["tflm", "litert-ref"])
+def test_other_runtimes_run_it(peer: str) -> None:
+    """Streaming models are plain TFLite files: LiteRT and TFLM, too, give the bits of the window model."""
+    graph = builtin()["tcn_int8"]()
+    streaming = stream(graph)
+    step, window = open_peer(peer, write(streaming.graph), 1), open_peer(peer, write(graph), 1)
+    rows = np.random.default_rng(5).integers(-128, 128, (streaming.steps + 6, 40)).astype(np.int8)
+    for i, row in enumerate(rows, 1):
+        got = np.asarray(step([row.reshape(streaming.graph.inputs[0].shape)])[0])
+        if i >= streaming.steps:
+            want = window([rows[i - streaming.rows : i].reshape(graph.inputs[0].shape)])[0]
+            assert got.tobytes() == np.asarray(want).tobytes()
+
+
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel])
+def test_chunks_of_any_size(engine: type[Interpreter]) -> None:
+    graph = builtin()["kws_int8"]()
+    streaming = stream(graph)
+    rows = np.random.default_rng(3).integers(-128, 128, (120, 10)).astype(np.int8)
+    results = []
+    for sizes in ([120], [1] * 120, [7, 0, 50, 63]):
+        model = engine(model_content=write(streaming.graph))
+        model.allocate_tensors()
+        chunks = np.split(rows, np.cumsum(sizes)[:-1])
+        results.append([outputs[0].tobytes() for outputs in model.stream(chunks)])
+    assert results[0] == results[1] == results[2]
+    assert len(results[0]) == 120 // streaming.hop - streaming.steps + 1
+    assert len({*results[0]}) > 1
+
+
+def test_a_stream_goes_on_until_it_is_reset() -> None:
+    streaming = stream(builtin()["tcn_int8"]())
+    model = Interpreter.from_graph(streaming.graph)
+    model.allocate_tensors()
+    rows = np.random.default_rng(3).integers(-128, 128, (80, 40)).astype(np.int8)
+    first = [outputs[0].tobytes() for outputs in model.stream([rows])]
+    again = [outputs[0].tobytes() for outputs in model.stream([rows])]
+    model.reset_all_variables()
+    anew = [outputs[0].tobytes() for outputs in model.stream([rows])]
+    assert first == anew
+    assert len(first) == len(again) == 80 - 63
+
+
+def test_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``NAME_push`` of the header, over the caller's arena and state."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    streaming = stream(builtin()["tcn_int8"]())
+    project = emit(make_plan(streaming.graph), "tcn")
+    assert f"#define TCN_STREAM_STEPS {streaming.steps}" in project.files["tcn.h"]
+    code = {
+        **project.code,
+        "tcn.c": project.code["tcn.c"] + "\nint push(void *a, void *s, void *x, void *y);\n"
+        "int push(void *a, void *s, void *x, void *y) { return tcn_push(a, s, x, y); }\n",
+    }
+    library = ctypes.CDLL(str(build([replace(project, code=code)], find_compiler(), ("-shared", "-fPIC", "-O1"))))
+    sizes = (project.plan.arena_bytes, project.plan.state_bytes)
+    arena, state = (np.zeros(size + 64, np.uint8) for size in sizes)
+    blocks = [ctypes.c_void_p(each.ctypes.data + -each.ctypes.data % 64) for each in (arena, state)]
+    library.tcn_reset(blocks[1])
+    rows = np.random.default_rng(3).integers(-128, 128, (80, 40)).astype(np.int8)
+    out, pushed = np.zeros(8, np.int8), []
+    for row in rows:
+        assert library.push(*blocks, ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)) == 0
+        pushed.append(out.tobytes())
+    model = Interpreter.from_graph(streaming.graph)
+    model.allocate_tensors()
+    assert pushed[streaming.steps - 1 :] == [outputs[0].tobytes() for outputs in model.stream([rows])]
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "streaming.tflite"
+    assert main(["stream", "tcn_int8", "-o", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "64 rows a window, 1 new in a step" in shown
+    assert "its one window has all rows" in shown
+    assert "same bits" in shown
+    assert read(out.read_bytes()).metadata[METADATA]
+    assert main(["stream", "tcn_int8", "-o", str(out), "--hop", "4"]) == 0
+    assert "4 new in a step" in capsys.readouterr().out
+    assert main(["stream", "tcn_int8", "-o", str(out), "--axis", "2"]) == 2
+    assert "no rows along axis 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"axis": 9}, "no rows along axis 9"),
+        ({"hop": 64}, "64 new ones a step are no stream"),
+        ({"hop": 0}, "at least"),
+    ],
+)
+def test_refused_arguments(arguments: dict[str, int], why: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=why):
+        stream(builtin()["tcn_int8"](), **arguments)
+
+
+def test_a_stream_is_refused() -> None:
+    streaming = stream(builtin()["tcn_int8"]())
+    with pytest.raises(InvalidArgumentError, match="subgraphs"):
+        stream(streaming.graph)
+
+
+def test_chunks_that_do_not_fit() -> None:
+    model = Interpreter.from_graph(stream(builtin()["tcn_int8"]()).graph)
+    model.allocate_tensors()
+    for chunk in (np.zeros((2, 40), np.float32), np.zeros(39, np.int8)):
+        with pytest.raises(InvalidArgumentError, match="whole rows of 40 elements of int8"):
+            next(model.stream([chunk]))
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"axis": 1}', b'{"axis": "x", "rows": 3}', b'{"axis": 7, "rows": 3}'])
+def test_damaged_metadata(text: bytes) -> None:
+    graph = replace(stream(builtin()["tcn_int8"]()).graph, metadata={METADATA: text})
+    model = Interpreter.from_graph(graph)
+    model.allocate_tensors()
+    with pytest.raises(InvalidArgumentError):
+        next(model.stream([np.zeros((1, 40), np.int8)]))
