@@ -18,8 +18,9 @@ from twinfer.runtime.plan.codes import CODINGS, for_helium
 from twinfer.runtime.plan.decoding import decoded_at_start, decoded_before, reading
 from twinfer.runtime.plan.lower import Lowered
 from twinfer.runtime.plan.weights import CodedWeights, PackedWeights
-from twinfer.runtime.program import Program, Step, steps_of, with_steps
+from twinfer.runtime.program import Program, Step
 from twinfer.runtime.target import Target
+from twinfer.runtime.walks import steps_of, with_steps
 
 #: Bytes of a decoder on Cortex-M4 with the helpers that it shares, of every other decoder, and of a call of one.
 #: Measured by ``twinfer bench --weights lut,huffman,bitmap --layers``.

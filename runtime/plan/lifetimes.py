@@ -9,7 +9,8 @@ from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.sharing import owners
-from twinfer.runtime.program import If, Program, While, steps_of, uses_of
+from twinfer.runtime.program import If, Program, While
+from twinfer.runtime.walks import steps_of, uses_of
 
 #: First and last operator over which a tensor keeps its value.
 Life = tuple[int, int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
@@ -15,10 +15,11 @@ from twinfer.runtime.plan.lifetimes import lifetimes
 from twinfer.runtime.plan.lower import lower
 from twinfer.runtime.plan.placement import problem, solved
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.program import COPY, Same, Step, steps_of, with_steps
+from twinfer.runtime.program import COPY, Same, Step
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
 from twinfer.runtime.unsigned import signed
+from twinfer.runtime.walks import steps_of, with_steps
 
 
 def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> Plan:
@@ -39,14 +40,13 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     program = with_steps(stored.program, lambda step: _needed(step, solution.places))
     first, start = first_values([t for t in solution.places if t.variable], stored.start)
     outputs = tuple(t if t.data is None else pool.value(t) for t in graph.outputs)
-    read = (*(value for step in (*start, *steps_of(program)) for value in step.read), *outputs)
     plan = Plan(
         graph=graph,
         target=target,
         options=options,
         program=program,
         start=start,
-        constants=tuple(dict.fromkeys(value for value in read if isinstance(value, Constant))),
+        constants=_constants((*start, *steps_of(program)), outputs),
         outputs=outputs,
         places=solution.places,
         regions=solution.regions,
@@ -58,6 +58,12 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     if fault := replay.fault(plan):
         raise RuntimeError(f"the planner is wrong: {fault}")
     return plan
+
+
+def _constants(steps: Iterable[Step], outputs: Iterable[Tensor | Constant]) -> tuple[Constant, ...]:
+    """The constants that steps read or that are outputs, in the order of first use."""
+    read = (*(value for step in steps for value in step.read), *outputs)
+    return tuple(dict.fromkeys(value for value in read if isinstance(value, Constant)))
 
 
 def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:

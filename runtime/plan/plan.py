@@ -12,8 +12,9 @@ from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
-from twinfer.runtime.program import Program, Same, Step, steps_of
+from twinfer.runtime.program import Program, Same, Step
 from twinfer.runtime.target import Target
+from twinfer.runtime.walks import steps_of
 
 
 class Region(Enum):

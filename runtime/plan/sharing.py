@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import COPY, If, Program, Step, While, steps_of, uses_of
+from twinfer.runtime.program import COPY, If, Program, Step, While
+from twinfer.runtime.walks import steps_of, uses_of
 
 #: First and last operator over which a tensor keeps its value.
 Life = tuple[int, int]

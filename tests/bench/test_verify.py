@@ -18,8 +18,8 @@ from twinfer.converter.build import Builder
 from twinfer.runtime import registry
 from twinfer.runtime.errors import ToolError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.program import with_steps
 from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.walks import with_steps
 
 
 def chain() -> Graph:
