@@ -12,13 +12,13 @@ import pytest
 from cases import cases_of, graph_of, interpreted, values_of
 
 from twinfer import kernels_c
-from twinfer.aot.build.tools import run_tool
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, lists
 from twinfer.runtime.ops.conv import conv2d_avx_vnni
 from twinfer.runtime.ops.core import packing
 from twinfer.runtime.run import isa
 from twinfer.runtime.target import AVX_VNNI, HOST
+from twinfer.runtime.tools import run_tool
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
 
