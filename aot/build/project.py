@@ -140,7 +140,9 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
 
 
 def _licensed(path: str, text: str) -> str:
-    """A generated source with its licence in the first line; kernels have one."""
+    """A generated source with its licence in the first line. Kernels stay as they are: a user's own are the user's."""
+    if path.startswith("kernels/"):
+        return text
     terms = next((terms for end, terms in _TERMS.items() if path.endswith(end)), _OURS)
     return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
 
