@@ -1,8 +1,8 @@
 """Finds operators and their variants: a module in a family of ``runtime/ops`` ends with ``OP = Op(...)`` or
 ``VARIANT = Variant(...)``, or with several, ``OPS = (...)`` or ``VARIANTS = (...)``.
 
-Folders of the user's own hold such modules, too. They are found by ``register``, by the environment variable
-TWINFER_OPERATORS, and by entry points of installed packages.
+Folders of the user's own hold such modules, too. ``register`` names them, and so do the environment variable
+TWINFER_OPERATORS and entry points of installed packages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from types import ModuleType
 from twinfer import kernels_c
 from twinfer.runtime import ops
 from twinfer.runtime.control import CONTROL
-from twinfer.runtime.custom.load import Folder, load, load_package, name_folder, named_folders, packages, resolved
+from twinfer.runtime.custom.load import (
+    Folder,
+    load,
+    load_package,
+    name_folder,
+    named_folders,
+    packages,
+    resolved,
+    unname_folder,
+)
 from twinfer.runtime.custom.modules import rows_of
 from twinfer.runtime.errors import OperatorError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Node
@@ -68,6 +77,18 @@ def register(path: str | os.PathLike[str]) -> None:
         operators()
         _register(folder)
     name_folder(folder)
+
+
+def unregister(path: str | os.PathLike[str]) -> None:
+    """Forget a folder, so that ``register`` reads its files again; what is already planned or loaded stays."""
+    place = resolved(path)
+    with _LOCK:
+        for folder in [folder for folder in _ADDED if folder.path == place]:
+            kernels_c.remove(folder.library)
+            _ADDED.remove(folder)
+            folder.forget()
+    unname_folder(place)
+    forget_known()
 
 
 def _register(path: Path) -> None:

@@ -21,6 +21,9 @@ from twinfer.runtime.tools import built, compiler_version, find_compiler
 #: Those of the extension and of emitted projects: what these would refuse is refused at once.
 _FLAGS = (*FLAGS, "-pedantic", "-Werror", "-shared", "-fPIC", "-I.")
 
+#: Libraries stay loaded: sessions hold pointers to their functions.
+_LOADED: list[Any] = []
+
 _SIZES = "tw_sizes_of_params"
 
 
@@ -71,7 +74,9 @@ class CustomLibrary:
             path = built(self._sources(), command, "kernels.so", made_with)
         except ToolError as error:
             raise ToolError(f"{self._headers.folder}: its kernels cannot be compiled: {error}") from error
-        return self._checked(self._loaded(str(path)))
+        library = self._checked(self._loaded(str(path)))
+        _LOADED.append(library)
+        return library
 
     def _set_files(self) -> list[Path]:
         """Those of the sets that some header is for."""

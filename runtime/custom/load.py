@@ -29,8 +29,13 @@ class Folder:
     """The operators, variants and kernels of a folder."""
 
     path: Path
+    package: str
     rows: Rows
     library: CustomLibrary
+
+    def forget(self) -> None:
+        """Let its modules be read again when they are imported next."""
+        forget(self.package)
 
 
 def load(path: Path, package: str = "") -> Folder:
@@ -41,17 +46,17 @@ def load(path: Path, package: str = "") -> Folder:
     if not path.is_dir():
         raise OperatorError(f"{path} is no folder; name the one that holds the operators' .py and .h files")
     library = CustomLibrary(read_headers(path))
-    own = f"twinfer_operators_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     if not package:
-        as_package(path, own)
+        package = f"twinfer_operators_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
+        as_package(path, package)
     try:
-        rows = read_modules(path, package or own)
+        rows = read_modules(path, package)
         if not rows.ops and not rows.variants:
             raise OperatorError(f"{path} holds no operator: a .py file that defines OP = Op(...) is needed")
     except BaseException:
-        forget(own)
+        forget(package)
         raise
-    return Folder(path, rows, library)
+    return Folder(path, package, rows, library)
 
 
 def named_folders() -> Iterator[Path]:
@@ -63,6 +68,12 @@ def name_folder(path: Path) -> None:
     """Let processes that this one starts know the folder."""
     if path not in named_folders():
         os.environ[VARIABLE] = os.pathsep.join(filter(None, (os.environ.get(VARIABLE), str(path))))
+
+
+def unname_folder(path: Path) -> None:
+    """Undo ``name_folder``."""
+    names = [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name and resolved(name) != path]
+    os.environ[VARIABLE] = os.pathsep.join(names)
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
