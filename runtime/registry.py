@@ -94,8 +94,12 @@ def unregister(path: str | os.PathLike[str]) -> None:
 def _register(path: Path) -> None:
     if all(path != folder.path for folder in _ADDED):
         folder = load(path)
-        _check(folder)
-        folder.library.compile()
+        try:
+            _check(folder)
+            folder.library.compile()
+        except BaseException:
+            folder.forget()
+            raise
         _add(folder)
 
 
