@@ -16,7 +16,7 @@ def packages(folder: str) -> list[str]:
 
 
 setup(
-    cffi_modules=["kernels_c/ffi_build.py:ffibuilder"],
+    cffi_modules=["kernels_c/ffi_build.py:make"],
     package_dir={"twinfer": "twinfer", **{f"twinfer.{folder}": folder for folder in FOLDERS}},
     packages=[*packages("twinfer"), *(f"twinfer.{name}" for folder in FOLDERS for name in packages(folder))],
 )

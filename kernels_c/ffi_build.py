@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cffi import FFI
+if TYPE_CHECKING:
+    from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
@@ -49,35 +51,54 @@ def kernel_index() -> list[str]:
     return [name for path in headers() for name in kernels(path)]
 
 
-def lists(paths: Sequence[Path], folder: Path = FOLDER) -> dict[str, str]:
+def texts(paths: Iterable[Path], folder: Path = FOLDER) -> dict[str, str]:
+    """Path below ``folder`` -> text of the headers, in their order."""
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def lists(headers: Mapping[str, str]) -> dict[str, str]:
     """The files that ``run/*.c`` include, name -> text: ``headers.inc`` and ``names.inc``, and of a set ``_<set>``.
 
-    The names of a set are those of all kernels, so that tables have the same order; ``TW_ENTRY`` marks its own.
+    ``headers`` are those that define kernels, path -> text. The names of a set are those of all kernels, so that tables
+    have the same order; ``TW_ENTRY`` marks its own.
     """
-    texts = {"headers.inc": _includes(paths, folder), "names.inc": _names(paths, paths)}
+    files = {"headers.inc": _includes(headers), "names.inc": _names(headers, headers)}
     for file in SET_FILES:
         name = file.stem.removeprefix("set_")
-        own = [path for path in paths if path.stem.endswith(f"_{name}")]
-        texts |= {f"headers_{name}.inc": _includes(own, folder), f"names_{name}.inc": _names(paths, own)}
-    return texts
+        own = [path for path in headers if path.endswith(f"_{name}.h")]
+        files |= {f"headers_{name}.inc": _includes(own), f"names_{name}.inc": _names(headers, own)}
+    return files
 
 
-def _includes(paths: Iterable[Path], folder: Path) -> str:
-    return "".join(f'#include "{path.relative_to(folder).as_posix()}"\n' for path in paths)
+def _includes(paths: Iterable[str]) -> str:
+    return "".join(f'#include "{path}"\n' for path in paths)
 
 
-def _names(paths: Iterable[Path], own: Sequence[Path]) -> str:
-    return "".join(f"{'TW_ENTRY' if path in own else 'TW_OTHER'}({name})\n" for path in paths for name in kernels(path))
+def _names(headers: Mapping[str, str], own: Collection[str]) -> str:
+    every = ((path, name) for path, text in headers.items() for name in KERNEL.findall(text))
+    return "".join(f"{'TW_ENTRY' if path in own else 'TW_OTHER'}({name})\n" for path, name in every)
 
 
 def declarations() -> str:
-    """What cffi is told: sizes of arrays, the params structs with all types in them, and the functions of the host."""
-    texts = [COMMENT.sub("", path.read_text()) for path in sorted(FOLDER.rglob("*.h"))]
-    typedefs = TYPEDEF.findall("\n".join(texts))
-    types = {name[1]: text for text in typedefs if (name := TYPEDEF_NAME.search(text))}
+    """What cffi is told: the structs of all kernels, and the functions of the host."""
+    every = texts(sorted(FOLDER.rglob("*.h"))).values()
     wanted = ["tw_fn", "tw_call", *(f"{name}_params" for name in kernel_index())]
-    functions = COMMENT.sub("", (FOLDER / "run" / "host.inc").read_text())
-    return "\n".join([*MACRO.findall("\n".join(texts)), *_with_parts(wanted, types), functions])
+    return "\n".join([structs(wanted, every), COMMENT.sub("", (FOLDER / "run" / "host.inc").read_text())])
+
+
+def structs(names: Iterable[str], headers: Iterable[str]) -> str:
+    """What cffi is told of the types ``names``: sizes of arrays, and their typedefs behind those that they are made of.
+
+    ``headers`` are the texts of all headers. KeyError with the name of a type that none of them has.
+    """
+    text = "\n".join(COMMENT.sub("", header) for header in headers)
+    return "\n".join([*MACRO.findall(text), *_with_parts(names, typedefs(text))])
+
+
+def typedefs(header: str) -> dict[str, str]:
+    """Name -> text of every type that a header defines at the start of a line."""
+    every = TYPEDEF.findall(COMMENT.sub("", header))
+    return {name[1]: text for text in every if (name := TYPEDEF_NAME.search(text))}
 
 
 def _with_parts(names: Iterable[str], types: Mapping[str, str]) -> Iterator[str]:
@@ -100,14 +121,16 @@ def _with_parts(names: Iterable[str], types: Mapping[str, str]) -> Iterator[str]
 def write_lists() -> None:
     """Write ``lists``; only what changed, so that builds are incremental."""
     GENERATED.mkdir(parents=True, exist_ok=True)
-    for name, text in lists(headers()).items():
+    for name, text in lists(texts(headers())).items():
         path = GENERATED / name
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 
 
 def make() -> FFI:
-    """The extension ``twinfer.kernels_c._ffi``, ready to be compiled."""
+    """The extension ``twinfer.kernels_c._ffi``, ready to be compiled; setup.py names this function."""
+    from cffi import FFI  # takes a while, and whoever only reads headers does not need it
+
     write_lists()
     ffi = FFI()
     ffi.cdef(declarations())
@@ -122,6 +145,3 @@ def make() -> FFI:
         py_limited_api=True,
     )
     return ffi
-
-
-ffibuilder = make()

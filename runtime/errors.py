@@ -37,6 +37,10 @@ class ToolError(TwinferError, RuntimeError):
     """A compiler or other program that the job needs is missing or failed."""
 
 
+class OperatorError(TwinferError, RuntimeError):
+    """Files of a user's own operators are wrong, or their code raised; the message names the file and the reason."""
+
+
 class GuardError(TwinferError, RuntimeError):
     """Guard mode saw a step use memory that is not its own; the message names operator, tensor, offset and bytes."""
 

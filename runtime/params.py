@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from twinfer.kernels_c import ffi
+from twinfer import kernels_c
 
 #: A number, the elements of an array, or the members of a struct by name.
 Param = int | float | Sequence[int] | Sequence[float] | Mapping[str, Any]
@@ -18,10 +18,12 @@ def members(struct: Any) -> Sequence[tuple[str, Any]]:
     return tuple((name, member.type) for name, member in struct.fields or ())
 
 
-@cache
 def struct_of(kernel: str) -> Any:
-    """The type of a kernel's params, as cffi describes it."""
-    return ffi.typeof(f"{kernel}_params")
+    """The type of a kernel's params, as cffi describes it; RuntimeError if no header defines the kernel."""
+    try:
+        return kernels_c.params_type(kernel)
+    except KeyError:
+        raise RuntimeError(f"no header defines the kernel {kernel}") from None
 
 
 def check_params(kernel: str, params: Mapping[str, Param]) -> None:

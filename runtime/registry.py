@@ -1,42 +1,165 @@
 """Finds operators and their variants: a module in a family of ``runtime/ops`` ends with ``OP = Op(...)`` or
-``VARIANT = Variant(...)``, or with several, ``OPS = (...)`` or ``VARIANTS = (...)``."""
+``VARIANT = Variant(...)``, or with several, ``OPS = (...)`` or ``VARIANTS = (...)``.
+
+Folders of the user's own hold such modules, too. ``register`` names them, and so do the environment variable
+TWINFER_OPERATORS and entry points of installed packages.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
+from threading import RLock
 from types import ModuleType
-from typing import Any
 
+from twinfer import kernels_c
 from twinfer.runtime import ops
 from twinfer.runtime.control import CONTROL
-from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.custom.load import (
+    Folder,
+    load,
+    load_package,
+    name_folder,
+    named_folders,
+    packages,
+    resolved,
+    unname_folder,
+)
+from twinfer.runtime.custom.modules import rows_of
+from twinfer.runtime.errors import OperatorError, ToolWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Node
 from twinfer.runtime.op import Op
+from twinfer.runtime.printable import printable
 from twinfer.runtime.variant import Variant
 
 #: Packages of ``runtime/ops`` that hold what operators share.
 SHARED = ("core", "isa")
 
 
+#: Folders of the user's own, in the order in which they were registered.
+_ADDED: list[Folder] = []
+
+_LOCK = RLock()
+
+
 @cache
 def operators() -> Mapping[str, Op]:
     """All operators by TFLite name. Modules whose name starts with an underscore hold what a family shares."""
-    return {op.name: op for module in _modules() for op in _rows(module, "OP")}
+    _discover()
+    own = {op.name: op for module in _modules() for op in rows_of(module, "OP")}
+    return own | {op.name: op for folder in _ADDED for _, op in folder.rows.ops}
 
 
 @cache
 def variants(name: str) -> tuple[Variant, ...]:
     """The variants of an operator, best first; empty if there is only plain C."""
-    rows = [row for module in _modules() for row in _rows(module, "VARIANT") if name in (*row.ops, *row.also)]
-    return tuple(sorted(rows, key=lambda row: row.rank(name)))
+    _discover()
+    rows = [row for module in _modules() for row in rows_of(module, "VARIANT")]
+    rows += [row for folder in _ADDED for _, row in folder.rows.variants]
+    return tuple(sorted((row for row in rows if name in (*row.ops, *row.also)), key=lambda row: row.rank(name)))
 
 
-def _rows(module: ModuleType, name: str) -> tuple[Any, ...]:
-    """What a module defines as ``name``, or as its plural if there are several."""
-    return (getattr(module, name),) if hasattr(module, name) else getattr(module, f"{name}S", ())
+def register(path: str | os.PathLike[str]) -> None:
+    """Add the operators of a folder of the user's own: kernels' headers, operators' and variants' modules.
+
+    From here on everything takes them as twinfer's own: interpreter, compiled C, microcontrollers, verify, bench.
+    Processes that this one starts know them, too (TWINFER_OPERATORS). The kernels are compiled now, unless the cache
+    folder has them. A folder that is registered already is left alone. OperatorError, which names the file, if one is
+    wrong or a name is taken; ToolError if there is no C compiler or it refuses a kernel.
+    """
+    folder = resolved(path)
+    with _LOCK:
+        operators()
+        _register(folder)
+    name_folder(folder)
+
+
+def unregister(path: str | os.PathLike[str]) -> None:
+    """Forget a folder, so that ``register`` reads its files again; what is already planned or loaded stays."""
+    place = resolved(path)
+    with _LOCK:
+        for folder in [folder for folder in _ADDED if folder.path == place]:
+            kernels_c.remove(folder.library)
+            _ADDED.remove(folder)
+            folder.forget()
+    unname_folder(place)
+    forget_known()
+
+
+def _register(path: Path) -> None:
+    if all(path != folder.path for folder in _ADDED):
+        folder = load(path)
+        try:
+            _check(folder)
+            folder.library.compile()
+        except BaseException:
+            folder.forget()
+            raise
+        _add(folder)
+
+
+def _check(folder: Folder) -> None:
+    """OperatorError if a name of an operator is taken, or a variant is of no operator."""
+    known = {**dict.fromkeys((*CONTROL, *operators()), "twinfer itself")}
+    known |= {op.name: str(file) for other in _ADDED for file, op in other.rows.ops}
+    for file, op in folder.rows.ops:
+        if op.name in known:
+            raise OperatorError(f"{file}: the name {op.name} is taken by {known[op.name]}")
+        known[op.name] = str(file)
+    for file, variant in folder.rows.variants:
+        for name in (*variant.ops, *variant.also):
+            if name not in known or name in CONTROL:
+                raise OperatorError(f"{file}: the variant {variant.name} is of {name}, which is no known operator")
+
+
+def _add(folder: Folder) -> None:
+    kernels_c.add(folder.library)
+    _ADDED.append(folder)
+    forget_known()
+
+
+def forget_known() -> None:
+    """Let operators and variants be looked up anew."""
+    operators.cache_clear()
+    variants.cache_clear()
+
+
+_looked = False
+
+
+def _discover() -> None:
+    """Register, once, the folders that the environment names, and those of installed packages.
+
+    A package whose operators are wrong is left out with a ToolWarning: it must not keep others from running models.
+    """
+    global _looked
+    with _LOCK:
+        if _looked:
+            return
+        _looked = True
+        try:
+            for path in named_folders():
+                _register(path)
+        except BaseException:
+            _looked = False
+            raise
+        for entry in packages():
+            try:
+                _add_package(load_package(entry))
+            except Exception as error:
+                said = printable(f"the operators of {entry.value} are left out: {error}")
+                warnings.warn(ToolWarning(said), stacklevel=2)
+
+
+def _add_package(folder: Folder) -> None:
+    if all(folder.path != other.path for other in _ADDED):
+        _check(folder)
+        _add(folder)
 
 
 @cache
@@ -62,7 +185,7 @@ def operator(node: Node) -> Op:
     if op is None:
         tensor = next((t for t in (*node.inputs, *node.outputs) if t is not None), None)
         hint = (
-            "custom operators have no portable meaning: replace it in the converter"
+            "register the folder that has its kernel (docs/custom-operators.md), or replace it in the converter"
             if node.op.startswith("CUSTOM:")
             else "rewrite the model without it, or add a kernel and an operator module (ARCHITECTURE.md says how)"
         )

@@ -17,7 +17,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,18 @@ def board_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = [tool for tool in (card.compiler, card.emulator) if shutil.which(tool) is None]
     if missing and not os.environ.get("CI"):
         pytest.skip(f"{' and '.join(missing)}: not installed")
+
+
+@pytest.fixture
+def own_operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forgets the folders of operators that the test registers."""
+    from twinfer.runtime import registry
+
+    monkeypatch.setenv("TWINFER_OPERATORS", "")
+    before = [folder.path for folder in registry._ADDED]
+    yield
+    for path in [folder.path for folder in registry._ADDED if folder.path not in before]:
+        registry.unregister(path)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from twinfer.aot.build.host import find_compiler
+from twinfer.runtime.tools import find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("runtime", "kernels_c", "converter", "aot", "bench")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ModelError,
         ModelWarning,
         NotReadyError,
+        OperatorError,
         ToolError,
         TwinferError,
         UnsupportedOperatorError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from twinfer.runtime.plan.make import make_plan
     from twinfer.runtime.plan.plan import Plan
     from twinfer.runtime.read.tflite import read, read_file
+    from twinfer.runtime.registry import register
     from twinfer.runtime.run.interpreter import Interpreter
     from twinfer.runtime.write.tflite import write
 
@@ -48,6 +50,7 @@ __all__ = [
     "ModelError",
     "ModelWarning",
     "NotReadyError",
+    "OperatorError",
     "Options",
     "Plan",
     "ToolError",
@@ -62,6 +65,7 @@ __all__ = [
     "make_plan",
     "read",
     "read_file",
+    "register",
     "search",
     "write",
 ]
@@ -80,6 +84,7 @@ _HOME = {
     "twinfer.runtime.plan.make": ("make_plan",),
     "twinfer.runtime.plan.plan": ("Plan",),
     "twinfer.runtime.read.tflite": ("read", "read_file"),
+    "twinfer.runtime.registry": ("register",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

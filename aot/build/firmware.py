@@ -10,7 +10,6 @@ from twinfer.aot.build.architecture import HARNESS
 from twinfer.aot.build.fits import check_fits, overflow, vectors_in_flash
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.tools import built
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.literals import comment
 from twinfer.aot.print.memory import Memory
@@ -19,6 +18,7 @@ from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.poison import perishable
+from twinfer.runtime.tools import built
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 FLAGS = ("-std=c11", "-g", "-ffp-contract=off", "-fno-trapping-math", *WARNINGS)

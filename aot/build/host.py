@@ -7,25 +7,21 @@ version and CPU.
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
-import shlex
-import shutil
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from twinfer.aot.build.library import library_sources
-from twinfer.aot.build.tools import built, compiler_version
 from twinfer.aot.print.choice import Policy
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.memory import Memory
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.tools import built, compiler_version, find_compiler
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
 
@@ -78,16 +74,6 @@ def compile_plans(
     projects = [emit(plan, name, policy=policy) for name, plan in plans.items()]
     library = ctypes.CDLL(str(build(projects, find_compiler(compiler), tuple(flags))))
     return {name: CompiledSession(plan, name, library) for name, plan in plans.items()}
-
-
-def find_compiler(command: str | None = None) -> tuple[str, ...]:
-    """The C compiler's command line as words; ToolError if it is not installed."""
-    wanted = command or os.environ.get("CC")
-    for candidate in [wanted] if wanted else ["gcc", "clang", "cc"]:
-        words = shlex.split(candidate)
-        if words and shutil.which(words[0]):
-            return tuple(words)
-    raise ToolError(f"no C compiler found ({wanted or 'gcc, clang, cc'}): install gcc or clang, or set CC to one")
 
 
 def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath
 
 from twinfer.aot.build.firmware import Firmware
 from twinfer.aot.build.runner import PATIENCE, runner_of
-from twinfer.aot.build.tools import run_tool
 from twinfer.runtime.graph import Array
+from twinfer.runtime.tools import run_tool
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from pathlib import Path
 from twinfer.aot.build import boards
 from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.emit import Project, emit, version
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
@@ -23,6 +22,7 @@ from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.files import check_folder, writing
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.tools import write_files
 
 #: The list of files that this tool wrote: other people's folders are never overwritten.
 MANIFEST = "twinfer.json"
@@ -140,7 +140,9 @@ def project_files(project: Project, inputs: Sequence[Array], card: Card | None =
 
 
 def _licensed(path: str, text: str) -> str:
-    """A generated source with its licence in the first line; kernels have one."""
+    """A generated source with its licence in the first line. Kernels stay as they are: a user's own are the user's."""
+    if path.startswith("kernels/"):
+        return text
     terms = next((terms for end, terms in _TERMS.items() if path.endswith(end)), _OURS)
     return text if text.startswith("/* SPDX-") else f"/* SPDX-License-Identifier: {terms} */\n{text}"
 

@@ -16,13 +16,12 @@ import numpy as np
 
 from twinfer.aot.build.architecture import BOARDS
 from twinfer.aot.build.firmware import Firmware, build
-from twinfer.aot.build.host import find_compiler
 from twinfer.aot.build.jobs import GAUGES, INPUTS, OUTPUTS, TICKS, job_file, results
 from twinfer.aot.build.runner import PATIENCE, Job, Result, Runner
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.tools import built, compiler_version, need_tool, run_tool
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Array
+from twinfer.runtime.tools import built, compiler_version, find_compiler, need_tool, run_tool
 
 #: No windows, and no console except semihosting's.
 _SILENT = ("-display", "none", "-monitor", "none", "-serial", "none")

@@ -17,9 +17,9 @@ from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
 from twinfer.aot.build.firmware import SECTIONS, flags_for
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.tools import built
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.constant import Role
+from twinfer.runtime.tools import built
 
 #: Link only the model and what it calls.
 _ALONE = ("-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-T", "image.ld")

@@ -20,9 +20,9 @@ from twinfer.aot.build.firmware import SECTIONS, Firmware, firmware_sources, fla
 from twinfer.aot.build.sizes import image, image_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import Toolchain
-from twinfer.aot.build.tools import Files, built, run_tool
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.layers import kernel_counts
+from twinfer.runtime.tools import Files, built, run_tool
 
 _NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
 _FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]+)>:$", re.MULTILINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinfer.aot.build.tools import compiler_version, need_tool
+from twinfer.runtime.tools import compiler_version, need_tool
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from twinfer.aot.build.compiled import CompiledModel
-from twinfer.aot.build.tools import cache_folder
 from twinfer.bench.measure.turns import Run, Timing, interleaved
 from twinfer.bench.models.source import Source
 from twinfer.bench.peers.engines import find, isolated, open_peer
@@ -22,6 +21,7 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.tools import cache_folder
 
 #: A row of the report, ready for JSON; ``row`` says what is in it.
 Row = dict[str, Any]

@@ -26,7 +26,6 @@ from rich.table import Table
 from twinfer.aot.build import boards
 from twinfer.aot.build.runner import runner_of
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import test_source, vectors
 from twinfer.bench.measure.movers import graph
@@ -35,6 +34,7 @@ from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.tools import write_files
 from twinfer.runtime.write.tflite import write
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")

@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer import kernels_c
-from twinfer.aot.build.tools import compiler_version
 from twinfer.bench.measure.compare import Row
 from twinfer.bench.measure.grid import Grid
 from twinfer.bench.measure.recorded import LABELS
@@ -23,6 +22,7 @@ from twinfer.bench.peers.engines import benched, peers, version
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.printable import printable
 from twinfer.runtime.run import isa
+from twinfer.runtime.tools import compiler_version
 
 #: Rises when a key of the JSON goes or changes its meaning. New keys do not count.
 SCHEMA = 1
@@ -35,7 +35,7 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """All that the figures depend on beside the code."""
-    from twinfer.aot.build.host import find_compiler
+    from twinfer.runtime.tools import find_compiler
 
     return {
         "cpu": _cpu(),

@@ -103,7 +103,7 @@ class Session:
         self, slot: Any, kernel: str, params: Mapping[str, Any], pointers: tuple[list[Any], list[Any]], scratch: Any
     ) -> None:
         """Write one call of the table, ``pointers`` being its inputs and its outputs."""
-        struct = ffi.new(f"{kernel}_params *", dict(params))
+        struct = kernels_c.new_params(kernel, params)
         inputs, outputs = (ffi.new("void *[]", side) for side in pointers)
         self._keep += [struct, inputs, outputs]
         slot.fn = kernels_c.kernel(kernel, self._level)

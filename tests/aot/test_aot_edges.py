@@ -12,7 +12,6 @@ import tiny
 from twinfer.aot.build.firmware import firmware_sources
 from twinfer.aot.build.fits import live_bytes
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import built
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status, merged
@@ -24,6 +23,7 @@ from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Region
+from twinfer.runtime.tools import built
 
 
 def test_a_constant_without_elements_has_no_name() -> None:

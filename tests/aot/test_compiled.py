@@ -22,15 +22,8 @@ from cases import (
 from needs import ROOT
 
 from twinfer.aot.build.compiled import CompiledModel
-from twinfer.aot.build.host import (
-    FLAGS,
-    CompiledSession,
-    compile_plans,
-    entries,
-    find_compiler,
-)
+from twinfer.aot.build.host import FLAGS, CompiledSession, compile_plans, entries
 from twinfer.aot.build.library import library_sources
-from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.emit import emit
 from twinfer.runtime.errors import ToolError, TwinferError
@@ -42,6 +35,7 @@ from twinfer.runtime.run import isa
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.target import AVX_VNNI, DSP, GENERIC, HOST, MVE, Target
+from twinfer.runtime.tools import find_compiler, run_tool, write_files
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 

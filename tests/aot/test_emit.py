@@ -20,9 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinfer.aot.build import project as project_module
-from twinfer.aot.build.host import build, compile_plans, find_compiler
+from twinfer.aot.build.host import build, compile_plans
 from twinfer.aot.build.project import project_files
-from twinfer.aot.build.tools import write_files
 from twinfer.aot.print import choice
 from twinfer.aot.print import emit as emit_module
 from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
@@ -36,6 +35,7 @@ from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.tools import find_compiler, write_files
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 WARNINGS = ("-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")

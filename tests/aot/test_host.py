@@ -12,17 +12,18 @@ import pytest
 import tiny
 from test_compiled import WARNINGS
 
-from twinfer.aot.build import host, tools
+from twinfer.aot.build import host
 from twinfer.aot.build.compiled import compile
-from twinfer.aot.build.host import FLAGS, build, compile_plans, find_compiler
-from twinfer.aot.build.tools import cache_folder
+from twinfer.aot.build.host import FLAGS, build, compile_plans
 from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
+from twinfer.runtime import tools
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.tools import cache_folder, find_compiler
 
 BUILD_TINY = (
     "import tiny; from twinfer.aot.build.host import compile_plans; compile_plans({'m': tiny.dense()})['m'].run()"

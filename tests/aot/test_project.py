@@ -23,7 +23,6 @@ from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.project import project_files, write_project
 from twinfer.aot.build.sizes import sizes
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import write_files
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.selftest import vectors
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
@@ -32,6 +31,7 @@ from twinfer.runtime.op import TOLERANCE, tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.tools import write_files
 
 
 def make(folder: Path, *goals: str) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,6 @@ import tiny
 from cases import cases_of, graph_of, interpreted, values_of, with_common_instances
 from needs import ROOT
 
-from twinfer.aot.build import tools
 from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.fits import largest_step, live_bytes
 from twinfer.aot.build.hotspots import hot_spots
@@ -24,6 +23,7 @@ from twinfer.aot.build.targets import Card, find, names
 from twinfer.aot.print.choice import Policy, share_all, specialise
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
+from twinfer.runtime import tools
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode

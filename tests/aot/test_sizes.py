@@ -12,7 +12,6 @@ import tiny
 
 from twinfer.aot.build.sizes import WEIGHTS, Sizes, Symbol, _groups, image, sizes
 from twinfer.aot.build.targets import Card, find
-from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
@@ -22,6 +21,7 @@ from twinfer.runtime.errors import ToolError
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.target import TARGETS
+from twinfer.runtime.tools import run_tool
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 

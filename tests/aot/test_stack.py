@@ -22,13 +22,13 @@ from twinfer.aot.build.stack import (
     stack_bound,
 )
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.tools import run_tool
 
 pytestmark = pytest.mark.usefixtures("board_tools")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import run_tool
 from twinfer.kernels_c import FOLDER
 from twinfer.kernels_c.ffi_build import headers, kernel_index
+from twinfer.runtime.tools import run_tool
 
 COMPILER = find("cortex-m4").compiler
 

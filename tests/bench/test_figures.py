@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,10 @@ from twinfer.bench.measure.figures import FIGURES, ROOT, blocks, document, pages
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.command_line import main as cli
+from twinfer.converter.build import Builder
 from twinfer.converter.quantize.recipe import read_recipe
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.graph import Graph
 from twinfer.runtime.write.tflite import write
 
 PAGES = pages()
@@ -172,14 +175,23 @@ def with_code(language: str) -> Any:
     return pytest.mark.parametrize("page", having, ids=[page.stem for page in having])
 
 
+def leaky() -> Graph:
+    """The model of docs/custom-operators.md."""
+    builder = Builder("level")
+    signal, leak = builder.input("signal", "FLOAT32", (16, 3)), np.array([0.5, 0.9, 0.99], np.float32)
+    return builder.graph([builder.op("CUSTOM:LeakyIntegrator", [signal, leak], shape=(16, 3))])
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_operators: None) -> Path:
     """Puts the files that the examples start from into the current directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = digits()
     Path("model.onnx").write_bytes(network(data, "mlp", 0))
     Path("model.tflite").write_bytes(write(builtin()["digits_int8"]()))
+    Path("level.tflite").write_bytes(write(leaky()))
+    shutil.copytree(ROOT / "docs" / "examples", "my_operators")
     np.savez("samples.npz", x=data.x[:200], labels=data.y[:200])
     return tmp_path
 
@@ -208,9 +220,13 @@ def test_python_examples(page: Path, folder: Path) -> None:
         twin.invoke()
         np.testing.assert_array_equal(twin.get_tensor(twin.get_output_details()[0]["index"]), values["y"])
         assert values["y"].shape == (1, 10)
+    if "levels" in values:
+        one, other = values["levels"]
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one[-1], (1 - values["leak"] ** 48) / (1 - values["leak"]), rtol=1e-5)
     for name in re.findall(r'save\("(.*?)"\)', code):
         graph = twinfer.read_file(name)
-        assert graph.inputs[0].type == ("FLOAT32" if name == "tiny.tflite" else "INT8")
+        assert graph.inputs[0].type == ("FLOAT32" if name in ("tiny.tflite", "level.tflite") else "INT8")
 
 
 #: Further options of the examples' commands, so that they take seconds.

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twinfer.aot.build.host import find_compiler
-from twinfer.aot.build.tools import cache_folder
 from twinfer.bench.measure import compare as comparing
 from twinfer.bench.models import verify as proving
 from twinfer.command_line import inspect
@@ -27,6 +25,7 @@ from twinfer.command_line.show.description import constant_bytes
 from twinfer.converter.build import Builder
 from twinfer.runtime.errors import ModelWarning, TwinferError
 from twinfer.runtime.graph import Graph
+from twinfer.runtime.tools import cache_folder, find_compiler
 from twinfer.runtime.write.tflite import write
 
 QUICK = ("--runs", "3", "--against", "none")

@@ -20,7 +20,7 @@ import pytest
 import tiny
 from rich.console import Console
 
-from twinfer.aot.build import targets, tools
+from twinfer.aot.build import targets
 from twinfer.aot.build.firmware import LEVELS, build
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.print.choice import default_policy, share_all, specialise
@@ -32,6 +32,7 @@ from twinfer.bench.measure.embedded_report import embedded_tables
 from twinfer.bench.measure.recorded import recorded
 from twinfer.bench.models.source import Source, load
 from twinfer.command_line.main import main
+from twinfer.runtime import tools
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs

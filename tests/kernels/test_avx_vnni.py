@@ -12,13 +12,13 @@ import pytest
 from cases import cases_of, graph_of, interpreted, values_of
 
 from twinfer import kernels_c
-from twinfer.aot.build.tools import run_tool
 from twinfer.kernels_c import FOLDER
-from twinfer.kernels_c.ffi_build import headers, lists
+from twinfer.kernels_c.ffi_build import headers, lists, texts
 from twinfer.runtime.ops.conv import conv2d_avx_vnni
 from twinfer.runtime.ops.core import packing
 from twinfer.runtime.run import isa
 from twinfer.runtime.target import AVX_VNNI, HOST
+from twinfer.runtime.tools import run_tool
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86-64")
 
@@ -56,7 +56,7 @@ def test_compilers_use_the_instruction(compiler: str, flags: tuple[str, ...], na
 
 def test_the_set_is_compiled_beside_the_levels() -> None:
     """Its list of names has the order of all kernels, and its own marked."""
-    files = lists(headers())
+    files = lists(texts(headers()))
     everything, own = files["names.inc"].splitlines(), files["names_avx_vnni.inc"].splitlines()
     assert [line.split("(")[1] for line in own] == [line.split("(")[1] for line in everything]
     assert [line for line in own if line.startswith("TW_ENTRY")] == [f"TW_ENTRY({KERNEL})"]

@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 from mutants.table import MutantError
-from twinfer.aot.print.headers import included
-from twinfer.kernels_c.ffi_build import KERNEL, LEVEL_FILES, lists
+from twinfer.kernels_c.ffi_build import KERNEL, LEVEL_FILES, lists, texts
+from twinfer.kernels_c.includes import included
 
 _FLAGS = ["-std=c11", "-O0", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC"]
 
@@ -45,7 +45,7 @@ def reached(folder: Path, header: str) -> list[Path]:
 def build(folder: Path, header: str) -> None:
     """Builds ``mutant.so`` in ``folder`` from all kernels that ``header`` reaches. MutantError if they do not
     compile."""
-    for name, text in lists(reached(folder, header), folder).items():
+    for name, text in lists(texts(reached(folder, header), folder)).items():
         (folder / name).write_text(text, "utf-8")
     sources = [str(folder / "run" / path.name) for path in LEVEL_FILES]
     command = ["gcc", *_FLAGS, "-I", str(folder), *sources, "-o", str(folder / "mutant.so"), "-lm"]

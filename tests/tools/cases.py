@@ -13,7 +13,6 @@ import numpy as np
 from unsigned import meaning, unsigned_cases
 
 from twinfer.aot.build.project import project_files
-from twinfer.aot.build.tools import run_tool, write_files
 from twinfer.aot.print.emit import Project
 from twinfer.runtime.graph import Array, Graph, Node, Tensor
 from twinfer.runtime.op import Case
@@ -26,6 +25,7 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import Target
+from twinfer.runtime.tools import run_tool, write_files
 
 SEED = 20261121
 

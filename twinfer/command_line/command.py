@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from twinfer.command_line.options import add_operators
 from twinfer.runtime.errors import TwinferError
 
 #: Exit statuses: results differ that must be equal, wrong usage or input, Ctrl-C, nobody reads the output. Good is 0.
@@ -39,6 +40,7 @@ class Command:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.add_arguments(command)
+        add_operators(command)
         command.set_defaults(run=self.run)
 
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from twinfer.command_line import bench, compile, convert, inspect, run, search, stream, verify
 from twinfer.command_line.command import EXIT_INTERRUPT, EXIT_PIPE, complain
+from twinfer.command_line.options import register_operators
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.printable import printable
 
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = _warn
+            register_operators(arguments)
             status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status

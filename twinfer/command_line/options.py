@@ -12,6 +12,7 @@ from typing import Any
 GUARD = "watch every step, and name one that reads or writes memory that is not its own (slow)"
 TARGET = "host, cortex-m4 (or m4), … or a .toml file that describes a board"
 OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
+OPERATORS = "a folder with operators of your own (docs/custom-operators.md); may be given several times"
 MODEL = "a .tflite file, or the name of a built-in model"
 
 
@@ -40,6 +41,20 @@ def add_targets(command: argparse.ArgumentParser) -> None:
     """One target or several."""
     about = f"where, one or several with commas: {TARGET} (default: host)"
     command.add_argument("--target", metavar="TARGETS", default="host", help=about)
+
+
+def add_operators(command: argparse.ArgumentParser) -> None:
+    """Folders with the user's own operators: for every command that loads models."""
+    command.add_argument("--operators", action="append", default=[], metavar="FOLDER", help=OPERATORS)
+
+
+def register_operators(arguments: argparse.Namespace) -> None:
+    """Register the folders that ``add_operators`` took."""
+    if arguments.operators:
+        from twinfer.runtime.registry import register
+
+        for folder in arguments.operators:
+            register(folder)
 
 
 def source_of(model: Any) -> Any:

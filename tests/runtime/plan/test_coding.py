@@ -22,7 +22,6 @@ from twinfer.aot.build.firmware import build
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.choice import specialise
 from twinfer.aot.print.emit import emit
 from twinfer.bench.measure.embedded import verify_on
@@ -44,6 +43,7 @@ from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import DSP, GENERIC, HOST, MVE, TARGETS, Target
+from twinfer.runtime.tools import run_tool
 
 CODINGS: list[Coding] = ["auto", "lut", "huffman", "bitmap"]
 STORAGES = [Options(weights=how, decode=when) for how in CODINGS for when in get_args(Decoding)]

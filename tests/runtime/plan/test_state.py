@@ -15,7 +15,7 @@ from cases import cases_of, graph_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinfer.aot.build.host import build, find_compiler
+from twinfer.aot.build.host import build
 from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.memory import Memory
 from twinfer.bench.models.builtin import builtin
@@ -29,6 +29,7 @@ from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.tools import find_compiler
 
 #: Cases of operators with state: float and integers, one variable and two.
 STATEFUL = {"SVDF": (1, 4), "UNIDIRECTIONAL_SEQUENCE_LSTM": (3, 7)}

@@ -17,11 +17,10 @@ from cases import cases_of, distinct_plans, graph_of, outputs_of, values_of
 from twinfer.aot.build import firmware
 from twinfer.aot.build.compiled import CompiledModel
 from twinfer.aot.build.host import FLAGS as HOST_FLAGS
-from twinfer.aot.build.host import build, compile_plans, find_compiler
+from twinfer.aot.build.host import build, compile_plans
 from twinfer.aot.build.project import write_project
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.targets import find
-from twinfer.aot.build.tools import run_tool
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status
 from twinfer.command_line.main import main
@@ -37,6 +36,7 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.session import Session, aligned_bytes
 from twinfer.runtime.target import GENERIC, TARGETS
+from twinfer.runtime.tools import find_compiler, run_tool
 from twinfer.runtime.walks import with_steps
 
 SIZE = 8

@@ -13,8 +13,8 @@ from twinfer.aot.build.jobs import INPUTS, OUTPUTS, job_file, results
 from twinfer.aot.build.qemu import Qemu
 from twinfer.aot.build.runner import Job, Result, Runner
 from twinfer.aot.build.targets import Card
-from twinfer.aot.build.tools import run_tool
 from twinfer.runtime.errors import ToolError
+from twinfer.runtime.tools import run_tool
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,16 @@ def _key(sources: Files, command: tuple[str, ...], made_with: str) -> str:
     return digest.hexdigest()[:40]
 
 
+def find_compiler(command: str | None = None) -> tuple[str, ...]:
+    """The C compiler's command line as words; ToolError if it is not installed."""
+    wanted = command or os.environ.get("CC")
+    for candidate in [wanted] if wanted else ["gcc", "clang", "cc"]:
+        words = shlex.split(candidate)
+        if words and shutil.which(words[0]):
+            return tuple(words)
+    raise ToolError(f"no C compiler found ({wanted or 'gcc, clang, cc'}): install gcc or clang, or set CC to one")
+
+
 @cache
 def compiler_version(compiler: tuple[str, ...]) -> str:
     """What the compiler prints for --version: products of another version must not be taken."""

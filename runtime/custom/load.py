@@ -1,0 +1,97 @@
+"""A folder of operators as one value, and the places where folders are named."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twinfer.runtime.custom.headers import read_headers
+from twinfer.runtime.custom.library import CustomLibrary
+from twinfer.runtime.custom.modules import Rows, as_package, forget, read_modules
+from twinfer.runtime.errors import OperatorError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+#: The environment variable that names folders, separated as in PATH.
+VARIABLE = "TWINFER_OPERATORS"
+
+#: The entry points that name a module whose folder holds the files.
+GROUP = "twinfer.operators"
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """The operators, variants and kernels of a folder."""
+
+    path: Path
+    package: str
+    rows: Rows
+    library: CustomLibrary
+
+    def forget(self) -> None:
+        """Let its modules be read again when they are imported next."""
+        forget(self.package)
+
+
+def load(path: Path, package: str = "") -> Folder:
+    """Everything in a folder, checked as far as that goes without a compiler. ``package`` is its name if it is one.
+
+    OperatorError, which names the file, if one is wrong or the folder holds no operator.
+    """
+    if not path.is_dir():
+        raise OperatorError(f"{path} is no folder; name the one that holds the operators' .py and .h files")
+    library = CustomLibrary(read_headers(path))
+    if not package:
+        package = f"twinfer_operators_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
+        as_package(path, package)
+    try:
+        rows = read_modules(path, package)
+        if not rows.ops and not rows.variants:
+            raise OperatorError(f"{path} holds no operator: a .py file that defines OP = Op(...) is needed")
+    except BaseException:
+        forget(package)
+        raise
+    return Folder(path, package, rows, library)
+
+
+def named_folders() -> Iterator[Path]:
+    """The folders that the environment names."""
+    yield from (resolved(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name)
+
+
+def name_folder(path: Path) -> None:
+    """Let processes that this one starts know the folder."""
+    if path not in named_folders():
+        os.environ[VARIABLE] = os.pathsep.join(filter(None, (os.environ.get(VARIABLE), str(path))))
+
+
+def unname_folder(path: Path) -> None:
+    """Undo ``name_folder``."""
+    names = [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name and resolved(name) != path]
+    os.environ[VARIABLE] = os.pathsep.join(names)
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """The folder's one absolute path."""
+    return Path(os.path.realpath(os.fspath(path)))
+
+
+def packages() -> Iterator[EntryPoint]:
+    """The entry points of all installed packages that offer operators, by name."""
+    from importlib.metadata import entry_points  # takes a while
+
+    yield from sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+
+
+def load_package(entry: EntryPoint) -> Folder:
+    """The folder of the module that an entry point names."""
+    module = entry.load()
+    package, file = getattr(module, "__package__", ""), getattr(module, "__file__", None)
+    if not package or file is None:
+        raise OperatorError(f"the entry point {entry.name} = {entry.value} names no module in a folder of a package")
+    return load(resolved(Path(file).parent), package)
