@@ -47,7 +47,8 @@ class Layers:
         self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
         self._arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        for i, step in numbered(plan):
+        layers = list(numbered(plan))
+        for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
             for call in step.calls:
                 self._use(i, call)
 

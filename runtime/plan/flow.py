@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from twinfer.runtime.graph import Node, Tensor
 
@@ -43,10 +43,15 @@ Block = tuple[Part, ...]
 
 @dataclass(frozen=True)
 class Flow:
-    """All of a model: what runs before the first run, and what every run does."""
+    """All of a model: what runs before the first run, and what every run does.
+
+    ``states`` gives for every node whose operator keeps a state the node of the file, which has one state wherever its
+    subgraph is called.
+    """
 
     start: Block
     main: Block
+    states: Mapping[Node, Node] = field(default_factory=dict)
 
 
 def nodes_of(block: Block) -> Iterator[Node]:

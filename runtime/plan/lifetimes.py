@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.coding import Stored
-from twinfer.runtime.plan.sharing import owners
-from twinfer.runtime.program import If, Program, While, steps_of, uses_of
+from twinfer.runtime.plan.sharing import loops_of, owners
+from twinfer.runtime.program import uses_of
 
 #: First and last operator over which a tensor keeps its value.
 Life = tuple[int, int]
@@ -58,7 +58,7 @@ def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tens
     for position, tensor in uses_of(stored.program):
         first, last = lives.get(tensor, (position, position))
         lives[tensor] = (first, max(last, position))
-    for begin, last in _loops(stored.program):
+    for begin, last in loops_of(stored.program):
         through = [tensor for tensor, (first, latest) in lives.items() if first < begin <= latest]
         lives.update((tensor, (lives[tensor][0], max(lives[tensor][1], last))) for tensor in through)
     for tensor in graph.outputs:
@@ -66,19 +66,6 @@ def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tens
             lives[tensor] = (lives.get(tensor, (end, end))[0], end)
     lives.update((tensor, (-1, end)) for tensor in state)
     return lives
-
-
-def _loops(program: Program) -> Iterator[tuple[int, int]]:
-    """First and last position of every loop, inner ones first: a value that comes into a loop lasts until its end."""
-    for part in program:
-        match part:
-            case If():
-                yield from _loops((*part.then, *part.orelse))
-            case While():
-                inner = (*part.test, *part.body)
-                yield from _loops(inner)
-                positions = [step.position for step in steps_of(inner)]
-                yield from [(min(positions), max(positions))] if positions else []
 
 
 def _variables(graph: Graph, stored: Stored) -> Iterator[Tensor]:

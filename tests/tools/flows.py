@@ -1,0 +1,148 @@
+"""Models of several subgraphs, built by hand and at random, and what they mean: a plain walk over numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Quant, Tensor, walk
+from twinfer.runtime.registry import operators
+
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class Sub:
+    """One subgraph while it is built; operators come in the order of execution."""
+
+    def __init__(self, name: str = "sub") -> None:
+        self.name = name
+        self.tensors: list[Tensor] = []
+        self.nodes: list[Node] = []
+        self.inputs: list[Tensor] = []
+
+    def tensor(self, shape: Sequence[int] = (1,), type: str = "FLOAT32", **more: Any) -> Tensor:
+        self.tensors.append(Tensor(f"{self.name}_{len(self.tensors)}", type, tuple(shape), **more))
+        return self.tensors[-1]
+
+    def input(self, shape: Sequence[int] = (1,), type: str = "FLOAT32", **more: Any) -> Tensor:
+        self.inputs.append(self.tensor(shape, type, **more))
+        return self.inputs[-1]
+
+    def constant(self, value: Any, type: str = "FLOAT32", quant: Quant | None = None) -> Tensor:
+        data = np.array(value, DTYPES[type])
+        return self.tensor(data.shape, type, quant=quant, data=data)
+
+    def run(self, op: str, inputs: Sequence[Any], outputs: Sequence[Tensor] = (), **options: Any) -> Node:
+        """A node over tensors that are there; an array among the inputs becomes a constant."""
+        given = [self.constant(x, _NAMES[x.dtype]) if isinstance(x, np.ndarray) else x for x in inputs]
+        self.nodes.append(Node(op, tuple(given), tuple(outputs), options, index=len(self.nodes)))
+        return self.nodes[-1]
+
+    def op(self, op: str, inputs: Sequence[Any], type: str = "", shape: Any = None, **options: Any) -> Tensor:
+        """A node with one output: of input 0's type and shape, unless they are given."""
+        first = inputs[0] if inputs else None
+        like = first if isinstance(first, Tensor) else None
+        at = tuple(shape) if shape is not None else (like.shape if like else np.shape(first))
+        kind = type or (like.type if like else "FLOAT32")
+        return self.run(op, inputs, [self.tensor(at, kind)], **options).output
+
+    def add(self, a: Any, b: Any) -> Tensor:
+        return self.op("ADD", [a, b], fused_activation_function="NONE")
+
+    def mul(self, a: Any, b: Any) -> Tensor:
+        return self.op("MUL", [a, b], fused_activation_function="NONE")
+
+    def less(self, a: Any, b: Any) -> Tensor:
+        return self.op("LESS", [a, b], "BOOL")
+
+    def handle(self, name: str = "v") -> Tensor:
+        return self.op("VAR_HANDLE", [], "RESOURCE", (), container="", shared_name=name)
+
+    def read(self, handle: Tensor, shape: Sequence[int] = (1,), type: str = "FLOAT32", **more: Any) -> Tensor:
+        return self.run("READ_VARIABLE", [handle], [self.tensor(shape, type, **more)]).output
+
+    def assign(self, handle: Tensor, value: Any) -> None:
+        self.run("ASSIGN_VARIABLE", [handle, value])
+
+    def branch(self, condition: Tensor, then: int, orelse: int, inputs: Sequence[Any], like: Sequence[Tensor]) -> Any:
+        """An IF with outputs as ``like``."""
+        outputs = [self.tensor(t.shape, t.type, quant=t.quant) for t in like]
+        options = {"then_subgraph_index": then, "else_subgraph_index": orelse}
+        self.run("IF", [condition, *inputs], outputs, **options)
+        return outputs
+
+    def loop(self, test: int, body: int, inputs: Sequence[Tensor]) -> Any:
+        outputs = [self.tensor(t.shape, t.type, quant=t.quant) for t in inputs]
+        self.run("WHILE", inputs, outputs, cond_subgraph_index=test, body_subgraph_index=body)
+        return outputs
+
+    def once(self, index: int) -> None:
+        self.run("CALL_ONCE", [], init_subgraph_index=index)
+
+    def graph(self, outputs: Sequence[Tensor], *subgraphs: Graph, **more: Any) -> Graph:
+        return Graph(
+            self.name, tuple(self.tensors), tuple(self.nodes), tuple(self.inputs), tuple(outputs),
+            subgraphs=subgraphs, **more,
+        )  # fmt: skip
+
+
+@dataclass
+class Meaning:
+    """Runs a model as its file says, without a plan; ``variables`` last from run to run."""
+
+    graph: Graph
+    variables: dict[str, Array] = field(default_factory=dict)
+    initialised: set[int] = field(default_factory=set)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        return self._call(0, list(inputs))
+
+    def _call(self, index: int, arguments: list[Any]) -> list[Any]:
+        graph = list(walk(self.graph))[index]
+        values: dict[Tensor, Any] = {t: t.data for t in graph.tensors if t.data is not None}
+        values |= dict(zip(graph.inputs, arguments, strict=True))
+        for node in graph.nodes:
+            given = [None if t is None else values[t] for t in node.inputs]
+            values |= dict(zip(node.outputs, self._node(node, given), strict=True))
+        return [values[t] for t in graph.outputs]
+
+    def _node(self, node: Node, given: list[Any]) -> list[Any]:
+        rule = getattr(self, f"_{node.op.lower()}", None)
+        if rule is not None:
+            return list(rule(node, *given))
+        results = operators()[node.op].reference(node, given)
+        return [np.asarray(value, t.dtype).reshape(t.shape) for value, t in zip(results, node.outputs, strict=True)]
+
+    def _if(self, node: Node, condition: Array, *given: Any) -> list[Any]:
+        key = "then_subgraph_index" if condition.item() else "else_subgraph_index"
+        return self._call(node.options[key], list(given))
+
+    def _while(self, node: Node, *given: Any) -> list[Any]:
+        values = list(given)
+        while self._call(node.options["cond_subgraph_index"], values)[0].item():
+            values = self._call(node.options["body_subgraph_index"], values)
+        return values
+
+    def _call_once(self, node: Node) -> list[Any]:
+        index = node.options["init_subgraph_index"]
+        if index not in self.initialised:
+            self.initialised.add(index)
+            self._call(index, [])
+        return []
+
+    def _stablehlo_composite(self, node: Node, *given: Any) -> list[Any]:
+        return self._call(node.options["decomposition_subgraph_index"], list(given))
+
+    def _var_handle(self, node: Node) -> list[Any]:
+        return [node.options["shared_name"]]
+
+    def _read_variable(self, node: Node, name: str) -> list[Any]:
+        like = node.outputs[0]
+        return [self.variables.get(name, np.zeros(like.shape, like.dtype))]
+
+    def _assign_variable(self, node: Node, name: str, value: Array) -> list[Any]:
+        self.variables[name] = value
+        return []
