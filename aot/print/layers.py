@@ -92,7 +92,8 @@ class Layers:
         for i, step in layers[: len(self._plan.start)]:
             params += self._definitions(i, step)
             lines += [f"/* {comment(step.call.note or str(step.node), 300)} */"]
-            lines += self._function_lines(i, step)
+            inner = self._function_lines(i, step)
+            lines += braced(inner) if len(step.body) == 1 < len(self._plan.start) else inner
         head = f"static void {self._name}_start({self._memory.start_parameters}) {{"
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 

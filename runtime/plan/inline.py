@@ -10,7 +10,7 @@ from twinfer.runtime.control import ARITY
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import need, unsupported
-from twinfer.runtime.plan.flow import Branch, Copy, Flow, Part, Repeat
+from twinfer.runtime.plan.flow import Branch, Copy, Flow, Key, Part, Repeat, Resource
 from twinfer.runtime.plan.names import Names, Value, Variable
 from twinfer.runtime.registry import keeps_state
 from twinfer.runtime.shapes import guarded
@@ -42,10 +42,12 @@ class _Inliner:
 
     def __init__(self, graph: Graph) -> None:
         self.graphs = list(walk(graph))
-        self.variables: dict[tuple[str, str], Variable] = {}
+        self.written = [_written(each) for each in self.graphs]
+        self.variables: dict[Key, Variable] = {}
         self.start: list[Part] = []
         self.begun = set[int]()
         self.states: dict[Node, Node] = {}
+        self.overwritten = self.written[0].intersection(graph.inputs)
         self.calls = [0]
         self.count = 0
         self.touched = False
@@ -57,7 +59,10 @@ class _Inliner:
         for tensor in dict.fromkeys(main.outputs):
             if names.value(tensor) is not tensor:
                 parts.append(Copy(writer[tensor], names.tensor(writer[tensor], tensor), tensor))
-        return Flow(tuple(self.start), tuple(parts), self.states)
+        begun = {part.to for part in self.start if isinstance(part, Copy)}
+        used = {key: v.tensor for key, v in self.variables.items() if v.tensor is not None}
+        resources = {key: Resource(tensor, tensor in begun) for key, tensor in used.items()}
+        return Flow(tuple(self.start), tuple(parts), self.states, resources)
 
     def block(self, graph: Graph, names: Names) -> list[Part]:
         """The parts that the nodes of a subgraph become."""
@@ -88,7 +93,7 @@ class _Inliner:
 
         Where an output is computed by a node of the subgraph, it is written to the tensor of ``results`` itself.
         """
-        graph = self.callee(node, key)
+        graph, computed = self.callee(node, key), self.written[int(node.options[key])]
         need(len(graph.inputs) == len(arguments), node, f"{key} takes {len(graph.inputs)} inputs, not {len(arguments)}")
         names, copies = Names(), list[Part]()
         for tensor, value in zip(graph.inputs, arguments, strict=True):
@@ -97,19 +102,22 @@ class _Inliner:
                 need(tensor.type == "RESOURCE", node, f"{tensor} gets the handle of variable {value.name!r}")
                 continue
             _check_same(node, value, tensor)
-            if value.variable:  # the callee has a copy of its own
+            if self.changes(value) or tensor in computed:  # the callee has a copy of its own
                 names.values[tensor] = replace(value, variable=False)
                 copies += _copies(node, [value], [names.values[tensor]])
-        computed = {tensor for each in graph.nodes for tensor in each.outputs if not tensor.variable}
-        times = Counter(graph.outputs)
+        times = Counter((*graph.inputs, *graph.outputs))
         for tensor, result in zip(graph.outputs, results, strict=False):
-            if times[tensor] == 1 and tensor in computed and tensor.type != "RESOURCE":
+            if times[tensor] == 1 and tensor in computed and not tensor.variable and tensor.type != "RESOURCE":
                 _check_same(node, tensor, result)
                 names.values[tensor] = result
         self.calls.append(int(node.options[key]))
         parts = self.block(graph, names)
         self.calls.pop()
         return [*copies, *parts], [names.value(tensor) for tensor in graph.outputs]
+
+    def changes(self, value: Tensor) -> bool:
+        """Whether a value may change while another tensor that is made from it is still read."""
+        return value.variable or value in self.overwritten
 
     def callee(self, node: Node, key: str) -> Graph:
         index = int(node.options[key])
@@ -143,13 +151,13 @@ class _Inliner:
 
     def loop(self, node: Node, names: Names) -> list[Part]:
         """A loop over variables: the node's outputs, except those that the body hands through unchanged."""
-        body = self.callee(node, "body_subgraph_index")
+        body, written = self.callee(node, "body_subgraph_index"), self.written[int(node.options["body_subgraph_index"])]
         sides = [node.inputs, node.outputs, body.inputs, body.outputs]
         need(len({*map(len, sides)}) == 1, node, "it and its body have different numbers of inputs and outputs")
         values = [names.value(node.input(i)) for i in range(len(node.inputs))]
         for i, tensor in enumerate(node.outputs):
-            same, value = body.inputs[i] is body.outputs[i], values[i]
-            if isinstance(value, Variable) or (same and not value.variable):
+            same, value = body.inputs[i] is body.outputs[i] and body.inputs[i] not in written, values[i]
+            if isinstance(value, Variable) or (same and not self.changes(value)):
                 names.values[tensor] = value
         state = [names.value(tensor) for tensor in node.outputs]
         parts = _copies(node, values, state)
@@ -210,6 +218,11 @@ _RULES = {
     "READ_VARIABLE": _Inliner.read,
     "ASSIGN_VARIABLE": _Inliner.assign,
 }
+
+
+def _written(graph: Graph) -> frozenset[Tensor]:
+    """The tensors that nodes of a subgraph write."""
+    return frozenset(tensor for node in graph.nodes for tensor in node.outputs)
 
 
 def _check_same(node: Node, a: Tensor, b: Tensor) -> None:

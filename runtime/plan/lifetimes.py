@@ -69,8 +69,10 @@ def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tens
 
 
 def _variables(graph: Graph, stored: Stored) -> Iterator[Tensor]:
-    """The variables of the graph, and those that operators keep for themselves."""
+    """The variables of the graph, inputs that a step writes, and those that operators keep for themselves."""
     yield from (tensor for tensor in graph.tensors if tensor.variable)
+    written = {tensor for step in stored.steps for tensor in step.written}
+    yield from (tensor for tensor in graph.inputs if tensor in written)
     for step in (*stored.start, *stored.steps):
         yield from (tensor for tensor in step.touched if tensor.variable)
 

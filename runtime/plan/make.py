@@ -32,13 +32,14 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     need_graph(graph)
     graph = _prepared(graph, options)
     pool = Pool(graph)
-    stored = coding.store(lower(inlined(graph), target, pool), target, options, pool)
+    flow = inlined(graph)
+    stored = coding.store(lower(flow, target, pool), target, options, pool)
     lives = lifetimes(graph, stored, keep=options.preserve_all)
     task = problem(lives, target.alignment)
     solution = solved(task, graph.name)
     program = with_steps(stored.program, lambda step: _needed(step, solution.places))
     begun = [step for step in stored.start if _needed(step, solution.places) is step]
-    first, start = first_values([t for t in solution.places if t.variable], begun)
+    first, start = first_values([t for t in lives.state if t.variable or t in graph.inputs], begun)
     outputs = tuple(t if t.data is None else pool.value(t) for t in graph.outputs)
     read = (*(value for step in (*start, *steps_of(program)) for value in step.read), *outputs)
     plan = Plan(
@@ -55,6 +56,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
         lower_bound_bytes=task.lower_bound,
         first_values=first,
         nodes=tuple(step.node for step in stored.steps),
+        resources={key: each for key, each in flow.resources.items() if each.tensor in solution.places},
     )
     if fault := replay.fault(plan):
         raise RuntimeError(f"the planner is wrong: {fault}")
@@ -72,7 +74,7 @@ def _prepared(graph: Graph, options: Options) -> Graph:
 
 def _signed(graph: Graph, options: Options) -> Graph:
     graph = infer_shapes(graph)
-    check(graph)
+    check(graph, inputs_written=True)
     return signed(graph, keep=options.preserve_all)
 
 

@@ -146,3 +146,102 @@ class Meaning:
     def _assign_variable(self, node: Node, name: str, value: Array) -> list[Any]:
         self.variables[name] = value
         return []
+
+
+class Random:
+    """A random model over INT32[2] values: arithmetic, branches, loops, composites, variables, shared subgraphs."""
+
+    def __init__(self, seed: int, litert: bool = False) -> None:
+        """``litert``: only what LiteRT does rightly: variables are written before they are read, nothing is swapped."""
+        self.rng, self.litert = np.random.default_rng(seed), litert
+        self.graphs: list[Graph] = []
+        self.shared: list[int] = []  # subgraphs of two inputs and one output, to be called from several places
+
+    def model(self) -> Graph:
+        main = Sub("main")
+        values = [main.input((2,), "INT32") for _ in range(3)]
+        if self.litert or self._chance(2):
+            main.once(self._add(self._init()))
+        self._block(main, values, 0, 6)
+        return main.graph(self._some(values, 4), *self.graphs)
+
+    def inputs(self) -> list[Array]:
+        return [self.rng.integers(-9, 10, 2, dtype=np.int32) for _ in range(3)]
+
+    def _init(self) -> Graph:
+        sub = Sub("init")
+        for name in "uv":
+            value = [[3, 3], [7, -7]][self.rng.integers(2)]
+            sub.assign(sub.handle(name), sub.constant(value, "INT32"))
+        return sub.graph([])
+
+    def _add(self, graph: Graph) -> int:
+        self.graphs.append(graph)
+        return len(self.graphs)
+
+    def _chance(self, of: int) -> bool:
+        return bool(self.rng.integers(of) == 0)
+
+    def _one(self, values: Sequence[Tensor]) -> Tensor:
+        return values[self.rng.integers(len(values))]
+
+    def _some(self, values: Sequence[Tensor], count: int) -> list[Tensor]:
+        return [self._one(values) for _ in range(count)]
+
+    def _block(self, sub: Sub, values: list[Tensor], depth: int, count: int) -> None:
+        """Adds statements to a subgraph, and their results to ``values``."""
+        rules = [self._arithmetic] * 3 + [self._read, self._assign, self._constant]
+        rules += [self._branch, self._loop, self._composite] if depth < 3 else []
+        for _ in range(self.rng.integers(1, count + 1)):
+            rules[self.rng.integers(len(rules))](sub, values, depth)
+
+    def _arithmetic(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        op = ["ADD", "SUB", "MAXIMUM", "MINIMUM"][self.rng.integers(4)]
+        options = {"fused_activation_function": "NONE"} if op in ("ADD", "SUB") else {}
+        values.append(sub.op(op, self._some(values, 2), **options))
+
+    def _constant(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        values.append(sub.constant(self.rng.integers(-4, 5, 2), "INT32"))
+
+    def _read(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        values.append(sub.read(sub.handle("uv"[self.rng.integers(2)]), (2,), "INT32"))
+
+    def _assign(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        sub.assign(sub.handle("uv"[self.rng.integers(2)]), self._one(values))
+
+    def _callee(self, depth: int) -> int:
+        """A subgraph of two inputs and one output, perhaps one that is called elsewhere, too."""
+        if self.shared and self._chance(2):
+            return int(self.shared[self.rng.integers(len(self.shared))])
+        sub = Sub(f"callee{len(self.graphs)}")
+        values = [sub.input((2,), "INT32") for _ in range(2)]
+        self._block(sub, values, depth + 1, 4)
+        self.shared.append(self._add(sub.graph([self._one(values)])))
+        return self.shared[-1]
+
+    def _branch(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        index = sub.constant([0], "INT32")
+        first = [sub.op("GATHER", [value, index], shape=(1,), axis=0) for value in self._some(values, 2)]
+        sides = self._callee(depth), self._callee(depth)
+        values += sub.branch(sub.less(*first), *sides, self._some(values, 2), values[:1])
+
+    def _composite(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        options = {"name": "c", "composite_attributes": b"", "decomposition_subgraph_index": self._callee(depth)}
+        values.append(sub.op("STABLEHLO_COMPOSITE", self._some(values, 2), **options))
+
+    def _loop(self, sub: Sub, values: list[Tensor], depth: int) -> None:
+        """A few iterations over a counter and three more values, which may be swapped, repeated or handed through."""
+        test, body = Sub(f"test{len(self.graphs)}"), Sub(f"body{len(self.graphs)}")
+        for each in (test, body):
+            each.input((1,), "INT32")
+            for _ in range(3):
+                each.input((2,), "INT32")
+        limit = int(self.rng.integers(4))
+        tested = self._add(test.graph([test.less(test.inputs[0], np.array([limit], np.int32))]))
+        inner = list(body.inputs[1:])
+        self._block(body, inner, depth + 1, 4)
+        given = inner[3:] or inner if self.litert else inner
+        results = [body.inputs[i + 1] if self._chance(4) else self._one(given) for i in range(3)]
+        count = body.add(body.inputs[0], np.array([1], np.int32))
+        repeated = self._add(body.graph([count, *results]))
+        values += sub.loop(tested, repeated, [sub.constant([0], "INT32"), *self._some(values, 3)])[1:]
