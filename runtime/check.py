@@ -12,12 +12,15 @@ def need_graph(given: object) -> None:
         raise InvalidArgumentError(f"a Graph is needed, no {type(given).__name__}: twinfer.read_file(path) gives one")
 
 
-def check(graph: Graph) -> None:
+def check(graph: Graph, *, inputs_written: bool = False) -> None:
     """Raise ModelError unless every node reads only what exists by then and every tensor is written once.
 
-    Passes run it after each step in tests; the reader runs it once on every subgraph.
+    Passes run it after each step in tests; the reader runs it once on every subgraph. ``inputs_written``: a node may
+    write an input of the graph, whose new value lasts until the caller sets it again. Whoever changes graphs does not
+    reckon with that.
     """
     known, given = set(graph.tensors), set(graph.inputs)
+    final = set[Tensor]() if inputs_written else given
     for tensor in given - known:
         raise ModelError(f"graph {graph.name!r}: input {tensor} is not in the graph")
     for tensor in graph.tensors:
@@ -32,7 +35,7 @@ def check(graph: Graph) -> None:
             if source is not None and source not in ready:
                 raise ModelError(f"{node}: reads {source} before any operator has written it; sort the operators")
         for tensor in node.outputs:
-            if fault := _write_fault(node, tensor, known, given, written):
+            if fault := _write_fault(node, tensor, known, final, written):
                 raise ModelError(f"{node}: writes {tensor}, {fault}")
             written.add(tensor)
             ready.add(tensor)

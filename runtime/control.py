@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from twinfer.runtime.graph import Graph, Node
+
 #: TFLite's name -> what the plan makes of it.
 CONTROL = {
     "IF": "a branch of the program",
@@ -12,3 +16,31 @@ CONTROL = {
     "READ_VARIABLE": "a copy from the state, or its memory itself",
     "ASSIGN_VARIABLE": "a copy to the state, or its memory itself",
 }
+
+#: How many inputs and outputs they have; the others have as many as their subgraphs.
+ARITY = {"CALL_ONCE": (0, 0), "VAR_HANDLE": (0, 1), "READ_VARIABLE": (1, 1), "ASSIGN_VARIABLE": (2, 0)}
+
+#: The options that name the subgraphs that a node calls.
+CALLEES = {
+    "IF": ("then_subgraph_index", "else_subgraph_index"),
+    "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
+    "CALL_ONCE": ("init_subgraph_index",),
+    "STABLEHLO_COMPOSITE": ("decomposition_subgraph_index",),
+}
+
+
+def callees(node: Node) -> Iterator[int]:
+    """The subgraphs that a node calls, where its options are sound."""
+    values = [node.options.get(key) for key in CALLEES.get(node.op, ())]
+    yield from (value for value in values if isinstance(value, int))
+
+
+def reachable(graphs: Sequence[Graph]) -> list[int]:
+    """The subgraphs that the main one, the first of ``graphs``, calls directly or through others."""
+    seen = dict.fromkeys([0])
+    waiting = [0]
+    for index in waiting:  # grows meanwhile
+        called = [i for node in graphs[index].nodes for i in callees(node) if 0 < i < len(graphs)]
+        waiting += [i for i in dict.fromkeys(called) if i not in seen]
+        seen.update(dict.fromkeys(called))
+    return waiting[1:]

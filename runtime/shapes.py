@@ -151,6 +151,8 @@ class _Inference:
             self.written.update(node.outputs)
 
     def _computes_shapes(self, node: Node, now: Node) -> bool:
+        if any(t in self.source.inputs for t in node.outputs):
+            return False
         constant = all(t is None or t.data is not None for t in now.inputs)
         if constant and node.op in DECODERS:
             return True

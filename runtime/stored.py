@@ -77,7 +77,7 @@ class _Walk:
             elif tensor is not None and tensor.type in BITS:
                 self.elsewhere.add(tensor)
         now = node if tuple(inputs) == node.inputs else replace(node, inputs=tuple(inputs))
-        if not _folds(now):
+        if not _folds(now) or now.output in self.graph.inputs:
             self.nodes.append(self._widened(now))
             return
         self.known[node.output] = replace(node.output, data=_folded(now))

@@ -125,6 +125,7 @@ class _Rewrite:
             self._unflip(node, sources)
             self.nodes.append(node)
             self.plain.update(tensor for tensor in node.outputs if is_byte(tensor))
+            self.flipped.difference_update(node.outputs)
             return
         for tensor in sources:
             if tensor is not None and tensor not in self.flipped:
@@ -134,6 +135,9 @@ class _Rewrite:
                 self.twins[tensor] = twin(tensor)
                 self.flipped.add(tensor)
         self._emit(node)
+        overwritten = [tensor for tensor in node.outputs if tensor in self.plain]  # an input, which lasts
+        self.plain.difference_update(overwritten)
+        self._unflip(node, overwritten)
 
     def _takes(self, node: Node) -> bool:
         """Whether the node is to run over int8: a moving one if a value that it moves is int8 already."""

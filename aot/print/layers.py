@@ -47,7 +47,8 @@ class Layers:
         self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
         self._arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        for i, step in numbered(plan):
+        layers = list(numbered(plan))
+        for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
             for call in step.calls:
                 self._use(i, call)
 
@@ -91,7 +92,8 @@ class Layers:
         for i, step in layers[: len(self._plan.start)]:
             params += self._definitions(i, step)
             lines += [f"/* {comment(step.call.note or str(step.node), 300)} */"]
-            lines += self._function_lines(i, step)
+            inner = self._function_lines(i, step)
+            lines += braced(inner) if len(step.body) == 1 < len(self._plan.start) else inner
         head = f"static void {self._name}_start({self._memory.start_parameters}) {{"
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from twinfer.runtime.graph import Node, Tensor
 
@@ -41,12 +41,30 @@ Part = Node | Copy | Branch | Repeat
 Block = tuple[Part, ...]
 
 
+#: What names a variable in every subgraph of a model: its container, and its shared name.
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """The tensor of a variable, and whether it gets its first value from a CALL_ONCE."""
+
+    tensor: Tensor
+    begun: bool = False
+
+
 @dataclass(frozen=True)
 class Flow:
-    """All of a model: what runs before the first run, and what every run does."""
+    """All of a model: what runs before the first run, and what every run does.
+
+    ``states`` gives for every node whose operator keeps a state the node of the file, which has one state wherever its
+    subgraph is called. ``resources`` are the variables that are used, by name.
+    """
 
     start: Block
     main: Block
+    states: Mapping[Node, Node] = field(default_factory=dict)
+    resources: Mapping[Key, Resource] = field(default_factory=dict)
 
 
 def nodes_of(block: Block) -> Iterator[Node]:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.control import ARITY
+from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import need, unsupported
-from twinfer.runtime.plan.flow import Branch, Copy, Flow, Part, Repeat
+from twinfer.runtime.plan.flow import Branch, Copy, Flow, Key, Part, Repeat, Resource
+from twinfer.runtime.plan.names import Names, Value, Variable
+from twinfer.runtime.registry import keeps_state
+from twinfer.runtime.shapes import guarded
 
-#: The most nodes that a model may have when every subgraph stands in its callers' places.
+#: The most nodes that a model may have when every subgraph stands in its callers' places; a subgraph's inputs and
+#: outputs count as nodes.
 MOST_NODES = 1 << 16
+
+#: How deep calls may be nested.
+MOST_CALLS = 32
 
 
 def inlined(graph: Graph) -> Flow:
@@ -24,53 +33,6 @@ def inlined(graph: Graph) -> Flow:
     return _Inliner(graph).flow()
 
 
-@dataclass(eq=False)
-class _Variable:
-    """A variable, which several handles may name; its tensor is known from the first use on."""
-
-    name: str
-    tensor: Tensor | None = None
-
-    def holding(self, node: Node, value: Tensor) -> Tensor:
-        """The tensor of the state that holds values such as ``value``."""
-        if self.tensor is None:
-            self.tensor = Tensor(self.name, value.type, value.shape, value.quant, variable=True)
-        same = (self.tensor.type, self.tensor.shape) == (value.type, value.shape)
-        need(same, node, f"{value} does not fit variable {self.name!r}, which is {self.tensor}")
-        return self.tensor
-
-
-@dataclass
-class _Names:
-    """What the tensors of one call of a subgraph are in the plan; without ``fresh``, as in the main one, themselves."""
-
-    fresh: bool = True
-    values: dict[Tensor, Tensor | _Variable] = field(default_factory=dict)
-
-    def value(self, tensor: Tensor) -> Tensor | _Variable:
-        if tensor not in self.values and self.fresh and tensor.data is None and not tensor.variable:
-            self.values[tensor] = replace(tensor)
-        return self.values.get(tensor, tensor)
-
-    def tensor(self, node: Node, tensor: Tensor) -> Tensor:
-        value = self.value(tensor)
-        if isinstance(value, _Variable):
-            raise ModelError(f"{node}: {tensor} is the handle of variable {value.name!r}, a value is needed")
-        return value
-
-    def variable(self, node: Node) -> _Variable:
-        value = self.value(node.input(0))
-        if not isinstance(value, _Variable):
-            raise ModelError(f"{node}: {node.input(0)} is no handle of a variable: VAR_HANDLE makes one")
-        return value
-
-    def node(self, node: Node) -> Node:
-        inputs = tuple(None if t is None else self.tensor(node, t) for t in node.inputs)
-        outputs = tuple(self.tensor(node, t) for t in node.outputs)
-        same = inputs == node.inputs and outputs == node.outputs
-        return node if same else replace(node, inputs=inputs, outputs=outputs)
-
-
 class _Inliner:
     """One walk through a model.
 
@@ -80,102 +42,141 @@ class _Inliner:
 
     def __init__(self, graph: Graph) -> None:
         self.graphs = list(walk(graph))
-        self.variables: dict[tuple[str, str], _Variable] = {}
+        self.written = [_written(each) for each in self.graphs]
+        self.variables: dict[Key, Variable] = {}
         self.start: list[Part] = []
+        self.begun = set[int]()
+        self.states: dict[Node, Node] = {}
+        self.overwritten = self.written[0].intersection(graph.inputs)
         self.calls = [0]
         self.count = 0
         self.touched = False
 
     def flow(self) -> Flow:
-        main, names = self.graphs[0], _Names(fresh=False)
+        main, names = self.graphs[0], Names(fresh=False)
         parts = self.block(main, names)
         writer = {tensor: node for node in main.nodes for tensor in node.outputs}
         for tensor in dict.fromkeys(main.outputs):
             if names.value(tensor) is not tensor:
                 parts.append(Copy(writer[tensor], names.tensor(writer[tensor], tensor), tensor))
-        return Flow(tuple(self.start), tuple(parts))
+        begun = {part.to for part in self.start if isinstance(part, Copy)}
+        used = {key: v.tensor for key, v in self.variables.items() if v.tensor is not None}
+        resources = {key: Resource(tensor, tensor in begun) for key, tensor in used.items()}
+        return Flow(tuple(self.start), tuple(parts), self.states, resources)
 
-    def block(self, graph: Graph, names: _Names) -> list[Part]:
+    def block(self, graph: Graph, names: Names) -> list[Part]:
         """The parts that the nodes of a subgraph become."""
-        self.count += len(graph.nodes)
+        self.count += len(graph.nodes) + len(graph.inputs) + len(graph.outputs)
         if self.count > MOST_NODES:
             raise UnsupportedOperatorError(
                 f"graph {self.graphs[0].name!r}: with its subgraphs in their callers' places it has more than "
                 f"{MOST_NODES} operators; call subgraphs less often"
             )
-        parts: list[Part] = []
-        for node in graph.nodes:
-            rule = _RULES.get(node.op)
-            parts += [names.node(node)] if rule is None else rule(self, node, names)
-        return parts
+        return [part for node in graph.nodes for part in guarded(node, lambda node=node: self.parts(node, names))]
+
+    def parts(self, node: Node, names: Names) -> list[Part]:
+        """What becomes of a node."""
+        rule = _RULES.get(node.op)
+        if rule is not None:
+            counts, wanted = (len(node.inputs), len(node.outputs)), ARITY.get(node.op)
+            need(wanted in (None, counts), node, f"it has {counts[0]} inputs and {counts[1]} outputs, not {wanted}")
+            return rule(self, node, names)
+        now = names.node(node)
+        if keeps_state(node):
+            self.states[now] = node
+        return [now]
 
     def call(
-        self, node: Node, key: str, arguments: Sequence[Tensor | _Variable], results: Sequence[Tensor] = ()
-    ) -> tuple[list[Part], list[Tensor]]:
+        self, node: Node, key: str, arguments: Sequence[Value], results: Sequence[Tensor] = ()
+    ) -> tuple[list[Part], list[Value]]:
         """The parts of the subgraph that option ``key`` of a node names, and its outputs.
 
         Where an output is computed by a node of the subgraph, it is written to the tensor of ``results`` itself.
         """
-        graph = self._callee(node, key)
+        graph, computed = self.callee(node, key), self.written[int(node.options[key])]
         need(len(graph.inputs) == len(arguments), node, f"{key} takes {len(graph.inputs)} inputs, not {len(arguments)}")
-        names = _Names(values=dict(zip(graph.inputs, arguments, strict=True)))
-        for tensor, value in names.values.items():
-            if isinstance(value, Tensor):
-                _check_same(node, value, tensor)
-        computed = {tensor for each in graph.nodes for tensor in each.outputs if not tensor.variable}
+        names, copies = Names(), list[Part]()
+        for tensor, value in zip(graph.inputs, arguments, strict=True):
+            names.values[tensor] = value
+            if isinstance(value, Variable):
+                need(tensor.type == "RESOURCE", node, f"{tensor} gets the handle of variable {value.name!r}")
+                continue
+            _check_same(node, value, tensor)
+            if self.changes(value) or tensor in computed:  # the callee has a copy of its own
+                names.values[tensor] = replace(value, variable=False)
+                copies += _copies(node, [value], [names.values[tensor]])
+        times = Counter((*graph.inputs, *graph.outputs))
         for tensor, result in zip(graph.outputs, results, strict=False):
-            if graph.outputs.count(tensor) == 1 and tensor in computed:
+            if times[tensor] == 1 and tensor in computed and not tensor.variable and tensor.type != "RESOURCE":
                 _check_same(node, tensor, result)
                 names.values[tensor] = result
         self.calls.append(int(node.options[key]))
         parts = self.block(graph, names)
         self.calls.pop()
-        return parts, [names.tensor(node, tensor) for tensor in graph.outputs]
+        return [*copies, *parts], [names.value(tensor) for tensor in graph.outputs]
 
-    def _callee(self, node: Node, key: str) -> Graph:
+    def changes(self, value: Tensor) -> bool:
+        """Whether a value may change while another tensor that is made from it is still read."""
+        return value.variable or value in self.overwritten
+
+    def callee(self, node: Node, key: str) -> Graph:
         index = int(node.options[key])
         need(0 <= index < len(self.graphs), node, f"{key} {index} does not exist, there are {len(self.graphs)}")
         need(index not in self.calls, node, f"subgraph {index} calls itself, directly or through others")
+        if len(self.calls) > MOST_CALLS:
+            raise unsupported(node, f"calls are nested more than {MOST_CALLS} deep")
         return self.graphs[index]
 
-    def branch(self, node: Node, names: _Names) -> list[Part]:
+    def branch(self, node: Node, names: Names) -> list[Part]:
         condition = names.tensor(node, node.input(0))
         _check_condition(node, condition)
         arguments = [names.value(node.input(i)) for i in range(1, len(node.inputs))]
         results = [names.tensor(node, tensor) for tensor in node.outputs]
-        sides = []
-        for key in ("then_subgraph_index", "else_subgraph_index"):
-            parts, outputs = self.call(node, key, arguments, results)
-            sides.append((*parts, *_copies(node, outputs, results)))
-        if condition.data is not None:
-            return list(sides[0] if condition.data.reshape(-1)[0] else sides[1])
-        return [Branch(node, condition, *sides)]
+        then, values = self.call(node, "then_subgraph_index", arguments, results)
+        orelse, others = self.call(node, "else_subgraph_index", arguments, results)
+        for side in (values, others):
+            need(len(side) == len(results), node, f"a branch has {len(side)} outputs, not {len(results)}")
+        chosen = None if condition.data is None else bool(condition.data.reshape(-1)[0])
+        for i, tensor in enumerate(node.outputs):
+            pair = [values[i], others[i]] if chosen is None else [values[i] if chosen else others[i]] * 2
+            if isinstance(pair[0], Variable) or isinstance(pair[1], Variable):
+                if pair[0] is not pair[1]:
+                    raise unsupported(node, f"its branches give different variables for {tensor}")
+                names.values[tensor] = values[i] = others[i] = pair[0]
+                results[i] = pair[0]
+        then, orelse = [*then, *_copies(node, values, results)], [*orelse, *_copies(node, others, results)]
+        if chosen is not None:
+            return then if chosen else orelse
+        return [Branch(node, condition, tuple(then), tuple(orelse))]
 
-    def loop(self, node: Node, names: _Names) -> list[Part]:
+    def loop(self, node: Node, names: Names) -> list[Part]:
         """A loop over variables: the node's outputs, except those that the body hands through unchanged."""
-        body = self._callee(node, "body_subgraph_index")
+        body, written = self.callee(node, "body_subgraph_index"), self.written[int(node.options["body_subgraph_index"])]
         sides = [node.inputs, node.outputs, body.inputs, body.outputs]
         need(len({*map(len, sides)}) == 1, node, "it and its body have different numbers of inputs and outputs")
         values = [names.value(node.input(i)) for i in range(len(node.inputs))]
-        fixed = [a is b for a, b in zip(body.inputs, body.outputs, strict=True)]
         for i, tensor in enumerate(node.outputs):
-            if fixed[i]:
-                names.values[tensor] = values[i]
+            same, value = body.inputs[i] is body.outputs[i] and body.inputs[i] not in written, values[i]
+            if isinstance(value, Variable) or (same and not self.changes(value)):
+                names.values[tensor] = value
         state = [names.value(tensor) for tensor in node.outputs]
-        parts = _copies(node, *_changing(node, values, state, fixed))
+        parts = _copies(node, values, state)
         test, conditions = self.call(node, "cond_subgraph_index", state)
         need(len(conditions) == 1, node, f"its condition has {len(conditions)} outputs, not 1")
-        _check_condition(node, conditions[0])
-        if conditions[0].data is not None:
-            need(not conditions[0].data.any(), node, "its condition is always true: it never ends")
-            return parts
+        condition = _check_condition(node, conditions[0])
+        if condition.data is not None:
+            need(not condition.data.any(), node, "its condition is always true: it never ends")
+            return [*parts, *test]
         inner, results = self.call(node, "body_subgraph_index", state)
-        back = _copied_back(node, *_changing(node, results, state, fixed))
-        return [*parts, Repeat(node, conditions[0], tuple(test), (*inner, *back))]
+        return [*parts, Repeat(node, condition, tuple(test), (*inner, *_copied_back(node, results, state)))]
 
-    def once(self, node: Node, names: _Names) -> list[Part]:
+    def once(self, node: Node, names: Names) -> list[Part]:
         if self.touched or names.fresh:
             raise unsupported(node, "it must come before every use of a variable, in the main subgraph: move it there")
+        index = int(node.options["init_subgraph_index"])
+        if index in self.begun:
+            return []
+        self.begun.add(index)
         parts, _ = self.call(node, "init_subgraph_index", [])
         if any(isinstance(part, Branch | Repeat) for part in parts):
             raise unsupported(node, "its subgraph must not branch or loop: initialise variables with constants")
@@ -183,25 +184,26 @@ class _Inliner:
         self.touched = False
         return []
 
-    def composite(self, node: Node, names: _Names) -> list[Part]:
+    def composite(self, node: Node, names: Names) -> list[Part]:
         arguments = [names.value(node.input(i)) for i in range(len(node.inputs))]
         parts, outputs = self.call(node, "decomposition_subgraph_index", arguments)
         need(len(outputs) == len(node.outputs), node, f"its decomposition has {len(outputs)} outputs")
         for tensor, value in zip(node.outputs, outputs, strict=True):
-            _check_same(node, value, tensor)
+            if isinstance(value, Tensor):
+                _check_same(node, value, tensor)
             names.values[tensor] = value
         return parts
 
-    def handle(self, node: Node, names: _Names) -> list[Part]:
+    def handle(self, node: Node, names: Names) -> list[Part]:
         container, name = (str(node.options[key]) for key in ("container", "shared_name"))
-        names.values[node.output] = self.variables.setdefault((container, name), _Variable(name or container))
+        names.values[node.output] = self.variables.setdefault((container, name), Variable(name or container))
         return []
 
-    def read(self, node: Node, names: _Names) -> list[Part]:
+    def read(self, node: Node, names: Names) -> list[Part]:
         self.touched, to = True, names.tensor(node, node.output)
         return [Copy(node, names.variable(node).holding(node, to), to)]
 
-    def assign(self, node: Node, names: _Names) -> list[Part]:
+    def assign(self, node: Node, names: Names) -> list[Part]:
         self.touched, value = True, names.tensor(node, node.input(1))
         return [Copy(node, value, names.variable(node).holding(node, value))]
 
@@ -218,6 +220,11 @@ _RULES = {
 }
 
 
+def _written(graph: Graph) -> frozenset[Tensor]:
+    """The tensors that nodes of a subgraph write."""
+    return frozenset(tensor for node in graph.nodes for tensor in node.outputs)
+
+
 def _check_same(node: Node, a: Tensor, b: Tensor) -> None:
     """ModelError unless a value has the type of the tensor that it becomes; UnsupportedOperatorError for its shape."""
     need(a.type == b.type, node, f"{a} and {b} differ in type")
@@ -225,34 +232,30 @@ def _check_same(node: Node, a: Tensor, b: Tensor) -> None:
         raise unsupported(node, f"{a} and {b} differ in shape: shapes of subgraphs must be static")
 
 
-def _check_condition(node: Node, tensor: Tensor) -> None:
-    need(tensor.type == "BOOL" and tensor.size == 1, node, f"its condition {tensor} must be one BOOL")
+def _check_condition(node: Node, value: Value) -> Tensor:
+    fits = isinstance(value, Tensor) and value.type == "BOOL" and value.size == 1
+    need(fits, node, f"its condition {value} must be one BOOL")
+    assert isinstance(value, Tensor)
+    return value
 
 
-def _copies(node: Node, values: Sequence[Tensor], to: Sequence[Tensor]) -> list[Part]:
+def _copies(node: Node, values: Sequence[Value], to: Sequence[Value]) -> list[Part]:
     """Copies of values to tensors, where they are not there already."""
-    need(len(values) == len(to), node, f"its subgraph has {len(values)} outputs, not {len(to)}")
+    copies: list[Part] = []
     for value, tensor in zip(values, to, strict=True):
+        if value is tensor:
+            continue
+        if isinstance(value, Variable) or isinstance(tensor, Variable):
+            name = next(each.name for each in (value, tensor) if isinstance(each, Variable))
+            raise unsupported(node, f"its body changes which variable {name!r} is")
         _check_same(node, value, tensor)
-    return [Copy(node, value, tensor) for value, tensor in zip(values, to, strict=True) if value is not tensor]
+        copies.append(Copy(node, value, tensor))
+    return copies
 
 
-def _changing(
-    node: Node, values: Sequence[Tensor | _Variable], state: Sequence[Tensor | _Variable], fixed: Sequence[bool]
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Values of the variables of a loop that its body changes, and their tensors."""
-    pairs = [(value, tensor) for value, tensor, same in zip(values, state, fixed, strict=True) if not same]
-    sides: tuple[list[Tensor], list[Tensor]] = ([], [])
-    for pair in pairs:
-        for side, value in zip(sides, pair, strict=True):
-            if isinstance(value, _Variable):
-                raise unsupported(node, f"its body changes which variable {value.name!r} is")
-            side.append(value)
-    return sides
-
-
-def _copied_back(node: Node, values: Sequence[Tensor], state: Sequence[Tensor]) -> list[Part]:
+def _copied_back(node: Node, values: Sequence[Value], state: Sequence[Value]) -> list[Part]:
     """Copies of the body's results to the loop's variables, as if all at once."""
-    pairs = zip(values, state, strict=True)
-    aside = [replace(value) if value is not to and value in state else value for value, to in pairs]
-    return [*_copies(node, values, aside), *_copies(node, aside, state)]
+    changed = [(value, to) for value, to in zip(values, state, strict=True) if value is not to]
+    read = {to for _, to in changed}
+    sources = [replace(v) if isinstance(v, Tensor) and v in read else v for v, _ in changed]
+    return [*_copies(node, [v for v, _ in changed], sources), *_copies(node, sources, [to for _, to in changed])]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.coding import Stored
-from twinfer.runtime.plan.sharing import owners
-from twinfer.runtime.program import If, Program, While
-from twinfer.runtime.walks import steps_of, uses_of
+from twinfer.runtime.plan.sharing import loops_of, owners
+from twinfer.runtime.walks import uses_of
 
 #: First and last operator over which a tensor keeps its value.
 Life = tuple[int, int]
@@ -59,7 +58,7 @@ def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tens
     for position, tensor in uses_of(stored.program):
         first, last = lives.get(tensor, (position, position))
         lives[tensor] = (first, max(last, position))
-    for begin, last in _loops(stored.program):
+    for begin, last in loops_of(stored.program):
         through = [tensor for tensor, (first, latest) in lives.items() if first < begin <= latest]
         lives.update((tensor, (lives[tensor][0], max(lives[tensor][1], last))) for tensor in through)
     for tensor in graph.outputs:
@@ -69,22 +68,11 @@ def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tens
     return lives
 
 
-def _loops(program: Program) -> Iterator[tuple[int, int]]:
-    """First and last position of every loop, inner ones first: a value that comes into a loop lasts until its end."""
-    for part in program:
-        match part:
-            case If():
-                yield from _loops((*part.then, *part.orelse))
-            case While():
-                inner = (*part.test, *part.body)
-                yield from _loops(inner)
-                positions = [step.position for step in steps_of(inner)]
-                yield from [(min(positions), max(positions))] if positions else []
-
-
 def _variables(graph: Graph, stored: Stored) -> Iterator[Tensor]:
-    """The variables of the graph, and those that operators keep for themselves."""
+    """The variables of the graph, inputs that a step writes, and those that operators keep for themselves."""
     yield from (tensor for tensor in graph.tensors if tensor.variable)
+    written = {tensor for step in stored.steps for tensor in step.written}
+    yield from (tensor for tensor in graph.inputs if tensor in written)
     for step in (*stored.start, *stored.steps):
         yield from (tensor for tensor in step.touched if tensor.variable)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, repeat
 
@@ -16,7 +16,7 @@ from twinfer.runtime.registry import missing, operator, variants
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined, Lower
-from twinfer.runtime.walks import steps_of
+from twinfer.runtime.walks import steps_of, with_steps
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,27 @@ def lower(flow: Flow, target: Target, pool: Pool) -> Lowered:
     """
     _refuse_unsupported([*nodes_of(flow.start), *nodes_of(flow.main)])
     start = _program(flow.start, repeat(-1), target, pool)
-    return Lowered(tuple(steps_of(start)), _program(flow.main, count(), target, pool))
+    program = (*start, *_program(flow.main, count(), target, pool))
+    program = _with_one_state_each(program, flow.states)
+    return Lowered(tuple(steps_of(program[: len(start)])), program[len(start) :])
+
+
+def _with_one_state_each(program: Program, origins: Mapping[Node, Node]) -> Program:
+    """The same steps, where those of one node of the file use one state: the variables that its first step has."""
+    states: dict[Node, tuple[Tensor, ...]] = {}
+
+    def shared(step: Step) -> Step:
+        origin = origins.get(step.node)
+        if origin is None:
+            return step
+        own = tuple(t for t in step.call.written if t.variable and t not in step.node.outputs)
+        swap: dict[Argument, Tensor] = dict(zip(own, states.setdefault(origin, own), strict=True))
+        inputs = tuple(swap.get(argument, argument) for argument in step.call.inputs)
+        outputs = tuple(swap.get(t, t) for t in step.call.outputs)
+        call = replace(step.call, inputs=inputs, outputs=outputs)
+        return replace(step, call=call, body=(call,))
+
+    return with_steps(program, shared) if origins else program
 
 
 def _refuse_unsupported(given: Sequence[Node]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.constant import Constant, Pool
+from twinfer.runtime.control import reachable
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan import coding, replay
@@ -29,16 +31,16 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     for a graph that contradicts itself, UnsupportedOperatorError for an operator without a kernel.
     """
     need_graph(graph)
-    graph = infer_shapes(graph)
-    check(graph)
-    graph = signed(graph, keep=options.preserve_all)
+    graph = _prepared(graph, options)
     pool = Pool(graph)
-    stored = coding.store(lower(inlined(graph), target, pool), target, options, pool)
+    flow = inlined(graph)
+    stored = coding.store(lower(flow, target, pool), target, options, pool)
     lives = lifetimes(graph, stored, keep=options.preserve_all)
     task = problem(lives, target.alignment)
     solution = solved(task, graph.name)
     program = with_steps(stored.program, lambda step: _needed(step, solution.places))
-    first, start = first_values([t for t in solution.places if t.variable], stored.start)
+    begun = [step for step in stored.start if _needed(step, solution.places) is step]
+    first, start = first_values([t for t in lives.state if t.variable or t in graph.inputs], begun)
     outputs = tuple(t if t.data is None else pool.value(t) for t in graph.outputs)
     plan = Plan(
         graph=graph,
@@ -54,6 +56,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
         lower_bound_bytes=task.lower_bound,
         first_values=first,
         nodes=tuple(step.node for step in stored.steps),
+        resources={key: each for key, each in flow.resources.items() if each.tensor in solution.places},
     )
     if fault := replay.fault(plan):
         raise RuntimeError(f"the planner is wrong: {fault}")
@@ -64,6 +67,21 @@ def _constants(steps: Iterable[Step], outputs: Iterable[Tensor | Constant]) -> t
     """The constants that steps read or that are outputs, in the order of first use."""
     read = (*(value for step in steps for value in step.read), *outputs)
     return tuple(dict.fromkeys(value for value in read if isinstance(value, Constant)))
+
+
+def _prepared(graph: Graph, options: Options) -> Graph:
+    """The graph as operators are planned, and every subgraph that it calls: shapes inferred, constants plain, signed."""
+    others, graphs = list(graph.subgraphs), (graph, *graph.subgraphs)
+    for index in reachable(graphs):
+        others[index - 1] = _signed(graphs[index], options)
+    main = _signed(graph, options)
+    return main if tuple(others) == graph.subgraphs else replace(main, subgraphs=tuple(others))
+
+
+def _signed(graph: Graph, options: Options) -> Graph:
+    graph = infer_shapes(graph)
+    check(graph, inputs_written=True)
+    return signed(graph, keep=options.preserve_all)
 
 
 def _needed(step: Step, places: Mapping[Tensor, Place]) -> Step | Same | None:

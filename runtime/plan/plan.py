@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Unpack
@@ -12,6 +12,7 @@ from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
+from twinfer.runtime.plan.flow import Key, Resource
 from twinfer.runtime.program import Program, Same, Step
 from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of
@@ -56,7 +57,8 @@ class Plan:
     the arena could need. Sizes depend on graph, target and options alone. ``lives`` gives the first and last operator
     over which a tensor keeps its value: -1 for an input, the number of operators for an output. Inputs are written
     before the first step, outputs stay until the next run. ``first_values`` gives for every variable the value of all
-    its bytes before ``start``. ``nodes`` are the operators by position, also those that need no step.
+    its bytes before ``start``. ``nodes`` are the operators by position, also those that need no step. ``resources`` are
+    the variables that other signatures of the model may use, too, by name.
     """
 
     graph: Graph
@@ -72,6 +74,7 @@ class Plan:
     lower_bound_bytes: int
     first_values: Mapping[Tensor, int]
     nodes: tuple[Node, ...]
+    resources: Mapping[Key, Resource] = field(default_factory=dict)
 
     def printed(self, **changes: Unpack[Printing]) -> Plan:
         """The same plan with other options for printing."""
@@ -106,20 +109,23 @@ class Plan:
 
     @property
     def variables(self) -> tuple[Tensor, ...]:
-        """The tensors whose value the model carries from run to run."""
-        return tuple(tensor for tensor in self.places if tensor.variable)
+        """The tensors whose value the model carries from run to run: variables, and inputs that a step writes."""
+        inputs = {tensor for tensor in self.graph.inputs if self._in_state(tensor)}
+        return tuple(tensor for tensor in self.places if tensor.variable or tensor in inputs)
+
+    def _in_state(self, tensor: Tensor) -> bool:
+        return tensor in self.places and self.places[tensor].region is Region.STATE
 
     @property
     def lasting(self) -> tuple[Tensor, ...]:
-        """The tensors that keep their value from run to run: variables, and weights decoded at the start."""
-        begun = {tensor for step in self.start for tensor in step.written}
-        state = (tensor for tensor, place in self.places.items() if place.region is Region.STATE)
-        return tuple(tensor for tensor in state if tensor.variable or tensor in begun)
+        """What keeps its value from run to run: variables, and weights decoded at the start."""
+        kept = {tensor for step in self.start for tensor in step.written}.union(self.variables)
+        return tuple(tensor for tensor in self.places if self._in_state(tensor) and tensor in kept)
 
     @property
     def decodes(self) -> bool:
         """Whether weights are decoded once, before the first run."""
-        return any(not tensor.variable for tensor in self.lasting)
+        return not {*self.lasting} <= {*self.variables}
 
     @property
     def scratch_bytes(self) -> int:

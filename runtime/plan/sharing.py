@@ -54,6 +54,7 @@ class _Sharing:
         self.groups = {tensor: _Group([tensor], lives[tensor][1]) for tensor in lives}
         self.uses: dict[Tensor, list[int]] = {}
         self.writers: dict[Tensor, list[Step]] = {}
+        self.loops = {last: begin for begin, last in reversed([*loops_of(program)])}  # the inner of two that end there
         for position, tensor in uses_of(program):
             self.uses.setdefault(tensor, []).append(position)
         for step in self.steps:
@@ -119,14 +120,32 @@ class _Sharing:
             return
         for source in _inplace(step):
             group = self.groups[self.owner[source]]
-            free = group.last == step.position and not any(self._kept(member) for member in group.members)
+            free = self._dies(group, step) and not any(self._kept(member) for member in group.members)
             if free and source.nbytes == out.nbytes:
                 self.join(out, self.owner[source])
                 return
 
+    def _dies(self, group: _Group, step: Step) -> bool:
+        """Whether a group's last value is not needed behind the step, nor by the next iteration of a loop around it."""
+        begin = self.loops.get(step.position, -1)
+        return group.last == step.position and all(self.lives[member][0] >= begin for member in group.members)
+
     def _kept(self, tensor: Tensor) -> bool:
         """Whether a tensor's memory is nobody else's: the state, and outputs of the graph."""
         return tensor in self.state or (tensor in self.ends and tensor in self.writers)
+
+
+def loops_of(program: Program) -> Iterator[tuple[int, int]]:
+    """First and last position of every loop, inner ones first: a value that comes into a loop lasts until its end."""
+    for part in program:
+        match part:
+            case If():
+                yield from loops_of((*part.then, *part.orelse))
+            case While():
+                inner = (*part.test, *part.body)
+                yield from loops_of(inner)
+                positions = [step.position for step in steps_of(inner)]
+                yield from [(min(positions), max(positions))] if positions else []
 
 
 def _blocks(program: Program) -> Iterator[tuple[Step, int]]:

@@ -121,7 +121,7 @@ class _Model:
                 outputs=pick(tensors, raw["outputs"], "outputs"),
             )
             try:
-                check(graph)
+                check(graph, inputs_written=True)
             except ModelError as error:
                 raise Damage(str(error)) from None
             return graph

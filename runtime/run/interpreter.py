@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Self
 
 from twinfer.runtime.check import need_graph
+from twinfer.runtime.entry import with_main
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor, walk
 from twinfer.runtime.options import USUAL, Options
@@ -16,6 +18,7 @@ from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.details import NUMPY_TYPES
 from twinfer.runtime.run.guard import Guard, spread
+from twinfer.runtime.run.resources import Resources
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
 from twinfer.runtime.run.stream import rows_of, steps_of
@@ -73,7 +76,8 @@ class Interpreter:
 
     def _setup(self, graph: Graph, options: Options, on_call: Hook | None) -> None:
         need_graph(graph)
-        self._subgraphs = [Subgraph(g, options) for g in walk(graph)]
+        self._subgraphs = [Subgraph(g, options, partial(with_main, graph, i)) for i, g in enumerate(walk(graph))]
+        self._resources = Resources()
         self._signatures = {s.key: s for s in graph.signatures}
         self.on_call = on_call
         self._options = options
@@ -84,7 +88,9 @@ class Interpreter:
 
     def _make(self, graph: Graph) -> Session:
         plan = make_plan(graph, isa.this_computer(), self._options)
-        return self._open(spread(plan) if self._options.guard else plan)
+        engine = self._open(spread(plan) if self._options.guard else plan)
+        self._resources.join(engine)
+        return engine
 
     @property
     def session(self) -> Session:
@@ -108,6 +114,7 @@ class Interpreter:
 
     def _invoke(self, subgraph: Subgraph) -> None:
         engine = subgraph.ready()
+        self._resources.enter(engine)
         if self._options.guard:
             Guard(engine).run(self.on_call)
         elif self.on_call is not None:
@@ -132,9 +139,11 @@ class Interpreter:
                 yield session.outputs()
 
     def reset_all_variables(self) -> None:
-        """Set all variable tensors to their initial values; allocation does that, too."""
-        if self._subgraphs[0].engine is not None:
-            self._subgraphs[0].engine.reset_variables()
+        """Set all variables of all signatures to their first values.
+
+        Allocation does that, too, but for variables with a name (VAR_HANDLE), which last as long as the interpreter.
+        """
+        self._resources.reset([each.engine for each in self._subgraphs if each.engine is not None])
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input another shape, as of the next allocate_tensors(). ``strict``: only open dimensions."""

@@ -13,7 +13,7 @@ from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Tensor
-from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, While, part_of, unrolled
 from twinfer.runtime.run import isa
 
@@ -66,7 +66,8 @@ class Session:
         self.memory = aligned_bytes(plan.memory_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.memory.data))
         self._constants = {constant: self._memory(constant.array) for constant in plan.constants}
-        self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.graph.inputs if t.data is None}
+        inputs = [t for t in plan.graph.inputs if t.data is None and plan.places[t].region is Region.ARENA]
+        self._inputs = {t: aligned_bytes(t.nbytes) for t in inputs}
         self._loads, counts = len(self._inputs), [self._slots(i) for i in range(len(plan.steps))]
         self._number = {step: i for i, step in enumerate(plan.steps)}
         self._count = self._loads + sum(counts)
@@ -129,6 +130,7 @@ class Session:
         """The tensor's memory as an array of its dtype and shape.
 
         A graph input has memory of its own, which every run copies into the arena: it may be set once and run often.
+        One that a step writes is in the state instead, and keeps what was written.
         """
         if tensor.data is not None:
             return tensor.data

@@ -19,11 +19,14 @@ from twinfer.runtime.shapes import infer_shapes
 class Subgraph:
     """A subgraph of a model: first the shapes that are asked for, then the engine that holds its tensors.
 
+    ``whole`` gives the model with this subgraph as the main one, for control flow in it.
+
     Its methods raise InvalidArgumentError for a wrong index, shape or value, NotReadyError before ``allocate``.
     """
 
-    def __init__(self, graph: Graph, options: Options) -> None:
+    def __init__(self, graph: Graph, options: Options, whole: Callable[[], Graph]) -> None:
         self.file_graph = graph
+        self.whole = whole
         self.graph = graph
         self.options = options
         self.wanted: dict[int, Shape] = {}
@@ -34,7 +37,8 @@ class Subgraph:
         """Open an engine with ``make`` for the shapes that were asked for, unless there is one."""
         if self.engine is None:
             wanted = {self.file_graph.tensors[i]: shape for i, shape in self.wanted.items()}
-            graph = infer_shapes(self.file_graph, wanted) if wanted else self.file_graph
+            whole = self.whole()
+            graph = infer_shapes(whole, wanted) if wanted else whole
             self.engine = make(graph)
             self.graph = self.engine.plan.graph
 

@@ -30,7 +30,7 @@ def write(graph: Graph) -> bytes:
     """
     need_graph(graph)
     for subgraph in walk(graph):
-        check(subgraph)
+        check(subgraph, inputs_written=True)
     try:
         return _Writer(graph).file()
     except Damage as damage:
