@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,17 +27,27 @@ class Meaning:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs of the next run."""
-        with np.errstate(all="ignore"):
-            return self._call(0, list(inputs))
+        known, graph = self.values(inputs), self._graphs[0]
+        return [known[t] if t.data is None else t.data for t in graph.outputs]
+
+    def values(self, inputs: Sequence[Array]) -> dict[Tensor, Any]:
+        """Every value of the main subgraph in the next run."""
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self._values(0, list(inputs))
 
     def _call(self, index: int, inputs: Sequence[Any]) -> list[Any]:
+        known = self._values(index, inputs)
+        return [known[t] if t.data is None else t.data for t in self._graphs[index].outputs]
+
+    def _values(self, index: int, inputs: Sequence[Any]) -> dict[Tensor, Any]:
         graph = self._graphs[index]
         known: dict[Tensor, Any] = dict(zip(graph.inputs, inputs, strict=True))
         known |= {t: first_array(t) for t in graph.tensors if t.variable}
         for node in graph.nodes:
             values = [None if t is None else t.data if t.data is not None else known[t] for t in node.inputs]
             known.update(zip(node.outputs, self._node(node, values), strict=True))
-        return [known[t] if t.data is None else t.data for t in graph.outputs]
+        return known
 
     def _node(self, node: Node, values: list[Any]) -> Sequence[Any]:
         options = node.options

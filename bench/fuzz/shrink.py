@@ -1,0 +1,139 @@
+"""Makes a model in which engines differ as small as it will get: fewer nodes, smaller shapes, more zeros."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from twinfer.bench.fuzz.changes import reshaped
+from twinfer.bench.fuzz.engines import QUICK
+from twinfer.bench.fuzz.judge import Court, Finding
+from twinfer.bench.fuzz.meaning import Meaning
+from twinfer.bench.fuzz.model import Model, Trial, graph_of, tensors_of
+from twinfer.bench.fuzz.mutate import agreed
+from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
+
+#: The most models that are tried for a finding, and the most seconds.
+MOST_TRIED, PATIENCE = 150, 60.0
+
+
+def shrunk(court: Court, finding: Finding) -> Finding:
+    """The smallest model that was seen in which the same engine still differs."""
+    best, tried, until = finding, 0, time.monotonic() + PATIENCE
+    smaller = True
+    while smaller:
+        smaller = False
+        for model in islice(_smaller(best.model), MOST_TRIED - tried):
+            tried += 1
+            if time.monotonic() > until:
+                return best
+            if again := _again(court, model, best.engine):
+                best, smaller = again, True
+                break
+    return best
+
+
+def _again(court: Court, model: Model, engine: str) -> Finding | None:
+    """The finding of the same engine in another model, if it is there."""
+    kind = engine.partition(",")[0]
+    (verdict,) = court.judged([model], QUICK if kind == "compiled" else "")
+    return next((f for f in verdict.findings if f.engine.partition(",")[0] == kind), None)
+
+
+def _smaller(model: Model) -> Iterator[Model]:
+    """Models that are a little smaller, the smallest first."""
+    if len(model.graph.nodes) > 1:
+        yield from _with_fewer_nodes(model)
+    if len(model.runs) > 1:
+        yield from (replace(model, runs=model.runs[:k]) for k in (1, len(model.runs) - 1))
+    if len(model.graph.nodes) == 1 and not model.graph.subgraphs:
+        yield from _with_smaller_shapes(model)
+    yield from _with_zeros(model)
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def _with_fewer_nodes(model: Model) -> Iterator[Model]:
+    """The nodes that one value needs; and the nodes behind a value, which becomes an input."""
+    graph = model.graph
+    values = [t for node in graph.nodes for t in node.outputs if t.type in DTYPES and not t.variable]
+    for tensor in values:
+        if graph.outputs != (tensor,):
+            yield _pruned(model, graph, (tensor,))
+    for node in graph.nodes:
+        if not node.outputs:
+            yield _pruned(model, replace(graph, nodes=tuple(n for n in graph.nodes if n is not node)), graph.outputs)
+    meaning = Meaning(graph)
+    try:
+        known = [meaning.values(inputs) for inputs in model.runs]
+    except Exception:
+        return  # where numpy fails, nothing is known of what lies between
+    for tensor in reversed(values):
+        if tensor not in graph.outputs and all(tensor in each for each in known):
+            yield _cut(model, tensor, [each[tensor] for each in known])
+
+
+def _cut(model: Model, tensor: Tensor, values: Sequence[Array]) -> Model:
+    """The model with a value as an input."""
+    graph = model.graph
+    nodes = tuple(n for n in graph.nodes if tensor not in n.outputs or len(n.outputs) > 1)
+    inputs = (*graph.inputs, replace(tensor, name="cut"))
+    nodes = tuple(_reading(n, tensor, inputs[-1]) for n in nodes)
+    runs = tuple((*run, value) for run, value in zip(model.runs, values, strict=True))
+    cut = replace(graph, tensors=(*graph.tensors, inputs[-1]), nodes=nodes, inputs=inputs)
+    return _pruned(replace(model, runs=runs), cut, graph.outputs)
+
+
+def _reading(node: Node, tensor: Tensor, other: Tensor) -> Node:
+    return replace(node, inputs=tuple(other if t is tensor else t for t in node.inputs))
+
+
+def _pruned(model: Model, graph: Graph, outputs: tuple[Tensor, ...]) -> Model:
+    """Only what the outputs need, and nodes without outputs, which write variables."""
+    needed = set(outputs)
+    nodes: list[Node] = []
+    for node in reversed(graph.nodes):
+        if not node.outputs or any(t in needed or t.variable for t in node.outputs):
+            needed.update(tensors_of(node))
+            nodes.insert(0, node)
+    places = [i for i, t in enumerate(graph.inputs) if t in needed]
+    inputs = tuple(graph.inputs[i] for i in places)
+    tensors = tuple(t for t in graph.tensors if t in needed)
+    runs = tuple(tuple(run[i] for i in places) for run in model.runs)
+    small = replace(graph, tensors=tensors, nodes=tuple(nodes), inputs=inputs, outputs=outputs)
+    return replace(model, graph=small, runs=runs)
+
+
+# -- shapes and values -------------------------------------------------------------------------------------------------
+
+
+def _with_smaller_shapes(model: Model) -> Iterator[Model]:
+    """One extent, wherever it occurs, is 1, half or one less."""
+    graph, node = model.graph, model.graph.nodes[0]
+    fed = [t for t in tensors_of(node) if t not in node.outputs and t.type in DTYPES]
+    for old in sorted({d for t in fed for d in t.shape if d > 1}, reverse=True):
+        for new in dict.fromkeys((1, old // 2, old - 1)):
+            swap = {t: reshaped(t, tuple(new if d == old else d for d in t.shape)) for t in fed if old in t.shape}
+            trials = [Trial(node, dict(zip(graph.inputs, run, strict=True))).swapped(swap) for run in model.runs]
+            accepted = [agreed(trial) for trial in trials]
+            if accepted and all(accepted) and accepted[0] is not None:
+                small = graph_of(accepted[0].node)
+                runs = [list(trial.given.values()) for trial in accepted if trial is not None]
+                yield replace(model, graph=small, runs=tuple(map(tuple, runs)))
+
+
+def _with_zeros(model: Model) -> Iterator[Model]:
+    """An input is 0: all of it, or half."""
+    for run, inputs in enumerate(model.runs):
+        for i, value in enumerate(inputs):
+            for part in (slice(None), slice(0, value.size // 2), slice(value.size // 2, None)):
+                flat = value.reshape(-1).copy()
+                if np.any(flat[part]):
+                    flat[part] = 0
+                    changed = (*inputs[:i], flat.reshape(value.shape), *inputs[i + 1 :])
+                    yield replace(model, runs=(*model.runs[:run], changed, *model.runs[run + 1 :]))
