@@ -47,7 +47,8 @@ class Layers:
         self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
         self._arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        for i, step in numbered(plan):
+        # Layers first: what runs once is printed behind them, and may use params of theirs.
+        for i, step in sorted(numbered(plan), key=lambda pair: pair[0] >= len(plan.steps)):
             for call in step.calls:
                 self._use(i, call)
 
