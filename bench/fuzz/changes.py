@@ -106,7 +106,9 @@ def _group(rng: Rng, trial: Trial) -> list[Tensor]:
 
 def scales(rng: Rng, trial: Trial) -> Trial:
     """Another scale; a bias follows the product of input and weights."""
-    factor = np.float32(2.0 ** rng.uniform(-4, 4)) if rng.random() < 0.8 else np.float32(2.0 ** int(rng.integers(-3, 4)))
+    factor = (
+        np.float32(2.0 ** rng.uniform(-4, 4)) if rng.random() < 0.8 else np.float32(2.0 ** int(rng.integers(-3, 4)))
+    )
     swap = {t: replace(t, quant=replace(t.quant, scale=t.quant.scale * factor)) for t in _group(rng, trial) if t.quant}
     return _with_bias_scale(trial.swapped(swap)) if swap else trial
 

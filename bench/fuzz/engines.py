@@ -151,7 +151,9 @@ def same(result: Outputs, outputs: Outputs) -> bool:
     return all(g.dtype == w.dtype and g.shape == w.shape and g.tobytes() == w.tobytes() for g, w in pairs)
 
 
-def _compiled(plans: Mapping[str, Plan], by_name: Mapping[str, Question], level: str) -> Iterator[tuple[str, Outputs | str]]:
+def _compiled(
+    plans: Mapping[str, Plan], by_name: Mapping[str, Question], level: str
+) -> Iterator[tuple[str, Outputs | str]]:
     """The outputs of compiled C by name; where the compiler fails, halves are tried until one model is blamed."""
     flags = ("-std=c11", level, "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-shared", "-fPIC")
     try:

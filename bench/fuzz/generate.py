@@ -24,14 +24,15 @@ def model(seed: int, number: int, ops: Sequence[str], chosen: Sequence[str], ref
     graphs = number // GRAPH_EVERY
     if number % GRAPH_EVERY == GRAPH_EVERY - 1:
         must = chosen[graphs % len(chosen)]
-        return _controlled(rng, number, refused, [must, *ops]) if graphs % 3 == 2 else _graph(rng, number, refused, [must, *ops])
+        grow = _controlled if graphs % 3 == 2 else _graph
+        return grow(rng, number, refused, [must, *ops])
     return _single(rng, number, refused, chosen[(number - graphs) % len(chosen)])
 
 
 def _single(rng: Rng, number: int, refused: Counter[str], op: str) -> Model:
     trial = random_trial(rng, op, refused)
     graph = graph_of(trial.node)
-    fed = _runs(rng, graph, {t: v for t, v in trial.given.items()})
+    fed = _runs(rng, graph, dict(trial.given))
     name = f"{op.removeprefix('CUSTOM:').lower()}_{number}"
     return Model(name, graph, fed, JUDGES[trial.oracle], trial.tolerance)
 

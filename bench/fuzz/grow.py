@@ -1,4 +1,4 @@
-"""Random small graphs: random nodes of any operators, each joined to the values before it by what fits them together."""
+"""Random small graphs: random nodes of any operators, joined to the values before them by what fits both together."""
 
 from __future__ import annotations
 
@@ -59,6 +59,9 @@ class Growth:
         trial = random_trial(self.rng, op, self._refused, lambda case: self._suits(case))
         if self.closed and (keeps_state(trial.node) or any(t.variable for t in trial.tensors)):
             return
+        trial = trial.swapped(
+            {t: replace(t) for t in trial.tensors if t.data is None}
+        )  # another node may be of its case
         swap = {t: self._source(trial, t) for t in trial.tensors if t not in trial.node.outputs}
         trial = trial.swapped({t: s for t, s in swap.items() if s is not t})
         node = trial.node
@@ -135,9 +138,11 @@ class Growth:
     def _reshaped(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         return self.op("RESHAPE", [x, np.array(shape, np.int32)], x, shape, new_shape=tuple(shape))
 
-    def op(self, op: str, inputs: list[Tensor | Array], like: Tensor, shape: Sequence[int], **options: object) -> Tensor:
+    def op(
+        self, op: str, inputs: list[Tensor | Array], like: Tensor, shape: Sequence[int], **options: object
+    ) -> Tensor:
         out = Tensor(f"t{len(self.builder.tensors)}", like.type, tuple(shape), like.quant)
-        return self.builder.node(op, inputs, [out], options)[0]  # type: ignore[arg-type]
+        return self.builder.node(op, inputs, [out], options)[0]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -159,4 +164,6 @@ def flows(tensor: Tensor) -> bool:
     """Whether a value can be turned into this tensor, and this tensor into others."""
     if tensor.type not in FLOWING or not tensor.size or tensor.variable:
         return False
-    return tensor.quant is None if tensor.type == "FLOAT32" else tensor.quant is not None and not tensor.quant.per_channel
+    return (
+        tensor.quant is None if tensor.type == "FLOAT32" else tensor.quant is not None and not tensor.quant.per_channel
+    )

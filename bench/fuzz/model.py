@@ -40,7 +40,9 @@ class Model:
     def stateful(self) -> bool:
         """Whether numpy knows the first run alone."""
         graphs = list(walk(self.graph))
-        return any(t.variable for g in graphs for t in g.tensors) or any(keeps_state(n) for g in graphs for n in g.nodes)
+        return any(t.variable for g in graphs for t in g.tensors) or any(
+            keeps_state(n) for g in graphs for n in g.nodes
+        )
 
 
 @dataclass(frozen=True)

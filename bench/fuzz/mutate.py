@@ -29,8 +29,9 @@ Change = Callable[[Rng, Trial], Trial]
 
 #: What may be changed, with how often it is chosen.
 CHANGES: tuple[tuple[Change, float], ...] = (
-    (changes.extent_everywhere, 4), (changes.extent_here, 2), (changes.rank, 1), (changes.scales, 4), (changes.zeros, 3),
-    (changes.constant_values, 2), (changes.indices, 3), (changes.hold_or_feed, 1), (changes.types, 1.5),
+    (changes.extent_everywhere, 4), (changes.extent_here, 2), (changes.rank, 1), (changes.scales, 4),
+    (changes.zeros, 3), (changes.constant_values, 2), (changes.indices, 3), (changes.hold_or_feed, 1),
+    (changes.types, 1.5),
 )  # fmt: skip
 
 

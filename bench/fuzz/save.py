@@ -48,9 +48,7 @@ def load(path: Path, judges: tuple[str, ...] = (), tolerance: float | None = 0.0
     """A saved model with its inputs."""
     graph = read_file(path)
     with np.load(path.with_suffix(".npz")) as stored:
-        runs = tuple(
-            tuple(stored[f"run{r}_{i}"] for i in range(len(graph.inputs))) for r in range(int(stored["runs"]))
-        )
+        runs = tuple(tuple(stored[f"run{r}_{i}"] for i in range(len(graph.inputs))) for r in range(int(stored["runs"])))
     return Model(path.stem, graph, runs, judges, tolerance)
 
 

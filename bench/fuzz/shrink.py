@@ -18,7 +18,7 @@ from twinfer.bench.fuzz.mutate import agreed
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
 
 #: The most models that are tried for a finding, and the most seconds.
-MOST_TRIED, PATIENCE = 150, 60.0
+MOST_TRIED, PATIENCE = 100, 30.0
 
 
 def shrunk(court: Court, finding: Finding) -> Finding:
