@@ -14,7 +14,7 @@ from twinfer.runtime.unsigned import COMPUTING, LAYERS, MOVING
 #: Types that a type may become.
 OTHERS = {
     "INT8": ("UINT8", "UINT8", "INT16"), "INT16": ("INT8",), "UINT8": ("INT8",), "FLOAT32": ("INT32", "INT64"),
-    "INT32": ("INT64", "FLOAT32", "INT16"), "INT64": ("INT32",), "BOOL": ("INT8",), "UINT32": ("INT32",),
+    "INT32": ("INT64", "FLOAT32"), "INT64": ("INT32",), "BOOL": ("INT8",), "UINT32": ("INT32",),
 }  # fmt: skip
 
 

@@ -64,7 +64,7 @@ class Controlled:
                 inner.add(self._chosen())
             else:
                 inner.join()
-        y = inner.adapted(inner.pool[-1], like)
+        y = inner.adapted(inner.fitting(like), like)
         self._noted(inner)
         return self._subgraph(inner.builder.graph([inner.op("MAXIMUM", [x, y], like, like.shape)]))
 
@@ -102,7 +102,7 @@ class Controlled:
                 body.add(self._chosen())
             else:
                 body.join()
-        last = body.adapted(body.pool[-1], x)
+        last = body.adapted(body.fitting(x), x)
         results = [body.op("ADD", [i, np.ones(1, np.int32)], counter, (1,))]
         results.append(body.op("MAXIMUM", [last, value], x, x.shape))
         self._noted(body)

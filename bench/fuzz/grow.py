@@ -19,6 +19,9 @@ from twinfer.runtime.registry import keeps_state
 #: Types that values are turned into; inputs of others are fed from outside.
 FLOWING = ("INT8", "INT16", "FLOAT32")
 
+#: A value that is smaller than this share of what is wanted is not repeated.
+MOST_TIMES = 8
+
 #: Tensors that graphs begin with: type, scale, zero point.
 KINDS = (("INT8", 0.05, -3), ("INT8", 0.5, 10), ("INT16", 0.001, 0), ("FLOAT32", None, 0))
 
@@ -59,9 +62,7 @@ class Growth:
         trial = random_trial(self.rng, op, self._refused, lambda case: self._suits(case))
         if self.closed and (keeps_state(trial.node) or any(t.variable for t in trial.tensors)):
             return
-        trial = trial.swapped(
-            {t: replace(t) for t in trial.tensors if t.data is None}
-        )  # another node may be of its case
+        trial = trial.swapped({t: replace(t) for t in trial.tensors if t.data is None})  # others may be of its case
         swap = {t: self._source(trial, t) for t in trial.tensors if t not in trial.node.outputs}
         trial = trial.swapped({t: s for t, s in swap.items() if s is not t})
         node = trial.node
@@ -81,15 +82,19 @@ class Growth:
         if want.data is not None or want.variable or want not in trial.node.inputs:
             return want
         if want in trial.given or not flows(want):
-            fed = trial.given.get(want)
-            if self.closed:
-                return replace(want, data=value(self.rng, want) if fed is None else fed)
-            entered = self.enter(want)
-            self.pool.pop()
-            if fed is not None:
-                self.given[entered] = fed
-            return entered
-        return self.adapted(self.pick(), want)
+            return self._outside(want, trial.given.get(want))
+        x = self.pick()
+        return self.adapted(x, want) if want.size <= MOST_TIMES * x.size else self._outside(want, None)
+
+    def _outside(self, want: Tensor, fed: Array | None) -> Tensor:
+        """A constant or an input, with a value that matters or a random one."""
+        if self.closed:
+            return replace(want, data=value(self.rng, want) if fed is None else fed)
+        entered = self.enter(want)
+        self.pool.pop()
+        if fed is not None:
+            self.given[entered] = fed
+        return entered
 
     def _note(self, trial: Trial) -> None:
         self.oracles.add(trial.oracle)
@@ -101,10 +106,14 @@ class Growth:
         tail = self.pool[-3:] if self.rng.random() < 0.7 else self.pool
         return tail[int(self.rng.integers(len(tail)))]
 
+    def fitting(self, want: Tensor) -> Tensor:
+        """The last value that is large enough to become another tensor."""
+        return next(t for t in reversed(self.pool) if want.size <= MOST_TIMES * t.size)
+
     def join(self) -> None:
         """Two values, as of a residual or a concatenation."""
         a = self.pick()
-        b = self.adapted(self.pick(), a)
+        b = self.adapted(self.fitting(a) if self.rng.random() < 0.5 else a, a)
         if self.rng.random() < 0.4 and a.shape:
             shape = (*a.shape[:-1], 2 * a.shape[-1])
             self.pool.append(self.op("CONCATENATION", [a, b], a, shape, axis=-1))
@@ -122,16 +131,14 @@ class Growth:
         if x.shape == want.shape:
             return x
         if x.size != want.size:
-            x = self._cut(self._reshaped(x, (x.size,)), want.size)
-        return self._reshaped(x, want.shape)
+            x = self._cut(x if len(x.shape) == 1 else self._reshaped(x, (x.size,)), want.size)
+        return x if x.shape == want.shape else self._reshaped(x, want.shape)
 
     def _cut(self, x: Tensor, size: int) -> Tensor:
         """The first elements of a row, which is repeated before if it has too few."""
         times = -(-size // x.size)
         if times > 1:
-            x = self.op("CONCATENATION", [x] * min(times, 8), x, (x.size * min(times, 8),), axis=0)
-        if x.size < size:
-            return self._cut(x, size)
+            x = self.op("CONCATENATION", [x] * times, x, (x.size * times,), axis=0)
         bounds = [np.array([n], np.int32) for n in (0, size)]
         return x if x.size == size else self.op("SLICE", [x, *bounds], x, (size,))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twinfer.runtime.graph import Graph, Node, walk
+from twinfer.runtime.ops.signal.stacker import UNWRITTEN
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Fault:
         return suits and self.holds(node)
 
 
-FAULTS: tuple[Fault, ...] = ()
+FAULTS: tuple[Fault, ...] = (Fault("tflm", "CUSTOM:SignalStacker CUSTOM:SignalFramer", "", UNWRITTEN),)
 
 
 def excused(peer: str, graph: Graph) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -15,10 +15,14 @@ from twinfer.bench.fuzz.judge import Court, Finding
 from twinfer.bench.fuzz.meaning import Meaning
 from twinfer.bench.fuzz.model import Model, Trial, graph_of, tensors_of
 from twinfer.bench.fuzz.mutate import agreed
+from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import DTYPES, Array, Graph, Node, Tensor
 
 #: The most models that are tried for a finding, and the most seconds.
-MOST_TRIED, PATIENCE = 100, 30.0
+MOST_TRIED, PATIENCE = 300, 60.0
+
+#: Models that are tried together.
+TOGETHER = 12
 
 
 def shrunk(court: Court, finding: Finding) -> Finding:
@@ -27,21 +31,22 @@ def shrunk(court: Court, finding: Finding) -> Finding:
     smaller = True
     while smaller:
         smaller = False
-        for model in islice(_smaller(best.model), MOST_TRIED - tried):
-            tried += 1
+        models = islice(_smaller(best.model), MOST_TRIED - tried)
+        while not smaller and (batch := list(islice(models, TOGETHER))):
+            tried += len(batch)
             if time.monotonic() > until:
                 return best
-            if again := _again(court, model, best.engine):
+            if again := _again(court, batch, best.engine):
                 best, smaller = again, True
-                break
     return best
 
 
-def _again(court: Court, model: Model, engine: str) -> Finding | None:
-    """The finding of the same engine in another model, if it is there."""
+def _again(court: Court, models: Sequence[Model], engine: str) -> Finding | None:
+    """The finding of the same engine in the first of other models where it is."""
     kind = engine.partition(",")[0]
-    (verdict,) = court.judged([model], QUICK if kind == "compiled" else "")
-    return next((f for f in verdict.findings if f.engine.partition(",")[0] == kind), None)
+    verdicts = court.judged(models, QUICK if kind == "compiled" else "")
+    findings = (finding for verdict in verdicts for finding in verdict.findings)
+    return next((f for f in findings if f.engine.partition(",")[0] == kind), None)
 
 
 def _smaller(model: Model) -> Iterator[Model]:
@@ -59,8 +64,9 @@ def _smaller(model: Model) -> Iterator[Model]:
 
 
 def _with_fewer_nodes(model: Model) -> Iterator[Model]:
-    """The nodes that one value needs; and the nodes behind a value, which becomes an input."""
-    graph = model.graph
+    """A node alone; the nodes that one value needs; and the nodes behind a value, which becomes an input."""
+    graph, known = model.graph, _known(model)
+    yield from _alone(model, known)
     values = [t for node in graph.nodes for t in node.outputs if t.type in DTYPES and not t.variable]
     for tensor in values:
         if graph.outputs != (tensor,):
@@ -68,14 +74,27 @@ def _with_fewer_nodes(model: Model) -> Iterator[Model]:
     for node in graph.nodes:
         if not node.outputs:
             yield _pruned(model, replace(graph, nodes=tuple(n for n in graph.nodes if n is not node)), graph.outputs)
-    meaning = Meaning(graph)
-    try:
-        known = [meaning.values(inputs) for inputs in model.runs]
-    except Exception:
-        return  # where numpy fails, nothing is known of what lies between
     for tensor in reversed(values):
-        if tensor not in graph.outputs and all(tensor in each for each in known):
+        if tensor not in graph.outputs and known and all(tensor in each for each in known):
             yield _cut(model, tensor, [each[tensor] for each in known])
+
+
+def _known(model: Model) -> list[dict[Tensor, Array]]:
+    """Every value of every run as numpy has it; empty where numpy fails."""
+    meaning = Meaning(model.graph)
+    try:
+        return [meaning.values(inputs) for inputs in model.runs]
+    except Exception:
+        return []
+
+
+def _alone(model: Model, known: Sequence[Mapping[Tensor, Array]]) -> Iterator[Model]:
+    """Each node that computes, as a model of its own."""
+    for node in model.graph.nodes:
+        small = graph_of(node)
+        if known and node.op not in CONTROL and all(t in each for each in known for t in small.inputs):
+            runs = tuple(tuple(each[t] for t in small.inputs) for each in known)
+            yield replace(model, graph=small, runs=runs)
 
 
 def _cut(model: Model, tensor: Tensor, values: Sequence[Array]) -> Model:
