@@ -103,9 +103,16 @@ class Court:
             if difference and (excuse := excused(peer, model.graph)):
                 verdict.excuse = excuse
             elif difference:
-                verdict.findings.append(Finding(model, peer, difference))
+                verdict.findings.append(Finding(model, peer, difference + self._second(peer, asked, outputs, model)))
             verdict.peer = peer
             return
+
+    def _second(self, peer: str, asked: Question, outputs: Outputs, model: Model) -> str:
+        """What LiteRT says where TFLM differs, for whoever looks into it."""
+        result = "" if peer != "tflm" else self._asked("litert-ref", asked, len(model.graph.outputs))
+        if isinstance(result, str):
+            return ""
+        return "; LiteRT differs, too" if differs(outputs, result, model.tolerance) else "; LiteRT agrees with us"
 
     def _asked(self, peer: str, asked: Question, count: int) -> Outputs | str:
         try:

@@ -132,18 +132,24 @@ def _pruned(model: Model, graph: Graph, outputs: tuple[Tensor, ...]) -> Model:
 
 
 def _with_smaller_shapes(model: Model) -> Iterator[Model]:
-    """One extent, wherever it occurs, is 1, half or one less."""
-    graph, node = model.graph, model.graph.nodes[0]
-    fed = [t for t in tensors_of(node) if t not in node.outputs and t.type in DTYPES]
+    """One extent, wherever it occurs, is 1, half or one less; values from the beginning or from the end."""
+    fed = [t for t in model.graph.tensors if t not in model.graph.outputs and t.type in DTYPES]
     for old in sorted({d for t in fed for d in t.shape if d > 1}, reverse=True):
         for new in dict.fromkeys((1, old // 2, old - 1)):
             swap = {t: reshaped(t, tuple(new if d == old else d for d in t.shape)) for t in fed if old in t.shape}
-            trials = [Trial(node, dict(zip(graph.inputs, run, strict=True))).swapped(swap) for run in model.runs]
-            accepted = [agreed(trial) for trial in trials]
-            if accepted and all(accepted) and accepted[0] is not None:
-                small = graph_of(accepted[0].node)
-                runs = [list(trial.given.values()) for trial in accepted if trial is not None]
-                yield replace(model, graph=small, runs=tuple(map(tuple, runs)))
+            for step in (1, -1):
+                trials = [agreed(trial.swapped(swap)) for trial in _trials(model, step)]
+                known = [trial for trial in trials if trial is not None]
+                if known and len(known) == len(trials):
+                    runs = tuple(tuple(trial.given.values()) for trial in known)
+                    yield replace(model, graph=graph_of(known[0].node), runs=runs)
+
+
+def _trials(model: Model, step: int) -> Iterator[Trial]:
+    """The node with the values of each run, in their order or (-1) backwards."""
+    for run in model.runs:
+        turned = [value.reshape(-1)[::step].reshape(value.shape) for value in run]
+        yield Trial(model.graph.nodes[0], dict(zip(model.graph.inputs, turned, strict=True)))
 
 
 def _with_zeros(model: Model) -> Iterator[Model]:
