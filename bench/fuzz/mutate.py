@@ -1,0 +1,117 @@
+"""Random nodes of every operator: an operator's own cases, changed step by step while its ``infer`` agrees."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from twinfer.bench.fuzz import changes
+from twinfer.bench.fuzz.model import Rng, Trial, trial_of
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.op import Case
+from twinfer.runtime.registry import operators
+from twinfer.runtime.shapes import infer_node
+
+#: The most elements of a tensor, so that a model takes milliseconds.
+LARGEST = 4_096
+
+#: How many changes are tried for a node, and the most that it keeps.
+TRIES, MOST = 12, 5
+
+Change = Callable[[Rng, Trial], Trial]
+
+#: What may be changed, with how often it is chosen.
+CHANGES: tuple[tuple[Change, float], ...] = (
+    (changes.extent_everywhere, 4), (changes.extent_here, 2), (changes.rank, 1), (changes.scales, 4),
+    (changes.zeros, 3), (changes.constant_values, 2), (changes.indices, 3), (changes.hold_or_feed, 1),
+    (changes.types, 1.5),
+)  # fmt: skip
+
+
+@cache
+def cases(op: str) -> tuple[Case, ...]:
+    """The cases of an operator, always the same."""
+    return tuple(operators()[op].cases(np.random.default_rng(20261121)))
+
+
+@cache
+def _options(op: str) -> dict[str, tuple[Any, ...]]:
+    """Every value that each option has in a case."""
+    seen: dict[str, list[Any]] = {}
+    for case in cases(op):
+        for key, value in case.node.options.items():
+            if value not in seen.setdefault(key, []):
+                seen[key].append(value)
+    return {key: tuple(values) for key, values in seen.items()}
+
+
+def _option(rng: Rng, trial: Trial) -> Trial:
+    """Another value of an option: one of another case, or a number beside it."""
+    node = trial.node
+    if not node.options:
+        return trial
+    key = str(rng.choice(sorted(node.options)))
+    value = node.options[key]
+    known = _options(node.op)[key]
+    if isinstance(value, int) and not isinstance(value, bool) and rng.random() < 0.5:
+        value = int(value + rng.integers(-2, 3))
+    elif isinstance(value, float) and rng.random() < 0.7:
+        value = float(np.float32(value * math.exp(rng.normal())))
+    else:
+        value = known[int(rng.integers(len(known)))]
+    return replace(trial, node=replace(node, options={**node.options, key: value}))
+
+
+def random_trial(rng: Rng, op: str, refused: Counter[str], suits: Callable[[Case], bool] | None = None) -> Trial:
+    """A random node of the operator; ``refused`` counts the changes that its ``infer`` did not take."""
+    usual = cases(op)
+    fit = [case for case in usual if _small(case) and (suits is None or suits(case))]
+    trial = trial_of(fit[int(rng.integers(len(fit)))]) if fit else trial_of(min(usual, key=_size))
+    wanted = int(rng.integers(0, MOST + 1))
+    weights = np.array([weight for _, weight in (*CHANGES, (_option, 3))])
+    for _ in range(TRIES if wanted else 0):
+        change = (*(change for change, _ in CHANGES), _option)[int(rng.choice(len(weights), p=weights / weights.sum()))]
+        changed = change(rng, trial)
+        if changed is trial:
+            continue
+        accepted = agreed(changed)
+        if accepted is None:
+            refused[op] += 1
+            continue
+        trial, wanted = accepted, wanted - 1
+        if not wanted:
+            break
+    return trial
+
+
+def agreed(trial: Trial) -> Trial | None:
+    """The trial with the outputs' shapes as ``infer`` says; None if it refuses the node, or a tensor is too large."""
+    try:
+        if any(math.prod(t.shape) > LARGEST for t in trial.tensors if t not in trial.node.outputs):
+            return None
+        shapes = infer_node(trial.node)
+        if any(math.prod(shape) > LARGEST for shape in shapes):
+            return None
+        pairs = zip(trial.node.outputs, shapes, strict=True)
+        return trial.swapped({t: replace(t, shape=shape) for t, shape in pairs if t.shape != shape})
+    except TwinferError:
+        return None
+
+
+def _size(case: Case) -> int:
+    return sum(t.size for t in _listed(case))
+
+
+def _listed(case: Case) -> Iterable[Tensor]:
+    return (t for t in (*case.node.inputs, *case.node.outputs) if t is not None)
+
+
+def _small(case: Case) -> bool:
+    return all(t.size <= LARGEST for t in _listed(case))
