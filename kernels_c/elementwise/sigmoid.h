@@ -5,7 +5,7 @@
 
 #include "../core/each.h"
 
-/* in: x [size] (may be planned in place), table (tw_sigmoid_at). out: y [size] with 15 fractional bits. mult 0..32767,
+/* in: x [size] (may be planned in place), table (tw_sigmoid_at). out: y [size] with 15 fractional bits. mult 0..65535,
  * shift 0..31. */
 typedef struct {
     int32_t size, mult, shift;

@@ -156,3 +156,50 @@ def test_scales_are_the_same_if_requantising_changes_nothing(ratio: float) -> No
         unchanged = np.array_equal(np.round((q - zero) * (a.scale / b.scale)) + zero, q)
         assert unchanged or not same_meaning(a, b)
         assert same_meaning(a, b) == (ratio < 1.00195)
+
+
+NUMBERS = tensor((3,), "INT32", name="at")
+
+
+def _boxed(op: str, inputs: tuple[Tensor, ...], y: Tensor, **options: int) -> Node:
+    masks = {f"{name}_mask": 0 for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    return Node(op, (X, *inputs), (y,), {**masks, "offset": False, **options} if op == "STRIDED_SLICE" else {})
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "shape", "message"),
+    [
+        ("SLICE", (NUMBERS, index(2, 1, 6)), (2, 1, 6), "do not fit in an extent of 5"),
+        ("SLICE", (NUMBERS, NUMBERS), (2, 1, 6), "do not fit in an extent of 5"),
+        ("SLICE", (NUMBERS, NUMBERS), (2, 5), "as many dimensions"),
+        ("SLICE", (NUMBERS, index(2, -2, 3)), (2, 1, 3), "neither an extent nor -1"),
+        ("SLICE", (index(0, 0, 4), NUMBERS), (2, 1, 3), "not inside"),
+        ("STRIDED_SLICE", (NUMBERS, NUMBERS, index(1, 1, 3)), (2, 1, 3), "do not fit in an extent of 5"),
+        ("STRIDED_SLICE", (NUMBERS, NUMBERS, index(1, 1, -3)), (2, 1, 3), "do not fit in an extent of 5"),
+        ("STRIDED_SLICE", (index(0, 0, 3), NUMBERS, index(1, 1, 1)), (2, 1, 3), "are not inside 5"),
+        ("STRIDED_SLICE", (NUMBERS, NUMBERS, index(1, 0, 1)), (2, 1, 3), "stride 0"),
+    ],
+)
+def test_boxes_that_are_moved_at_run_time_fit_in_the_tensor(
+    op: str, inputs: tuple[Tensor, ...], shape: Shape, message: str
+) -> None:
+    refused = _boxed(op, inputs, replace(X, name="y", shape=shape))
+    with pytest.raises(ModelError, match=message):
+        operator(refused).infer(refused)
+
+
+@pytest.mark.parametrize("op", ["SLICE", "STRIDED_SLICE"])
+def test_a_size_that_is_decided_at_run_time_is_refused(op: str) -> None:
+    strides = (index(1, 1, 1),) if op == "STRIDED_SLICE" else ()
+    open_ended = _boxed(op, (NUMBERS, NUMBERS, *strides), replace(X, name="y", shape_signature=(2, 1, -1)))
+    with pytest.raises(UnsupportedOperatorError, match=r"dimension 2 .* decided at run time"):
+        operator(open_ended).infer(open_ended)
+    if op == "SLICE":
+        known = _boxed(op, (NUMBERS, index(2, 1, 3)), open_ended.output)
+        assert operator(known).infer(known) == [(2, 1, 3)]
+
+
+def test_strides_that_are_computed_at_run_time_are_refused() -> None:
+    varying = _boxed("STRIDED_SLICE", (NUMBERS, NUMBERS, NUMBERS), replace(X, name="y"))
+    with pytest.raises(TwinferError, match="at' INT32"):
+        operator(varying).infer(varying)

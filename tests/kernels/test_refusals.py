@@ -158,3 +158,27 @@ def test_bilinear_gives_no_negative_zero() -> None:
     value = np.full(x.shape, -0.0, np.float32)
     for got in (*interpreted(graph, [value], HOST, 0), *open_peer("tflm", write(graph), 1)([value])):
         assert not np.signbit(got).any()
+
+
+@pytest.mark.parametrize("op", ["TANH", "LOGISTIC"])
+def test_int16_functions_end_where_products_leave_int32(op: str) -> None:
+    """65535 / 12288 is the greatest scale: TFLM multiplies int16 by 12288 times the scale."""
+
+    def of(scale: float) -> Node:
+        return Node(op, (tensor((3,), "INT16", scale, name="x"),), (tensor((3,), "INT16", 1 / 32768, name="y"),))
+
+    most, ends = 65535 / 12288, np.array([-32768, 32767, 1], np.int16)
+    graph = graph_of(of(most))
+    (got,) = interpreted(graph, [ends], HOST, 0)
+    (want,) = open_peer("tflm", write(graph), 1)([ends])
+    np.testing.assert_array_equal(got, want)
+    refused(of(65536.5 / 12288), UnsupportedOperatorError, "'x'", "products wrap")
+
+
+def test_log_softmax_refuses_steps_without_an_inverse() -> None:
+    def of(scale: float) -> Node:
+        y = tensor((1, 3), "INT8", 16 / 256, 127, name="y")
+        return Node("LOG_SOFTMAX", (tensor((1, 3), "INT8", scale, name="x"),), (y,))
+
+    refused(of(2.0**-26), UnsupportedOperatorError, "'x'")
+    assert infer_node(of(float(np.nextafter(np.float32(2.0**-26), np.float32(1))))) == [(1, 3)]

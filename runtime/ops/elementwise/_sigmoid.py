@@ -17,7 +17,10 @@ from twinfer.runtime.program import Call
 
 #: Scales of inputs, for ``cases``.
 SCALES_INT8 = (1e-6, 0.001, 0.0235, 0.05, 0.1, 1 / 3, 1.0, math.pi, 15.9, 16.0, 40.0)
-SCALES_INT16 = (1e-6, 1 / 4096, 1 / 2048, 0.000244, 0.001, 0.03, 2.6)
+SCALES_INT16 = (1e-6, 1 / 4096, 1 / 2048, 0.000244, 0.001, 0.03, 2.6, 2.67, 4.0, 5.33)
+
+#: The greatest multiplier whose products with int16 fit int32.
+MOST = (1 << 16) - 1
 
 
 def infer(node: Node) -> list[Shape]:
@@ -39,11 +42,13 @@ def table() -> NDArray[np.uint16]:
 
 
 def _check_int16(node: Node) -> None:
-    """UnsupportedOperatorError unless TFLM knows how to scale: 15 fractional bits out, an input scale below 2.67."""
+    """UnsupportedOperatorError unless TFLM knows how to scale: 15 fractional bits out, an input scale below 5.33."""
     x = node.input(0)
     need_fixed_quant(node, node.output, 1 << 15, 0)
-    if scaling(node)[0] > (1 << 15) - 1:
-        raise unsupported(node, f"the scale {x.scale} of {x} is beyond what TFLM's kernel multiplies by: requantise it")
+    if scaling(node)[0] > MOST:
+        raise unsupported(
+            node, f"the scale {x.scale} of {x} is beyond {MOST} / 12288, where TFLM's products wrap: requantise it"
+        )
 
 
 def scaling(node: Node) -> tuple[int, int]:

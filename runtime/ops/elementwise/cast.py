@@ -45,7 +45,7 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_cast", {"size": y.size, "from": CODES[x.type], "to": CODES[y.type]}, (x,), (y,))
 
 
-_IN_TFLM = ("INT8", "INT16", "INT32", "FLOAT32")
+_IN_TFLM = ("INT8", "INT16", "INT32", "UINT32", "FLOAT32", "BOOL")
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

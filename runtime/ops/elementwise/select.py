@@ -65,9 +65,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     same: tuple[Shape, ...] = ((7,), (3, 5), (2, 3, 4, 5))
     for shape in same:
         for type in ("INT8", "FLOAT32", "INT32"):
-            yield _case(
-                op, type, (shape, shape, shape), shape, "litert" if op == "SELECT" or type == "INT32" else "tflm"
-            )
+            oracle = "litert" if op == "SELECT" or type == "INT32" else "tflm"
+            yield _case(op, type, (shape, shape, shape), shape, oracle)
     if op == "SELECT":
         yield _case(op, "FLOAT32", ((), (3, 5), (3, 5)), (3, 5), "litert")
         yield _case(op, "INT8", ((3,), (3, 5, 2), (3, 5, 2)), (3, 5, 2), "litert")
@@ -79,8 +78,10 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         ((2, 1, 4, 1), (3, 1, 5), (4, 5)),
     ):
         out = tuple(np.broadcast_shapes(*shapes))
-        yield _case(op, "INT8", shapes, out, "litert")
+        yield _case(op, "INT8", shapes, out, "tflm")
         yield _case(op, "INT64", shapes, out, "litert")
+        yield _case(op, "INT16", shapes, out, "tflm")
+        yield _case(op, "BOOL", shapes, out, "litert")
 
 
 OPS = (

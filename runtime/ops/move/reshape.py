@@ -81,6 +81,8 @@ def expand_dims_cases(rng: np.random.Generator) -> Iterator[Case]:
     for axis, shape in ((0, (1, 4, 3)), (-1, (4, 3, 1)), (1, (4, 1, 3))):
         at = tensor((1,), "INT32", data=np.array([axis]))
         yield _case("EXPAND_DIMS", tensor((4, 3), "INT8", 0.5, 3), shape, at)
+    for type in ("FLOAT32", "INT16"):
+        yield _case("EXPAND_DIMS", tensor((4, 3), type), (4, 1, 3), tensor((1,), "INT32", data=np.array([1])))
 
 
 def _op(name: str, infer: Callable[[Node], list[Shape]], cases: Callable[[np.random.Generator], Iterator[Case]]) -> Op:

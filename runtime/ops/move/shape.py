@@ -41,6 +41,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield Case(Node("SHAPE", (tensor(shape, type),), (y,), {"out_type": "INT32"}))
     y = tensor((3,), "INT64", name="y")
     yield Case(Node("SHAPE", (tensor((2, 5, 3)),), (y,), {"out_type": "INT64"}), oracle="litert")
+    for type in ("INT16", "INT64", "UINT8", "BOOL"):
+        y = tensor((3,), "INT32", name="y")
+        yield Case(Node("SHAPE", (tensor((2, 5, 3), type),), (y,), {"out_type": "INT32"}))
 
 
 def _infer_rank(node: Node) -> list[Shape]:

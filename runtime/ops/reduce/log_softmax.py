@@ -19,8 +19,8 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Bounds of int8 scales whose steps have a multiplier and an inverse, and the longest row whose sum fits int32.
-_LEAST, _MOST = 2.0**-24, 2.0**5
+#: Bound of int8 scales whose steps have a multiplier and an inverse, and the longest row whose sum fits int32.
+_LEAST = 2.0**-26
 _LONGEST = 4095
 
 
@@ -29,7 +29,7 @@ def infer(node: Node) -> list[Shape]:
     if x.type == "INT8":
         need_quant(node, x, y)
         need_fixed_quant(node, y, 16, 127)
-        if not (_LEAST <= x.scale < _MOST and x.shape[-1] <= _LONGEST):
+        if not (x.scale > _LEAST and x.shape[-1] <= _LONGEST):
             raise unsupported(node, f"{x} has a scale or a last dimension that int32 sums do not hold: requantise it")
     return [x.shape]
 
@@ -39,7 +39,7 @@ def _scaling(node: Node) -> tuple[tuple[int, int], tuple[int, int], int]:
 
     Source: TFLM log_softmax.cc and PreprocessLogSoftmaxScalingExp.
     """
-    mult, shift = quantize_multiplier(node.input(0).scale * (1 << 26))
+    mult, shift = quantize_multiplier(min(node.input(0).scale * (1 << 26), (1 << 31) - 1.0))
     return (mult, shift), quantize_multiplier((1 << 31 - shift) / mult), input_radius(5, shift)
 
 
@@ -90,6 +90,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             yield Case(Node("LOG_SOFTMAX", (tensor(shape, "INT8", scale, 3),), (y,)))
     x, y = tensor((1, 4095), "INT8", 0.1, 3), tensor((1, 4095), "INT8", 16 / 256, 127, name="y")
     yield Case(Node("LOG_SOFTMAX", (x,), (y,)), (np.full((1, 4095), 7, np.int8),))
+    for scale in (31.9, 32.0, 1e9, 2.0**-25.9, 2.0**-25, 2.0**-24.5):
+        y = tensor((3, 9), "INT8", 16 / 256, 127, name="y")
+        yield Case(Node("LOG_SOFTMAX", (tensor((3, 9), "INT8", scale, 3),), (y,)))
 
 
 OP = Op("LOG_SOFTMAX", infer, reference, lower, cases)
