@@ -14,7 +14,7 @@ from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
 
 #: The entry of a streaming model's metadata: the axis of time, rows per window, new rows per step.
-METADATA = "twinfer.stream"
+METADATA = "twinfer_stream"
 
 
 @dataclass(frozen=True)
