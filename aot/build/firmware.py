@@ -103,6 +103,11 @@ def _model(project: Project) -> str:
     return "\n".join(lines)
 
 
+def run_function(project: Project) -> str:
+    """The function of a program that runs a model over one buffer for all memory."""
+    return _functions(project).run
+
+
 @dataclass(frozen=True)
 class _Functions:
     """The names of a model's functions that take one buffer for all memory; ``text`` defines those that it lacks."""

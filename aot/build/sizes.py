@@ -54,7 +54,7 @@ class Sizes:
     """All symbols of an image. Bytes without a name are symbols without one, so sums are those of the sections."""
 
     symbols: tuple[Symbol, ...]
-    arena_bytes: int
+    memory_bytes: int
     groups: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,8 +80,8 @@ class Sizes:
 
     @property
     def ram_bytes(self) -> int:
-        """The arena with its scratch, and all other memory that is written, except the stack."""
-        return self.arena_bytes + self.groups.get("data", 0) + self.groups.get("bss", 0)
+        """The arena with its scratch, the state, and all other memory that is written, except the stack."""
+        return self.memory_bytes + self.groups.get("data", 0) + self.groups.get("bss", 0)
 
     def layer(self, i: int) -> dict[str, int]:
         """Bytes of one step by group; what several steps share counts for the first one."""

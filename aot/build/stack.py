@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from twinfer.aot.build.architecture import Instructions
 from twinfer.aot.build.elf import named_symbols, open_elf, section_kind
-from twinfer.aot.build.firmware import SECTIONS, Firmware, firmware_sources, flags_for
+from twinfer.aot.build.firmware import SECTIONS, Firmware, firmware_sources, flags_for, run_function
 from twinfer.aot.build.sizes import image, image_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import Toolchain
@@ -62,7 +62,7 @@ def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
     project, card = firmware.projects[model], firmware.card
     told = callgraph(firmware_sources(firmware.projects, card), card.toolchain, firmware.flags)
     shared = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
-    return read_bound(firmware.elf, f"{project.name}_run", card, told, shared.__contains__)
+    return read_bound(firmware.elf, run_function(project), card, told, shared.__contains__)
 
 
 def callgraph(sources: Files, toolchain: Toolchain, flags: Sequence[str]) -> str:

@@ -57,7 +57,7 @@ def test_every_byte_is_accounted_for(name: str, core: str, mode: Mode) -> None:
     measured, sections = sizes(emitted, card), section_bytes(emitted, card)
     read_only = sum(sections.get(s, 0) for s in (".text", ".rodata", ".ARM.extab", ".ARM.exidx"))
     assert measured.code_bytes + measured.weight_bytes == read_only
-    assert measured.ram_bytes == emitted.plan.arena_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
+    assert measured.ram_bytes == emitted.plan.memory_bytes + sections.get(".data", 0) + sections.get(".bss", 0)
     assert measured.flash_bytes == read_only + sections.get(".data", 0)
 
 
@@ -153,7 +153,7 @@ def test_memory_that_libraries_write_is_counted() -> None:
     """newlib's expf may set errno, which is in its reentrancy structure."""
     emitted = project("kws_float32", "cortex-m4", "compiled")
     measured = sizes(emitted, M4)
-    assert measured.ram_bytes > emitted.plan.arena_bytes
+    assert measured.ram_bytes > emitted.plan.memory_bytes
     assert any(s.name == "impure_data" and s.group == "data" for s in measured.symbols)
 
 

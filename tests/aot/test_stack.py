@@ -8,7 +8,7 @@ import pytest
 import tiny
 
 from twinfer.aot.board.arm.architecture import ARCHITECTURE, stack_taken
-from twinfer.aot.build.firmware import build, flags_for
+from twinfer.aot.build.firmware import build, flags_for, run_function
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.aot.build.sizes import image, image_sources
 from twinfer.aot.build.stack import (
@@ -61,7 +61,7 @@ def test_mark_is_within_the_bound(core: str) -> None:
         assert bound.bytes is not None
         assert 0 < result.stack_bytes <= bound.bytes, f"{one.name}: {bound.chain}"
         assert bound.bytes <= result.stack_bytes + 32, f"{one.name}: the bound is loose: {bound.chain}"
-        assert bound.chain[0] == f"{one.name}_run"
+        assert bound.chain[0] == run_function(one)
 
 
 @pytest.mark.parametrize("core", CORES[::2])

@@ -83,7 +83,7 @@ def test_inspect(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert told["plan"]["macs"] == sum(op["macs"] for op in told["operators"])
     assert told["constant_bytes"] == sum(t.data.nbytes for t in graph.tensors if t.data is not None)
     for row, each in zip(told["targets"], (plan, generic), strict=True):
-        figures = (each.arena_bytes, each.lower_bound_bytes, each.scratch_bytes, each.constant_bytes)
+        figures = (each.arena_bytes, each.state_bytes, each.lower_bound_bytes, each.scratch_bytes, each.constant_bytes)
         assert tuple(row.values()) == (each.target.name, *figures)
     assert [t["bytes"] for t in told["plan"]["tensors"]] == [
         t.nbytes for t in plan.offsets if t not in {step.scratch for step in plan.steps}
