@@ -1,0 +1,423 @@
+"""Control flow and variables: what the file says, what LiteRT and TFLM do, interpreted, compiled and under guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from flows import Meaning, Random, Sub
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinfer.aot.build.compiled import CompiledModel
+from twinfer.bench.peers.engines import installed, isolated, open_peer
+from twinfer.runtime.graph import Array, Graph, Node, Signature
+from twinfer.runtime.options import Mode, Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.tflite import read
+from twinfer.runtime.registry import operators
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.write.tflite import write
+
+#: The inputs of several runs of one interpreter.
+Runs = list[list[Any]]
+
+
+def floats(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+YES, NO = np.array([True]), np.array([False])
+
+
+def counted(body: Callable[[Sub, list[Any]], list[Any]], count: int, limit: float = 3) -> tuple[Graph, Graph]:
+    """The subgraphs of a loop over a counter and ``count`` values, which ``body`` changes; it runs up to ``limit``."""
+    test, inner = Sub("test"), Sub("body")
+    for sub in (test, inner):
+        for _ in range(count + 1):
+            sub.input()
+    results = [inner.add(inner.inputs[0], floats(1)), *body(inner, inner.inputs[1:])]
+    return test.graph([test.less(test.inputs[0], floats(limit))]), inner.graph(results)
+
+
+def looped(body: Callable[[Sub, list[Any]], list[Any]], count: int) -> Graph:
+    main = Sub("main")
+    outputs = main.loop(1, 2, [main.input() for _ in range(count + 1)])
+    return main.graph([*outputs, outputs[1]], *counted(body, count))
+
+
+def swapped() -> tuple[Graph, Runs]:
+    return looped(lambda sub, x: [x[1], x[0]], 2), [[floats(i), floats(5), floats(7)] for i in (0, 1, 3, 9)]
+
+
+def repeated() -> tuple[Graph, Runs]:
+    def body(sub: Sub, x: list[Any]) -> list[Any]:
+        y = sub.add(x[0], x[1])
+        return [y, y, x[2]]
+
+    return looped(body, 3), [[floats(0), floats(1), floats(2), floats(3)], [floats(4)] * 4]
+
+
+def constant_result() -> tuple[Graph, Runs]:
+    return looped(lambda sub, x: [sub.constant([42])], 1), [[floats(0), floats(7)], [floats(3), floats(7)]]
+
+
+def condition_is_a_value() -> tuple[Graph, Runs]:
+    """The loop ends as a value of the loop says; the same tensor is a result twice."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    test.input()
+    body.input()
+    for sub in (test, body, main):
+        sub.input(type="BOOL")
+    n = body.add(body.inputs[0], floats(1))
+    graphs = test.graph([test.inputs[1]]), body.graph([n, body.less(n, floats(4))])
+    outputs = main.loop(1, 2, [main.input(), main.inputs[0]])
+    return main.graph([*outputs, *outputs], *graphs), [[YES, floats(0)], [NO, floats(1)], [YES, floats(9)]]
+
+
+def branches() -> tuple[Graph, Runs]:
+    """Results that are computed, handed through and constant; the argument is read again behind."""
+    then, orelse, main = Sub("then"), Sub("else"), Sub("main")
+    a, b = [then.input(), then.input()], [orelse.input(), orelse.input()]
+    graphs = then.graph([then.add(*a), a[0]]), orelse.graph([orelse.constant([9]), orelse.mul(*b)])
+    x, y, c = main.input(), main.input(), main.input(type="BOOL")
+    outputs = main.branch(c, 1, 2, [x, y], [x, y])
+    return main.graph([main.add(outputs[0], x), *outputs, outputs[1]], *graphs), [
+        [floats(3), floats(4), YES],
+        [floats(3), floats(4), NO],
+    ]
+
+
+def nested() -> tuple[Graph, Runs]:
+    """An IF in a WHILE in an IF."""
+    test, one, two, body, outer, other, main = (Sub(f"s{i}") for i in range(7))
+    graphs = [test.graph([test.less(test.input(), test.input())])]
+    graphs += [sub.graph([sub.add(sub.input(), floats(i))]) for i, sub in ((1, one), (2, two))]
+    n, last = body.input(), body.input()
+    graphs += [body.graph([*body.branch(body.less(n, floats(3)), 2, 3, [n], [n]), last])]
+    graphs += [outer.graph(outer.loop(1, 4, [outer.input(), outer.input()])[:1])]
+    other.input()
+    graphs += [other.graph([other.input()])]
+    x, y = main.input(), main.input()
+    outputs = main.branch(main.less(x, floats(5)), 5, 6, [x, y], [x])
+    return main.graph([*outputs, x], *graphs), [[floats(x), floats(y)] for x, y in ((0, 8), (4, 4), (6, 3), (2, 9))]
+
+
+def weights_through_a_loop() -> tuple[Graph, Runs]:
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        for shape in ((1,), (1, 4), (4, 4)):
+            sub.input(shape)
+    i, x, w = body.inputs
+    y = body.op("FULLY_CONNECTED", [x, w, None], fused_activation_function="RELU")
+    graphs = test.graph([test.less(test.inputs[0], floats(3))]), body.graph([body.add(i, floats(1)), y, w])
+    w = main.constant(np.eye(4) * 2)
+    return main.graph(main.loop(1, 2, [main.constant([0]), main.input((1, 4)), w])[1:2], *graphs), [
+        [floats(1, -2, 3, 4)[None]]
+    ]
+
+
+def first(value: Sequence[float]) -> Graph:
+    sub = Sub("first")
+    sub.assign(sub.handle(), sub.constant(value))
+    return sub.graph([])
+
+
+def variable(value: Sequence[float]) -> tuple[Graph, Runs]:
+    """Read and written several times; reads before and behind a write are different values."""
+    main = Sub("main")
+    main.once(1)
+    x, h = main.input((2,)), main.handle()
+    old = main.read(h, (2,))
+    new = main.add(old, x)
+    main.assign(h, new)
+    between = main.read(h, (2,))
+    main.assign(h, main.mul(between, floats(2)))
+    return main.graph([old, new, between, main.read(h, (2,))], first(value)), [[floats(i, 2 * i)] for i in range(4)]
+
+
+def variable_in_branches() -> tuple[Graph, Runs]:
+    then, orelse, main = Sub("then"), Sub("else"), Sub("main")
+    a, b, h = then.input(), orelse.input(), then.handle()
+    old = then.read(h)
+    then.assign(h, then.add(old, a))
+    orelse.assign(orelse.handle(), b)
+    main.once(3)
+    x, h = main.input(), main.handle()
+    main.assign(h, main.add(main.read(h), floats(1)))
+    before = main.read(h)
+    outputs = main.branch(main.less(x, floats(3)), 1, 2, [x], [x])
+    graphs = then.graph([old]), orelse.graph([b]), first([5])
+    return main.graph([before, *outputs, main.read(h)], *graphs), [[floats(i)] for i in (1, 2, 5, 1)]
+
+
+def variable_in_a_loop() -> tuple[Graph, Runs]:
+    """The loop goes on as the variable says. Its body ends with a node that nothing reads, in place if it might."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    test.input()
+    graphs = [test.graph([test.less(test.read(test.handle()), floats(10))])]
+    x, h = body.input(), body.handle()
+    body.assign(h, body.add(body.read(h), x))
+    body.op("RELU", [x])
+    graphs += [body.graph([x])]
+    h = main.handle()
+    main.assign(h, main.constant([0]))
+    main.loop(1, 2, [main.mul(main.input(), floats(1))])
+    return main.graph([main.read(h)], *graphs), [[floats(i)] for i in (1, 2, 3)]
+
+
+def handles_through_subgraphs() -> tuple[Graph, Runs]:
+    """Handles are arguments and results of a loop and a branch."""
+    test, body, then, orelse, main = (Sub(name) for name in ("test", "body", "then", "else", "main"))
+    for sub in (test, body):
+        sub.input()
+    for sub in (test, body, then, orelse):
+        sub.input((), "RESOURCE")
+    graphs = [test.graph([test.less(test.inputs[0], floats(10))])]
+    i, h = body.inputs
+    body.assign(h, body.add(body.read(h), i))
+    graphs += [body.graph([body.add(i, floats(1)), h])]
+    for sub in (then, orelse):
+        old = sub.read(sub.inputs[0])
+        sub.assign(sub.inputs[0], sub.add(old, floats(1 if sub is then else 2)))
+        graphs.append(sub.graph([old, sub.inputs[0]]))
+    main.once(5)
+    x, h = main.input(), main.handle()
+    i, h = main.loop(1, 2, [x, h])
+    old, h = main.branch(main.less(x, floats(3)), 3, 4, [h], [x, h])
+    return main.graph([i, old, main.read(h)], *graphs, first([1])), [[floats(i)] for i in (1, 2, 3, 11)]
+
+
+def updated_in_place() -> tuple[Graph, Runs]:
+    main = Sub("main")
+    main.once(1)
+    x, h = main.input(), main.handle()
+    value = main.read(h, (4,))
+    for at in (1, 3):
+        value = main.op("DYNAMIC_UPDATE_SLICE", [value, x, np.array([at], np.int32)], shape=(4,))
+    main.assign(h, value)
+    return main.graph([main.op("RELU", [value])], first([1, 2, 3, 4])), [[floats(i)] for i in (7, -8)]
+
+
+#: Models, and the runtimes that take them and do as the file says. LiteRT hands swapped values on one by one; without
+#: composites TFLM lacks only handles as arguments.
+MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
+    "swapped": (swapped, "tflm"),
+    "repeated": (repeated, "tflm litert-ref"),
+    "constant_result": (constant_result, "tflm litert-ref"),
+    "condition_is_a_value": (condition_is_a_value, "tflm litert-ref"),
+    "branches": (branches, "tflm litert-ref"),
+    "nested": (nested, "tflm litert-ref"),
+    "weights_through_a_loop": (weights_through_a_loop, "tflm litert-ref"),
+    "variable": (lambda: variable([3, 3]), "tflm litert-ref"),
+    "variable_of_unequal_values": (lambda: variable([3, 4]), "tflm litert-ref"),
+    "variable_in_branches": (variable_in_branches, "tflm litert-ref"),
+    "variable_in_a_loop": (variable_in_a_loop, "tflm litert-ref"),
+    "handles_through_subgraphs": (handles_through_subgraphs, "litert-ref"),
+    "updated_in_place": (updated_in_place, "tflm litert-ref"),
+}
+
+each_model = pytest.mark.parametrize("name", MODELS)
+
+
+def results(model: Interpreter, runs: Runs) -> list[list[Any]]:
+    """The outputs of every run."""
+    model.allocate_tensors()
+    outputs = []
+    for values in runs:
+        model.session.feed(values)
+        model.invoke()
+        outputs.append(model.session.outputs())
+    return outputs
+
+
+def same(got: Sequence[Sequence[Any]], want: Sequence[Sequence[Any]]) -> None:
+    for i, (given, wanted) in enumerate(zip(got, want, strict=True)):
+        for k, (a, b) in enumerate(zip(given, wanted, strict=True)):
+            np.testing.assert_array_equal(a, np.reshape(b, np.shape(a)), err_msg=f"run {i}, output {k}")
+
+
+def meant(graph: Graph, runs: Runs) -> list[list[Any]]:
+    meaning = Meaning(graph)
+    return [meaning.run(values) for values in runs]
+
+
+@each_model
+@pytest.mark.parametrize("options", [Options(), Options(guard=True), Options(preserve_all=True)], ids=repr)
+def test_interpreted(name: str, options: Options) -> None:
+    graph, runs = MODELS[name][0]()
+    same(results(Interpreter.from_graph(graph, options), runs), meant(graph, runs))
+
+
+@each_model
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_compiled(name: str, mode: Mode) -> None:
+    graph, runs = MODELS[name][0]()
+    same(results(CompiledModel.from_graph(read(write(graph)), Options(mode=mode)), runs), meant(graph, runs))
+
+
+@pytest.mark.parametrize(("name", "peer"), [(name, peer) for name in MODELS for peer in MODELS[name][1].split()])
+def test_as_the_peers(name: str, peer: str) -> None:
+    if not installed(peer):
+        pytest.skip(f"{peer} is not installed")
+    graph, runs = MODELS[name][0]()
+    model, outputs = open_peer(peer, write(graph), len(graph.outputs)), []
+    for values in runs:
+        model.feed(values)
+        model.invoke()
+        outputs.append(model.outputs())
+    same(outputs, meant(graph, runs))
+
+
+def test_reset_begins_anew() -> None:
+    for name in ("variable", "variable_of_unequal_values"):
+        graph, runs = MODELS[name][0]()
+        for model in (Interpreter.from_graph(graph), CompiledModel.from_graph(graph)):
+            want = results(model, runs)
+            assert not np.array_equal(results(model, runs)[0][0], want[0][0]), "the state must matter"
+            model.reset_all_variables()
+            same(results(model, runs), want)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 1 << 32))
+def test_random_programs(seed: int) -> None:
+    source = Random(seed)
+    graph, runs = source.model(), [source.inputs() for _ in range(3)]
+    want = meant(graph, runs)
+    for options in (Options(), Options(guard=True), Options(preserve_all=True)):
+        same(results(Interpreter.from_graph(graph, options), runs), want)
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_random_programs_compiled(mode: Mode) -> None:
+    """Those of twenty that have most steps behind a reset that computes more than one, and behind one that does not."""
+    random = [Random(seed).model() for seed in range(1000, 1020)]
+    ranked = sorted(random, key=lambda graph: -len(make_plan(graph).steps))
+    begun = [graph for graph in ranked if len(make_plan(graph).start) > 1]
+    graphs = [*begun[:2], *(graph for graph in ranked if graph not in begun)][:4]
+    assert begun
+    assert not any(make_plan(graph).straight for graph in graphs)
+    for graph in graphs:
+        runs = [Random(seed).inputs() for seed in range(4)]
+        same(results(CompiledModel.from_graph(graph, Options(mode=mode)), runs), meant(graph, runs))
+
+
+def delayed() -> tuple[Graph, Runs]:
+    """A node that keeps a state of its own, in a subgraph that is called from two places."""
+    case = next(operators()["CUSTOM:SignalDelay"].cases(np.random.default_rng(0))).node
+    then, orelse, main = Sub("then"), Sub("else"), Sub("main")
+    x, y = then.input((8,), "INT16"), then.tensor((8,), "INT16")
+    then.nodes.append(Node(case.op, (x,), (y,), extra=case.extra))
+    graphs = then.graph([y]), orelse.graph([orelse.input((8,), "INT16")])
+    x, c = main.input((8,), "INT16"), main.input(type="BOOL")
+    outputs = [*main.branch(c, 1, 2, [x], [x]), *main.branch(c, 1, 2, [x], [x])]
+    return main.graph(outputs, *graphs), [[np.arange(8, dtype=np.int16) + 10 * i, NO if i == 2 else YES] for i in range(4)]
+
+
+def test_one_state_per_node_of_the_file() -> None:
+    graph, runs = delayed()
+    want = isolated_runs("tflm", graph, runs)
+    assert make_plan(graph).state_bytes == 6
+    for model in (Interpreter.from_graph(graph), CompiledModel.from_graph(graph)):
+        same(results(model, runs), want)
+
+
+def isolated_runs(peer: str, graph: Graph, runs: Runs) -> list[list[Any]]:
+    if not installed(peer):
+        pytest.skip(f"{peer} is not installed")
+    model, outputs = open_peer(peer, write(graph), len(graph.outputs)), []
+    for values in runs:
+        model.feed(values)
+        model.invoke()
+        outputs.append(model.outputs())
+    return outputs
+
+
+# -- signatures --------------------------------------------------------------------------------------------------------
+
+
+def prefill_and_decode(initialised: bool) -> Graph:
+    """Two signatures over one variable, the second with a loop; perhaps both initialise it."""
+    test, body = counted(lambda sub, x: [sub.add(x[0], floats(1))], 1)
+    prefill, decode = Sub("prefill"), Sub("decode")
+    x, y = prefill.input(), decode.input()
+    if initialised:
+        prefill.once(2)
+        decode.once(2)
+    h = prefill.handle()
+    prefill.assign(h, prefill.mul(x, floats(2)))
+    r = prefill.read(h)
+    h = decode.handle()
+    w = decode.add(decode.loop(3, 4, [decode.constant([0]), decode.read(h)])[1], y)
+    decode.assign(h, w)
+    signatures = Signature("prefill", {"x": x}, {"r": r}), Signature("decode", {"y": y}, {"w": w}, 1)
+    return prefill.graph([r], decode.graph([w]), first([100]), test, body, signatures=signatures)
+
+
+def called(model: Any, initialised: bool) -> list[float]:
+    """Results of the signatures in turn."""
+    model.allocate_tensors()
+    prefill, decode = model.get_signature_runner("prefill"), model.get_signature_runner("decode")
+    order = [*([decode] * initialised), prefill, decode, decode, prefill, decode, prefill, prefill, decode]
+    return [float(run(**{"x" if run is prefill else "y": floats(5 + i)}).popitem()[1][0]) for i, run in enumerate(order)]
+
+
+@pytest.mark.parametrize("initialised", [False, True])
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel])
+def test_signatures_share_variables(engine: type[Interpreter], initialised: bool) -> None:
+    graph = prefill_and_decode(initialised)
+    interpreter: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    kind = interpreter.OpResolverType.BUILTIN_REF
+    litert = interpreter.Interpreter(model_content=write(graph), experimental_op_resolver_type=kind)
+    model = engine.from_graph(read(write(graph)))
+    want = called(litert, initialised)
+    assert called(model, initialised) == want
+    model.reset_all_variables()
+    assert called(model, initialised) == want
+
+
+# -- inputs that a node writes -----------------------------------------------------------------------------------------
+
+
+def written_input() -> Graph:
+    main = Sub("main")
+    x, y = main.input((2,)), main.input((2,))
+    z = main.add(x, y)
+    main.run("ADD", [x, z], [y], fused_activation_function="NONE")
+    return main.graph([z, main.op("RELU", [y]), y])
+
+
+def fed_in_part(model: Any) -> list[Any]:
+    """Some runs; not every input is set before each."""
+    model.allocate_tensors()
+    inputs = [details["index"] for details in model.get_input_details()]
+    seen, values = [], {0: [(0, floats(1, 2)), (1, floats(10, 20))], 2: [(1, floats(0, 0))], 3: [(0, floats(5, 5))]}
+    for run in range(5):
+        for i, value in values.get(run, []):
+            model.set_tensor(inputs[i], value)
+        model.invoke()
+        seen += [model.get_tensor(details["index"]).tolist() for details in model.get_output_details()]
+        seen.append(model.get_tensor(inputs[1]).tolist())
+    return seen
+
+
+@pytest.mark.parametrize("options", [Options(), Options(guard=True), Options(preserve_all=True)], ids=repr)
+def test_an_input_that_is_written_lasts(options: Options) -> None:
+    content = write(written_input())
+    interpreter: Any = pytest.importorskip("ai_edge_litert.interpreter")
+    kind = interpreter.OpResolverType.BUILTIN_REF
+    want = fed_in_part(interpreter.Interpreter(model_content=content, experimental_op_resolver_type=kind))
+    assert fed_in_part(Interpreter.from_graph(read(content), options)) == want
+    if not options.preserve_all:
+        assert fed_in_part(CompiledModel.from_graph(read(content), options)) == want
+
+
+def test_every_input_set_anew() -> None:
+    """TFLM's inputs are set before every run."""
+    graph = written_input()
+    runs = [[floats(i, 2), floats(3, i)] for i in range(3)]
+    want = isolated("tflm", write(graph), runs, 3) if installed("tflm") else meant(graph, runs)
+    same(results(Interpreter.from_graph(graph), runs), want)
