@@ -30,7 +30,7 @@ KEPT := bench/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build test test-all mutants lint format bench clean
-.PHONY: bench-host bench-embedded bench-coded real-data accuracy compression search networks figures
+.PHONY: bench-host bench-embedded bench-coded real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -105,6 +105,10 @@ compression: real-data  ## accuracy over flash of pruned and clustered networks 
 
 networks: real-data  ## trains the networks of accuracy and compression anew (bench/data/networks.npz)
 	$(REPEATABLE) $(BIN)/python -m twinfer.bench.lab.kept
+
+operators: build  ## docs/operators.md anew, from what the operators' cases pass through
+	$(BIN)/twinfer ops --markdown > build/operators.md
+	mv build/operators.md docs/operators.md
 
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing

@@ -29,6 +29,7 @@ UNREAD = re.compile(r"CHANGELOG\.md|LICENSE|tests/test_references\.py|tests/aot/
 #: Names of files that are not the project's, by kind.
 ELSEWHERE = {
     "users'": {"my_board.toml", "recipe.toml", "rules.toml"},
+    "groups of entry points": {"twinfer.operators"},
     "emitted": {"twinfer.json", "library.c", "library_data.c", "program.c"},
     "built": {"kernels_c/_ffi.abi3.so", "twinfer/kernels_c/_ffi.abi3.so", "headers.inc", "names.inc"},
     "of TensorFlow and gemmlowp": {"fixedpoint.h", "padding.h", "lstm_eval.h", "reference/div.h", "reference/reduce.h"},

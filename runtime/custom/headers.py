@@ -15,7 +15,7 @@ from twinfer.runtime.errors import OperatorError
 if TYPE_CHECKING:
     from cffi import FFI
 
-#: The family of headers from outside: ``my_op.h`` is ``custom/my_op.h``, so that it includes ``../core/tw.h``.
+#: The family of headers from outside: as ours do, they include ``../core/tw.h``.
 FAMILY = "custom"
 
 

@@ -84,7 +84,7 @@ def test_unknown_targets_where_programs_run(command: str, capsys: pytest.Capture
     assert f"no target 'esp32': name one of host, {', '.join(names())}, or a .toml file" in error
     for name in ("generic", "native"):
         error = failed(capsys, command, "digits_int8", "--target", name)
-        assert f"{name} is only planned for: compile, inspect and search take it" in error
+        assert f"{name} is only planned for: compile, inspect, ops and search take it" in error
 
 
 def test_inspect_for_a_target(capsys: pytest.CaptureFixture[str]) -> None:

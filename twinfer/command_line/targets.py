@@ -22,7 +22,7 @@ def card(target: str) -> Any:
     from twinfer.runtime.target import GENERIC, NATIVE
 
     if target.lower() in (GENERIC.name, NATIVE):
-        raise InvalidArgumentError(f"{target.lower()} is only planned for: compile, inspect and search take it")
+        raise InvalidArgumentError(f"{target.lower()} is only planned for: compile, inspect, ops and search take it")
     return None if target.lower() == "host" else find(target, also=["host"])
 
 

@@ -1,0 +1,150 @@
+"""What ``twinfer ops`` shows: operators by type and target, and those of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinfer.bench.measure.report import table
+from twinfer.runtime.control import CONTROL
+from twinfer.runtime.support import PLAIN, Audit, Form
+from twinfer.runtime.target import Target
+
+#: The version of the JSON: it rises when a key changes its meaning or goes.
+SCHEMA = 1
+
+#: What the targets are, in few words.
+HEADINGS = {
+    "generic": "any 32-bit core",
+    "dsp": "Cortex-M4, M7, M33",
+    "mve": "Cortex-M55",
+    "host": "any computer",
+    "avx_vnni": "with AVX-VNNI",
+}
+
+#: So many words may stand in a cell of types as they are.
+MOST_TYPES = 12
+
+Row = tuple[str, list[str], Mapping[str, Sequence[str]]]
+
+
+def rows(forms: Sequence[Form]) -> list[Row]:
+    """Operator, types and variants by target; types with the same variants share a row."""
+    merged: list[Row] = []
+    for form in forms:
+        same = next((row for row in merged if row[0] == form.op and row[2] == form.variants), None)
+        if same is None:
+            merged.append((form.op, [form.types], form.variants))
+        else:
+            same[1].append(form.types)
+    return merged
+
+
+def joined(types: Sequence[str]) -> str:
+    """The types in one cell; if many are all pairs of some inputs and some outputs, these two lists."""
+    pairs = {(word.partition("→")[0], word.partition("→")[2] or word) for word in types}
+    sides = [list(dict.fromkeys(side)) for side in zip(*sorted(pairs), strict=True)]
+    if len(types) <= MOST_TYPES or pairs != set(product(*sides)):
+        return ", ".join(types)
+    return " → ".join(", ".join(sorted(side)) for side in sides)
+
+
+def listed(forms: Sequence[Form], targets: Sequence[Target]) -> Iterator[RenderableType]:
+    """The table of all operators, and those of control."""
+    shown = table("Operators", "<operator", "<types", *(f"<{_heading(target)}" for target in targets), gap=1)
+    before = ""
+    for op, types, variants in rows(forms):
+        cells = (", ".join(variants.get(target.name, ())) or "-" for target in targets)
+        shown.add_row("" if op == before else op, joined(types), *cells)
+        before = op
+    yield shown
+    control = table("Operators without a kernel of their own", "<operator", "<what planning makes of it", gap=1)
+    for op, meaning in sorted(CONTROL.items()):
+        control.add_row(op, meaning)
+    yield control
+
+
+def _heading(target: Target) -> str:
+    return HEADINGS.get(target.name, target.name)
+
+
+def described(forms: Sequence[Form]) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "schema": SCHEMA,
+        "operators": [
+            {"op": form.op, "types": form.types, "variants": {name: [*of] for name, of in form.variants.items()}}
+            for form in forms
+        ],
+        "control": dict(sorted(CONTROL.items())),
+    }
+
+
+_INTRODUCTION = """# Operators
+
+Made by `twinfer ops --markdown` from what the operators' own cases pass through; `make operators` writes it anew.
+`twinfer ops MODEL` says what a model needs, and all that it lacks.
+
+A cell names the variants that nodes of these types get on a target, best first; `plain` is C for any machine. In types,
+`int16×int8` is int16 values with int8 weights, `int8→float32` an operator whose output has another type. The first
+input that is no constant counts.
+"""
+
+
+def page(forms: Sequence[Form], targets: Sequence[Target]) -> str:
+    """docs/operators.md."""
+    lines = [_INTRODUCTION, _line(["operator", "types", *map(_heading, targets)]), _line(["---"] * (2 + len(targets)))]
+    for op, types, variants in rows(forms):
+        cells = (", ".join(variants.get(target.name, ())) or "-" for target in targets)
+        lines.append(_line([f"`{op}`", joined(types), *cells]))
+    lines += ["", "These have no kernel of their own:", "", _line(["operator", "what planning makes of it"])]
+    lines += [_line(["---"] * 2), *(_line([f"`{op}`", meaning]) for op, meaning in sorted(CONTROL.items()))]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "|" + "|".join(f" {cell} " if cell != "---" else cell for cell in cells) + "|"
+
+
+def model_table(name: str, target: str, audit: Audit) -> Iterator[RenderableType]:
+    """The operators of a model, and all that is missing."""
+    shown = table(f"{name} on {target}", "<operator", "uses", "<types", "<kernel", "<variant", gap=1)
+    for use in audit.uses:
+        lost = bool(use.problems)
+        kernel = use.control or use.kernel
+        variant = "" if use.control or use.variant == PLAIN else use.variant
+        style = "red" if lost else ""
+        cell = Text("missing" if lost else kernel, style=style)
+        shown.add_row(Text(use.op, style=style), str(use.count), use.types, cell, variant or "-")
+    yield shown
+    for problem in audit.missing:
+        yield Text(f"missing: {problem}", style="red")
+    if not audit.missing:
+        yield Text(f"{name}: every operator has a kernel", style="green")
+
+
+def described_model(name: str, target: str, audit: Audit) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "schema": SCHEMA,
+        "model": name,
+        "target": target,
+        "operators": [
+            {
+                "op": use.op,
+                "count": use.count,
+                "types": use.types,
+                "kernel": use.kernel or None,
+                "variant": use.variant or None,
+                "control": use.control or None,
+                "missing": use.problems,
+            }
+            for use in audit.uses
+        ],
+        "problems": list(audit.problems),
+        "supported": not audit.missing,
+    }
