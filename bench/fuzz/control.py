@@ -28,7 +28,7 @@ class Controlled:
 
     def grow(self) -> Graph:
         """Control flow, operators before and behind."""
-        kinds: list[Callable[[], None]] = [self._branch, self._loop, self._variable]
+        kinds: list[Callable[[], None]] = [self._branch, self._loop, self._variable, self._composite]
         for _ in range(int(self.rng.integers(1, 3))):
             if self.rng.random() < 0.5:
                 self.main.add(self._chosen())
@@ -75,6 +75,13 @@ class Controlled:
         condition = b.input(f"x{len(b.inputs)}", "BOOL", (1,))
         out = Tensor(f"t{len(b.tensors)}", x.type, x.shape, x.quant)
         self.main.pool += b.node("IF", [condition, x], [out], sides)
+
+    def _composite(self) -> None:
+        """STABLEHLO_COMPOSITE over a function."""
+        x, b = self.main.pick(), self.main.builder
+        options = {"name": "twinfer.fuzz", "decomposition_subgraph_index": self._function(x)}
+        out = Tensor(f"t{len(b.tensors)}", x.type, x.shape, x.quant)
+        self.main.pool += b.node("STABLEHLO_COMPOSITE", [x], [out], options)
 
     def _loop(self) -> None:
         """WHILE with a counter, over a function that is applied in every turn."""

@@ -55,6 +55,8 @@ class Meaning:
             case "IF":
                 side = "then_subgraph_index" if values[0].reshape(-1)[0] else "else_subgraph_index"
                 return self._call(options[side], values[1:])
+            case "STABLEHLO_COMPOSITE":
+                return self._call(options["decomposition_subgraph_index"], values)
             case "WHILE":
                 return self._loop(options["cond_subgraph_index"], options["body_subgraph_index"], values)
             case "CALL_ONCE":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from twinfer.runtime.control import ARITY
 from twinfer.runtime.errors import UnsupportedOperatorError
@@ -72,7 +73,7 @@ class _Inliner:
                 f"graph {self.graphs[0].name!r}: with its subgraphs in their callers' places it has more than "
                 f"{MOST_NODES} operators; call subgraphs less often"
             )
-        return [part for node in graph.nodes for part in guarded(node, lambda node=node: self.parts(node, names))]
+        return [part for node in graph.nodes for part in guarded(node, partial(self.parts, node, names))]
 
     def parts(self, node: Node, names: Names) -> list[Part]:
         """What becomes of a node."""
@@ -131,7 +132,7 @@ class _Inliner:
         condition = names.tensor(node, node.input(0))
         _check_condition(node, condition)
         arguments = [names.value(node.input(i)) for i in range(1, len(node.inputs))]
-        results = [names.tensor(node, tensor) for tensor in node.outputs]
+        results: list[Value] = [names.tensor(node, tensor) for tensor in node.outputs]
         then, values = self.call(node, "then_subgraph_index", arguments, results)
         orelse, others = self.call(node, "else_subgraph_index", arguments, results)
         for side in (values, others):
@@ -233,9 +234,8 @@ def _check_same(node: Node, a: Tensor, b: Tensor) -> None:
 
 
 def _check_condition(node: Node, value: Value) -> Tensor:
-    fits = isinstance(value, Tensor) and value.type == "BOOL" and value.size == 1
-    need(fits, node, f"its condition {value} must be one BOOL")
-    assert isinstance(value, Tensor)
+    if not isinstance(value, Tensor) or value.type != "BOOL" or value.size != 1:
+        raise ModelError(f"{node}: its condition {value} must be one BOOL")
     return value
 
 

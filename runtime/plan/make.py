@@ -70,7 +70,7 @@ def _constants(steps: Iterable[Step], outputs: Iterable[Tensor | Constant]) -> t
 
 
 def _prepared(graph: Graph, options: Options) -> Graph:
-    """The graph as operators are planned, and every subgraph that it calls: shapes inferred, constants plain, signed."""
+    """The graph and all subgraphs that it calls, as operators are planned: shapes inferred, constants plain, signed."""
     others, graphs = list(graph.subgraphs), (graph, *graph.subgraphs)
     for index in reachable(graphs):
         others[index - 1] = _signed(graphs[index], options)

@@ -12,6 +12,7 @@ import tiny
 from twinfer.aot.build.firmware import firmware_sources
 from twinfer.aot.build.fits import live_bytes
 from twinfer.aot.build.targets import find
+from twinfer.aot.print.choice import share_all
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.emit import emit
 from twinfer.aot.print.guard import STATUS, check_status, merged
@@ -47,6 +48,26 @@ def test_every_constant_has_a_symbol_of_its_own() -> None:
     plan = make_plan(b.graph([b.op("CONCATENATION", parts, shape=(10,), axis=0)]))
     symbols = [c.symbol for c in Constants(plan, "m").all]
     assert symbols == ["m_0_weights", "m_0_weights_2", "m_0_weights_3", "m_0_index"]
+
+
+def test_params_that_a_layer_shares_with_what_runs_once_come_before_the_layer() -> None:
+    """A variable is set once to a constant, and later by a layer: two copies of the same params."""
+    handle, name = tensor((), "RESOURCE", name="h"), {"container": "", "shared_name": "v"}
+    once = Builder("once")
+    (inner,) = once.node("VAR_HANDLE", [], [handle], name)
+    once.node("ASSIGN_VARIABLE", [inner, once.constant(np.ones(3, np.float32))], [])
+    b = Builder("main")
+    x = b.input("x", "FLOAT32", (3,))
+    b.node("CALL_ONCE", [], [], {"init_subgraph_index": 1})
+    (outer,) = b.node("VAR_HANDLE", [], [replace(handle)], name)
+    (old,) = b.node("READ_VARIABLE", [outer], [tensor((3,), name="old")])
+    b.node("ASSIGN_VARIABLE", [outer, x], [])
+    plan = make_plan(b.graph([b.op("MAXIMUM", [old, x]), old], subgraphs=[once.graph([])]))
+    code = emit(plan, "m", policy=share_all).code["m.c"]
+    params = [line.split()[3] for line in code.splitlines() if line.startswith("static const tw_copy_params")]
+    assert params
+    assert code.count("tw_copy(&") > len(params)
+    assert all(code.index(f"{symbol} =") < code.index(f"&{symbol},") for symbol in params)
 
 
 def test_spans_that_touch_are_one() -> None:

@@ -234,8 +234,8 @@ def results(model: Interpreter, runs: Runs) -> list[list[Any]]:
 
 
 def same(got: Sequence[Sequence[Any]], want: Sequence[Sequence[Any]]) -> None:
-    for i, (given, wanted) in enumerate(zip(got, want, strict=True)):
-        for k, (a, b) in enumerate(zip(given, wanted, strict=True)):
+    for i, (outputs, wanted) in enumerate(zip(got, want, strict=True)):
+        for k, (a, b) in enumerate(zip(outputs, wanted, strict=True)):
             np.testing.assert_array_equal(a, np.reshape(b, np.shape(a)), err_msg=f"run {i}, output {k}")
 
 
@@ -314,7 +314,8 @@ def delayed() -> tuple[Graph, Runs]:
     graphs = then.graph([y]), orelse.graph([orelse.input((8,), "INT16")])
     x, c = main.input((8,), "INT16"), main.input(type="BOOL")
     outputs = [*main.branch(c, 1, 2, [x], [x]), *main.branch(c, 1, 2, [x], [x])]
-    return main.graph(outputs, *graphs), [[np.arange(8, dtype=np.int16) + 10 * i, NO if i == 2 else YES] for i in range(4)]
+    values = [[np.arange(8, dtype=np.int16) + 10 * i, NO if i == 2 else YES] for i in range(4)]
+    return main.graph(outputs, *graphs), values
 
 
 def test_one_state_per_node_of_the_file() -> None:
@@ -362,7 +363,8 @@ def called(model: Any, initialised: bool) -> list[float]:
     model.allocate_tensors()
     prefill, decode = model.get_signature_runner("prefill"), model.get_signature_runner("decode")
     order = [*([decode] * initialised), prefill, decode, decode, prefill, decode, prefill, prefill, decode]
-    return [float(run(**{"x" if run is prefill else "y": floats(5 + i)}).popitem()[1][0]) for i, run in enumerate(order)]
+    fed = [{"x" if run is prefill else "y": floats(5 + i)} for i, run in enumerate(order)]
+    return [float(run(**values).popitem()[1][0]) for run, values in zip(order, fed, strict=True)]
 
 
 @pytest.mark.parametrize("initialised", [False, True])
