@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from twinfer.runtime.control import ARITY
-from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import need, unsupported
 from twinfer.runtime.plan.flow import Branch, Copy, Flow, Key, Part, Repeat, Resource
@@ -132,9 +132,10 @@ class _Inliner:
         condition = names.tensor(node, node.input(0))
         _check_condition(node, condition)
         arguments = [names.value(node.input(i)) for i in range(1, len(node.inputs))]
-        results: list[Value] = [names.tensor(node, tensor) for tensor in node.outputs]
-        then, values = self.call(node, "then_subgraph_index", arguments, results)
-        orelse, others = self.call(node, "else_subgraph_index", arguments, results)
+        own = [names.tensor(node, tensor) for tensor in node.outputs]
+        results: list[Value] = [*own]
+        then, values = self.call(node, "then_subgraph_index", arguments, own)
+        orelse, others = self.call(node, "else_subgraph_index", arguments, own)
         for side in (values, others):
             need(len(side) == len(results), node, f"a branch has {len(side)} outputs, not {len(results)}")
         chosen = None if condition.data is None else bool(condition.data.reshape(-1)[0])
