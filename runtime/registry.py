@@ -179,16 +179,20 @@ def _names() -> Iterator[str]:
                 yield f"{package.__name__}.{module.name}"
 
 
+#: What helps where an operator is missing: one of these names, any other custom one, or any other.
+_HINTS = {
+    "CUSTOM:ethos-u": "it is code for an Ethos-U NPU, as Vela compiles it: give the model from before Vela",
+    "CUSTOM": "register the folder that has its kernel (docs/custom-operators.md), or replace it in the converter",
+    "": "rewrite the model without it, or add a kernel and an operator module (ARCHITECTURE.md says how)",
+}
+
+
 def operator(node: Node) -> Op:
     """The operator of a node; UnsupportedOperatorError if twinfer has none of that name."""
     op = operators().get(node.op)
     if op is None:
         tensor = next((t for t in (*node.inputs, *node.outputs) if t is not None), None)
-        hint = (
-            "register the folder that has its kernel (docs/custom-operators.md), or replace it in the converter"
-            if node.op.startswith("CUSTOM:")
-            else "rewrite the model without it, or add a kernel and an operator module (ARCHITECTURE.md says how)"
-        )
+        hint = _HINTS.get(node.op, _HINTS["CUSTOM" if node.op.startswith("CUSTOM:") else ""])
         raise UnsupportedOperatorError(f"{node}: twinfer has no kernel for {node.op} ({tensor}); {hint}")
     return op
 
