@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from twinfer.runtime.check import check, need_graph
@@ -29,7 +29,6 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned. Raises ModelError
     for a graph that contradicts itself, UnsupportedOperatorError for an operator without a kernel.
     """
-    need_graph(graph)
     graph = _prepared(graph, options)
     pool = Pool(graph)
     flow = inlined(graph)
@@ -41,14 +40,13 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     begun = [step for step in stored.start if _needed(step, solution.places) is step]
     first, start = first_values([t for t in lives.state if t.variable or t in graph.inputs], begun)
     outputs = tuple(t if t.data is None else pool.value(t) for t in graph.outputs)
-    read = (*(value for step in (*start, *steps_of(program)) for value in step.read), *outputs)
     plan = Plan(
         graph=graph,
         target=target,
         options=options,
         program=program,
         start=start,
-        constants=tuple(dict.fromkeys(value for value in read if isinstance(value, Constant))),
+        constants=_constants((*start, *steps_of(program)), outputs),
         outputs=outputs,
         places=solution.places,
         regions=solution.regions,
@@ -63,8 +61,15 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     return plan
 
 
+def _constants(steps: Iterable[Step], outputs: Iterable[Tensor | Constant]) -> tuple[Constant, ...]:
+    """The constants that steps read or that are outputs, each once."""
+    read = (*(value for step in steps for value in step.read), *outputs)
+    return tuple(dict.fromkeys(value for value in read if isinstance(value, Constant)))
+
+
 def _prepared(graph: Graph, options: Options) -> Graph:
-    """The graph as operators are planned, and every subgraph that it calls: shapes inferred, constants plain, signed."""
+    """The graph as operators are planned, and every subgraph that it calls."""
+    need_graph(graph)
     others, graphs = list(graph.subgraphs), (graph, *graph.subgraphs)
     for index in reachable(graphs):
         others[index - 1] = _signed(graphs[index], options)
