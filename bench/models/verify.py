@@ -129,11 +129,14 @@ def verify(
     numpy computes every operator by its ``reference`` from the inputs that it has in the interpreter, so that an error
     shows at its own operator only. Interpreter and compiled code run the plan that users run, step by step and then in
     one call, both times over rubbish. With ``guard`` every step of both is watched, and GuardError names a wrong one.
-    All other ``options`` are for compiled code. Errors of planning and compiling are raised.
+    All other ``options`` are for compiled code. A model that branches, loops or has variables with names is compared in
+    its outputs alone, without numpy: its tensors have no single value. Errors of planning and compiling are raised.
     """
     twins = _twins(make_plan(source.graph).graph, options)
     graph = twins[0].plan.graph
-    proof = Proof(source.name, graph, lines_of(graph), samples.count)
+    stepwise = twins[0].plan.stepwise
+    others = (*(OWN if stepwise else OWN[1:]), *trusted())
+    proof = Proof(source.name, graph, lines_of(graph, outputs_alone=not stepwise), samples.count, others=others)
     inputs, steps = samples.inputs(graph), samples.count + len(against)
     wanted: list[Values] = []
     for i, sample in enumerate(inputs):
@@ -165,13 +168,17 @@ def _prove_sample(proof: Proof, i: int, sample: list[Array], twins: tuple[Interp
     """Adds the results of numpy and compiled code for sample ``i``; returns the interpreter's values."""
     interpreted, compiled = twins
     graph, lines = proof.graph, {line.tensor: line for line in proof.lines}
-    state = initial_state(interpreted)
-    want = {**observed(interpreted, sample), **whole(interpreted, sample, POISONS[0])}
-    proof.by_zero.update(divided_by_zero(graph, want))
-    for values in (observed(compiled, sample), *(whole(compiled, sample, byte) for byte in POISONS)):
+    state, stepwise = initial_state(interpreted), interpreted.plan.stepwise
+    want = whole(interpreted, sample, POISONS[0])
+    if stepwise:
+        want = {**observed(interpreted, sample), **want}
+        proof.by_zero.update(divided_by_zero(graph, want))
+    runs = [observed(compiled, sample)] if stepwise else []
+    for values in (*runs, *(whole(compiled, sample, byte) for byte in POISONS)):
         for tensor in lines.keys() & values.keys():
             lines[tensor].add("compiled", compare(i, want[tensor], values[tensor], 0.0))
-    for tensor, value in _numpy(graph, {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}):
+    known = {**state, **dict(zip(graph.inputs, sample, strict=True)), **want}
+    for tensor, value in _numpy(graph, known) if stepwise else ():
         lines[tensor].add("numpy", compare(i, want[tensor], value, TOLERANCE))
     return want
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import partial
 
 from twinfer.runtime.control import ARITY
-from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
+from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import need, unsupported
+from twinfer.runtime.plan.copies import check_condition, check_same, copied_back, copies
 from twinfer.runtime.plan.flow import Branch, Copy, Flow, Key, Part, Repeat, Resource
 from twinfer.runtime.plan.names import Names, Value, Variable
 from twinfer.runtime.registry import keeps_state
@@ -96,25 +97,25 @@ class _Inliner:
         """
         graph, computed = self.callee(node, key), self.written[int(node.options[key])]
         need(len(graph.inputs) == len(arguments), node, f"{key} takes {len(graph.inputs)} inputs, not {len(arguments)}")
-        names, copies = Names(), list[Part]()
+        names, given = Names(), list[Part]()
         for tensor, value in zip(graph.inputs, arguments, strict=True):
             names.values[tensor] = value
             if isinstance(value, Variable):
                 need(tensor.type == "RESOURCE", node, f"{tensor} gets the handle of variable {value.name!r}")
                 continue
-            _check_same(node, value, tensor)
+            check_same(node, value, tensor)
             if self.changes(value) or tensor in computed:  # the callee has a copy of its own
                 names.values[tensor] = replace(value, variable=False)
-                copies += _copies(node, [value], [names.values[tensor]])
+                given += copies(node, [value], [names.values[tensor]])
         times = Counter((*graph.inputs, *graph.outputs))
         for tensor, result in zip(graph.outputs, results, strict=False):
             if times[tensor] == 1 and tensor in computed and not tensor.variable and tensor.type != "RESOURCE":
-                _check_same(node, tensor, result)
+                check_same(node, tensor, result)
                 names.values[tensor] = result
         self.calls.append(int(node.options[key]))
         parts = self.block(graph, names)
         self.calls.pop()
-        return [*copies, *parts], [names.value(tensor) for tensor in graph.outputs]
+        return [*given, *parts], [names.value(tensor) for tensor in graph.outputs]
 
     def changes(self, value: Tensor) -> bool:
         """Whether a value may change while another tensor that is made from it is still read."""
@@ -130,12 +131,12 @@ class _Inliner:
 
     def branch(self, node: Node, names: Names) -> list[Part]:
         condition = names.tensor(node, node.input(0))
-        _check_condition(node, condition)
+        check_condition(node, condition)
         arguments = [names.value(node.input(i)) for i in range(1, len(node.inputs))]
-        own = [names.tensor(node, tensor) for tensor in node.outputs]
-        results: list[Value] = [*own]
-        then, values = self.call(node, "then_subgraph_index", arguments, own)
-        orelse, others = self.call(node, "else_subgraph_index", arguments, own)
+        wanted = [names.tensor(node, tensor) for tensor in node.outputs]
+        results = list[Value](wanted)
+        then, values = self.call(node, "then_subgraph_index", arguments, wanted)
+        orelse, others = self.call(node, "else_subgraph_index", arguments, wanted)
         for side in (values, others):
             need(len(side) == len(results), node, f"a branch has {len(side)} outputs, not {len(results)}")
         chosen = None if condition.data is None else bool(condition.data.reshape(-1)[0])
@@ -146,7 +147,7 @@ class _Inliner:
                     raise unsupported(node, f"its branches give different variables for {tensor}")
                 names.values[tensor] = values[i] = others[i] = pair[0]
                 results[i] = pair[0]
-        then, orelse = [*then, *_copies(node, values, results)], [*orelse, *_copies(node, others, results)]
+        then, orelse = [*then, *copies(node, values, results)], [*orelse, *copies(node, others, results)]
         if chosen is not None:
             return then if chosen else orelse
         return [Branch(node, condition, tuple(then), tuple(orelse))]
@@ -162,15 +163,15 @@ class _Inliner:
             if isinstance(value, Variable) or (same and not self.changes(value)):
                 names.values[tensor] = value
         state = [names.value(tensor) for tensor in node.outputs]
-        parts = _copies(node, values, state)
+        parts = copies(node, values, state)
         test, conditions = self.call(node, "cond_subgraph_index", state)
         need(len(conditions) == 1, node, f"its condition has {len(conditions)} outputs, not 1")
-        condition = _check_condition(node, conditions[0])
+        condition = check_condition(node, conditions[0])
         if condition.data is not None:
             need(not condition.data.any(), node, "its condition is always true: it never ends")
             return [*parts, *test]
         inner, results = self.call(node, "body_subgraph_index", state)
-        return [*parts, Repeat(node, condition, tuple(test), (*inner, *_copied_back(node, results, state)))]
+        return [*parts, Repeat(node, condition, tuple(test), (*inner, *copied_back(node, results, state)))]
 
     def once(self, node: Node, names: Names) -> list[Part]:
         if self.touched or names.fresh:
@@ -192,7 +193,7 @@ class _Inliner:
         need(len(outputs) == len(node.outputs), node, f"its decomposition has {len(outputs)} outputs")
         for tensor, value in zip(node.outputs, outputs, strict=True):
             if isinstance(value, Tensor):
-                _check_same(node, value, tensor)
+                check_same(node, value, tensor)
             names.values[tensor] = value
         return parts
 
@@ -225,38 +226,3 @@ _RULES = {
 def _written(graph: Graph) -> frozenset[Tensor]:
     """The tensors that nodes of a subgraph write."""
     return frozenset(tensor for node in graph.nodes for tensor in node.outputs)
-
-
-def _check_same(node: Node, a: Tensor, b: Tensor) -> None:
-    """ModelError unless a value has the type of the tensor that it becomes; UnsupportedOperatorError for its shape."""
-    need(a.type == b.type, node, f"{a} and {b} differ in type")
-    if a.shape != b.shape:
-        raise unsupported(node, f"{a} and {b} differ in shape: shapes of subgraphs must be static")
-
-
-def _check_condition(node: Node, value: Value) -> Tensor:
-    if not isinstance(value, Tensor) or value.type != "BOOL" or value.size != 1:
-        raise ModelError(f"{node}: its condition {value} must be one BOOL")
-    return value
-
-
-def _copies(node: Node, values: Sequence[Value], to: Sequence[Value]) -> list[Part]:
-    """Copies of values to tensors, where they are not there already."""
-    copies: list[Part] = []
-    for value, tensor in zip(values, to, strict=True):
-        if value is tensor:
-            continue
-        if isinstance(value, Variable) or isinstance(tensor, Variable):
-            name = next(each.name for each in (value, tensor) if isinstance(each, Variable))
-            raise unsupported(node, f"its body changes which variable {name!r} is")
-        _check_same(node, value, tensor)
-        copies.append(Copy(node, value, tensor))
-    return copies
-
-
-def _copied_back(node: Node, values: Sequence[Value], state: Sequence[Value]) -> list[Part]:
-    """Copies of the body's results to the loop's variables, as if all at once."""
-    changed = [(value, to) for value, to in zip(values, state, strict=True) if value is not to]
-    read = {to for _, to in changed}
-    sources = [replace(v) if isinstance(v, Tensor) and v in read else v for v, _ in changed]
-    return [*_copies(node, [v for v, _ in changed], sources), *_copies(node, sources, [to for _, to in changed])]

@@ -30,7 +30,6 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     Shapes that the file leaves open are inferred first: ``plan.graph`` is the graph that was planned. Raises ModelError
     for a graph that contradicts itself, UnsupportedOperatorError for an operator without a kernel.
     """
-    need_graph(graph)
     graph = _prepared(graph, options)
     pool = Pool(graph)
     flow = inlined(graph)
@@ -64,13 +63,14 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
 
 
 def _constants(steps: Iterable[Step], outputs: Iterable[Tensor | Constant]) -> tuple[Constant, ...]:
-    """The constants that steps read or that are outputs, in the order of first use."""
+    """The constants that steps read or that are outputs, each once."""
     read = (*(value for step in steps for value in step.read), *outputs)
     return tuple(dict.fromkeys(value for value in read if isinstance(value, Constant)))
 
 
 def _prepared(graph: Graph, options: Options) -> Graph:
-    """The graph and all subgraphs that it calls, as operators are planned: shapes inferred, constants plain, signed."""
+    """The graph as operators are planned, and every subgraph that it calls."""
+    need_graph(graph)
     others, graphs = list(graph.subgraphs), (graph, *graph.subgraphs)
     for index in reachable(graphs):
         others[index - 1] = _signed(graphs[index], options)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Unpack
 
 from twinfer.runtime.constant import Constant
+from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
@@ -88,6 +89,12 @@ class Plan:
     def straight(self) -> bool:
         """Whether every run does every step once."""
         return all(isinstance(part, Step | Same) for part in self.program)
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether every operator of the main subgraph has one value in a run, which the step behind it leaves."""
+        called = any(node.op in CONTROL for node in self.graph.nodes)
+        return self.straight and not called and not any(self._in_state(t) for t in self.graph.inputs)
 
     @cached_property
     def offsets(self) -> Mapping[Tensor, int]:

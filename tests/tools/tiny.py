@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
+from flows import Sub
 
 from twinfer.aot.build.project import project_files
 from twinfer.aot.print.emit import emit
@@ -82,7 +83,27 @@ def classifier() -> Graph:
     return b.graph([b.op("SOFTMAX", [b.op("FULLY_CONNECTED", [x, weights, bias], shape=(1, 4))], beta=1.0)])
 
 
-MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state}
+def flow() -> Plan:
+    """A variable with a first value, a branch that reads and writes it, and a loop whose variables are swapped."""
+    init, then, orelse, test, body, main = (Sub(name) for name in ("init", "then", "orelse", "test", "body", "main"))
+    init.assign(init.handle(), init.constant([1, 2]))
+    old, h, _ = then.input((2,)), then.handle(), orelse.input((2,))
+    then.assign(h, then.add(then.read(h, (2,)), old))
+    graphs = [init.graph([]), then.graph([old]), orelse.graph([orelse.read(orelse.handle(), (2,))])]
+    for sub in (test, body):
+        for shape in ((1,), (2,), (2,)):
+            sub.input(shape)
+    i, x, y = body.inputs
+    graphs += [test.graph([test.less(test.inputs[0], np.array([3], np.float32))])]
+    graphs += [body.graph([body.add(i, np.array([1], np.float32)), body.mul(x, y), x])]
+    main.once(1)
+    x, c = main.input((2,)), main.input(type="BOOL")
+    (y,) = main.branch(c, 2, 3, [x], [x])
+    outputs = main.loop(4, 5, [main.constant([0]), x, y])
+    return make_plan(main.graph(outputs[1:], *graphs), GENERIC)
+
+
+MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state, "flow": flow}
 
 
 def project(name: str, mode: Mode = "compiled") -> dict[str, str]:

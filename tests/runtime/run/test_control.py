@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinfer.aot.build.compiled import CompiledModel
+from twinfer.bench.models.source import Source
+from twinfer.bench.models.verify import Samples, verify
 from twinfer.bench.peers.engines import installed, isolated, open_peer
 from twinfer.runtime.graph import Array, Graph, Node, Signature
 from twinfer.runtime.options import Mode, Options
@@ -234,8 +236,8 @@ def results(model: Interpreter, runs: Runs) -> list[list[Any]]:
 
 
 def same(got: Sequence[Sequence[Any]], want: Sequence[Sequence[Any]]) -> None:
-    for i, (outputs, wanted) in enumerate(zip(got, want, strict=True)):
-        for k, (a, b) in enumerate(zip(outputs, wanted, strict=True)):
+    for i, (seen, wanted) in enumerate(zip(got, want, strict=True)):
+        for k, (a, b) in enumerate(zip(seen, wanted, strict=True)):
             np.testing.assert_array_equal(a, np.reshape(b, np.shape(a)), err_msg=f"run {i}, output {k}")
 
 
@@ -314,8 +316,9 @@ def delayed() -> tuple[Graph, Runs]:
     graphs = then.graph([y]), orelse.graph([orelse.input((8,), "INT16")])
     x, c = main.input((8,), "INT16"), main.input(type="BOOL")
     outputs = [*main.branch(c, 1, 2, [x], [x]), *main.branch(c, 1, 2, [x], [x])]
-    values = [[np.arange(8, dtype=np.int16) + 10 * i, NO if i == 2 else YES] for i in range(4)]
-    return main.graph(outputs, *graphs), values
+    return main.graph(outputs, *graphs), [
+        [np.arange(8, dtype=np.int16) + 10 * i, NO if i == 2 else YES] for i in range(4)
+    ]
 
 
 def test_one_state_per_node_of_the_file() -> None:
@@ -335,6 +338,17 @@ def isolated_runs(peer: str, graph: Graph, runs: Runs) -> list[list[Any]]:
         model.invoke()
         outputs.append(model.outputs())
     return outputs
+
+
+@pytest.mark.parametrize("name", ["nested", "variable_of_unequal_values", "handles_through_subgraphs"])
+def test_verified(name: str) -> None:
+    """The proof of a model whose tensors have no single value compares its outputs."""
+    source = Source(name, MODELS[name][0]()[0])
+    proof = verify(source, samples=Samples(3))
+    assert proof.proven
+    assert "numpy" not in proof.others
+    assert [line.tensor for line in proof.lines] == list(dict.fromkeys(proof.graph.outputs))
+    assert all(line.differences == {"compiled": None} for line in proof.lines)
 
 
 # -- signatures --------------------------------------------------------------------------------------------------------
@@ -363,8 +377,9 @@ def called(model: Any, initialised: bool) -> list[float]:
     model.allocate_tensors()
     prefill, decode = model.get_signature_runner("prefill"), model.get_signature_runner("decode")
     order = [*([decode] * initialised), prefill, decode, decode, prefill, decode, prefill, prefill, decode]
-    fed = [{"x" if run is prefill else "y": floats(5 + i)} for i, run in enumerate(order)]
-    return [float(run(**values).popitem()[1][0]) for run, values in zip(order, fed, strict=True)]
+    return [
+        float(run(**{"x" if run is prefill else "y": floats(5 + i)}).popitem()[1][0]) for i, run in enumerate(order)
+    ]
 
 
 @pytest.mark.parametrize("initialised", [False, True])
