@@ -1,4 +1,4 @@
-"""The sample in docs/examples: a .wav file through the audio front end and a streaming model."""
+"""The sample in docs: a .wav file through the audio front end and a streaming model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinfer.converter.stream.convert import stream
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.run.interpreter import Interpreter
 
-SAMPLE = ROOT / "docs" / "examples" / "wake_word.py"
+SAMPLE = ROOT / "docs" / "wake_word.py"
 
 
 def write_sound(path: Path, samples: np.ndarray, rate: int = 16_000) -> None:
