@@ -26,7 +26,7 @@ def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
     if isinstance(source, Graph):
         return _closed(source, shapes or {})
     graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
-    return infer_shapes(graph)
+    return infer_shapes(graph, keep_half=True)
 
 
 _TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
@@ -115,7 +115,7 @@ def _closed(graph: Graph, shapes: Shapes) -> Graph:
         what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
         example = " ".join(f"--shape {t.name}={','.join(str(max(d, 1)) for d in t.shape)}" for t in still)
         raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes ({example})")
-    graph = infer_shapes(graph, {named[name]: shape_of(shape) for name, shape in shapes.items()})
+    graph = infer_shapes(graph, {named[name]: shape_of(shape) for name, shape in shapes.items()}, keep_half=True)
     return _static(graph)
 
 

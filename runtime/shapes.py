@@ -48,12 +48,13 @@ def is_open(tensor: Tensor) -> bool:
     return unranked or any(d < 0 for d in tensor.shape_signature)
 
 
-def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = None) -> Graph:
+def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = None, *, keep_half: bool = False) -> Graph:
     """The graph with shapes inferred anew: behind inputs that are resized, and behind what the file leaves open.
 
     ``input_shapes`` gives some of ``graph.inputs`` another shape, of any rank. What operators compute from SHAPE and
     constants alone becomes a constant, so that shape arguments are known when planning; those operators are dropped.
-    So are decoders of weights. Stored constants become plain first (runtime/stored.py). Other tensors keep their
+    So are decoders of weights. Stored constants become plain first (runtime/stored.py, also for
+    ``keep_half``). Other tensors keep their
     shapes, and all keep their positions. A graph with nothing to change is returned itself.
 
     Raises InvalidArgumentError for a shape that no input can have, ModelError where the operators do not fit the new
@@ -62,7 +63,7 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
     shapes = dict(input_shapes or {})
     for tensor, shape in shapes.items():
         _check_request(graph, tensor, shape)
-    graph = plain_constants(graph)
+    graph = plain_constants(graph, keep_half)
     inference = _Inference(graph, shapes)
     return inference.graph() if inference.changed else graph
 

@@ -25,14 +25,16 @@ PACKED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 BITS: Mapping[str, int] = MappingProxyType({"INT4": 4, "INT2": 2})
 
 
-def plain_constants(graph: Graph) -> Graph:
+def plain_constants(graph: Graph, keep_half: bool = False) -> Graph:
     """The graph with constants as operators read them; itself if all are. Tensors keep their positions.
 
-    Raises ModelError for a sparse constant that contradicts itself.
+    ``keep_half``: float16 behind DEQUANTIZE stays, for a graph that is written to a file again.
+
+    Raises ModelError for a constant that contradicts its sparsity or its tensor.
     """
-    if not any(_is_stored(node, place) for node in graph.nodes for place in range(len(node.inputs))):
+    if not any(_is_stored(node, place, keep_half) for node in graph.nodes for place in range(len(node.inputs))):
         return graph
-    walk = _Walk(graph)
+    walk = _Walk(graph, keep_half)
     nodes = tuple(walk.nodes)
     changed = {old: new for old, new in walk.known.items() if old in walk.replaced or old not in walk.elsewhere}
     tensors = [changed.get(t, t) for t in graph.tensors]
@@ -42,12 +44,12 @@ def plain_constants(graph: Graph) -> Graph:
     return replace(graph, tensors=(*tensors, *beside), nodes=nodes, outputs=outputs, signatures=walk.signatures())
 
 
-def _is_stored(node: Node, place: int) -> bool:
+def _is_stored(node: Node, place: int, keep_half: bool) -> bool:
     """Whether an input's constant is to be changed."""
     tensor = node.inputs[place]
     if tensor is None or tensor.data is None:
         return False
-    if tensor.extra.get("sparsity") or (node.op == "DEQUANTIZE" and tensor.type == "FLOAT16"):
+    if tensor.extra.get("sparsity") or (tensor.type == "FLOAT16" and _folds(node, keep_half)):
         return True
     return tensor.type in BITS and not (node.op in PACKED and place == 1)
 
@@ -59,8 +61,8 @@ class _Walk:
     are gone, and of GATHER from few bits, which gives int8. ``elsewhere`` are tensors whose stored form is still read.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, keep_half: bool) -> None:
+        self.graph, self.keep_half = graph, keep_half
         self.known: dict[Tensor, Tensor] = {}
         self.replaced: set[Tensor] = set()
         self.elsewhere = {*graph.inputs, *graph.outputs}
@@ -72,16 +74,19 @@ class _Walk:
         inputs = [self.known[t] if t in self.replaced else t for t in node.inputs]
         for place, tensor in enumerate(inputs):
             seen = replace(node, inputs=tuple(inputs))
-            if tensor is not None and _is_stored(seen, place) and not _folds(seen):
+            if tensor is not None and _is_stored(seen, place, self.keep_half) and not self._folds(seen):
                 inputs[place] = self._plain(tensor)
             elif tensor is not None and tensor.type in BITS:
                 self.elsewhere.add(tensor)
         now = node if tuple(inputs) == node.inputs else replace(node, inputs=tuple(inputs))
-        if not _folds(now) or now.output in self.graph.inputs:
+        if not self._folds(now) or now.output in self.graph.inputs:
             self.nodes.append(self._widened(now))
             return
         self.known[node.output] = replace(node.output, data=_folded(now))
         self.replaced.add(node.output)
+
+    def _folds(self, node: Node) -> bool:
+        return _folds(node, self.keep_half)
 
     def _widened(self, node: Node) -> Node:
         """A GATHER from constants of few bits with int8 as its output; LiteRT holds these values in bytes, too."""
@@ -106,20 +111,23 @@ class _Walk:
         return tuple(s if s.subgraph else replace(s, outputs=mapped(s.outputs)) for s in self.graph.signatures)
 
 
-def _folds(node: Node) -> bool:
+def _folds(node: Node, keep_half: bool) -> bool:
     """Whether the node only changes how a constant is stored."""
     source = node.inputs[0] if len(node.inputs) == 1 == len(node.outputs) else None
     if source is None or source.data is None or source.shape != node.output.shape:
         return False
     if node.op == "DENSIFY":
         return source.type == node.output.type and source.type in DTYPES
-    return node.op == "DEQUANTIZE" and (source.type, node.output.type) == ("FLOAT16", "FLOAT32")
+    return not keep_half and node.op == "DEQUANTIZE" and (source.type, node.output.type) == ("FLOAT16", "FLOAT32")
 
 
 def _folded(node: Node) -> Array:
     source = node.input(0)
     tensor = _dense(source) if source.extra.get("sparsity") else source
-    return np.asarray(tensor.data, node.output.dtype)
+    data = np.asarray(tensor.data)
+    if (data.dtype, data.shape) != (source.dtype, source.shape):
+        raise ModelError(f"{node}: the value of {source} is {data.dtype}{list(data.shape)}")
+    return data.astype(node.output.dtype)
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -138,6 +146,8 @@ def _dense(tensor: Tensor) -> Tensor:
         places = element_places(tensor.shape, tensor.extra["sparsity"])
     except ModelError as error:
         raise ModelError(f"{tensor}: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise ModelError(f"{tensor} is stored sparsely, but its sparsity is incomplete ({error!r})") from error
     stored = np.frombuffer(tensor.data.tobytes(), np.uint8)
     if stored.size != len(places) * tensor.dtype.itemsize:
         raise ModelError(f"{tensor}: its sparsity names {len(places)} elements, {stored.size} bytes are stored")

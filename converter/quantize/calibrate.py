@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from twinfer.converter.quantize.observed import Observed
 from twinfer.converter.quantize.samples import Samples, count_of, samples_of
 from twinfer.converter.rows import row_of
-from twinfer.runtime.errors import InvalidArgumentError, ModelWarning
+from twinfer.runtime.control import CONTROL
+from twinfer.runtime.errors import InvalidArgumentError, ModelWarning, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
@@ -29,9 +31,10 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     Every sample runs from fresh state. If an operator ``streams``, the samples are successive inputs of one stream.
     Memory does not grow with the number of samples; their order only changes the moving averages. Raises
     InvalidArgumentError for data that do not fit the graph's inputs (``samples_of``) and for a tensor with NaN or
-    infinity; UnsupportedOperatorError for operators without a kernel. Warns with ModelWarning of inputs that never
-    change, and of integers for a float input.
+    infinity; UnsupportedOperatorError for operators without a kernel, and for control flow and variables. Warns with
+    ModelWarning of inputs that never change, and of integers for a float input.
     """
+    _refuse_control(graph)
     session = Session(make_plan(graph, options=Options(preserve_all=True)))
     seen = {t: Observed() for t in observable(graph)}
     histories = _histories(graph)
@@ -44,6 +47,15 @@ def calibrate(graph: Graph, samples: Samples, progress: Progress | None = None) 
     for tensor in graph.inputs:
         _warn_if_constant(tensor, seen.get(tensor))
     return seen
+
+
+def _refuse_control(graph: Graph) -> None:
+    """UnsupportedOperatorError for what calls subgraphs or keeps variables: their values are not observed."""
+    counts = Counter(node.op for node in graph.nodes if node.op in CONTROL)
+    if counts:
+        what = ", ".join(f"{op} x{count}" for op, count in counts.items())
+        advice = "convert it without quantisation, or export its loops and branches as plain layers"
+        raise UnsupportedOperatorError(f"{graph.name} cannot be quantised, for it has {what}: {advice}")
 
 
 def _histories(graph: Graph) -> Histories:

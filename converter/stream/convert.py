@@ -47,7 +47,7 @@ def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> 
     that has no rows, has several inputs, or keeps a state already.
     """
     need_graph(graph)
-    graph = _reshaped_first(infer_shapes(graph))
+    graph = _reshaped_first(infer_shapes(graph, keep_half=True))
     inputs = [tensor for tensor in graph.inputs if tensor.data is None]
     if len(inputs) != 1:
         raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: only a model with one can be streamed")

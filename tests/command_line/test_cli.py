@@ -252,9 +252,13 @@ def test_frameworks_files_are_to_be_converted_first(
     assert f"twinfer convert {tmp_path / 'net'}.{kind} -o" in capsys.readouterr().err
 
 
+#: Models that the reference refuses for their values alone: RSQRT of a negative number, which twinfer defines.
+SOUND = {"lrt_single_rsqrt_default_a16w8_recipe_quantized"}
+
+
 @pytest.mark.corpus("reject")
 def test_damaged_models(corpus_model: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(corpus_model.path)]) == 2
+    assert main(["run", str(corpus_model.path)]) == (0 if corpus_model.path.stem in SOUND else 2)
     assert "Traceback" not in capsys.readouterr().err
 
 

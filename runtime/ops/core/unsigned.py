@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Node, Tensor
 
-#: The option that a node of uint8 gets when it becomes one of int8.
+#: The option that a node of uint8 gets when it becomes one of int8: True, or the operator that a QUANTIZE is part of.
 MARK = "unsigned"
 
 
