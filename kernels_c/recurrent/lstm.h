@@ -64,10 +64,10 @@ TW_INLINE void tw_normalize(float *x, int32_t n, const float *factors, const flo
 TW_INLINE float tw_lstm_sum(const tw_lstm_step *s, int32_t g, int32_t u) {
     const void *const *in = s->in + 2 + TW_GATE_INPUTS * g;
     const tw_lstm_scales *by = s->scales;
-    float sum = tw_vector_times(&s->x, in[0], u, by ? by->x[g] : 1.0F);
+    float sum = tw_vector_times(&s->x, in[0], u, by ? &by->x[g] : NULL);
     if (!s->p->norm) sum += ((const float *)in[2])[u];
-    if (s->p->cell.extra) sum += tw_vector_times(&s->other, in[5], u, by ? by->other[g] : 1.0F);
-    sum += tw_vector_times(&s->hidden, in[1], u, by ? by->hidden[g] : 1.0F);
+    if (s->p->cell.extra) sum += tw_vector_times(&s->other, in[5], u, by ? &by->other[g] : NULL);
+    sum += tw_vector_times(&s->hidden, in[1], u, by ? &by->hidden[g] : NULL);
     if (s->p->peephole && g != TW_GATE_OF_CELL) {
         const float w = by ? by->peephole[g] * (float)((const int8_t *)in[3])[u] : ((const float *)in[3])[u];
         sum += w * s->cell[u];
@@ -92,7 +92,7 @@ TW_INLINE void tw_lstm_project(const tw_lstm_step *s, const float *shown, float 
     const tw_vector v = tw_vector_of(shown, p->cell.units, s->codes, s->scales ? s->scales->symmetric : 0);
     for (int32_t o = 0; o < p->cell.outputs; ++o) {
         const float start = in[1] ? ((const float *)in[1])[o] : 0.0F;
-        const float sum = start + tw_vector_times(&v, in[0], o, s->scales ? s->scales->project : 1.0F);
+        const float sum = start + tw_vector_times(&v, in[0], o, s->scales ? &s->scales->project : NULL);
         hidden[o] = p->proj_clip > 0.0F ? tw_clampf(sum, -p->proj_clip, p->proj_clip) : sum;
     }
 }

@@ -50,9 +50,9 @@ TW_INLINE void tw_rnn_step(const tw_rnn *p, const tw_rnn_scales *by, const void 
     tw_vector other = {NULL, NULL, {1.0F, 0}, 0};
     if (c->extra) other = tw_vector_of(from[1], c->extra, codes ? codes + c->size + c->units : NULL, symmetric);
     for (int32_t u = 0; u < c->units; ++u) {
-        float sum = ((const float *)in[4])[u] + tw_vector_times(&x, in[2], u, by ? by->x : 1.0F);
-        if (c->extra) sum += tw_vector_times(&other, in[5], u, by ? by->other : 1.0F);
-        sum += tw_vector_times(&hidden, in[3], u, by ? by->hidden : 1.0F);
+        float sum = ((const float *)in[4])[u] + tw_vector_times(&x, in[2], u, by ? &by->x : NULL);
+        if (c->extra) sum += tw_vector_times(&other, in[5], u, by ? &by->other : NULL);
+        sum += tw_vector_times(&hidden, in[3], u, by ? &by->hidden : NULL);
         y[u] = tw_activate(sum, &p->activation);
     }
 }

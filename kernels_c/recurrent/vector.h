@@ -32,14 +32,15 @@ TW_INLINE tw_vector tw_vector_of(const float *values, int32_t size, int8_t *code
     return v;
 }
 
-/* One row of weights [rows, size] times the vector; scale: that of int8 weights. */
-TW_INLINE float tw_vector_times(const tw_vector *v, const void *weights, int32_t row, float scale) {
+/* One row of weights [rows, size] times the vector; scale: that of int8 weights, null with float weights. (Compilers know
+ * which of both it is, unlike for codes, and warn of no reads that cannot be.) */
+TW_INLINE float tw_vector_times(const tw_vector *v, const void *weights, int32_t row, const float *scale) {
     const ptrdiff_t at = (ptrdiff_t)row * v->size;
-    if (v->codes) {
+    if (scale) {
         const int8_t *w = (const int8_t *)weights + at;
         int32_t sum = 0;
         for (int32_t i = 0; i < v->size; ++i) sum = tw_add(sum, w[i] * (v->codes[i] - v->quant.zero));
-        return (float)sum * (scale * v->quant.scale);
+        return (float)sum * (*scale * v->quant.scale);
     }
     const float *w = (const float *)weights + at;
     float sum = 0.0F;

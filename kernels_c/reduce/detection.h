@@ -46,8 +46,8 @@ TW_INLINE void tw_detection_decode(const tw_detection_params *p, const float *co
 
 TW_INLINE float tw_detection_area(const float *box) { return (box[2] - box[0]) * (box[3] - box[1]); }
 
-/* What both boxes share along an axis, from coordinate d to d + 2. */
-TW_INLINE float tw_detection_shared(const float *a, const float *b, int32_t d) {
+/* What both boxes have in common along an axis, from coordinate d to d + 2. */
+TW_INLINE float tw_detection_common(const float *a, const float *b, int32_t d) {
     const float from = a[d] < b[d] ? b[d] : a[d], to = b[d + 2] < a[d + 2] ? b[d + 2] : a[d + 2];
     return to - from < 0.0f ? 0.0f : to - from;
 }
@@ -56,7 +56,7 @@ TW_INLINE float tw_detection_shared(const float *a, const float *b, int32_t d) {
 TW_INLINE float tw_detection_overlap(const float *a, const float *b) {
     const float area_a = tw_detection_area(a), area_b = tw_detection_area(b);
     if (area_a <= 0.0f || area_b <= 0.0f) return 0.0f;
-    const float both = tw_detection_shared(a, b, 0) * tw_detection_shared(a, b, 1);
+    const float both = tw_detection_common(a, b, 0) * tw_detection_common(a, b, 1);
     return both / (area_a + area_b - both);
 }
 
