@@ -79,7 +79,7 @@ class Controlled:
     def _composite(self) -> None:
         """STABLEHLO_COMPOSITE over a function."""
         x, b = self.main.pick(), self.main.builder
-        options = {"name": "twinfer.fuzz", "decomposition_subgraph_index": self._function(x)}
+        options = {"name": "fuzz", "decomposition_subgraph_index": self._function(x)}
         out = Tensor(f"t{len(b.tensors)}", x.type, x.shape, x.quant)
         self.main.pool += b.node("STABLEHLO_COMPOSITE", [x], [out], options)
 

@@ -115,7 +115,7 @@ class StreamBuilder:
             return x
         table = np.array([around.get(d, (0, 0)) for d in range(4)], np.int32)
         shape = tuple(extent + int(sum(pads)) for extent, pads in zip(x.shape, table, strict=True))
-        wide = replace(x, name=f"{x.name}/padded", shape=shape)
+        wide = replace(x, name=f"{x.name}/padded", shape=shape, data=None)
         self.nodes.append(Node("PAD", (x, self.constant(table, f"{wide.name}/paddings")), (wide,)))
         return wide
 
