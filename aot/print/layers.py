@@ -94,7 +94,7 @@ class Layers:
             lines += [f"/* {comment(step.call.note or str(step.node), 300)} */"]
             inner = self._function_lines(i, step)
             lines += braced(inner) if len(step.body) == 1 < len(self._plan.start) else inner
-        head = f"static void {self._name}_start({self._memory.start_parameters}) {{"
+        head = f"static TW_NOINLINE void {self._name}_start({self._memory.start_parameters}) {{"
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 
     def __iter__(self) -> Iterator[Layer]:

@@ -30,6 +30,8 @@ from twinfer.converter.build import Builder
 from twinfer.converter.passes import PASSES
 from twinfer.converter.search import find
 from twinfer.converter.source import files_of
+from twinfer.converter.stream import convert as streaming
+from twinfer.runtime import registry
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.options import Options
 from twinfer.runtime.plan.make import make_plan
@@ -66,6 +68,10 @@ def written(plan: Plan, name: str, folder: str, *, sha256: str, card: Any) -> Fa
     return {**about, "name": name, "folder": Path(folder).name, "sha256": sha256, "card": card}
 
 
+def streamed(graph: Any, *, axis: Any, hop: Any) -> Facts:
+    return {"inputs": len(graph.inputs), "axis": axis, "hop": hop}
+
+
 def compared(source: Any, comparison: Any, told: Any) -> Facts:
     return {"model": source.name, "on": "host", **vars(comparison)}
 
@@ -98,6 +104,7 @@ def linked(project: Any, card: Any) -> Facts:
 DOORS: list[tuple[Any, str, Callable[..., Facts]]] = [
     (convert, "convert_file", converted),
     (find, "search", searched),
+    (streaming, "stream", streamed),
     (project, "write_project", written),
     (compare, "compare", compared),
     (embedded, "measure_on", measured),
@@ -244,6 +251,13 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--guard": {"guard": True},
         },
     ),
+    "stream tcn_int8 -o out.tflite": (
+        {"inputs": 1, "axis": None, "hop": None},
+        {
+            "--axis 2": {"axis": 2},
+            "--hop 4": {"hop": 4},
+        },
+    ),
     "run digits_int8": (
         RUN,
         {
@@ -319,7 +333,12 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
 }
 
 #: Options whose effect is not a call; they have tests of their own.
-ELSEWHERE = {"run": {"--input", "--output", "--seed"}, "inspect": {"--json", "--target"}}
+ELSEWHERE = {
+    "run": {"--input", "--output", "--seed"},
+    "inspect": {"--json", "--target"},
+    "ops": {"--json", "--markdown", "--target"},
+    "stream": {"--output"},
+}
 
 
 @pytest.mark.parametrize("line", MATRIX)
@@ -331,10 +350,31 @@ def test_what_is_asked_for(line: str, ask: Ask) -> None:
         assert ask(f"{line} {option}") == [{**usual, **changed}], option
 
 
+def commands() -> Mapping[str, argparse.ArgumentParser]:
+    (action,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    return action.choices
+
+
+@pytest.mark.parametrize("name", commands())
+def test_operators_of_the_users_own_are_registered_first(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command takes --operators, several times, and registers them before it does anything else."""
+    folders: list[str] = []
+
+    def register(folder: str) -> None:
+        folders.append(folder)
+        if folder == "last":
+            raise ToolError("noted")
+
+    monkeypatch.setattr(registry, "register", register)
+    line = next((line for line in MATRIX if line.split()[0] == name), f"{name} nothing")
+    assert main([*line.split(), "--operators", "first", "--operators", "last"]) == 2
+    assert folders == ["first", "last"]
+
+
 def test_every_option_is_tried() -> None:
-    (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
-    for name, command in commands.choices.items():
-        known = {action.option_strings[-1] for action in command._actions if action.option_strings} - {"--help"}
+    for name, command in commands().items():
+        known = {action.option_strings[-1] for action in command._actions if action.option_strings}
+        known -= {"--help", "--operators"}
         lines = [" ".join([line, *how]) for line, (_, how) in MATRIX.items() if line.split()[0] == name]
         words = {word for line in lines for word in line.split()}
         assert known == (words & known) | ELSEWHERE.get(name, set()), name
