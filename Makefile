@@ -18,6 +18,7 @@ CORPUS ?= $(or $(TWINFER_SHARED),../shared)/corpus/models
 MEASURED := $(addprefix mlp_,kws_int8 vww_int8 ic_int8 ad01_int8)
 MEASURED += $(addprefix tflm_,hello_world_int8 person_detect micro_speech_quantized)
 PRICED ?= $(or $(wildcard $(MEASURED:%=$(CORPUS)/%.tflite)),$(BUILTIN))
+STREAMED := $(addprefix $(CORPUS)/,mlp_sww_int8.tflite tflm_micro_speech_quantized.tflite)
 CORES ?= cortex-m4,cortex-m55,cortex-m0,cortex-m3,cortex-m7,cortex-m33
 OPTIMIZE ?= speed,balanced,size
 REPORT ?= build/bench-embedded
@@ -30,7 +31,7 @@ KEPT := bench/data/figures
 REPEATABLE := OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell
 
 .PHONY: help demo prices setup build test test-all mutants lint format bench clean
-.PHONY: bench-host bench-embedded bench-coded real-data accuracy compression search networks figures operators
+.PHONY: bench-host bench-embedded bench-coded bench-streams real-data accuracy compression search networks figures operators
 .DELETE_ON_ERROR:
 
 help:  ## this list
@@ -84,6 +85,10 @@ bench-coded: setup  ## what weights of 16 values cost and save when they are sto
 	$(BIN)/twinfer bench build/kws.tflite build/ad01.tflite --target cortex-m4 --engine compiled \
 		--weights plain,lut,huffman --json $(FIGURES)/coded.json
 
+bench-streams: setup  ## models over windows beside what twinfer stream makes of them
+	@mkdir -p $(FIGURES)
+	$(BIN)/python -m twinfer.bench.measure.streams tcn_int8 kws_int8 $(wildcard $(STREAMED)) --json $(FIGURES)/streams.json
+
 search: setup  ## the cheapest quantisation of the digits that loses half a point
 	@mkdir -p build $(FIGURES)
 	$(BIN)/python -m twinfer.bench.lab.train_digits --data build
@@ -112,7 +117,7 @@ operators: build  ## docs/operators.md anew, from what the operators' cases pass
 
 figures: setup  ## all figures of README.md and docs/ anew, and what they are made of (takes an hour; on a quiet machine)
 	-$(MAKE) accuracy FIGURES=$(KEPT)  # a limit that is missed stops nothing
-	$(MAKE) bench-host bench-embedded bench-coded search compression FIGURES=$(KEPT)
+	$(MAKE) bench-host bench-embedded bench-coded bench-streams search compression FIGURES=$(KEPT)
 	$(BIN)/python -m twinfer.bench.measure.figures
 
 clean:  ## removes everything that was made

@@ -109,6 +109,18 @@ def coding(document: Any) -> str:
     return _markdown(lines)
 
 
+def streaming(document: Any) -> str:
+    """Two lines per model: what a run over the window takes, and what a step takes, with its ratio."""
+    lines = [["Streaming on Cortex-M4", "rows", "MACs", "", "instructions", "", "arena", "state"]]
+    for row in document["rows"]:
+        window, step = row["window"], row["step"]
+        shares = {key: f"÷ {window[key] / step[key]:.1f}" for key in ("macs", "instructions")}
+        for name, rows, cost, share in ((row["model"], row["rows"], window, {}), ("a step", row["hop"], step, shares)):
+            counts = [text for key in ("macs", "instructions") for text in (f"{cost[key]:,}", share.get(key, ""))]
+            lines.append([name, str(rows), *counts, f"{cost['arena_bytes']:,}", f"{cost['state_bytes']:,}"])
+    return _markdown(lines)
+
+
 def search(document: Any) -> str:
     """The result of the search, and the number of its trials."""
     trials = document["trials"]
@@ -131,6 +143,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "| accuracy, % |": ("accuracy", accuracy),
     "| bytes |": ("compression", compression),
     "| Cortex-M4 |": ("coded", coding),
+    "| Streaming on Cortex-M4 |": ("streams", streaming),
     "`make search`: ": ("search", search),
     "Beside TFLM on cortex-m4\n": ("embedded", beside("cortex-m4")),
     "Beside TFLM on cortex-m55": ("embedded", beside("cortex-m55")),

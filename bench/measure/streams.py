@@ -7,14 +7,16 @@ microcontroller under QEMU, and memory. Every pair is proven to give the same bi
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from rich.console import Console
 
 from twinfer.aot.build.targets import find
 from twinfer.bench.measure.embedded import Instructions
-from twinfer.bench.measure.report import table
+from twinfer.bench.measure.report import document, table
 from twinfer.bench.models.source import load
 from twinfer.converter.stream.convert import stream
 from twinfer.converter.stream.prove import prove
@@ -53,7 +55,7 @@ def measured(model: str, board: str) -> Pair:
     streaming = stream(graph)
     proof = prove(graph, streaming)
     window, step = (_cost(each, board) for each in (graph, streaming.graph))
-    return Pair(model, streaming.rows, streaming.hop, window, step, proof.different == 0)
+    return Pair(Path(model).stem, streaming.rows, streaming.hop, window, step, proof.different == 0)
 
 
 def _cost(graph: Graph, board: str) -> Cost:
@@ -76,10 +78,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=MODELS, help="built-in models or .tflite files")
     parser.add_argument("--board", default="cortex-m4", help="the core (default: cortex-m4)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file, too")
     arguments = parser.parse_args()
+    pairs = [measured(model, arguments.board) for model in arguments.models]
+    if arguments.json:
+        rows = [{"target": arguments.board, **asdict(pair)} for pair in pairs]
+        arguments.json.write_text(json.dumps(document(rows), indent=1) + "\n", encoding="utf-8")
     columns = ("<", "<run over", "MACs", "instructions", "arena", "state", "<bits")
     shown = table(f"Streaming on {arguments.board}", *columns)
-    for line in lines(measured(model, arguments.board) for model in arguments.models):
+    for line in lines(pairs):
         shown.add_row(*line)
     Console(width=None).print(shown)
 

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from twinfer.bench.lab.networks import NETWORKS
 from twinfer.bench.measure import figures
 from twinfer.bench.measure.embedded import Measurement, every, measure_on
 from twinfer.bench.measure.figures import FIGURES, ROOT, blocks, document, pages, updated
+from twinfer.bench.measure.streams import measured
 from twinfer.bench.models.builtin import builtin
 from twinfer.bench.models.source import load
 from twinfer.command_line import main as cli
@@ -103,15 +105,30 @@ def test_every_network_and_every_fold_is_measured() -> None:
     assert {row["target"] for row in document("embedded")["rows"]} == set(CORES), "make bench-embedded"
 
 
+def same_compiler(kept: Any, core: str) -> None:
+    """Skips the test, or fails in CI, where another compiler made the figures."""
+    compiler = find(core).toolchain.version.splitlines()[0]
+    if kept["machine"]["arm_compiler"] != compiler:
+        message = f"the figures are of {kept['machine']['arm_compiler']}, here is {compiler}"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+
+
+@pytest.mark.usefixtures("board_tools")
+def test_counts_of_a_stream_come_again() -> None:
+    kept = document("streams")
+    same_compiler(kept, "cortex-m4")
+    (before,) = [row for row in kept["rows"] if row["model"] == "tcn_int8"]
+    again = measured("tcn_int8", "cortex-m4")
+    assert {"target": "cortex-m4", **asdict(again)} == before, "make figures"
+    assert again.same_bits
+
+
 @pytest.mark.usefixtures("board_tools")
 @pytest.mark.parametrize(("model", "core"), [("kws_int8", "cortex-m4"), ("ad01_int8", "cortex-m55")])
 def test_counts_come_again(model: str, core: str) -> None:
     """Counts on a microcontroller are the same anywhere, to the last instruction."""
-    compiler = find(core).toolchain.version.splitlines()[0]
     kept = document("embedded")
-    if kept["machine"]["arm_compiler"] != compiler:
-        message = f"the figures are of {kept['machine']['arm_compiler']}, here is {compiler}"
-        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    same_compiler(kept, core)
     speed = Measurement(every(["speed"], modes=["compiled"]))
     (row, *_) = measure_on(load(model), find(core), speed)
     of_model = [r for r in kept["rows"] if (r["model"], r["target"]) == (model, core)]
