@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -34,18 +35,14 @@ class Campaign:
     def run(self, seconds: float, most: int | None = None) -> None:
         """Tries models for so long, or until there were ``most``; the last batch is finished."""
         started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="twinfer-fuzz-") as cache:
-            court = Court(cache)
-            try:
-                for batch in count():
-                    size = BATCH if most is None else min(BATCH, most - self.tally.models)
-                    self.tally.seconds = time.monotonic() - started
-                    if self.tally.seconds >= seconds or size <= 0:
-                        return
-                    self._batch(court, batch, size)
-                    self.tell(time.monotonic() - started, self._line())
-            finally:
-                court.close()
+        with tempfile.TemporaryDirectory(prefix="twinfer-fuzz-") as cache, closing(Court(cache)) as court:
+            for batch in count():
+                size = BATCH if most is None else min(BATCH, most - self.tally.models)
+                self.tally.seconds = time.monotonic() - started
+                if self.tally.seconds >= seconds or size <= 0:
+                    return
+                self._batch(court, batch, size)
+                self.tell(time.monotonic() - started, self._line())
 
     def _batch(self, court: Court, batch: int, size: int) -> None:
         ops = list(operators())

@@ -137,12 +137,16 @@ def _with_smaller_shapes(model: Model) -> Iterator[Model]:
     for old in sorted({d for t in fed for d in t.shape if d > 1}, reverse=True):
         for new in dict.fromkeys((1, old // 2, old - 1)):
             swap = {t: reshaped(t, tuple(new if d == old else d for d in t.shape)) for t in fed if old in t.shape}
-            for step in (1, -1):
-                trials = [agreed(trial.swapped(swap)) for trial in _trials(model, step)]
-                known = [trial for trial in trials if trial is not None]
-                if known and len(known) == len(trials):
-                    runs = tuple(tuple(trial.given.values()) for trial in known)
-                    yield replace(model, graph=graph_of(known[0].node), runs=runs)
+            yield from (smaller for step in (1, -1) if (smaller := _swapped(model, swap, step)))
+
+
+def _swapped(model: Model, swap: dict[Tensor, Tensor], step: int) -> Model | None:
+    """The model with other tensors, and values in their order or (-1) backwards; None if the operator refuses them."""
+    trials = [agreed(trial.swapped(swap)) for trial in _trials(model, step)]
+    known = [trial for trial in trials if trial is not None]
+    if not known or len(known) < len(trials):
+        return None
+    return replace(model, graph=graph_of(known[0].node), runs=tuple(tuple(trial.given.values()) for trial in known))
 
 
 def _trials(model: Model, step: int) -> Iterator[Trial]:
@@ -154,11 +158,12 @@ def _trials(model: Model, step: int) -> Iterator[Trial]:
 
 def _with_zeros(model: Model) -> Iterator[Model]:
     """An input is 0: all of it, or half."""
-    for run, inputs in enumerate(model.runs):
-        for i, value in enumerate(inputs):
-            for part in (slice(None), slice(0, value.size // 2), slice(value.size // 2, None)):
-                flat = value.reshape(-1).copy()
-                if np.any(flat[part]):
-                    flat[part] = 0
-                    changed = (*inputs[:i], flat.reshape(value.shape), *inputs[i + 1 :])
-                    yield replace(model, runs=(*model.runs[:run], changed, *model.runs[run + 1 :]))
+    places = [(run, i) for run, inputs in enumerate(model.runs) for i in range(len(inputs))]
+    for run, i in places:
+        inputs = model.runs[run]
+        for part in (slice(None), slice(0, inputs[i].size // 2), slice(inputs[i].size // 2, None)):
+            flat = inputs[i].reshape(-1).copy()
+            if np.any(flat[part]):
+                flat[part] = 0
+                changed = (*inputs[:i], flat.reshape(inputs[i].shape), *inputs[i + 1 :])
+                yield replace(model, runs=(*model.runs[:run], changed, *model.runs[run + 1 :]))
