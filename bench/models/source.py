@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from twinfer.runtime.entry import of_signature
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
@@ -42,11 +43,21 @@ def builtin_names() -> list[str]:
     return list(builtin())
 
 
-def load(model: str) -> Source:
-    """The model of that path or, if there is no such file, of that name.
+def named(model: str) -> tuple[str, str]:
+    """The file or name of a model, and the signature behind its last # ("" for the model as it is)."""
+    file, _, key = ("", "", "") if os.path.exists(model) else model.rpartition("#")
+    return (file, key) if file else (model, "")
 
-    InvalidArgumentError if it is neither, ModelError if the file is damaged.
+
+def load(model: str) -> Source:
+    """The model of that path or, if there is no such file, of that name; behind a # one of its signatures.
+
+    InvalidArgumentError if it is neither or has no such signature, ModelError if the file is damaged.
     """
+    file, key = named(model)
+    if key:
+        graph = of_signature(load(file).graph, key)
+        return Source(f"{Path(file).stem}_{key}", graph)
     path = Path(model)
     if path.suffix.lower() in TO_CONVERT and os.path.exists(path):
         raise InvalidArgumentError(f"{path}: convert it first: twinfer convert {path} -o {path.with_suffix('.tflite')}")

@@ -55,12 +55,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.models.source import builtin_names
+    from twinfer.bench.models.source import builtin_names, named
     from twinfer.runtime.read.files import check_places
 
     measures = _measures(arguments)
     names = arguments.models or builtin_names()
-    check_places((arguments.json, arguments.html), inputs=(*names, *arguments.target.split(",")))
+    read = (*(named(name)[0] for name in names), *arguments.target.split(","))
+    check_places((arguments.json, arguments.html), inputs=read)
     rows, failed = _rows(names, measures, arguments.seed)
     _write(arguments, rows)
     return judged(rows) or failed

@@ -13,7 +13,7 @@ GUARD = "watch every step, and name one that reads or writes memory that is not 
 TARGET = "host, cortex-m4 (or m4), … or a .toml file that describes a board"
 OPTIMIZE = "fewest instructions (speed), least flash (size), or what lies between (balanced, the default)"
 OPERATORS = "a folder with operators of your own (docs/custom-operators.md); may be given several times"
-MODEL = "a .tflite file, or the name of a built-in model"
+MODEL = "a .tflite file, or the name of a built-in model; FILE#KEY is its signature KEY"
 
 
 def natural(text: str) -> int:
