@@ -71,7 +71,7 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
  * to the next: models may take turns in one arena.
 {_of_state(plan, up)}\
  * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
- * NULL, or that is the arena plus its _OFFSET, is in place: an input was written there before the run, an output stays
+ * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: an input was written there before the run, an output stays
  * there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int {name}_run({blocks}const void *const *inputs, void *const *outputs);
 """
@@ -90,6 +90,13 @@ void *{name}_arena(void);
     yield f"""/* SHA-256 of the model's file in hexadecimal, empty if it is not known; it comes with the weights. */
 extern const char {name}_model_sha256[65];
 """
+
+
+def _home(plan: Plan) -> str:
+    """The block of the inputs and outputs: an input that the model writes, or keeps, is in the state."""
+    ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t.data is None]
+    in_state = any(plan.places[t].region is Region.STATE for t in ends)
+    return "arena or state (see above)" if in_state else "the arena"
 
 
 def _of_state(plan: Plan, up: str) -> str:

@@ -109,7 +109,7 @@ def _declined(plan: Plan) -> Table:
 
 
 def _sizes(plan: Plan) -> Table:
-    lines = table("Bytes by target", "<target", "arena", "lower bound", "scratch", "constants")
+    lines = table("Bytes by target", "<target", "arena", "state", "lower bound", "scratch", "constants")
     names = {HOST.name: "host, 16 lanes", NATIVE: "this computer", GENERIC.name: "32-bit microcontroller, plain C"}
     for row in targets(plan):
         target, *sizes = row.values()

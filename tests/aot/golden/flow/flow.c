@@ -193,7 +193,7 @@ int flow_run(void *arena, void *state, const void *const *inputs, void *const *o
 static const tw_copy_params flow_10_params = {
     .size = 8,
 };
-static void flow_start(unsigned char *state) {
+static TW_NOINLINE void flow_start(unsigned char *state) {
     /* operator 1 ASSIGN_VARIABLE */
     const void *const in[] = {flow_10_weights};
     void *const out[] = {state + 0};
