@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from operator import index
+from operator import index, is_
 from typing import Any, TypeVar
 
 import numpy as np
 
+from twinfer.runtime.called import Calls
+from twinfer.runtime.control import CALLEES, CONTROL
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Signature, Tensor
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Signature, Tensor, walk
 from twinfer.runtime.op import Shape, need, unsupported
 from twinfer.runtime.registry import operator, operators
 from twinfer.runtime.stored import plain_constants
@@ -53,9 +55,9 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
 
     ``input_shapes`` gives some of ``graph.inputs`` another shape, of any rank. What operators compute from SHAPE and
     constants alone becomes a constant, so that shape arguments are known when planning; those operators are dropped.
-    So are decoders of weights. Stored constants become plain first (runtime/stored.py, also for
-    ``keep_half``). Other tensors keep their
-    shapes, and all keep their positions. A graph with nothing to change is returned itself.
+    So are decoders of weights. Stored constants become plain first (runtime/stored.py, also for ``keep_half``). Other
+    tensors keep their shapes, and all keep their positions. A subgraph that is called with other shapes than its own
+    gets a copy with these, behind all other subgraphs. A graph with nothing to change is returned itself.
 
     Raises InvalidArgumentError for a shape that no input can have, ModelError where the operators do not fit the new
     shapes, and UnsupportedOperatorError where a shape changes and twinfer does not know the operator.
@@ -63,9 +65,15 @@ def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = Non
     shapes = dict(input_shapes or {})
     for tensor, shape in shapes.items():
         _check_request(graph, tensor, shape)
-    graph = plain_constants(graph, keep_half)
-    inference = _Inference(graph, shapes)
-    return inference.graph() if inference.changed else graph
+
+    def inferred(graph: Graph, shapes: Mapping[Tensor, Shape], calls: Calls) -> Graph:
+        graph = plain_constants(graph, keep_half)
+        inference = _Inference(graph, shapes, calls)
+        return inference.graph() if inference.changed else graph
+
+    calls = Calls([*walk(graph)], inferred)
+    graph = inferred(graph, shapes, calls)
+    return graph if len(calls.graphs) == 1 + len(graph.subgraphs) else replace(graph, subgraphs=(*calls.graphs[1:],))
 
 
 def _check_request(graph: Graph, tensor: Tensor, shape: Shape) -> None:
@@ -120,8 +128,8 @@ class _Inference:
     shape in the file is not relied on. ``written``: what a folded node still writes, for the graph has it as an output.
     """
 
-    def __init__(self, graph: Graph, shapes: Mapping[Tensor, Shape]) -> None:
-        self.source = graph
+    def __init__(self, graph: Graph, shapes: Mapping[Tensor, Shape], calls: Calls) -> None:
+        self.source, self.calls = graph, calls
         self.new = {tensor: _reshaped(tensor, shape) for tensor, shape in shapes.items()}
         self.known: dict[Tensor, Tensor] = {}
         self.written = set[Tensor]()
@@ -132,14 +140,15 @@ class _Inference:
 
     @property
     def changed(self) -> bool:
-        return bool(self.known) or any(old is not new for old, new in self.new.items())
+        same = len(self.nodes) == len(self.source.nodes) and all(map(is_, self.nodes, self.source.nodes))
+        return bool(self.known) or not same or any(old is not new for old, new in self.new.items())
 
     def _add(self, node: Node) -> None:
         inputs = tuple(None if t is None else self.known.get(t, self.new.get(t, t)) for t in node.inputs)
         now = node if inputs == node.inputs else replace(node, inputs=inputs)
-        if any(t in self.unsure for t in (*node.inputs, *node.outputs)):
+        if any(t in self.unsure for t in (*node.inputs, *node.outputs)) or any(map(is_open, self.calls.inputs(node))):
             self.unsure.update(node.outputs)
-            now = _inferred(now, strict=now is not node)
+            now = self._called(now) if node.op in CONTROL else _inferred(now, strict=now is not node)
         self.new.update(zip(node.outputs, now.outputs, strict=True))
         values = _fold(now) if self._computes_shapes(node, now) else None
         if values is None:
@@ -150,6 +159,17 @@ class _Inference:
         if any(old in self.source.outputs for old in node.outputs):
             self.nodes.append(now)  # a run must still write all of its outputs; readers use the constants
             self.written.update(node.outputs)
+
+    def _called(self, node: Node) -> Node:
+        """The node with subgraphs for the shapes of its inputs; as it is if it calls none, or they do not fit."""
+        called = self.calls.node(node) if node.op in CALLEES else None
+        if called is None:
+            return node
+        options, shapes = called
+        outputs = tuple(_reshaped(t, shape) for t, shape in zip(node.outputs, shapes, strict=True))
+        if outputs == node.outputs and all(node.options[key] == index for key, index in options.items()):
+            return node
+        return replace(node, options={**node.options, **options}, outputs=outputs)
 
     def _computes_shapes(self, node: Node, now: Node) -> bool:
         if any(t in self.source.inputs for t in node.outputs):

@@ -71,8 +71,8 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
  * to the next: models may take turns in one arena.
 {_of_state(plan, up)}\
  * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
- * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: an input was written there before the run, an output stays
- * there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: an input was written there before the
+ * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int {name}_run({blocks}const void *const *inputs, void *const *outputs);
 """
     if plan.state_bytes:
