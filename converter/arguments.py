@@ -40,6 +40,7 @@ class How(TypedDict, total=False):
     adaptive_rounding: bool
     equalize: bool
     shapes: Shapes | None
+    constants: Mapping[str, Any] | None
     prune: float | None
     prune_block: str | None
     prune_scope: str | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -53,6 +53,7 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     What comes in:
     ``source``: a .tflite, .onnx, .keras or .pt2 file, an ``onnx.ModelProto``, a Graph (``from_torch``…).
     ``shapes``: gives inputs a static shape by name.
+    ``constants``: makes inputs constants, by name: a number of classes, a size, a choice that never changes.
     ``channels_last``: inputs and outputs that are NCHW in the source (ONNX, PyTorch) become NHWC, which saves
     transposes. True means all with four dimensions; names mean those, also [n, c, w]. Calibration data then have the
     channels last, too. Images that have their channels last already (Keras, TFLite) stay: a ModelWarning says so; for a
@@ -110,7 +111,8 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     passes, samples = how.get("passes"), how.get("calibration")
     steps = passes if passes is not None else TO_QUANTIZE if how.get("quantize") else PIPELINE
     steps = (*steps, equalize) if how.get("equalize") else steps
-    graph = optimised(source, how.get("shapes"), steps, how.get("after"), how.get("channels_last", False))
+    laid_out = how.get("channels_last", False)
+    graph = optimised(source, how.get("shapes"), steps, how.get("after"), laid_out, how.get("constants"))
     converted = _pruned(Conversion(graph, graph, graph, {}, recipe), samples, how)
     judged: list[Any] = []
     if how.get("quantize") and samples is not None:
@@ -175,9 +177,10 @@ def optimised(
     passes: Sequence[Pass] = TO_QUANTIZE,
     after: Callable[[str, Graph], None] | None = None,
     channels_last: bool | Sequence[str] = False,
+    constants: Mapping[str, Any] | None = None,
 ) -> Graph:
     """The graph of a source after the passes, by default those that quantisation begins with."""
-    graph = _laid_out(read_source(source, shapes), channels_last)
+    graph = _laid_out(read_source(source, shapes, constants), channels_last)
     return with_versions(run(_main_only(graph), passes, after))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from twinfer.converter.freeze import frozen
 from twinfer.converter.onnx_file import OnnxFile
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
@@ -21,12 +22,18 @@ Source = Any
 Shapes = Mapping[str, Sequence[int]]
 
 
-def read_source(source: Source, shapes: Shapes | None = None) -> Graph:
-    """The graph of a source with all shapes known; InvalidArgumentError for inputs that need one in ``shapes``."""
+def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
+    """The graph of a source with all shapes known, and some inputs frozen to ``constants``.
+
+    InvalidArgumentError for inputs that need a shape in ``shapes``, and for constants that do not fit.
+    """
+    if isinstance(source, str | os.PathLike):
+        check_kind(source)
+        source = source if _suffix(source) in _FRAMEWORKS else read_file(source)
     if isinstance(source, Graph):
-        return _closed(source, shapes or {})
+        return _closed(frozen(source, constants or {}), shapes or {})
     graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
-    return infer_shapes(graph, keep_half=True)
+    return infer_shapes(frozen(graph, constants or {}), keep_half=True)
 
 
 _TORCH = "give the module itself to twinfer.from_torch(module, example_inputs), or save it by torch.export.save as .pt2"
@@ -38,6 +45,9 @@ _TENSORFLOW = (
 )
 _TENSORFLOW += "an .onnx file by python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
 
+#: Suffixes of models that frameworks write.
+_FRAMEWORKS = (".onnx", ".keras", ".pt2")
+
 #: Suffixes of files that are not whole models or cannot be read here -> what to do with them.
 ELSEWHERE = {".pt": _PICKLED, ".pth": _PICKLED, ".ckpt": _PICKLED, ".jit": _SCRIPT, ".torchscript": _SCRIPT}
 ELSEWHERE |= {".h5": _KERAS, ".hdf5": _KERAS, ".pb": _TENSORFLOW}
@@ -45,7 +55,7 @@ ELSEWHERE |= {".h5": _KERAS, ".hdf5": _KERAS, ".pb": _TENSORFLOW}
 
 def check_kind(path: str | os.PathLike[str]) -> None:
     """Raises InvalidArgumentError for a model in a form that cannot be read here, and says how to convert it."""
-    suffix = Path(path).suffix.lower()
+    suffix = _suffix(path)
     if suffix in ELSEWHERE:
         raise InvalidArgumentError(f"{os.fspath(path)}: {suffix} is {ELSEWHERE[suffix]}")
     if os.path.exists(os.path.join(path, "saved_model.pb")):
@@ -56,7 +66,7 @@ def opened(source: Source) -> Source:
     """The source; an ``OnnxFile`` for the path of an ONNX file that can be parsed, so that this is done once."""
     if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
         return source
-    if Path(source).suffix.lower() != ".onnx":
+    if _suffix(source) != ".onnx":
         return source
     from twinfer.converter.onnx.read import opened
 
@@ -73,9 +83,13 @@ def files_of(source: Source) -> list[str | os.PathLike[str]]:
     return [source] if isinstance(source, str | os.PathLike) else []
 
 
+def _suffix(path: str | os.PathLike[str]) -> str:
+    return Path(path).suffix.lower()
+
+
 def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
-    check_kind(path)
-    suffix = Path(path).suffix.lower()
+    """The graph of a file of one of the _FRAMEWORKS."""
+    suffix = _suffix(path)
     if suffix == ".onnx":
         from twinfer.converter.onnx import read_onnx
 
@@ -84,11 +98,9 @@ def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
         from twinfer.converter.keras import from_keras
 
         return from_keras(path, shapes=shapes)
-    if suffix == ".pt2":
-        from twinfer.converter.torch import from_torch
+    from twinfer.converter.torch import from_torch
 
-        return infer_shapes(from_torch(path, shapes=shapes))
-    return _closed(read_file(path), shapes or {})
+    return infer_shapes(from_torch(path, shapes=shapes))
 
 
 def _by_type(source: Source, shapes: Shapes | None) -> Graph:

@@ -54,6 +54,7 @@ def planned(plan: Plan) -> Facts:
 
 def converted(source: Any, output: Any, **how: Any) -> Facts:
     how["after"] = how["after"] is not None
+    how["constants"] = {name: value.tolist() for name, value in how["constants"].items()}
     del how["progress"]
     return {"source": files_of(source)[0], "output": output, **how}
 
@@ -149,7 +150,14 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
 CONVERT: Facts = {"source": "net.onnx", "output": "out.tflite", "quantize": None, "calibration": None}
 CONVERT |= {"method": "minmax", "recipe": None, "bias_correction": False, "adaptive_rounding": False, "equalize": False}
 CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": None, "compensate": False}
-CONVERT |= {"channels_last": False, "inference_type": None, "shapes": {}, "passes": None, "after": False}
+CONVERT |= {
+    "channels_last": False,
+    "inference_type": None,
+    "shapes": {},
+    "constants": {},
+    "passes": None,
+    "after": False,
+}
 
 SEARCH: Facts = {"source": "net.onnx", "data": "d.npz", "max_loss": 0.01, "calibration": None, "calibrate": None}
 SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], "inference_type": None}
@@ -196,6 +204,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--compensate": {"compensate": True},
             "--channels-last": {"channels_last": True},
             "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
+            "--constant k=3 --constant a=b=0.5,1": {"constants": {"k": [3], "a=b": [0.5, 1]}},
             "--passes none": {"passes": []},
             "--passes fuse_padding,constant_folding": {
                 "passes": [PASSES["fuse_padding"], PASSES["constant_folding"]],

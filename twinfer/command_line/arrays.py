@@ -1,9 +1,10 @@
-"""Arrays of ``twinfer run``: reads .npy and .npz files, and writes them whole."""
+"""Arrays of the command line: reads .npy and .npz files, and writes them whole."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -64,6 +65,26 @@ def _pick(all_of: Sequence[Tensor], waiting: list[Tensor], name: str, argument: 
         raise InvalidArgumentError(f"{argument}: {what}; the model has: {names}")
     waiting.remove(fits[0])
     return fits[0]
+
+
+def constants_of(given: Sequence[str]) -> dict[str, Array]:
+    """NAME=3, NAME=0.5,1 or NAME=FILE.npy -> name and value; InvalidArgumentError for anything else."""
+    constants = {}
+    for argument in given:
+        name, _, value = argument.rpartition("=")
+        array = read_arrays(value) if value.endswith(".npy") else _numbers(value)
+        if not name or not isinstance(array, np.ndarray):
+            raise InvalidArgumentError(f"--constant {argument}: it should look like NAME=3, NAME=1,2 or NAME=FILE.npy")
+        constants[name] = array
+    return constants
+
+
+def _numbers(text: str) -> Array | None:
+    """Numbers with commas between them: whole ones if all are; None if one is no number."""
+    for kind in (int, float):
+        with suppress(ValueError, OverflowError):
+            return np.array([kind(number) for number in text.split(",")])
+    return None
 
 
 def check_outputs(wanted: Sequence[str], inputs: Sequence[str]) -> None:

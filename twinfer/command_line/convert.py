@@ -51,6 +51,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--channels-last", action="store_true", help=about)
     about = "the shape of an input whose dimensions the model leaves open"
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
+    about = "make an input a constant: numbers, or a .npy file"
+    command.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE", help=about)
 
 
 def _add_quantisation(command: argparse.ArgumentParser) -> None:
@@ -89,6 +91,7 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.command_line.arrays import constants_of
     from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
     from twinfer.converter.source import files_of, opened
@@ -108,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
             **{name: getattr(arguments, name) for name in _GIVEN},
             inference_type=arguments.inference_type and arguments.inference_type.upper(),
             shapes=shapes_of(arguments.shape),
+            constants=constants_of(arguments.constant),
             passes=_passes(arguments.passes),
             after=_dump(arguments.dump, read),
             progress=_step(told, "calibrating"),

@@ -32,9 +32,8 @@ def _k(node: Node) -> int:
     if k.data is not None:
         return indices(node, 1, 1)[0]
     if not values.shape or any(d < 0 for d in values.shape_signature):
-        raise unsupported(
-            node, f"{k} is computed at run time and {values} has no fixed shape: make it a constant or fix the shape"
-        )
+        why = f"{k} is computed at run time and {values} has no fixed shape"
+        raise unsupported(node, f"{why}: make it a constant (twinfer convert --constant NAME=VALUE) or fix the shape")
     return values.shape[-1]
 
 

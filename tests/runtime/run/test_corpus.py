@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from twinfer.aot.build.compiled import CompiledModel
+from twinfer.converter.convert import convert
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read_file
@@ -80,6 +82,22 @@ def test_small_models_interpreted(corpus_model: Any) -> None:
         assert not corpus_model.golden()["s0_out0"].any()
         return
     check_golden(model, corpus_model.golden(), entry["samples"])
+
+
+@pytest.mark.parametrize("engine", [Interpreter, CompiledModel], ids=["interpreted", "compiled"])
+def test_a_shape_that_is_a_value(corpus: Path, engine: type[Interpreter]) -> None:
+    """The one model whose output's shape is the value of an input runs with that input frozen."""
+    name = "lrt_simple_topk_op_runtime_k"
+    golden, graph = np.load(corpus / "golden" / f"{name}.npz"), read_file(corpus / "models" / f"{name}.tflite")
+    for sample in range(3):
+        k = golden[f"s{sample}_in0"]
+        fixed = engine.from_graph(convert(graph, constants={graph.inputs[0].name: k}, passes=[]))
+        fixed.allocate_tensors()
+        assert len(fixed.get_input_details()) == 1
+        fixed.set_tensor(fixed.get_input_details()[0]["index"], golden[f"s{sample}_in1"])
+        fixed.invoke()
+        for i, details in enumerate(fixed.get_output_details()):
+            assert_close(fixed.get_tensor(details["index"]), golden[f"s{sample}_out{i}"], f"k = {k}, output {i}")
 
 
 @pytest.mark.corpus("app")

@@ -1,0 +1,63 @@
+"""Inputs that become constants: what an input's value decides (a size, a count, a choice) is then known to planning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twinfer.converter.passes._rewrite import renamed
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import DTYPES, Array, Graph, Signature, Tensor
+
+
+def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
+    """The graph in which these inputs are constants.
+
+    ``constants`` gives values by the names of inputs: numbers as the tensor stores them (of a quantised input its
+    integers), of the input's shape or as many as it has elements. Raises InvalidArgumentError for a name that is no
+    input, for a value that does not fit, and for an input that an operator writes.
+    """
+    if not constants:
+        return graph
+    named = {tensor.name: tensor for tensor in graph.inputs}
+    written = {tensor for node in graph.nodes for tensor in node.outputs}
+    swap: dict[Tensor, Tensor] = {}
+    for name, value in constants.items():
+        if name not in named:
+            known = ", ".join(map(repr, named))
+            raise InvalidArgumentError(f"constant {name!r}: no input is called so; the inputs are: {known}")
+        if named[name] in written:
+            raise InvalidArgumentError(f"constant {name!r}: an operator writes this input, so it must stay one")
+        swap[named[name]] = _constant(named[name], np.asarray(value))
+    return replace(
+        graph,
+        tensors=tuple(swap.get(t, t) for t in graph.tensors),
+        nodes=tuple(renamed(node, swap) for node in graph.nodes),
+        inputs=tuple(t for t in graph.inputs if t not in swap),
+        outputs=tuple(swap.get(t, t) for t in graph.outputs),
+        signatures=tuple(s if s.subgraph else _signature(s, swap) for s in graph.signatures),
+    )
+
+
+def _constant(tensor: Tensor, value: Array) -> Tensor:
+    open_extent = any(d < 0 for d in tensor.shape_signature)
+    shape = value.shape if open_extent and value.size != tensor.size else tensor.shape
+    if tensor.type not in DTYPES or value.dtype.kind not in "biuf":
+        raise InvalidArgumentError(f"{tensor} cannot become a constant of {value.dtype}")
+    if value.size != int(np.prod(shape)):
+        raise InvalidArgumentError(f"{tensor} has {tensor.size} elements, its constant {value.size}")
+    with np.errstate(all="ignore"):
+        data = value.astype(tensor.dtype).reshape(shape)
+    whole = np.array_equal(data.reshape(-1), value.reshape(-1), equal_nan=value.dtype.kind == "f")
+    if data.dtype.kind != "f" and not whole:
+        raise InvalidArgumentError(f"{tensor} cannot hold {value.reshape(-1).tolist()[:8]}: other values would result")
+    data.flags.writeable = False
+    return replace(tensor, data=data, shape=shape, shape_signature=())
+
+
+def _signature(signature: Signature, swap: Mapping[Tensor, Tensor]) -> Signature:
+    inputs = {key: tensor for key, tensor in signature.inputs.items() if tensor not in swap}
+    return replace(signature, inputs=inputs, outputs={k: swap.get(t, t) for k, t in signature.outputs.items()})

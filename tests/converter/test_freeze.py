@@ -1,0 +1,98 @@
+"""Inputs that become constants: values, shapes that depend on them, and what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flows import Sub
+
+import twinfer
+from twinfer.command_line.main import main
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Signature
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.tflite import read_file
+from twinfer.runtime.run.session import Session
+
+
+def largest() -> Graph:
+    """The k largest of 8 values, and where they are; k is an input."""
+    main = Sub("main")
+    x, k = main.input((8,)), main.input((), "INT32")
+    y = main.tensor((1,), shape_signature=(-1,)), main.tensor((1,), "INT32", shape_signature=(-1,))
+    main.run("TOPK_V2", [x, k], y)
+    return main.graph(y, signatures=(Signature("serve", {"x": x, "k": k}, {"values": y[0]}),))
+
+
+def run(graph: Graph, *values: Any) -> list[Any]:
+    session = Session(make_plan(graph))
+    for tensor, value in zip(session.plan.graph.inputs, values, strict=True):
+        session.view(tensor)[...] = value
+    session.run()
+    return [session.view(tensor).copy() for tensor in session.plan.graph.outputs]
+
+
+@pytest.mark.parametrize("k", [1, np.int64(3), [5], np.array(8, np.int32)])
+def test_a_shape_follows_from_the_value(k: Any) -> None:
+    graph = twinfer.convert(largest(), constants={"main_1": k})
+    values, places = run(graph, [3, 1, 4, 1, 5, 9, 2, 6])
+    count = int(np.reshape(k, ()))
+    np.testing.assert_array_equal(values, [9, 6, 5, 4, 3, 2, 1, 1][:count])
+    np.testing.assert_array_equal(places, [5, 7, 4, 2, 0, 6, 1, 3][:count])
+    assert list(graph.signatures[0].inputs) == ["x"]
+    assert [t.shape for t in graph.signatures[0].outputs.values()] == [(count,)]
+
+
+def test_a_shape_and_a_value_together() -> None:
+    """An input of open extent takes the constant's; other inputs take their shapes as before."""
+    sub = Sub("main")
+    x, y = (sub.input((1, 2), shape_signature=(-1, 2)) for _ in range(2))
+    graph = sub.graph([sub.add(x, y)])
+    fixed = twinfer.convert(graph, constants={"main_1": np.arange(6).reshape(3, 2)}, shapes={"main_0": (3, 2)})
+    (result,) = run(fixed, np.ones((3, 2)))
+    np.testing.assert_array_equal(result, [[1, 2], [3, 4], [5, 6]])
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    path, out = tmp_path / "k.tflite", tmp_path / "k3.tflite"
+    largest().save(path)
+    assert main(["convert", str(path), "-o", str(out), "--constant", "main_1=3"]) == 0
+    np.save(tmp_path / "k.npy", np.int32(2))
+    assert [t.shape for t in make_plan(read_file(out)).graph.outputs] == [(3,), (3,)]
+    assert main(["convert", str(path), "-o", str(out), "--constant", f"main_1={tmp_path / 'k.npy'}"]) == 0
+    assert [t.shape for t in make_plan(read_file(out)).graph.outputs] == [(2,), (2,)]
+
+
+@pytest.mark.parametrize("text", ["k", "=3", "main_1=", "main_1=three", "main_1=1,,2"])
+def test_no_constant(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.tflite"
+    largest().save(path)
+    assert main(["convert", str(path), "-o", str(tmp_path / "o.tflite"), "--constant", text]) == 2
+    assert "NAME=3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"k": 3}, r"'k': no input is called so; the inputs are: 'main_0', 'main_1'"),
+        ({"main_1": 2.5}, r"cannot hold \[2\.5\]"),
+        ({"main_1": 1 << 40}, "cannot hold"),
+        ({"main_1": [1, 2]}, "has 1 elements, its constant 2"),
+        ({"main_0": np.zeros((2, 3))}, "has 8 elements, its constant 6"),
+        ({"main_0": "eight"}, "cannot become a constant"),
+    ],
+)
+def test_what_does_not_fit(constants: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        twinfer.convert(largest(), constants=constants)
+
+
+def test_an_input_that_is_written() -> None:
+    sub = Sub("main")
+    x, y = sub.input((2,)), sub.input((2,))
+    sub.run("ADD", [x, y], [y], fused_activation_function="NONE")
+    with pytest.raises(InvalidArgumentError, match="an operator writes this input"):
+        twinfer.convert(sub.graph([y]), constants={"main_1": [1, 2]})
