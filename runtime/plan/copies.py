@@ -18,6 +18,18 @@ def check_same(node: Node, a: Tensor, b: Tensor) -> None:
         raise unsupported(node, f"{a} and {b} differ in shape: shapes of subgraphs must be static")
 
 
+def stands_for(node: Node, value: Value, tensor: Tensor) -> bool:
+    """Whether readers of ``tensor`` may read ``value`` itself, not a copy: the same numbers, or a handle.
+
+    Raises as ``check_same`` does. Values are handed on byte by byte: with other scales they mean other numbers.
+    """
+    if isinstance(value, Variable):
+        need(tensor.type == "RESOURCE", node, f"{tensor} gets the handle of variable {value.name!r}")
+        return True
+    check_same(node, value, tensor)
+    return value.quant == tensor.quant
+
+
 def check_condition(node: Node, value: Value) -> Tensor:
     """The value as a condition; ModelError if it is none."""
     fits = isinstance(value, Tensor) and value.type == "BOOL" and value.size == 1

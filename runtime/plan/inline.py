@@ -11,7 +11,7 @@ from twinfer.runtime.control import ARITY
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import need, unsupported
-from twinfer.runtime.plan.copies import check_condition, check_same, copied_back, copies
+from twinfer.runtime.plan.copies import check_condition, copied_back, copies, stands_for
 from twinfer.runtime.plan.flow import Branch, Copy, Flow, Key, Part, Repeat, Resource
 from twinfer.runtime.plan.names import Names, Value, Variable
 from twinfer.runtime.registry import keeps_state
@@ -97,29 +97,27 @@ class _Inliner:
         """
         graph, computed = self.callee(node, key), self.written[int(node.options[key])]
         need(len(graph.inputs) == len(arguments), node, f"{key} takes {len(graph.inputs)} inputs, not {len(arguments)}")
+        need(len({*graph.inputs}) == len(arguments), node, f"{key} has an input twice")
         names, given = Names(), list[Part]()
         for tensor, value in zip(graph.inputs, arguments, strict=True):
             names.values[tensor] = value
-            if isinstance(value, Variable):
-                need(tensor.type == "RESOURCE", node, f"{tensor} gets the handle of variable {value.name!r}")
-                continue
-            check_same(node, value, tensor)
-            if self.changes(value) or tensor in computed:  # the callee has a copy of its own
-                names.values[tensor] = replace(value, variable=False)
+            itself = stands_for(node, value, tensor) and not self.changes(value)
+            if isinstance(value, Tensor) and (not itself or tensor in computed):  # the callee has a copy of its own
+                names.values[tensor] = replace(tensor, data=None, variable=False)
                 given += copies(node, [value], [names.values[tensor]])
         times = Counter((*graph.inputs, *graph.outputs))
         for tensor, result in zip(graph.outputs, results, strict=False):
-            if times[tensor] == 1 and tensor in computed and not tensor.variable and tensor.type != "RESOURCE":
-                check_same(node, tensor, result)
+            plain = tensor in computed and not tensor.variable and tensor.type != "RESOURCE"
+            if plain and times[tensor] == 1 and stands_for(node, tensor, result):
                 names.values[tensor] = result
         self.calls.append(int(node.options[key]))
         parts = self.block(graph, names)
         self.calls.pop()
         return [*given, *parts], [names.value(tensor) for tensor in graph.outputs]
 
-    def changes(self, value: Tensor) -> bool:
+    def changes(self, value: Value) -> bool:
         """Whether a value may change while another tensor that is made from it is still read."""
-        return value.variable or value in self.overwritten
+        return isinstance(value, Tensor) and (value.variable or value in self.overwritten)
 
     def callee(self, node: Node, key: str) -> Graph:
         index = int(node.options[key])
@@ -150,7 +148,7 @@ class _Inliner:
         then, orelse = [*then, *copies(node, values, results)], [*orelse, *copies(node, others, results)]
         if chosen is not None:
             return then if chosen else orelse
-        return [Branch(node, condition, tuple(then), tuple(orelse))]
+        return [Branch(node, condition, tuple(then), tuple(orelse))] if then or orelse else []
 
     def loop(self, node: Node, names: Names) -> list[Part]:
         """A loop over variables: the node's outputs, except those that the body hands through unchanged."""
@@ -159,9 +157,9 @@ class _Inliner:
         need(len({*map(len, sides)}) == 1, node, "it and its body have different numbers of inputs and outputs")
         values = [names.value(node.input(i)) for i in range(len(node.inputs))]
         for i, tensor in enumerate(node.outputs):
-            same, value = body.inputs[i] is body.outputs[i] and body.inputs[i] not in written, values[i]
-            if isinstance(value, Variable) or (same and not self.changes(value)):
-                names.values[tensor] = value
+            same = body.inputs[i] is body.outputs[i] and body.inputs[i] not in written and not self.changes(values[i])
+            if stands_for(node, values[i], tensor) and (same or isinstance(values[i], Variable)):
+                names.values[tensor] = values[i]
         state = [names.value(tensor) for tensor in node.outputs]
         parts = copies(node, values, state)
         test, conditions = self.call(node, "cond_subgraph_index", state)
@@ -171,7 +169,8 @@ class _Inliner:
             need(not condition.data.any(), node, "its condition is always true: it never ends")
             return [*parts, *test]
         inner, results = self.call(node, "body_subgraph_index", state)
-        return [*parts, Repeat(node, condition, tuple(test), (*inner, *copied_back(node, results, state)))]
+        inner += copied_back(node, results, state)
+        return [*parts, Repeat(node, condition, tuple(test), tuple(inner))] if test or inner else parts
 
     def once(self, node: Node, names: Names) -> list[Part]:
         if self.touched or names.fresh:
@@ -192,9 +191,10 @@ class _Inliner:
         parts, outputs = self.call(node, "decomposition_subgraph_index", arguments)
         need(len(outputs) == len(node.outputs), node, f"its decomposition has {len(outputs)} outputs")
         for tensor, value in zip(node.outputs, outputs, strict=True):
-            if isinstance(value, Tensor):
-                check_same(node, value, tensor)
-            names.values[tensor] = value
+            if stands_for(node, value, tensor) and not self.changes(value):
+                names.values[tensor] = value
+            else:
+                parts += copies(node, [value], [names.tensor(node, tensor)])
         return parts
 
     def handle(self, node: Node, names: Names) -> list[Part]:

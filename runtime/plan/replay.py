@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import If, Program, Same, Step, While
+from twinfer.runtime.program import COPY, If, Program, Same, Step, While
 
 #: Bytes of the one buffer for arena and state, [begin, end).
 Span = tuple[int, int]
@@ -67,18 +67,23 @@ class _Replay:
 
     def __init__(self, plan: Plan) -> None:
         self.spans = {t: (at, at + t.nbytes) for t, at in plan.offsets.items() if t.nbytes}
-        self.number = {step: i for i, step in enumerate(plan.steps)}
+        self.number = {step: f"step {i}" for i, step in enumerate(plan.steps)}
+        self.number |= {step: f"step {i} of the reset" for i, step in enumerate(plan.start)}
         self.taken: dict[Tensor, str] = {}
         self.faults: list[str] = []
-        lasting, touched = plan.lasting, {tensor for step in plan.steps for tensor in step.touched}
+        self.replay(plan.start, plan.variables, plan.lasting, "the first run")
+        results = [value for value in plan.outputs if isinstance(value, Tensor)]
+        self.replay(
+            plan.program, [*plan.graph.inputs, *plan.lasting], [*plan.lasting, *results], "what follows the run"
+        )
+
+    def replay(self, program: Program, given: Iterable[Tensor], kept: Iterable[Tensor], who: str) -> None:
+        """The caller gives values; behind the program ``who`` reads those that must be ``kept``."""
         held = _Held()
-        self.write([*plan.graph.inputs, *lasting], "the caller", held)
-        held = self.program(plan.program, held)
-        for tensor in lasting:
-            self.read(tensor, "the next run", held)
-        for value in plan.outputs:
-            if isinstance(value, Tensor) and value in touched:
-                self.read(value, "the caller", held)
+        self.write(given, "the caller", held)
+        held = self.program(program, held)
+        for tensor in kept:
+            self.read(tensor, who, held)
 
     def program(self, program: Program, held: _Held) -> _Held:
         """What holds its value behind the program; ``held`` is changed."""
@@ -108,14 +113,14 @@ class _Replay:
 
     def step(self, step: Step, held: _Held) -> None:
         """A step must find what it reads, and write on nothing that it still reads or writes elsewhere."""
-        who = f"step {self.number[step]} ({step.node}, {step.call.kernel})"
-        written = step.written
-        read = [v for v in dict.fromkeys(step.read) if isinstance(v, Tensor) and v not in written]
+        who = f"{self.number[step]} ({step.node}, {step.call.kernel})"
+        written, read = step.written, [*dict.fromkeys(_needed(step))]
         for value in read:
             self.read(value, who, held)
         for i, tensor in enumerate(written):
             over = [other for other in written[:i] if self.meet(tensor, other)]
-            over += [value for value in read if self.meet(tensor, value) and not self.in_place(step, value, tensor)]
+            others = [value for value in read if value is not tensor and self.meet(tensor, value)]
+            over += [value for value in others if not self.in_place(step, value, tensor)]
             self.faults += [f"{who} writes {tensor} over {other}, which it needs" for other in over]
         self.write(written, who, held)
         if step.scratch in self.spans:
@@ -153,3 +158,13 @@ class _Replay:
             return False
         (begin, end), (other, last) = self.spans[a], self.spans[b]
         return begin < last and other < end
+
+
+def _needed(step: Step) -> Iterator[Tensor]:
+    """The tensors whose values a step needs: what its calls read before they write it, and an operator's own state."""
+    written = set[Tensor]()
+    for call in step.calls:
+        yield from (value for value in call.read if isinstance(value, Tensor) and value not in written)
+        written.update(call.written)
+    if step.call.kernel != COPY:
+        yield from (tensor for tensor in step.written if tensor.variable)

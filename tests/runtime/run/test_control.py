@@ -15,7 +15,7 @@ from twinfer.aot.build.compiled import CompiledModel
 from twinfer.bench.models.source import Source
 from twinfer.bench.models.verify import Samples, verify
 from twinfer.bench.peers.engines import installed, isolated, open_peer
-from twinfer.runtime.graph import Array, Graph, Node, Signature
+from twinfer.runtime.graph import Array, Graph, Node, Quant, Signature
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read
@@ -203,6 +203,71 @@ def updated_in_place() -> tuple[Graph, Runs]:
     return main.graph([main.op("RELU", [value])], first([1, 2, 3, 4])), [[floats(i)] for i in (7, -8)]
 
 
+def other_scales() -> tuple[Graph, Runs]:
+    """Subgraphs get and give bytes: with scales of their own these are other numbers."""
+    scales = Quant.per_tensor(0.5, 3), Quant.per_tensor(0.25, -5)
+    then, orelse, test, body, main = (Sub(name) for name in ("then", "else", "test", "body", "main"))
+
+    def relu(sub: Sub, quant: Quant) -> Any:
+        return sub.run("RELU", [sub.input((4,), "INT8", quant=quant)], [sub.tensor((4,), "INT8", quant=quant)]).output
+
+    graphs = [sub.graph([relu(sub, quant)]) for sub, quant in ((then, scales[0]), (orelse, scales[1]))]
+    i = test.input()
+    test.input((4,), "INT8", quant=scales[1])
+    graphs.append(test.graph([test.less(i, floats(2))]))
+    i = body.add(body.input(), floats(1))
+    graphs.append(body.graph([i, relu(body, scales[1])]))
+    c, x = main.input(type="BOOL"), main.input((4,), "INT8", quant=scales[0])
+    (y,) = main.branch(c, 1, 2, [x], [x])
+    z = main.loop(3, 4, [main.constant([0]), x])[1]
+    k = main.constant([9, -7, -50, -2], "INT8", scales[0])
+    (w,) = main.branch(c, 1, 2, [k], [x])
+    bytes_ = np.array([-100, -4, 3, 50], np.int8)
+    return main.graph([y, z, w, x], *graphs), [[YES, bytes_], [NO, bytes_]]
+
+
+def composite_of_other_scales() -> tuple[Graph, Runs]:
+    """Also of one that only hands through, so that its result has other numbers than its argument."""
+    ours, theirs = Quant.per_tensor(0.5, 3), Quant.per_tensor(0.25, -5)
+    sub, hand, main = Sub("sub"), Sub("hand"), Sub("main")
+    x, y = sub.input((4,), "INT8", quant=theirs), sub.tensor((4,), "INT8", quant=theirs)
+    graphs = sub.graph([sub.run("RELU", [x], [y]).output]), hand.graph([hand.input((4,), "INT8", quant=ours)])
+    x, options = (
+        main.input((4,), "INT8", quant=ours),
+        {"name": "c", "composite_attributes": b"\0\0\1\0\0$\1"},
+    )  # no attributes
+    y, z, w = (main.tensor((4,), "INT8", quant=quant) for quant in (ours, theirs, theirs))
+    main.run("STABLEHLO_COMPOSITE", [x], [y], **options, decomposition_subgraph_index=1)
+    main.run("STABLEHLO_COMPOSITE", [x], [z], **options, decomposition_subgraph_index=2)
+    main.run("RELU", [z], [w])
+    return main.graph([y, w], *graphs), [[np.array([-100, -4, 3, 50], np.int8)]]
+
+
+def argument_written() -> tuple[Graph, Runs]:
+    """A subgraph writes its input, for which the caller gives a constant."""
+    then, orelse, main = Sub("then"), Sub("else"), Sub("main")
+    x = then.input((2,))
+    then.run("RELU", [then.add(x, x)], [x])
+    c, k = main.input(type="BOOL"), main.constant([1, 2])
+    graphs = then.graph([x]), orelse.graph([orelse.input((2,))])
+    (y,) = main.branch(c, 1, 2, [k], [k])
+    return main.graph([y, main.add(k, main.input((2,)))], *graphs), [
+        [c, floats(i, 5)] for i in (1, 2) for c in (YES, NO)
+    ]
+
+
+def nothing_to_do() -> tuple[Graph, Runs]:
+    """A branch and a loop that change nothing."""
+    none, main = Sub("none"), Sub("main")
+    x = main.input((64,))
+    c = main.less(main.op("GATHER", [x, np.array([0], np.int32)], shape=(1,), axis=0), floats(3))
+    y = main.mul(main.add(x, x), x)
+    main.run("IF", [c], then_subgraph_index=1, else_subgraph_index=1)
+    (z,) = main.loop(2, 3, [c])
+    graphs = none.graph([]), *[hand.graph([hand.input(type="BOOL")]) for hand in (Sub("test"), Sub("body"))]
+    return main.graph([main.add(y, y), z], *graphs), [[np.arange(64, dtype=np.float32) + 5]]
+
+
 #: Models, and the runtimes that take them and do as the file says. LiteRT hands swapped values on one by one; without
 #: composites TFLM lacks only handles as arguments.
 MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
@@ -219,6 +284,10 @@ MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
     "variable_in_a_loop": (variable_in_a_loop, "tflm litert-ref"),
     "handles_through_subgraphs": (handles_through_subgraphs, "litert-ref"),
     "updated_in_place": (updated_in_place, "tflm litert-ref"),
+    "other_scales": (other_scales, "tflm litert-ref"),
+    "composite_of_other_scales": (composite_of_other_scales, "litert-ref"),
+    "argument_written": (argument_written, "tflm"),
+    "nothing_to_do": (nothing_to_do, "tflm litert-ref"),
 }
 
 each_model = pytest.mark.parametrize("name", MODELS)
@@ -338,6 +407,19 @@ def isolated_runs(peer: str, graph: Graph, runs: Runs) -> list[list[Any]]:
         model.invoke()
         outputs.append(model.outputs())
     return outputs
+
+
+def test_a_variable_that_nothing_has_set() -> None:
+    """Its value is 0, or its zero point, as TFLM has it; LiteRT refuses to read it."""
+    main, quant = Sub("main"), Quant.per_tensor(0.5, 3)
+    x, y = main.input((2,)), main.input((2,), "INT8", quant=quant)
+    outputs = [main.read(main.handle("f"), (2,)), main.read(main.handle("q"), (2,), "INT8", quant=quant)]
+    main.assign(main.handle("f"), x)
+    main.assign(main.handle("q"), y)
+    graph, runs = main.graph(outputs), [[floats(i, 2), np.array([i, 7], np.int8)] for i in (1, 2)]
+    got = results(Interpreter.from_graph(graph), runs)
+    same(got, [[floats(0, 0), np.array([3, 3])], runs[0]])
+    same(isolated_runs("tflm", graph, runs), got)
 
 
 @pytest.mark.parametrize("name", ["nested", "variable_of_unequal_values", "handles_through_subgraphs"])
