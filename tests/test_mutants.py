@@ -161,13 +161,13 @@ def test_a_mutated_kernel_is_built_for_every_level(tmp_path: Path) -> None:
     shutil.copytree(FOLDER, tmp_path, ignore=shutil.ignore_patterns("*.so"))
     assert {"conv2d.h", "fully_connected.h"} <= {path.name for path in kernels.reached(tmp_path, "isa/wide/wide.h")}
     assert "softmax.h" not in {path.name for path in kernels.reached(tmp_path, "isa/wide/wide.h")}
-    kernels.build(tmp_path, "elementwise/relu.h")
+    kernels.build(tmp_path, "functions/relu.h")
     listed = subprocess.run(["nm", "-D", str(tmp_path / "mutant.so")], capture_output=True, text=True, check=True)
     assert {f"tw_relu_s8_{level}" for level in ("base", "v3", "v4")} <= set(listed.stdout.split())
-    relu = tmp_path / "elementwise" / "relu.h"
+    relu = tmp_path / "functions" / "relu.h"
     relu.write_text(relu.read_text().replace("params", "nothing"))
     with pytest.raises(MutantError, match="does not compile"):
-        kernels.build(tmp_path, "elementwise/relu.h")
+        kernels.build(tmp_path, "functions/relu.h")
 
 
 def test_score(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,6 +76,11 @@ TW_INLINE void tw_bias128(uint8_t *to, const int8_t *from, int32_t count) {
 TW_INLINE int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
 TW_INLINE int32_t tw_max(int32_t a, int32_t b) { return a > b ? a : b; }
 TW_INLINE int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw_min(tw_max(x, low), high); }
+/* int64 between low and high; INT32_MIN and INT32_MAX bound nothing. */
+TW_INLINE int64_t tw_clamp_wide(int64_t x, int32_t low, int32_t high) {
+    if (low != INT32_MIN && x < low) return low;
+    return high != INT32_MAX && x > high ? high : x;
+}
 /* A NaN stays NaN, and zeros keep their sign, as with std::min(std::max(x, low), high). */
 TW_INLINE float tw_clampf(float x, float low, float high) {
     const float raised = x < low ? low : x;

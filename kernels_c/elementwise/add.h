@@ -75,13 +75,24 @@ typedef struct {
 TW_PAIR(tw_add_f32, float, float, float, tw_clampf(a + p->b_sign * b, p->low, p->high))
 TW_KERNEL(tw_add_f32) { TW_ROWS_APART(tw_add_f32); }
 
-/* int32, wrapping on overflow. */
+/* int32, int64 and int16 without scales, wrapping on overflow before the clamp (tw_clamp_wide says what int64's is). */
 typedef struct {
     tw_walk walk;
     int32_t b_sign, low, high;
 } tw_add_s32_params;
+typedef tw_add_s32_params tw_add_s64_params;
+typedef tw_add_s32_params tw_add_stored_s16_params;
+
+TW_INLINE int64_t tw_add_of_s64(const tw_add_s64_params *p, int64_t a, int64_t b) {
+    const uint64_t right = p->b_sign < 0 ? UINT64_C(0) - (uint64_t)b : (uint64_t)b;
+    return tw_clamp_wide((int64_t)((uint64_t)a + right), p->low, p->high);
+}
 
 TW_PAIR(tw_add_s32, int32_t, int32_t, int32_t, tw_clamp(tw_add(a, tw_times(p->b_sign, b)), p->low, p->high))
+TW_PAIR(tw_add_s64, int64_t, int64_t, int64_t, tw_add_of_s64(p, a, b))
+TW_PAIR(tw_add_stored_s16, int16_t, int16_t, int16_t, tw_clamp((int16_t)(a + p->b_sign * b), p->low, p->high))
 TW_KERNEL(tw_add_s32) { TW_ROWS_APART(tw_add_s32); }
+TW_KERNEL(tw_add_s64) { TW_ROWS_APART(tw_add_s64); }
+TW_KERNEL(tw_add_stored_s16) { TW_ROWS_APART(tw_add_stored_s16); }
 
 #endif

@@ -51,13 +51,23 @@ typedef struct {
 TW_PAIR(tw_mul_f32, float, float, float, tw_clampf(a *b, p->low, p->high))
 TW_KERNEL(tw_mul_f32) { TW_ROWS_ALONG(tw_mul_f32); }
 
-/* int32, wrapping on overflow. */
+/* int32, int64, uint32 and int16 without scales, wrapping on overflow before the clamp (tw_clamp_wide says what that of
+ * int64 and uint32 is). */
 typedef struct {
     tw_walk walk;
     int32_t low, high;
 } tw_mul_s32_params;
+typedef tw_mul_s32_params tw_mul_s64_params;
+typedef tw_mul_s32_params tw_mul_u32_params;
+typedef tw_mul_s32_params tw_mul_stored_s16_params;
 
 TW_PAIR(tw_mul_s32, int32_t, int32_t, int32_t, tw_clamp(tw_times(a, b), p->low, p->high))
+TW_PAIR(tw_mul_s64, int64_t, int64_t, int64_t, tw_clamp_wide((int64_t)((uint64_t)a *(uint64_t)b), p->low, p->high))
+TW_PAIR(tw_mul_u32, uint32_t, uint32_t, uint32_t, tw_clamp_wide((int64_t)(a *b), p->low, p->high))
+TW_PAIR(tw_mul_stored_s16, int16_t, int16_t, int16_t, tw_clamp((int16_t)(a *b), p->low, p->high))
 TW_KERNEL(tw_mul_s32) { TW_ROWS_ALONG(tw_mul_s32); }
+TW_KERNEL(tw_mul_s64) { TW_ROWS_ALONG(tw_mul_s64); }
+TW_KERNEL(tw_mul_u32) { TW_ROWS_ALONG(tw_mul_u32); }
+TW_KERNEL(tw_mul_stored_s16) { TW_ROWS_ALONG(tw_mul_stored_s16); }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TW_LSTM_H
 #define TW_LSTM_H
 
-#include "../elementwise/logistic.h"
+#include "../functions/logistic.h"
 #include "vector.h"
 
 /* The inputs of a gate: weights [units, size], recurrent weights [units, outputs], bias [units], weights of the cell

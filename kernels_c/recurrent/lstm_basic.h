@@ -4,7 +4,7 @@
 #define TW_LSTM_BASIC_H
 
 #include "../core/gemmlowp16.h"
-#include "../elementwise/logistic.h"
+#include "../functions/logistic.h"
 
 /* Gates in the order input, modulation, forget, output. in: x [batches, size], weights [4, units, size + units], bias [4,
  * units]. out: hidden [batches, units], cell [batches, units], joined [batches, size + units], sums [batches, 4, units];

@@ -4,8 +4,8 @@
 #define TW_LSTM_S8_H
 
 #include "../core/sums_s16.h"
-#include "../elementwise/logistic.h"
-#include "../elementwise/tanh.h"
+#include "../functions/logistic.h"
+#include "../functions/tanh.h"
 #include "cell.h"
 
 /* Gates in the order forget, input, cell, output. in: x, then for each gate weights [units, size], recurrent weights

@@ -271,7 +271,7 @@ WRONG_HEADERS = {
     "unknown type": (("int32_t steps", "vector steps"), r"leaky_integrator\.h: the params of .* are no plain"),
     "unknown size": (("int32_t steps", "int32_t x[SIZE], steps"), r"leaky_integrator\.h: the params of .* are no"),
     "include": (("../core/tw.h", "../../etc/passwd"), r"leaky_integrator\.h: it includes \.\./etc/passwd, which is"),
-    "kernel taken": (("leaky_integrator_f32", "tw_relu_f32"), r"type tw_relu_f32_params is defined in elementwise/"),
+    "kernel taken": (("leaky_integrator_f32", "tw_relu_f32"), r"type tw_relu_f32_params is defined in functions/"),
 }  # fmt: skip
 
 

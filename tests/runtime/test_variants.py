@@ -111,7 +111,7 @@ VARIANT = Variant("new", ("CONV_2D",), frozenset({"avx_vnni"}), lower)
 #: Everything that an operator takes in Python, beside its row in the converter; its kernel is that of HARD_SWISH.
 OPERATOR = """
 from twinfer.runtime.op import Op
-from twinfer.runtime.ops.elementwise.hard_swish import infer, lower, reference
+from twinfer.runtime.ops.functions.hard_swish import infer, lower, reference
 
 OP = Op("NEW_OPERATOR", infer, reference, lower, lambda rng: iter(()))
 """

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.graph import Node, Tensor
+from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import unsupported
+from twinfer.runtime.ops.core.quantized import unscaled
 
 #: Fused activation -> real range; None: unlimited on that side.
 RANGES: dict[str, tuple[float | None, float | None]] = {
@@ -38,15 +39,19 @@ def float_range(node: Node) -> tuple[float, float]:
 
 
 def output_range(node: Node) -> dict[str, Any]:
-    """The params ``low`` and ``high`` of an int8, float32 or int32 node: what it clamps its output to."""
-    by_type = {"FLOAT32": float_range, "INT32": integer_range}
+    """The params ``low`` and ``high``: what a node clamps its output to; int32's bounds bound nothing."""
     output = node.output
-    low, high = by_type[output.type](node) if output.type in by_type else quantized_range(node, output)
+    if output.type == "FLOAT32":
+        low, high = float_range(node)
+    elif output.type in ("INT32", "INT64", "UINT32") or unscaled(node):
+        low, high = integer_range(node)
+    else:
+        low, high = quantized_range(node, output)
     return {"low": low, "high": high}
 
 
 def integer_range(node: Node) -> tuple[int, int]:
-    """Least and greatest output of an int32 node without quantisation."""
+    """Least and greatest output of a node over integers without quantisation, of any type."""
     low, high = _range(node)
     return (-(2**31) if low is None else int(low), 2**31 - 1 if high is None else int(high))
 
@@ -71,3 +76,11 @@ def quantized_range(node: Node, output: Tensor) -> tuple[int, int]:
         info.min if low is None else max(int(info.min), quantize(low)),
         info.max if high is None else min(int(info.max), quantize(high)),
     )
+
+
+def clamped(values: Array, low: int, high: int) -> Array:
+    """Integers of any type between ``integer_range``'s bounds, in their type; int32's bounds bound nothing."""
+    info = np.iinfo(values.dtype)
+    least = info.min if low == -(2**31) else max(low, info.min)
+    most = info.max if high == 2**31 - 1 else high
+    return np.asarray(np.minimum(np.maximum(values, values.dtype.type(least)), values.dtype.type(most)))

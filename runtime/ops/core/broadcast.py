@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -146,3 +146,15 @@ def binary_case(
     shapes = (*operands, tuple(np.broadcast_shapes(*operands)))
     x, z, y = (tensor(shapes[i], type, scales[i], int(zeros[i]), name="abc"[i]) for i in range(3))
     return Case(Node(op, (x, z), (y,), options), values, oracle)
+
+
+def stored_cases(op: str, type: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Integers without scales in a few shapes, with overflow, and small ones with each activation; LiteRT decides."""
+    for a, b in SHAPES[::2]:
+        yield binary_case(op, type, (a, b), oracle="litert", fused_activation_function="NONE")
+    info = np.iinfo(tensor((), type).dtype)
+    for act in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        values = tuple(rng.integers(max(-9, info.min), 9, (9, 11)).astype(info.dtype) for _ in range(2))
+        case = binary_case(op, type, ((9, 11),) * 2, values=values, oracle="litert", fused_activation_function=act)
+        wraps = info.min == 0 and act == "RELU_N1_TO_1"
+        yield replace(case, oracle="none", why="LiteRT takes the bound -1 as the greatest uint32") if wraps else case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twinfer.runtime.graph import Array
-from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.ops.functions._unary import INT8
 
 _STEPS = sorted((abs(i) + abs(j), i, j) for i in range(-2, 3) for j in range(-2, 3))
 

@@ -25,6 +25,12 @@ def need_fixed_quant(node: Node, tensor: Tensor, steps: int, zero: int) -> None:
         raise unsupported(node, f"{tensor} must have {wanted}")
 
 
+def unscaled(node: Node) -> bool:
+    """Whether an int16 node is over plain integers: none of its tensors has a scale."""
+    tensors = (*node.inputs, *node.outputs)
+    return all(tensor is not None and tensor.type == "INT16" and tensor.quant is None for tensor in tensors)
+
+
 def need_symmetric(node: Node, *tensors: Tensor) -> None:
     """``need_quant``, and int16 tensors have zero points of 0, as their kernels assume."""
     need_quant(node, *tensors)

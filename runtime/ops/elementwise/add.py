@@ -10,8 +10,17 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, tensor, unsupported
-from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.ops.core.activation import clamped, output_range
+from twinfer.runtime.ops.core.broadcast import (
+    SHAPES,
+    binary_case,
+    broadcast_call,
+    commuted,
+    infer_binary,
+    infer_quantized,
+    stored_cases,
+)
+from twinfer.runtime.ops.core.quantized import unscaled
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
@@ -19,12 +28,21 @@ from twinfer.runtime.target import Target
 #: Type -> bits by which both operands are shifted left before they are scaled.
 LEFT_SHIFTS = {"INT8": 20, "INT16": 15}
 
+KERNELS = {
+    "INT8": "tw_add_s8", "INT16": "tw_add_s16", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32", "INT64": "tw_add_s64",
+}  # fmt: skip
+
+
+def _stored(node: Node) -> bool:
+    """Whether values are added as they are stored: int16 without scales, which LiteRT's ADD takes."""
+    return node.op == "ADD" and unscaled(node)
+
 
 def infer(node: Node) -> list[Shape]:
-    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
+    shapes = infer_binary(node, *KERNELS) if _stored(node) else infer_quantized(node, *KERNELS)
     output_range(node)
     a, b, y = node.input(0), node.input(1), node.output
-    if y.type in LEFT_SHIFTS and multipliers(a, b, y)[2][1] > 0:
+    if y.type in LEFT_SHIFTS and not _stored(node) and multipliers(a, b, y)[2][1] > 0:
         raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
     return shapes
 
@@ -48,9 +66,10 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         with np.errstate(over="ignore", invalid="ignore"):
             total = a + b if sign_of(node) > 0 else a - b
         return [total.clip(low, high)]
+    if node.output.type not in LEFT_SHIFTS or _stored(node):
+        with np.errstate(over="ignore"):
+            return [clamped(a + b if sign_of(node) > 0 else a - b, low, high)]
     a, b = a.astype(np.int64), b.astype(np.int64)
-    if node.output.type == "INT32":
-        return [(a + sign_of(node) * b).astype(np.int32).clip(low, high)]
     total = quantized_sum(a, b, node.input(0), node.input(1), node.output, sign_of(node))
     return [total.clip(low, high).astype(node.output.dtype)]
 
@@ -69,13 +88,14 @@ def lower(node: Node, target: Target) -> Call:
     if node.op == "ADD":
         a, b = commuted(a, b)
     params: dict[str, Param] = {"b_sign": sign_of(node)}
+    if _stored(node):
+        return broadcast_call("tw_add_stored_s16", (a, b), y, params | output_range(node), target)
     if y.type in LEFT_SHIFTS:
         for prefix, (mult, shift) in zip(("a_", "b_", ""), multipliers(a, b, y), strict=True):
             params |= {f"{prefix}mult": mult, f"{prefix}shift": -shift}
     if y.type == "INT8":
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
-    kernel = {"INT8": "tw_add_s8", "INT16": "tw_add_s16", "FLOAT32": "tw_add_f32", "INT32": "tw_add_s32"}[y.type]
-    return broadcast_call(kernel, (a, b), y, params | output_range(node), target)
+    return broadcast_call(KERNELS[y.type], (a, b), y, params | output_range(node), target)
 
 
 SCALES = (
@@ -103,6 +123,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     for act in acts[1:]:  # TFLM's ADD does not clamp int32
         values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
         yield binary_case(op, "INT32", ((99,), (99,)), values=values, oracle="litert", fused_activation_function=act)
+    for type in ("INT64", "INT16") if op == "ADD" else ("INT64",):
+        yield from stored_cases(op, type, rng)
     huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
     swapped = huge[[0, 1, 2, 3, 5, 4, 6]]
     yield binary_case(op, "FLOAT32", ((7,), (7,)), values=(huge, swapped), fused_activation_function="NONE")

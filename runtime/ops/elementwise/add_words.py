@@ -8,8 +8,8 @@ from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import broadcast_call, commuted
 from twinfer.runtime.ops.core.plane import plane
-from twinfer.runtime.ops.elementwise._unary import INT8
 from twinfer.runtime.ops.elementwise.add import quantized_sum, sign_of
+from twinfer.runtime.ops.functions._unary import INT8
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept, present

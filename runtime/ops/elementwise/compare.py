@@ -12,7 +12,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import SHAPES, broadcast_call, infer_operands
 from twinfer.runtime.ops.core.quantized import need_symmetric
-from twinfer.runtime.ops.elementwise._unary import INT8, lookup
+from twinfer.runtime.ops.functions._unary import INT8, lookup
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

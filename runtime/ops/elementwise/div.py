@@ -13,7 +13,7 @@ from twinfer.runtime.op import Case, Op, Shape, unsupported
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, infer_binary, infer_quantized
 from twinfer.runtime.ops.core.gemmlowp import one_over_one_plus
-from twinfer.runtime.ops.elementwise._unary import INT8
+from twinfer.runtime.ops.functions._unary import INT8
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target

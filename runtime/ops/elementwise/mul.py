@@ -10,15 +10,31 @@ import numpy as np
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape
-from twinfer.runtime.ops.core.activation import output_range
-from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, commuted, infer_quantized
+from twinfer.runtime.ops.core.activation import clamped, output_range
+from twinfer.runtime.ops.core.broadcast import (
+    SHAPES,
+    binary_case,
+    broadcast_call,
+    commuted,
+    infer_binary,
+    infer_quantized,
+    stored_cases,
+)
+from twinfer.runtime.ops.core.quantized import unscaled
 from twinfer.runtime.ops.core.unsigned import product, ratio
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
+KERNELS = {
+    "INT8": "tw_mul_s8", "INT16": "tw_mul_s16", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32", "INT64": "tw_mul_s64",
+    "UINT32": "tw_mul_u32",
+}  # fmt: skip
+
+_SCALED = ("INT8", "INT16")
+
 
 def infer(node: Node) -> list[Shape]:
-    shapes = infer_quantized(node, "INT8", "INT16", "FLOAT32", "INT32")
+    shapes = infer_binary(node, *KERNELS) if unscaled(node) else infer_quantized(node, *KERNELS)
     output_range(node)
     return shapes
 
@@ -36,9 +52,10 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
     if node.output.type == "FLOAT32":
         with np.errstate(over="ignore", invalid="ignore"):
             return [(a * b).clip(low, high)]
+    if node.output.type not in _SCALED or unscaled(node):
+        with np.errstate(over="ignore"):
+            return [clamped(a * b, low, high)]
     a, b = a.astype(np.int64), b.astype(np.int64)
-    if node.output.type == "INT32":
-        return [(a * b).astype(np.int32).clip(low, high)]
     product = (a - node.input(0).zero) * (b - node.input(1).zero)
     total = wrap32(requantize(product, *multiplier(node)) + node.output.zero)
     return [total.clip(low, high).astype(node.output.dtype)]
@@ -47,12 +64,13 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     a, b = commuted(node.input(0), node.input(1))
     y, params = node.output, output_range(node)
+    if unscaled(node):
+        return broadcast_call("tw_mul_stored_s16", (a, b), y, params, target)
     if y.type == "INT8":
         params |= {"a_zero": a.zero, "b_zero": b.zero, "out_zero": y.zero}
-    if y.type in ("INT8", "INT16"):
+    if y.type in _SCALED:
         params |= dict(zip(("mult", "shift"), multiplier(node), strict=True))
-    kernel = {"INT8": "tw_mul_s8", "INT16": "tw_mul_s16", "FLOAT32": "tw_mul_f32", "INT32": "tw_mul_s32"}[y.type]
-    return broadcast_call(kernel, (a, b), y, params, target)
+    return broadcast_call(KERNELS[y.type], (a, b), y, params, target)
 
 
 SCALES = (
@@ -76,6 +94,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for act in acts[1:]:
         values = tuple(rng.integers(-9, 9, 99).astype(np.int32) for _ in range(2))
         yield binary_case("MUL", "INT32", ((99,), (99,)), values=values, fused_activation_function=act)
+    for type in ("INT64", "INT16", "UINT32"):
+        yield from stored_cases("MUL", type, rng)
     huge = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 1, -0.0], np.float32)
     swapped = huge[[0, 1, 2, 6, 5, 4, 3]]
     yield binary_case("MUL", "FLOAT32", ((7,), (7,)), values=(huge, swapped), fused_activation_function="NONE")

@@ -14,7 +14,7 @@ from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.unsigned import MARK
-from twinfer.runtime.ops.elementwise._unary import lookup
+from twinfer.runtime.ops.functions._unary import lookup
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

@@ -13,7 +13,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, reduced_multiplier,
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import need, unsupported
 from twinfer.runtime.ops.core.quantized import need_quant
-from twinfer.runtime.ops.elementwise import _sigmoid
+from twinfer.runtime.ops.functions import _sigmoid
 from twinfer.runtime.ops.recurrent._lstm import Lstm
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
-from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
-from twinfer.runtime.ops.elementwise import _wide
-from twinfer.runtime.ops.elementwise._unary import elementwise, in_double, infer, int8_case, lookup, through_float
+from twinfer.runtime.ops.functions import _int8, _wide
+from twinfer.runtime.ops.functions._unary import elementwise, in_double, infer, int8_case, lookup, through_float
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -32,39 +30,6 @@ def _gelu(x: Array) -> Array:
 
 def _gelu_tanh(x: Array) -> Array:
     return np.asarray(0.5 * x * (1 + _tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
-
-
-def _abs_int8(node: Node, q: Array) -> Array:
-    """Source: TFLM elementwise.cc, AbsEvalQuantized."""
-    x, y = node.input(0), node.output
-    steps = np.abs(q.astype(np.int64) - x.zero)
-    if x.scale != y.scale:
-        steps = requantize(steps, *quantize_multiplier(x.scale / y.scale))
-    return np.asarray(np.clip(steps + y.zero, -128, 127), np.int8)
-
-
-def _rsqrt_int8(node: Node, q: Array) -> Array:
-    """Source: TFLM elementwise.cc, RsqrtEvalQuantized; up to zero the greatest value (it refuses negative ones)."""
-    x, y = node.input(0), node.output
-    mult, shift = quantize_multiplier(1 / (math.sqrt(x.scale) * y.scale))
-    stored = []
-    for value in (q.astype(np.int64) - x.zero).ravel():
-        if value <= 0:
-            stored.append(127)
-            continue
-        root, right = _gemmlowp.inverse_root(int(value))
-        data = requantize(np.array(1), root, 20 - right)
-        stored.append(int(requantize(data, mult, shift - 20)) + y.zero)
-    return np.asarray(np.clip(np.array(stored), -128, 127), np.int8).reshape(q.shape)
-
-
-def _sqrt_int8(node: Node, q: Array) -> Array:
-    """Source: LiteRT elementwise.cc, SqrtEvalQuantized: in float32, rounded towards zero; 0 for negative values."""
-    x, y = node.input(0), node.output
-    real = np.float32(x.scale) * np.maximum(q.astype(np.int64) - x.zero, 0).astype(np.float32)
-    with np.errstate(over="ignore"):
-        steps = np.minimum(np.sqrt(real) / np.float32(y.scale), 1e6).astype(np.int64)
-    return np.asarray(np.clip(steps + y.zero, -128, 127), np.int8)
 
 
 @dataclass(frozen=True)
@@ -118,13 +83,18 @@ _LOG_TABLE = _wide.by_table(lambda node, x: _positive(node, x, _wide.least(node)
 _ROOT_TABLE = _wide.by_table(lambda node, x: _positive(node, x, _wide.most(node)))
 
 FUNCTIONS = {
-    "ABS": Function(np.abs, int8=_abs_int8, oracle="tflm", int16=_wide.rescaled(np.abs), others=("INT32",)),
+    "ABS": Function(np.abs, int8=_int8.magnitude, oracle="tflm", int16=_wide.rescaled(np.abs), others=("INT32",)),
     "NEG": Function(np.negative, int16=_wide.rescaled(np.negative), others=("INT32",)),
     "SIGN": Function(_sign, others=("INT32", "FLOAT64")),
     "SQUARE": Function(np.square),
-    "SQRT": Function(np.sqrt, least=0, int8=_sqrt_int8, oracle="litert", int16=_wide.ROOT),
+    "SQRT": Function(np.sqrt, least=0, int8=_int8.root, oracle="litert", int16=_wide.ROOT),
     "RSQRT": Function(
-        lambda x: 1 / np.sqrt(x), least=0.01, tolerance=2e-6, int8=_rsqrt_int8, oracle="tflm", int16=_ROOT_TABLE
+        lambda x: 1 / np.sqrt(x),
+        least=0.01,
+        tolerance=2e-6,
+        int8=_int8.by_root,
+        oracle="tflm",
+        int16=_ROOT_TABLE,
     ),
     "EXP": Function(_exp, most=4, tolerance=1e-5, oracle="litert", int16=_TABLE),
     "LOG": Function(in_double(_log), least=0, tolerance=1e-6, oracle="litert", int16=_LOG_TABLE),
@@ -160,7 +130,7 @@ def _int16(node: Node) -> _wide.Wide | None:
     return FUNCTIONS[node.op].int16 if node.input(0).type == "INT16" else None
 
 
-def _int8(node: Node, q: Array) -> Array:
+def _stored(node: Node, q: Array) -> Array:
     """The operator's own fixed point, or the real function rounded; NaN gives the least value."""
     special = FUNCTIONS[node.op].int8
     return special(node, q) if special else through_float(node, q, _real(node))
@@ -169,7 +139,7 @@ def _int8(node: Node, q: Array) -> Array:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     (x,) = inputs
     if x.dtype == np.int8:
-        return [_int8(node, x)]
+        return [_stored(node, x)]
     if wide := _int16(node):
         return [wide.reference(node, x)]
     if x.dtype == np.int32:
@@ -184,7 +154,7 @@ _ENDS = {"FLOAT32": "f32", "FLOAT64": "f64", "INT32": "s32"}
 def lower(node: Node, target: Target) -> Call:
     x = node.input(0)
     if x.type == "INT8":
-        return lookup(node, lambda q: _int8(node, q))
+        return lookup(node, lambda q: _stored(node, q))
     if wide := _int16(node):
         return wide.lower(node)
     way = "_tanh" if _by_tanh(node) else ""

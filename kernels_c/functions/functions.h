@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of one float (of one integer: ABS, NEG, SIGN and SQRT); others of int8 and int16 go through tables (lut.h). */
-#ifndef TW_ELEMENTWISE_H
-#define TW_ELEMENTWISE_H
+#ifndef TW_FUNCTIONS_H
+#define TW_FUNCTIONS_H
 
 #include <math.h>
 

@@ -11,7 +11,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, round_shift
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op
 from twinfer.runtime.ops.core.activation import FLOAT_MAX
-from twinfer.runtime.ops.elementwise._unary import elementwise, float_cases, infer, int8_case, lookup, through_float
+from twinfer.runtime.ops.functions._unary import elementwise, float_cases, infer, int8_case, lookup, through_float
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

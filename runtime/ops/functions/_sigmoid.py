@@ -1,4 +1,4 @@
-"""What LOGISTIC and TANH share; of int16, one table of the logistic function (kernels_c/elementwise/sigmoid.h)."""
+"""What LOGISTIC and TANH share; of int16, one table of the logistic function (kernels_c/functions/sigmoid.h)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinfer.runtime import constant
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Shape, unsupported
 from twinfer.runtime.ops.core.quantized import need_fixed_quant
-from twinfer.runtime.ops.elementwise import _unary
+from twinfer.runtime.ops.functions import _unary
 from twinfer.runtime.program import Call
 
 #: Scales of inputs, for ``cases``.

@@ -14,8 +14,8 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape
 from twinfer.runtime.ops.core.activation import float_range, quantized_range
 from twinfer.runtime.ops.core.unsigned import ratio
-from twinfer.runtime.ops.elementwise import _unary
-from twinfer.runtime.ops.elementwise._unary import elementwise, float_cases, int8_case, int16_case, lookup
+from twinfer.runtime.ops.functions import _unary
+from twinfer.runtime.ops.functions._unary import elementwise, float_cases, int8_case, int16_case, lookup
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

@@ -13,7 +13,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, tensor
 from twinfer.runtime.ops.core.unsigned import product, ratio
-from twinfer.runtime.ops.elementwise import _unary
+from twinfer.runtime.ops.functions import _unary
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

@@ -12,8 +12,8 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op
 from twinfer.runtime.ops.core import gemmlowp as _gemmlowp
 from twinfer.runtime.ops.core.unsigned import is_unsigned
-from twinfer.runtime.ops.elementwise import _sigmoid, _unary
-from twinfer.runtime.ops.elementwise._unary import float_cases, in_double, int8_case, int16_case
+from twinfer.runtime.ops.functions import _sigmoid, _unary
+from twinfer.runtime.ops.functions._unary import float_cases, in_double, int8_case, int16_case
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 

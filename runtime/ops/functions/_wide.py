@@ -12,7 +12,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
-from twinfer.runtime.ops.elementwise._unary import elementwise
+from twinfer.runtime.ops.functions._unary import elementwise
 from twinfer.runtime.program import Call
 
 LEAST, MOST = -(1 << 15), (1 << 15) - 1
