@@ -1,8 +1,12 @@
 """Only what pyproject.toml cannot say: the C extension is made by cffi, and every folder of modules is a package."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
 
 #: Folders at the root that are packages of ``twinfer``.
 FOLDERS = ("aot", "bench", "converter", "kernels_c", "runtime")
@@ -15,7 +19,22 @@ def packages(folder: str) -> list[str]:
     return [".".join(path.parent.relative_to(here).parts) for path in sorted(here.glob(f"{folder}/**/__init__.py"))]
 
 
+class ParallelBuild(build_ext):
+    """Compiles the files of the extension side by side: one per instruction-set level, each takes a minute."""
+
+    def build_extensions(self) -> None:
+        one = self.compiler.compile
+
+        def compile(sources: list[str], **how: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return [path for paths in pool.map(lambda source: one([source], **how), sources) for path in paths]
+
+        self.compiler.compile = compile
+        super().build_extensions()
+
+
 setup(
+    cmdclass={"build_ext": ParallelBuild},
     cffi_modules=["kernels_c/ffi_build.py:make"],
     package_dir={"twinfer": "twinfer", **{f"twinfer.{folder}": folder for folder in FOLDERS}},
     packages=[*packages("twinfer"), *(f"twinfer.{name}" for folder in FOLDERS for name in packages(folder))],

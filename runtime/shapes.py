@@ -45,9 +45,9 @@ def shape_of(size: Any) -> Shape:
 
 
 def is_open(tensor: Tensor) -> bool:
-    """Whether the file leaves a dimension or the rank open; the shape is then only a proposal."""
+    """Whether the file leaves a dimension or the rank open; the shape is then only a proposal. A handle has none."""
     unranked = not tensor.shape and not tensor.extra.get("has_rank") and tensor.data is None
-    return unranked or any(d < 0 for d in tensor.shape_signature)
+    return (unranked and tensor.type != "RESOURCE") or any(d < 0 for d in tensor.shape_signature)
 
 
 def infer_shapes(graph: Graph, input_shapes: Mapping[Tensor, Shape] | None = None, *, keep_half: bool = False) -> Graph:
