@@ -59,7 +59,7 @@ def signed(graph: Graph, keep: bool = False) -> Graph:
 def signed_node(node: Node) -> Node:
     """The node over int8, itself if it has no uint8 or takes it as it is; for checks of one node."""
     bytes_ = [tensor for tensor in (*node.inputs, *node.outputs) if is_byte(tensor)]
-    if not bytes_ or not (node.op in COMPUTING or _rescales(node)):
+    if not bytes_ or not (node.op in COMPUTING or _rescales(node)) or _mixes(node):
         return node
     return _over(node, {tensor: twin(tensor) for tensor in bytes_ if tensor is not None})
 
@@ -94,6 +94,12 @@ def _over(node: Node, twins: dict[Tensor, Tensor]) -> Node:
 def _rescales(node: Node) -> bool:
     """Whether a CONCATENATION of uint8 brings an input to another scale, which it does on its way."""
     return node.op == "CONCATENATION" and any(is_byte(t) and t.quant != node.output.quant for t in node.inputs if t)
+
+
+def _mixes(node: Node) -> bool:
+    """Whether a layer of uint8 has values or weights of another type; LiteRT reads the bytes of one as the other's."""
+    types = {t.type for t in (*node.inputs, *node.outputs) if t is not None}
+    return node.op in LAYERS and not types <= {"UINT8", "INT32"}
 
 
 class _Rewrite:
@@ -141,7 +147,7 @@ class _Rewrite:
 
     def _takes(self, node: Node) -> bool:
         """Whether the node is to run over int8: a moving one if a value that it moves is int8 already."""
-        if not any(is_byte(tensor) for tensor in (*node.inputs, *node.outputs)):
+        if not any(is_byte(tensor) for tensor in (*node.inputs, *node.outputs)) or _mixes(node):
             return False
         if any(t is not None and t.type == "UINT8" and not is_byte(t) for t in (*node.inputs, *node.outputs)):
             return False

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from twinfer.bench.fuzz.model import Model, over
 from twinfer.runtime.graph import Array, Graph, Node, Tensor, walk
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.registry import operators
@@ -84,3 +86,28 @@ class Meaning:
 def first_array(variable: Tensor) -> Array:
     """The value of a variable before the first run."""
     return np.full(variable.nbytes, first_value(variable), np.uint8).view(variable.dtype).reshape(variable.shape)
+
+
+class _Witness(Meaning):
+    """Keeps every node that runs, with the values that come in as constants."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.seen: list[Node] = []
+
+    def _node(self, node: Node, values: list[Any]) -> Sequence[Any]:
+        pairs = [(t, v) for t, v in zip(node.inputs, values, strict=True) if t is not None and t.data is None]
+        held = {t: replace(t, data=v) for t, v in pairs if isinstance(v, np.ndarray) and not t.variable}
+        self.seen.append(over(node, held))
+        return super()._node(node, values)
+
+
+def witnessed(model: Model) -> list[Node]:
+    """Every node that runs, once for each time, with what it reads as constants; as it is where numpy fails."""
+    witness = _Witness(model.graph)
+    try:
+        for inputs in model.runs:
+            witness.run(inputs)
+    except Exception:
+        return [node for graph in walk(model.graph) for node in graph.nodes]
+    return witness.seen

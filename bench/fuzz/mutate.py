@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.bench.fuzz import changes
+from twinfer.bench.fuzz.flips import flipped
 from twinfer.bench.fuzz.model import Rng, Trial, trial_of
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Tensor
@@ -88,7 +89,7 @@ def random_trial(rng: Rng, op: str, refused: Counter[str], suits: Callable[[Case
         trial, wanted = accepted, wanted - 1
         if not wanted:
             break
-    return trial
+    return replace(trial, tolerance=flipped(trial.node, trial.tolerance))
 
 
 def agreed(trial: Trial) -> Trial | None:

@@ -15,23 +15,28 @@ import numpy as np
 import pytest
 from needs import ROOT
 
-from twinfer.bench.fuzz import engines
+from twinfer.bench.fuzz import engines, values
 from twinfer.bench.fuzz.__main__ import main
+from twinfer.bench.fuzz.flips import flipped
 from twinfer.bench.fuzz.generate import model
 from twinfer.bench.fuzz.judge import Court, Finding
 from twinfer.bench.fuzz.known import FAULTS, excused
 from twinfer.bench.fuzz.meaning import Meaning
-from twinfer.bench.fuzz.model import Model, graph_of
+from twinfer.bench.fuzz.model import Model, Trial, graph_of, trial_of
+from twinfer.bench.fuzz.mutate import cases
 from twinfer.bench.fuzz.save import differences, load, save
 from twinfer.bench.fuzz.shrink import shrunk
 from twinfer.bench.fuzz.worker import Died, Worker
 from twinfer.converter.build import Builder
-from twinfer.runtime.graph import Graph, Node
+from twinfer.runtime.graph import Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.registry import operators
 from twinfer.runtime.write.tflite import write
 
 OPS = list(operators())
+
+#: The seed of CI's run.
+SEED = 20261123
 
 
 def _model(seed: int, number: int) -> Model:
@@ -156,12 +161,74 @@ def _die_if(value: int) -> int:
 
 def test_excuses_are_for_one_peer_and_one_form() -> None:
     node = Node("ADD", (tensor((2,), "INT32"), tensor((2,), "INT32", name="b")), (tensor((2,), "INT32", name="y"),))
-    plain: Graph = graph_of(replace(node, options={"fused_activation_function": "NONE"}))
-    clipped = graph_of(replace(node, options={"fused_activation_function": "RELU"}))
+    plain = _fed(replace(node, options={"fused_activation_function": "NONE"}))
+    clipped = _fed(replace(node, options={"fused_activation_function": "RELU"}))
     assert excused("tflm", clipped)
     assert not excused("tflm", plain)
     assert not excused("litert-ref", clipped)
     assert all(set(fault.ops.split()) <= set(OPS) and fault.why for fault in FAULTS)
+
+
+def _fed(node: Node, *values: object) -> Model:
+    """The node alone as a model with one run; without values it is fed with zeros."""
+    graph = graph_of(node)
+    pairs = zip(graph.inputs, values, strict=True) if values else ((t, np.zeros(t.shape)) for t in graph.inputs)
+    return Model("one", graph, (tuple(np.array(v, t.dtype) for t, v in pairs),))
+
+
+def test_excuses_look_at_values_of_the_run() -> None:
+    """SLICE of five values: TFLM is excused where the box that comes at run time is not inside."""
+    x, one = tensor((5,), "INT8", name="x"), tensor((1,), "INT32", name="begin")
+    size = tensor((1,), "INT32", data=np.array([3]), name="size")
+    node = Node("SLICE", (x, one, size), (tensor((3,), "INT8", name="y"),))
+    for begin, outside in ((0, False), (2, False), (3, True), (-1, True)):
+        assert bool(excused("tflm", _fed(node, [1, 2, 3, 4, 5], [begin]))) is outside
+
+
+def test_fully_connected_is_excused_where_float64_rounds_otherwise() -> None:
+    """9 times 0.5 / 3 is 1.5 in fixed point, and a little less in float64, because the scale 3 is a little more."""
+    options = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False}
+    x, y = (
+        tensor((1, 1), "INT8", 0.5, name="x"),
+        tensor((1, 1), "INT8", float(np.nextafter(np.float32(3), 4)), name="y"),
+    )
+    w = tensor((1, 1), "INT8", 1.0, data=np.ones((1, 1)), name="w")
+    excuses = {
+        q: excused("litert-ref", _fed(Node("FULLY_CONNECTED", (x, w), (y,), options), [[q]])) for q in range(128)
+    }
+    assert excuses[9]
+    assert sum(map(bool, excuses.values())) < 30
+
+
+def test_a_flipped_code_is_within_the_tolerance_of_a_recurrent_operator() -> None:
+    """Steps times the largest row of weights, in codes of 1/127; other nodes keep their tolerance."""
+    case = next(c for c in operators()["RNN"].cases(np.random.default_rng(1)) if c.node.input(1).type == "INT8")
+    rows = sum(abs(t.data.astype(int)).sum(1).max() * t.scale for t in case.node.inputs if t and t.type == "INT8")
+    assert flipped(case.node, 1e-5) == pytest.approx(rows / 127)
+    assert flipped(residual().graph.nodes[0], 0.0) == 0.0
+
+
+@pytest.mark.slow
+def test_cases_without_an_oracle_are_known(tmp_path: Path) -> None:
+    """Where a case says that a peer is wrong, the fuzzer knows it, too: what a case has no oracle for is excused."""
+    court, unknown = Court(str(tmp_path)), []
+    try:
+        for op in OPS:
+            for case in (case for case in cases(op) if case.oracle == "none"):
+                unknown += _unknown(court, trial_of(case))
+    finally:
+        court.close()
+    assert unknown == []
+
+
+def _unknown(court: Court, trial: Trial) -> list[str]:
+    graph = graph_of(trial.node)
+    fed = values.runs(np.random.default_rng(5), graph, trial.given, 1)
+    lines = []
+    for judge in ("tflm", "litert-ref"):
+        (verdict,) = court.judged([Model(trial.node.op, graph, fed, (judge,), trial.tolerance)], "")
+        lines += [f"{trial.node}: {found.engine}: {found.detail}" for found in verdict.findings]
+    return lines
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -180,11 +247,13 @@ def test_a_short_run_is_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.slow
 def test_two_minutes(tmp_path: Path) -> None:
-    """What CI adds: other models every day (``TWINFER_ROTATION``), findings in build/fuzz."""
+    """What CI adds: the same models every time, so that a submission fails only for what it changes.
+
+    Findings are in build/fuzz. Other seeds are tried by hand, as are longer runs: an hour was clean.
+    """
     if not os.environ.get("CI"):
         pytest.skip("CI runs it; here: python -m twinfer.bench.fuzz --seconds 120")
-    day = os.environ["TWINFER_ROTATION"].replace("-", "")
-    command = [sys.executable, "-m", "twinfer.bench.fuzz", "--seconds", "120", "--seed", day]
+    command = [sys.executable, "-m", "twinfer.bench.fuzz", "--seconds", "120", "--seed", str(SEED)]
     done = subprocess.run(
         [*command, "--out", str(ROOT / "build" / "fuzz")], capture_output=True, text=True, timeout=900, check=False
     )

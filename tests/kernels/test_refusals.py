@@ -188,3 +188,15 @@ def test_log_softmax_refuses_steps_without_an_inverse() -> None:
 def test_custom_operators_without_a_kernel_say_what_helps(op: str, hint: str) -> None:
     node = Node(f"CUSTOM:{op}", (tensor((2,), name="x"),), (tensor((2,), name="y"),))
     refused(node, UnsupportedOperatorError, hint)
+
+
+@pytest.mark.parametrize("types", [("FLOAT32", "UINT8"), ("INT16", "UINT8"), ("INT8", "UINT8"), ("UINT8", "INT8")])
+def test_layers_refuse_a_mixture_of_uint8_and_other_types(types: tuple[str, str]) -> None:
+    """LiteRT's schema allows it, and its kernels read the bytes of one type as those of the other."""
+    of_x, of_w = types
+    x = tensor((1, 4), of_x, *(() if of_x == "FLOAT32" else (0.5,)), name="x")
+    w = tensor((2, 4), of_w, 0.01, 0, data=np.ones((2, 4)), name="w")
+    y = replace(x, shape=(1, 2), name="y")
+    options = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False}
+    place = "'w' UINT8" if of_w == "UINT8" else "'x' UINT8"
+    refused(Node("FULLY_CONNECTED", (x, w), (y,), options), UnsupportedOperatorError, place, "supported: ")

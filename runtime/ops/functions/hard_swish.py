@@ -15,6 +15,8 @@ from twinfer.runtime.ops.functions._unary import elementwise, float_cases, infer
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
+FINER = "TFLM refuses an output step this much finer, LiteRT shifts by a negative number"
+
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1
 
 
@@ -33,6 +35,11 @@ def _scales(node: Node) -> tuple[float, float]:
     with np.errstate(over="ignore"):
         to_output = float(fine / np.float32(node.output.scale))
     return min(to_output, FLOAT_MAX), float(fine / (np.float32(3) / np.float32(32768)))
+
+
+def is_finer(node: Node) -> bool:
+    """Whether an output step is finer than 1/128 of an input step (``FINER``)."""
+    return _multiplier(_scales(node)[0])[1] > 0
 
 
 def _high_mul(a: Array, b: int) -> Array:
@@ -69,7 +76,7 @@ def _real(x: Array) -> Array:
 
 def _int8(node: Node, q: Array) -> Array:
     """Fixed point; through float if an output step is finer than 1/128 of an input step."""
-    if _multiplier(_scales(node)[0])[1] > 0:
+    if is_finer(node):
         return through_float(node, q, _real)
     return _fixed_point(node, q)
 
@@ -101,7 +108,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield int8_case("HARD_SWISH", x, y)
     for in_scale, out_scale in ((10.0, 0.01), (2.0**90, 2.0**-90)):
         x, y = (in_scale, 3), (out_scale, -20)
-        yield int8_case("HARD_SWISH", x, y, "none", "both refuse an output step this much finer")
+        yield int8_case("HARD_SWISH", x, y, "none", FINER)
 
 
 OP = Op("HARD_SWISH", infer, reference, lower, cases)

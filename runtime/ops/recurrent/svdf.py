@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
-from twinfer.runtime.graph import Array, Node
+from twinfer.runtime.graph import Array, Node, Quant
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.activation import float_range, quantized_range
 from twinfer.runtime.ops.core.quantized import need_quant
@@ -105,6 +105,7 @@ def lower(node: Node, target: Target) -> Call:
     return Call("tw_svdf_s8" if state.type == "INT8" else "tw_svdf_s16", params, inputs, (y, state), macs=macs)
 
 
+UNCLIPPED = "TFLM and LiteRT ignore the activation of int8"
 WRAPS = "TFLM as packaged adds a state's zero point after clamping and wraps; its sources no longer do"
 
 
@@ -145,6 +146,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, 0))
     case = _case(rng, "INT8", (2, 33), (4, 2, 7), held=(0.2, -3))
     yield Case(case.node, oracle="none", why=WRAPS)
+    clipped = replace(case.node.output, quant=Quant.per_tensor(2.0, -18))
+    yield Case(replace(case.node, outputs=(clipped,)), oracle="none", why=UNCLIPPED)
 
 
 OP = Op("SVDF", infer, reference, lower, cases)

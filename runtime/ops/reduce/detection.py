@@ -45,14 +45,13 @@ class Options:
     use_regular_nms: bool = False
 
 
-def _options(node: Node) -> Options:
+def options(node: Node) -> Options:
     """The node's options; ModelError where they are damaged, missing or contradict themselves."""
     try:
         content = flexbuffers.GetRoot(bytes(node.extra.get("custom_options", b""))).AsMap
-        options = Options(**dict(_read(content)))
+        o = Options(**dict(_read(content)))
     except _DAMAGE as error:
         raise ModelError(f"{node}: its custom options are damaged ({type(error).__name__}: {error})") from error
-    o = options
     for name in ("max_detections", "max_classes_per_detection", "num_classes", "detections_per_class"):
         need(0 < getattr(o, name) < 1 << 31, node, f"its option {name} is {getattr(o, name)}, it must be positive")
     need(0 < o.nms_iou_threshold <= 1, node, f"its option nms_iou_threshold is {o.nms_iou_threshold}, not in (0, 1]")
@@ -60,7 +59,7 @@ def _options(node: Node) -> Options:
         scale = getattr(o, name)
         need(math.isfinite(scale) and scale != 0, node, f"its option {name} is {scale}; it is divided by")
     need(not math.isnan(o.nms_score_threshold), node, "its option nms_score_threshold is not a number")
-    return options
+    return o
 
 
 def _read(content: Any) -> Iterator[tuple[str, Any]]:
@@ -83,7 +82,7 @@ def _float32(x: float) -> float:
 
 def infer(node: Node) -> list[Shape]:
     check_arity(node, 3, 4)
-    o, (codes, scores, anchors) = _options(node), (node.input(i) for i in range(3))
+    o, (codes, scores, anchors) = options(node), (node.input(i) for i in range(3))
     for t in (codes, scores, anchors, *node.outputs):
         need_type(node, t, "FLOAT32")
     need(len(codes.shape) == 3 and codes.shape[0] == 1 and codes.shape[2] >= 4, node, f"{codes} must be [1, boxes, 4]")
@@ -134,7 +133,7 @@ def _chosen(o: Options, boxes: Array, scores: Array, most: int) -> list[int]:
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
-    o = _options(node)
+    o = options(node)
     codes, scores, anchors = inputs[0][0], inputs[1][0], inputs[2]
     scores = scores[:, scores.shape[1] - o.num_classes :]
     rows: list[tuple[int, int, int]] = []  # row, box, class
@@ -164,7 +163,7 @@ def _outputs(node: Node, boxes: Array, scores: Array, rows: list[tuple[int, int,
 
 
 def lower(node: Node, target: Target) -> Call:
-    o, (codes, scores, anchors) = _options(node), (node.input(i) for i in range(3))
+    o, (codes, scores, anchors) = options(node), (node.input(i) for i in range(3))
     boxes = codes.shape[1]
     params = {
         "boxes": boxes, "coords": codes.shape[2], "classes": o.num_classes,

@@ -26,6 +26,11 @@ def infer(node: Node) -> list[Shape]:
     return [(size,)]
 
 
+def leaves_some(node: Node) -> bool:
+    """Whether some outputs are outside of start_index..end_index."""
+    return _range(node) != (0, node.output.size)
+
+
 def _range(node: Node) -> tuple[int, int]:
     return whole(node, "start_index", 0), whole(node, "end_index", 0)
 
