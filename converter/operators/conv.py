@@ -45,6 +45,7 @@ ROWS = {
     "TRANSPOSE_CONV": Row(
         values=(2,),
         parameters=Parameters(weights=1, bias=3),
+        hybrid=(1,),
         types=INT8_AND_INT16,
         scales=_SCALES,
         image=True,

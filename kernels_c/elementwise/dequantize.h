@@ -5,6 +5,7 @@
 
 #include "../core/axis.h"
 #include "../core/each.h"
+#include "../core/half.h"
 
 /* in: x [size]. out: y float32 [size]. zero is in the range of x's type. */
 typedef struct {
@@ -53,17 +54,6 @@ typedef struct {
     int32_t size;
 } tw_dequantize_f16_params;
 
-/* The bits of float16 x as a float32. */
-TW_INLINE uint32_t tw_dequantized_f16(uint16_t x) {
-    const uint32_t sign = (uint32_t)(x & 0x8000) << 16;
-    const uint32_t bits = x & 0x7fff;
-    const float tiny = (float)(int32_t)bits * 5.9604644775390625e-8f; /* 2^-24: the unit of subnormal float16 */
-    const uint32_t rebased = (bits << 13) + (bits >= 0x7c00 ? 0x70000000u : 0x38000000u); /* infinity, NaN: 255 */
-    uint32_t small;
-    memcpy(&small, &tiny, sizeof small);
-    return sign | (bits < 0x400 ? small : rebased);
-}
-
-TW_KERNEL(tw_dequantize_f16) { TW_EACH_APART(tw_dequantize_f16, uint16_t, uint32_t, tw_dequantized_f16(x)); }
+TW_KERNEL(tw_dequantize_f16) { TW_EACH_APART(tw_dequantize_f16, uint16_t, uint32_t, tw_bits_of_half(x)); }
 
 #endif

@@ -47,6 +47,8 @@ def _suits(case: Case) -> bool:
         return False
     if types & {"INT16", "INT4", "INT2"} or not any(t is not None and _shifts(t) for t in node.inputs):
         return False
+    if node.op in LAYERS and node.output.type == "FLOAT32":  # hybrid
+        return False
     if node.op in ("CONV_2D", "TRANSPOSE_CONV"):
         return node.optional(2 if node.op == "CONV_2D" else 3) is not None  # LiteRT wants a bias with uint8
     if node.op == "LOGISTIC":

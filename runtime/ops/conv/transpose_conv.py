@@ -10,12 +10,12 @@ import numpy as np
 
 from twinfer.runtime.constant import requantize
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, need_type, unsupported
+from twinfer.runtime.op import Case, Op, Shape, need, need_type
 from twinfer.runtime.ops.conv import _conv
 from twinfer.runtime.ops.core import plain_s16
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.channels import bias_of, epilogue, multipliers
-from twinfer.runtime.ops.core.hybrid import is_hybrid
+from twinfer.runtime.ops.core.hybrid import hybrid_constants, is_hybrid
 from twinfer.runtime.ops.core.layer_cases import Layer
 from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types
@@ -67,8 +67,6 @@ def infer(node: Node) -> list[Shape]:
     need(len(shape) == 4 and min(shape) >= 1, node, f"{list(shape)} is not a valid output shape")
     fits = w.shape[3] == x.shape[3] and shape[::3] == (x.shape[0], w.shape[0])
     need(fits, node, f"{x}, {w} and the output's shape {list(shape)} do not match")
-    if is_hybrid(_as_conv(node)):
-        raise unsupported(node, "float activations with int8 weights have no kernel: dequantise the weights")
     check_types(_as_conv(node), w.shape[0])
     _geometry(node)
     return [shape]
@@ -105,8 +103,10 @@ def _sums(x: Array, w: Array, g: Window) -> Array:
 def lower(node: Node, target: Target) -> Call:
     conv, g = _as_conv(node), _geometry(node)
     x, w, y = node.input(2), node.input(1), node.output
-    bias = bias_of(conv, g.out_c)
     macs = g.batches * g.in_h * g.in_w * w.size
+    if is_hybrid(conv):
+        return _lower_hybrid(node, g, macs)
+    bias = bias_of(conv, g.out_c)
     if x.type == "INT16":
         return plain_s16.call("tw_transpose_conv_s16", conv, node.constant(1), {"window": g.params}, macs)
     if x.type == "FLOAT32":
@@ -120,6 +120,14 @@ def lower(node: Node, target: Target) -> Call:
     return Call(kernel, params, inputs, (y,), macs=macs, weights=Weights())
 
 
+def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
+    conv = _as_conv(node)
+    params: dict[str, Param] = {"window": g.params, "limits": output_range(node)}
+    inputs = (conv.input(0), conv.input(1), *hybrid_constants(conv, g.out_c))
+    kernel = "tw_transpose_conv_hybrid"
+    return Call(kernel, params, inputs, (node.output,), g.image, macs=macs, weights=Weights())
+
+
 def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: tuple[int, int], padding: str) -> Case:
     def out(n: int, k: int, stride: int) -> int:
         return n * stride if padding == "SAME" else (n - 1) * stride + max(k, stride)
@@ -127,9 +135,8 @@ def _case(rng: np.random.Generator, layer: Layer, x: Shape, w: Shape, strides: t
     shape = (x[0], out(x[1], w[1], strides[0]), out(x[2], w[2], strides[1]), w[0])
     options = {"padding": padding, "stride_h": strides[0], "stride_w": strides[1], "fused_activation_function": "NONE"}
     case = layer.case(rng, "TRANSPOSE_CONV", (x, w), lambda node: shape, options)
-    return Case(
-        replace(case.node, inputs=(index(shape), case.node.inputs[1], case.node.inputs[0], *case.node.inputs[2:]))
-    )
+    x_, w_, *bias = case.node.inputs
+    return replace(case, node=replace(case.node, inputs=(index(shape), w_, x_, *bias)))
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -152,6 +159,13 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield Case(_with_zero(case.node, 7))
     case = _case(rng, Layer("INT16", bound=1 << 14, bias_type="INT16"), *forms[2])
     yield case
+    for form in forms:
+        for layer in (Layer("HYBRID"), Layer("HYBRID", per_tensor=True, bias=False)):
+            # LiteRT scales every product and sums them in float32, up to 68 of them: a few units in the last place.
+            yield replace(_case(rng, layer, *form), tolerance=4e-5)
+        narrow = _case(rng, Layer("INT16", bound=1 << 24, bias_type="INT32"), *form)
+        options = {**narrow.node.options, "quantized_bias_type": "INT32"}
+        yield replace(narrow, node=replace(narrow.node, options=options), oracle="litert")
 
 
 def _with_zero(node: Node, zero: int) -> Node:

@@ -57,11 +57,11 @@ def check_symmetric(node: Node) -> None:
 
 
 def _check_symmetric_16(node: Node) -> None:
-    """What 16x8 also needs. TFLM takes a bias of 32 bits in CONV_2D and FULLY_CONNECTED only."""
+    """What 16x8 also needs. No runtime takes a bias of 32 bits in DEPTHWISE_CONV_2D."""
     check_symmetric(node)
     bias = node.optional(2)
-    if bias is not None and node.op not in ("CONV_2D", "FULLY_CONNECTED"):
-        need_type(node, bias, "INT64", *_MORE_BIAS_TYPES.get((node.op, "INT16"), ()))
+    if bias is not None and node.op == "DEPTHWISE_CONV_2D":
+        need_type(node, bias, "INT64")
 
 
 def unpacked(node: Node) -> Node:

@@ -14,6 +14,9 @@ from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.weights import unpacked
 from twinfer.runtime.variant import accept, present
 
+#: The option of hybrid operators that says how rows are quantised at run time.
+ASYMMETRIC = "asymmetric_quantize_inputs"
+
 
 @dataclass(frozen=True)
 class Dense:
@@ -70,10 +73,11 @@ def as_dense(node: Node) -> Node | None:
         return node
     a, b = node.input(0), node.input(1)
     turned = bool(node.options.get("adj_x", False))
-    if b.data is None or b.type != "INT8" or a.type not in ("INT8", "INT16") or turned or math.prod(b.shape[:-2]) != 1:
+    if b.data is None or b.type != "INT8" or turned or math.prod(b.shape[:-2]) != 1:
         return None
     matrix = b.data.reshape(b.shape[-2:])
     rows = matrix if node.options.get("adj_y", False) else np.ascontiguousarray(matrix.T)
     quant = None if b.quant is None else replace(b.quant, axis=0)
     weights = replace(b, shape=rows.shape, data=rows, quant=quant, shape_signature=())
-    return replace(node, op="FULLY_CONNECTED", inputs=(a, weights), options={"keep_num_dims": True})
+    options = {"keep_num_dims": True, ASYMMETRIC: bool(node.options.get(ASYMMETRIC, False))}
+    return replace(node, op="FULLY_CONNECTED", inputs=(a, weights), options=options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, along, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.broadcast import broadcast_shape
 from twinfer.runtime.ops.core.channels import weight_scales
+from twinfer.runtime.ops.core.hybrid import quantize_dynamic
 from twinfer.runtime.ops.core.loops import LOOPS, Outer, collapse, distances
 from twinfer.runtime.ops.core.plain_s16 import SHIFTS
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.ops.dense import fully_connected
-from twinfer.runtime.ops.dense._layer import as_dense
+from twinfer.runtime.ops.dense._layer import ASYMMETRIC, as_dense
 from twinfer.runtime.ops.move._move import check_arity
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
@@ -36,7 +37,7 @@ def _matrix(node: Node, i: int) -> Shape:
 
 
 #: Type of the first operand -> types of the second; the output has that of the first.
-TYPES = {"FLOAT32": ("FLOAT32",), "INT8": ("INT8",), "INT16": ("INT16", "INT8")}
+TYPES = {"FLOAT32": ("FLOAT32", "INT8"), "INT8": ("INT8",), "INT16": ("INT16", "INT8")}
 
 
 def infer(node: Node) -> list[Shape]:
@@ -49,7 +50,7 @@ def infer(node: Node) -> list[Shape]:
     (rows, depth), (other, cols) = _matrix(node, 0), _matrix(node, 1)
     need(depth == other, node, f"{a} and {b} cannot be multiplied: {depth} columns and {other} rows")
     batch = broadcast_shape(node, (a.shape[:-2], b.shape[:-2]), LOOPS)
-    if a.type != "FLOAT32":
+    if b.type != "FLOAT32":
         _check_quant(node, cols)
     return [(*batch, rows, cols)]
 
@@ -60,7 +61,8 @@ def _check_quant(node: Node, cols: int) -> None:
     TFLM and LiteRT take such scales for the first of them, or for 0: that fault is not copied.
     """
     a, b, y = node.input(0), node.input(1), node.output
-    need_symmetric(node, a, y)
+    if a.type != "FLOAT32":
+        need_symmetric(node, a, y)
     if b.quant is None or not b.quant.per_channel:
         need_symmetric(node, b)
     else:
@@ -70,11 +72,11 @@ def _check_quant(node: Node, cols: int) -> None:
             raise unsupported(node, f"{b} may have several scales only as one constant int8 matrix, one per column")
         weight_scales(dense, cols)
         need(not b.quant.zero_point.any(), node, f"{b} must have zero points of 0")
-    if a.type == "INT16":
+    if a.type != "INT8":
         zero = b.quant is not None and not b.quant.zero_point.any()
-        need(zero, node, f"{b} must have a zero point of 0 beside int16")
-        if max(shift for _, shift in _multipliers(node)) > SHIFTS[1]:
-            raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
+        need(zero, node, f"{b} must have a zero point of 0 beside {a.type.lower()}")
+    if a.type == "INT16" and max(shift for _, shift in _multipliers(node)) > SHIFTS[1]:
+        raise unsupported(node, f"the scale of {y} is too small beside its inputs'; requantise the model")
 
 
 def _multipliers(node: Node) -> list[tuple[int, int]]:
@@ -87,6 +89,8 @@ def _multipliers(node: Node) -> list[tuple[int, int]]:
 def reference(node: Node, inputs: list[Any]) -> list[Array]:
     """Source: TFLM reference BatchMatMul; float sums in order."""
     a, b = (x.swapaxes(-1, -2) if _turned(node, i) else x for i, x in enumerate(inputs))
+    if b.dtype == np.int8 and a.dtype == np.float32:
+        return [_hybrid(node, a, b)]
     if a.dtype == np.float32:
         total = np.zeros(node.output.shape, np.float32)
         for k in range(a.shape[-1]):
@@ -101,6 +105,21 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         steps = wrap32(requantize(wrap32(acc), mult, shift) + node.output.zero)
     info = np.iinfo(a.dtype)
     return [np.asarray(np.clip(steps, info.min, info.max), a.dtype)]
+
+
+def _symmetric(node: Node) -> bool:
+    return not node.options.get(ASYMMETRIC, False)
+
+
+def _hybrid(node: Node, a: Array, b: Array) -> Array:
+    """Source: LiteRT batch_matmul.cc, EvalHybrid: every row of a is quantised by itself."""
+    quant = node.input(1).quant
+    scales = np.float32(1) if quant is None else quant.scale
+    rows = a.reshape(-1, a.shape[-1])
+    steps = [quantize_dynamic(row, _symmetric(node)) for row in rows]
+    less = np.array([q.astype(np.int64) - zero for q, _, zero in steps]).reshape(a.shape)
+    factors = np.array([scale for _, scale, _ in steps], np.float32).reshape(*a.shape[:-1], 1)
+    return np.asarray((less @ b.astype(np.int64)).astype(np.float32) * (factors * scales), np.float32)
 
 
 def _matrices(node: Node) -> dict[str, Any]:
@@ -127,6 +146,10 @@ def lower(node: Node, target: Target) -> Call:
     a, b, y = node.input(0), node.input(1), node.output
     params: dict[str, Param] = {"matrices": _matrices(node)}
     macs = math.prod(y.shape) * _matrix(node, 0)[1]
+    if a.type == "FLOAT32" and b.type == "INT8":
+        params |= {"symmetric": int(_symmetric(node)), "b_scale": b.scale}
+        depth = _matrix(node, 0)[1]
+        return Call("tw_batch_matmul_hybrid", params, (a, b), (y,), 5 * depth, macs=macs)
     if a.type == "FLOAT32":
         return Call("tw_batch_matmul_f32", params, (a, b), (y,), macs=macs)
     ((mult, shift),) = _multipliers(node)
@@ -167,6 +190,25 @@ def _constant_cases(rng: np.random.Generator) -> Iterator[Case]:
     yield Case(Node("BATCH_MATMUL", (case.node.input(0), straight), case.node.outputs, {}), oracle="litert")
 
 
+def _hybrid_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Both ways to quantise rows; one constant matrix (also with a scale per column), several, one that is fed."""
+    ends: tuple[tuple[Shape, Shape, bool], ...] = (
+        ((3, 33), (33, 17), True), ((2, 3, 40), (40, 6), True), ((2, 3, 8), (2, 8, 5), True), ((1, 7), (7, 1), False),
+        ((3, 1, 4, 9), (2, 9, 3), False),
+    )  # fmt: skip
+    for a, b, constant in ends:
+        for adj_x, adj_y, asymmetric in ((False, False, True), (False, True, False), (True, False, False)):
+            (*of_a, rows, depth), (*of_b, _, cols) = a, b
+            shapes = (*of_a, depth, rows) if adj_x else a, (*of_b, cols, depth) if adj_y else b
+            data = rng.integers(-127, 128, shapes[1]) if constant else None
+            w = tensor(shapes[1], "INT8", 0.01, data=data, name="b")
+            if constant and len(b) == 2 and adj_y:
+                w = replace(w, quant=tensor((), "INT8", rng.uniform(0.01, 0.02, cols).tolist()).quant)
+            y = tensor((*np.broadcast_shapes(tuple(of_a), tuple(of_b)), rows, cols), name="y")
+            options = {"adj_x": adj_x, "adj_y": adj_y, ASYMMETRIC: asymmetric}
+            yield Case(Node("BATCH_MATMUL", (tensor(shapes[0]), w), (y,), options), oracle="litert", tolerance=1e-5)
+
+
 def cases(rng: np.random.Generator) -> Iterator[Case]:
     forms: tuple[tuple[Shape, Shape, Shape], ...] = (
         ((), (1, 1), ()), ((), (3, 5), ()), ((2,), (4, 16), (2,)), ((2, 3), (2, 7), (2, 3)),
@@ -189,6 +231,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
                 z = tensor(b, type, scale, name="b")
                 yield Case(Node("BATCH_MATMUL", (x, z), (y,), options), oracle=oracle)
     yield from _constant_cases(rng)
+    yield from _hybrid_cases(rng)
 
 
 OP = Op("BATCH_MATMUL", infer, reference, lower, cases)
