@@ -16,7 +16,7 @@ from twinfer.runtime.ops.core.activation import quantized_range
 from twinfer.runtime.ops.core.channels import weight_scales
 from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.core.weights import unpacked
-from twinfer.runtime.ops.elementwise._unary import through_float
+from twinfer.runtime.ops.functions._unary import through_float
 from twinfer.runtime.ops.reduce import detection
 from twinfer.runtime.registry import operators
 from twinfer.runtime.shapes import infer_node

@@ -13,9 +13,10 @@ from twinfer.bench.fuzz.flips import LSTMS, RNNS
 from twinfer.bench.fuzz.meaning import witnessed
 from twinfer.bench.fuzz.model import Model
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.core import total
+from twinfer.runtime.ops.core import broadcast, total
 from twinfer.runtime.ops.dense import fully_connected
-from twinfer.runtime.ops.elementwise import div, hard_swish
+from twinfer.runtime.ops.elementwise import div
+from twinfer.runtime.ops.functions import hard_swish
 from twinfer.runtime.ops.recurrent import svdf
 from twinfer.runtime.ops.signal import energy, framer, stacker
 
@@ -58,6 +59,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "CUMSUM", "INT8", total.OVERFLOW, lambda node: max(node.input(0).shape) > 16),
     Fault(BOTH, "DIV", "INT8", div.FAULT),
     Fault(TFLM, "ADD SUB", "INT32", "TFLM ignores the activation of int32", conditions.activated),
+    Fault(LITERT, "MUL", "UINT32", broadcast.BOUND, conditions.below_zero),
     Fault(TFLM, "TANH LOGISTIC", "INT8", "TFLM ignores the output's quantisation", conditions.other_output),
     Fault(
         LITERT,

@@ -91,7 +91,6 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.command_line.arrays import constants_of
     from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
     from twinfer.converter.source import files_of, opened
@@ -108,11 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         conversion = convert_file(
             source_of(model),
             arguments.output,
-            **{name: getattr(arguments, name) for name in _GIVEN},
-            inference_type=arguments.inference_type and arguments.inference_type.upper(),
-            shapes=shapes_of(arguments.shape),
-            constants=constants_of(arguments.constant),
-            passes=_passes(arguments.passes),
+            **_how(arguments),
             after=_dump(arguments.dump, read),
             progress=_step(told, "calibrating"),
         )
@@ -122,6 +117,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report is not None:
         _report(conversion, arguments.calibration, arguments.report, Path(arguments.output).name)
     return 0
+
+
+def _how(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of ``convert_file`` that say how."""
+    from twinfer.command_line.arrays import constants_of
+
+    return {
+        **{name: getattr(arguments, name) for name in _GIVEN},
+        "inference_type": arguments.inference_type and arguments.inference_type.upper(),
+        "shapes": shapes_of(arguments.shape),
+        "constants": constants_of(arguments.constant),
+        "passes": _passes(arguments.passes),
+    }
 
 
 def _step(told: Callable[[int, str, float], None], what: str) -> Progress:

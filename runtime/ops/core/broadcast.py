@@ -19,6 +19,9 @@ from twinfer.runtime.target import Target
 #: Rows of fewer than ``SHORT_ROW`` elements leave SIMD lanes idle; they are tiled to about ``TILED`` elements.
 SHORT_ROW, TILED = 256, 1024
 
+#: A fault of LiteRT's MUL of uint32 with RELU_N1_TO_1.
+BOUND = "LiteRT takes the bound -1 as the greatest uint32"
+
 
 def infer_operands(node: Node, *types: str) -> list[Shape]:
     """The broadcast shape of two operands, checked to have one type of ``types``; the output may have any."""
@@ -157,4 +160,4 @@ def stored_cases(op: str, type: str, rng: np.random.Generator) -> Iterator[Case]
         values = tuple(rng.integers(max(-9, info.min), 9, (9, 11)).astype(info.dtype) for _ in range(2))
         case = binary_case(op, type, ((9, 11),) * 2, values=values, oracle="litert", fused_activation_function=act)
         wraps = info.min == 0 and act == "RELU_N1_TO_1"
-        yield replace(case, oracle="none", why="LiteRT takes the bound -1 as the greatest uint32") if wraps else case
+        yield replace(case, oracle="none", why=BOUND) if wraps else case
