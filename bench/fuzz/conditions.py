@@ -137,6 +137,11 @@ def has_lowest_weight(node: Node) -> bool:
 # -- options -----------------------------------------------------------------------------------------------------------
 
 
+def bounded_below_zero(node: Node) -> bool:
+    """Whether the node's activation has a bound below 0 and one above."""
+    return bool(node.options["fused_activation_function"] == "RELU_N1_TO_1")
+
+
 def activated(node: Node) -> bool:
     """Whether the node has an activation."""
     return bool(node.options.get("fused_activation_function", "NONE") != "NONE")

@@ -59,7 +59,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "CUMSUM", "INT8", total.OVERFLOW, lambda node: max(node.input(0).shape) > 16),
     Fault(BOTH, "DIV", "INT8", div.FAULT),
     Fault(TFLM, "ADD SUB", "INT32", "TFLM ignores the activation of int32", conditions.activated),
-    Fault(LITERT, "MUL", "UINT32", broadcast.BOUND, conditions.below_zero),
+    Fault(LITERT, "MUL", "UINT32", broadcast.BOUND, conditions.bounded_below_zero),
     Fault(TFLM, "TANH LOGISTIC", "INT8", "TFLM ignores the output's quantisation", conditions.other_output),
     Fault(
         LITERT,
