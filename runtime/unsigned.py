@@ -67,7 +67,7 @@ def signed_node(node: Node) -> Node:
 def twin(tensor: Tensor) -> Tensor:
     """The int8 tensor of the same meaning; a constant's value with it."""
     quant = tensor.quant or Quant.per_tensor(0.0)
-    data = None if tensor.data is None else (tensor.data ^ 0x80).view(np.int8)
+    data = None if tensor.data is None else np.asarray(tensor.data ^ 0x80).view(np.int8)  # of a scalar, too
     shifted = replace(quant, zero_point=quant.zero_point - 128)
     return replace(tensor, type="INT8", quant=shifted, data=data)
 
@@ -76,7 +76,7 @@ def centred(weights: Tensor) -> Tensor:
     """int8 weights without a zero point, if they fit int8 without it; else as they are."""
     if weights.data is None or weights.quant is None or weights.quant.per_channel:
         return weights
-    values = weights.data.astype(np.int16) - weights.zero
+    values = np.asarray(weights.data.astype(np.int16) - weights.zero)
     if values.size and (values.min() < -128 or values.max() > 127):
         return weights
     return replace(weights, data=values.astype(np.int8), quant=replace(weights.quant, zero_point=np.zeros(1, np.int64)))

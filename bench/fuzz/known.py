@@ -72,7 +72,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, COMPARING, "INT8", "TFLM takes no scale from 1 on", conditions.coarse),
     Fault(LITERT, COMPARING, "INT8 UINT8 INT16", "LiteRT takes no scale from 1 on", conditions.coarse),
     Fault(LITERT, ORDERING, "INT16", "LiteRT compares stored values", conditions.operands_differ),
-    Fault(TFLM, "GREATER", "INT16", "TFLM prepares no multipliers for int16"),
+    Fault(TFLM, "GREATER", "INT16", "TFLM prepares no multipliers for int16: nothing is greater"),
     Fault(TFLM, "RELU6", "INT8 INT16", "TFLM does not requantise", conditions.requantises),
     Fault(LITERT, "NEG", "INT8 INT16", "LiteRT ignores scales and zero points, and negates the least value to itself"),
     Fault(TFLM, "ZEROS_LIKE", "INT8", "TFLM does not know of zero points", conditions.zeroed(0)),

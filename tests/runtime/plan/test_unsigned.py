@@ -89,3 +89,15 @@ def test_graphs_without_uint8_stay() -> None:
     raw = tensor((3,), "UINT8", name="raw")  # no quantisation: just bytes
     moved = Graph("raw", (raw, y), (Node("CAST", (raw,), (y,)),), (raw,), (y,))
     assert signed(moved) is moved
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_constants_of_one_byte_are_flipped(shape: tuple[int, ...]) -> None:
+    """A scalar, too: numpy makes other values of 0-dimensional arrays than arrays."""
+    quant = ("UINT8", 0.5, 128)
+    x, y = tensor(shape, *quant, name="x"), tensor(shape, *quant, name="y")
+    node = Node("MAXIMUM", (x, tensor(shape, *quant, data=np.array(131), name="c")), (y,))
+    plan = make_plan(Graph("one", (*node.inputs, y), (node,), (x,), (y,)))  # type: ignore[arg-type]
+    for value in (7, 200):
+        (got,) = outputs_of(Session(plan, 0), [np.full(shape, value, np.uint8)])
+        assert got.tolist() == np.full(shape, max(value, 131)).tolist()
