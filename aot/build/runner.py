@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from twinfer.aot.build.firmware import Firmware, build
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
-from twinfer.runtime.errors import ToolError
+from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Array
 
 #: The longest that a program may take, in seconds; QEMU executes some 300 million instructions per second.
@@ -97,7 +98,16 @@ def runner_of(card: Card) -> Runner:
 def run_jobs(
     firmware: Firmware, jobs: Sequence[Job], *, count: bool = True, patience: float = PATIENCE
 ) -> list[Result]:
-    """A result for each job, by the runner of the program's card. Raises what ``Runner.run`` raises."""
+    """A result for each job, by the runner of the program's card. Raises what ``Runner.run`` raises.
+
+    All models of a program have one memory: InvalidArgumentError for a job that goes on behind one of another model.
+    """
+    for i, (before, job) in enumerate(pairwise(jobs), 1):
+        if not job.fresh and job.model != before.model:
+            raise InvalidArgumentError(
+                f"job {i} goes on with the state of model {job.model}, but job {i - 1} was of model {before.model}, "
+                "which uses the same memory: give the jobs of one model one after the other"
+            )
     return runner_of(firmware.card).run(firmware, jobs, count=count, patience=patience)
 
 

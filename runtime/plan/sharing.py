@@ -62,11 +62,11 @@ class _Sharing:
                 self.writers.setdefault(tensor, []).append(step)
 
     def join(self, tensor: Tensor, owner: Tensor) -> None:
-        """``tensor`` uses the memory of ``owner``, which has its own."""
-        group = self.groups[owner]
-        group.members.append(tensor)
-        group.last = max(group.last, self.lives[tensor][1])
-        self.owner[tensor] = owner
+        """``tensor``, and what uses its memory, uses that of ``owner``, which has its own."""
+        group, moved = self.groups[owner], self.groups[tensor]
+        group.members += moved.members
+        group.last = max(group.last, moved.last)
+        self.owner.update(dict.fromkeys(moved.members, owner))
 
     def read_in_place(self, step: Step) -> None:
         """The copy of a variable shares its memory if the variable keeps its value as long as the copy is read."""
@@ -119,20 +119,17 @@ class _Sharing:
         if out is None or out in self.state or self.owner[out] is not out or self.lives[out][0] != step.position:
             return
         for source in _inplace(step):
-            group = self.groups[self.owner[source]]
-            free = self._dies(group, step) and not any(self._kept(member) for member in group.members)
-            if free and source.nbytes == out.nbytes:
+            if self._dies(self.groups[self.owner[source]], step) and source.nbytes == out.nbytes:
                 self.join(out, self.owner[source])
                 return
 
     def _dies(self, group: _Group, step: Step) -> bool:
-        """Whether a group's last value is not needed behind the step, nor by the next iteration of a loop around it."""
+        """Whether a group's last value is not needed behind the step, nor by the next iteration of a loop around it.
+
+        The state never dies, nor do outputs of the graph.
+        """
         begin = self.loops.get(step.position, -1)
         return group.last == step.position and all(self.lives[member][0] >= begin for member in group.members)
-
-    def _kept(self, tensor: Tensor) -> bool:
-        """Whether a tensor's memory is nobody else's: the state, and outputs of the graph."""
-        return tensor in self.state or (tensor in self.ends and tensor in self.writers)
 
 
 def loops_of(program: Program) -> Iterator[tuple[int, int]]:

@@ -58,19 +58,19 @@ static TW_NOINLINE void flow_2_read_variable(unsigned char *arena, unsigned char
 
 /* Layer 3: WHILE, operator 2 of the model; tw_copy
  *   in  "main_3" FLOAT32[1]: flow_3_weights
- *   out "main_4" FLOAT32[1]: arena [64, 68) */
+ *   out "main_4" FLOAT32[1]: arena [48, 52) */
 static const tw_copy_params flow_3_params = {
     .size = 4,
 };
 static TW_NOINLINE void flow_3_model_while(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {flow_3_weights};
-    void *const out[] = {arena + 64};
+    void *const out[] = {arena + 48};
     tw_copy_body(&flow_3_params, in, out, NULL);
 }
 
 /* Layer 4: LESS, operator 0 of the model; tw_compare_f32
- *   in  "main_4" FLOAT32[1]: arena [64, 68)
+ *   in  "main_4" FLOAT32[1]: arena [48, 52)
  *   in  "test_4" FLOAT32[1]: flow_4_weights
  *   out "test_3" BOOL[1]: arena [32, 33) */
 static const tw_compare_f32_params flow_4_params = {
@@ -82,15 +82,15 @@ static const tw_compare_f32_params flow_4_params = {
 };
 static TW_NOINLINE void flow_4_less(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 64, flow_4_weights};
+    const void *const in[] = {arena + 48, flow_4_weights};
     void *const out[] = {arena + 32};
     tw_compare_f32_body(&flow_4_params, in, out, NULL);
 }
 
 /* Layer 5: ADD, operator 0 of the model; tw_add_f32
- *   in  "main_4" FLOAT32[1]: arena [64, 68)
+ *   in  "main_4" FLOAT32[1]: arena [48, 52)
  *   in  "body_4" FLOAT32[1]: flow_5_weights
- *   out "body_3" FLOAT32[1]: arena [64, 68) */
+ *   out "body_3" FLOAT32[1]: arena [48, 52) */
 static const tw_add_f32_params flow_5_params = {
     .walk = {
         .size = 1, .tile = 1, .a_step = 1, .b_step = 1,
@@ -100,8 +100,8 @@ static const tw_add_f32_params flow_5_params = {
 };
 static TW_NOINLINE void flow_5_add(unsigned char *arena, unsigned char *state) {
     (void)state;
-    const void *const in[] = {arena + 64, flow_5_weights};
-    void *const out[] = {arena + 64};
+    const void *const in[] = {arena + 48, flow_5_weights};
+    void *const out[] = {arena + 48};
     tw_add_f32_body(&flow_5_params, in, out, NULL);
 }
 
@@ -125,11 +125,11 @@ static TW_NOINLINE void flow_6_mul(unsigned char *arena, unsigned char *state) {
 
 /* Layer 7: WHILE, operator 2 of the model; tw_copy
  *   in  "main_5" FLOAT32[2]: arena [0, 8)
- *   out "main_5" FLOAT32[2]: arena [48, 56) */
+ *   out "main_5" FLOAT32[2]: arena [16, 24) */
 static TW_NOINLINE void flow_7_model_while(unsigned char *arena, unsigned char *state) {
     (void)state;
     const void *const in[] = {arena + 0};
-    void *const out[] = {arena + 48};
+    void *const out[] = {arena + 16};
     flow_1_body(in, out, NULL);
 }
 
@@ -140,16 +140,6 @@ static TW_NOINLINE void flow_8_model_while(unsigned char *arena, unsigned char *
     (void)state;
     const void *const in[] = {arena + 32};
     void *const out[] = {arena + 0};
-    flow_1_body(in, out, NULL);
-}
-
-/* Layer 9: WHILE, operator 2 of the model; tw_copy
- *   in  "main_5" FLOAT32[2]: arena [48, 56)
- *   out "main_6" FLOAT32[2]: arena [16, 24) */
-static TW_NOINLINE void flow_9_model_while(unsigned char *arena, unsigned char *state) {
-    (void)state;
-    const void *const in[] = {arena + 48};
-    void *const out[] = {arena + 16};
     flow_1_body(in, out, NULL);
 }
 
@@ -181,7 +171,6 @@ int flow_run(void *arena, void *state, const void *const *inputs, void *const *o
         flow_6_mul(base, kept);
         flow_7_model_while(base, kept);
         flow_8_model_while(base, kept);
-        flow_9_model_while(base, kept);
     }
     if (outputs != NULL) {
         flow_copy(outputs[0], base + FLOW_OUTPUT_0_OFFSET, FLOW_OUTPUT_0_BYTES);
@@ -190,14 +179,14 @@ int flow_run(void *arena, void *state, const void *const *inputs, void *const *o
     return 0;
 }
 
-static const tw_copy_params flow_10_params = {
+static const tw_copy_params flow_9_params = {
     .size = 8,
 };
 static TW_NOINLINE void flow_start(unsigned char *state) {
     /* operator 1 ASSIGN_VARIABLE */
-    const void *const in[] = {flow_10_weights};
+    const void *const in[] = {flow_9_weights};
     void *const out[] = {state + 0};
-    flow_tw_copy(&flow_10_params, in, out, NULL);
+    flow_tw_copy(&flow_9_params, in, out, NULL);
 }
 
 void flow_reset(void *state) {

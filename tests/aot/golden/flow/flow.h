@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 #define FLOW_TWINFER_VERSION "VERSION"
-#define FLOW_ARENA_BYTES 68
+#define FLOW_ARENA_BYTES 52
 #define FLOW_ARENA_ALIGN 16
-#define FLOW_LOWER_BOUND_BYTES 36 /* no placement of these tensors needs less */
+#define FLOW_LOWER_BOUND_BYTES 28 /* no placement of these tensors needs less */
 #define FLOW_STATE_BYTES 8 /* that last from run to run */
-#define FLOW_MEMORY_BYTES 88 /* of one buffer for both */
-#define FLOW_STATE_OFFSET 80 /* in that buffer, the arena before it */
+#define FLOW_MEMORY_BYTES 72 /* of one buffer for both */
+#define FLOW_STATE_OFFSET 64 /* in that buffer, the arena before it */
 #define FLOW_CONSTANT_BYTES 20 /* weights and everything else in the constants' file, read only */
 #define FLOW_MACS 0 /* multiply-accumulates of a run */
 #define FLOW_INPUT_COUNT 2

@@ -8,7 +8,7 @@
 const char flow_model_sha256[65] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /* "init_1": float32[2], 8 bytes */
-alignas(4) const float flow_10_weights[2] = {
+alignas(4) const float flow_9_weights[2] = {
     1.0f, 2.0f
 };
 

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-extern const float flow_10_weights[2];
+extern const float flow_9_weights[2];
 extern const float flow_3_weights[1];
 extern const float flow_4_weights[1];
 extern const float flow_5_weights[1];

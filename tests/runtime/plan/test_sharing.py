@@ -1,0 +1,347 @@
+"""Who shares memory with whom, each rule where it holds and where it must not; and that no output can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from flows import Meaning, Random, Sub
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan import sharing
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.sharing import _Sharing
+from twinfer.runtime.program import COPY, Same
+from twinfer.runtime.run.poison import poison
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import TARGETS
+from twinfer.runtime.walks import steps_of
+
+
+def floats(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+def together(plan: Plan, *tensors: Tensor) -> bool:
+    """Whether tensors of one size use the same memory; those that a plan calls by name are in no other place."""
+    return len({plan.places[tensor] for tensor in tensors}) == 1
+
+
+def copied(plan: Plan) -> int:
+    """How many copies are made."""
+    return sum(step.call.kernel == COPY for step in plan.steps)
+
+
+def right(graph: Graph, *runs: list[Array]) -> Plan:
+    """The plan, whose values are those of the file, with and without sharing, over memory full of rubbish."""
+    for options in (Options(), Options(preserve_all=True)):
+        session, meaning = Session(make_plan(graph, options=options)), Meaning(graph)
+        for values in runs:
+            poison(session)
+            session.feed(values)
+            session.run()
+            for got, want in zip(session.outputs(), meaning.run(values), strict=True):
+                np.testing.assert_array_equal(got, want)
+    return make_plan(graph)
+
+
+X = [floats(*range(8)), floats(*range(-8, 0)), floats(*range(3, 11))]
+
+
+def fed(count: int = 1) -> list[list[Array]]:
+    """The values of three runs for so many inputs of 8 elements."""
+    return [[X[(i + k) % 3] for k in range(count)] for i in range(3)]
+
+
+class Stateful(Sub):
+    """A main subgraph with one variable of 8 elements, and x."""
+
+    def __init__(self) -> None:
+        super().__init__("main")
+        self.x, self.h = self.input((8,)), self.handle()
+
+    def get(self) -> Tensor:
+        return self.read(self.h, (8,))
+
+    def put(self, value: Tensor) -> None:
+        self.assign(self.h, value)
+
+
+# -- a copy of a variable is the variable ------------------------------------------------------------------------------
+
+
+def test_read_in_place() -> None:
+    m = Stateful()
+    old = m.get()
+    m.put(m.x)
+    plan = right(m.graph([m.mul(m.add(m.get(), m.x), m.x)]), *fed())
+    assert copied(plan) == 1, "only x goes to the variable"
+    m = Stateful()
+    old = m.get()
+    plan = right(m.graph([m.add(m.mul(old, m.x), old)]), *fed())
+    assert together(plan, old, *plan.variables)
+    assert copied(plan) == 0
+
+
+def test_not_read_in_place_where_the_variable_changes_first() -> None:
+    m = Stateful()
+    old = m.get()
+    m.put(m.x)
+    plan = right(m.graph([m.add(old, m.x)]), *fed())
+    assert not together(plan, old, *plan.variables)
+    assert copied(plan) == 2
+
+
+def test_not_read_in_place_where_it_is_an_output() -> None:
+    """The caller reads outputs when the variable may have changed; they are in the arena."""
+    m = Stateful()
+    old = m.get()
+    plan = right(m.graph([old]), *fed())
+    assert not together(plan, old, *plan.variables)
+
+
+def test_written_back_unchanged() -> None:
+    m = Stateful()
+    old = m.get()
+    m.put(old)
+    plan = right(m.graph([m.add(old, m.x)]), *fed())
+    assert together(plan, old, *plan.variables)
+    assert copied(plan) == 0
+    assert [type(part) for part in plan.program[:2]] == [Same, Same]
+
+
+def test_not_read_in_place_where_both_branches_write() -> None:
+    """A result of IF has two writers: it is no copy of the variable alone."""
+    then, orelse, main = Sub("then"), Sub("else"), Stateful()
+    result = then.read(then.handle(), (8,))
+    graphs = then.graph([result]), orelse.graph([orelse.mul(*[orelse.input((8,))] * 2)])
+    then.inputs.append(then.tensor((8,)))
+    graphs = then.graph([result]), graphs[1]
+    (y,) = main.branch(main.input(type="BOOL"), 1, 2, [main.x], [main.x])
+    main.put(main.add(main.get(), main.x))
+    graph = main.graph([main.mul(y, main.x)], *graphs)
+    runs = [[values[0], np.array([i != 1])] for i, values in enumerate(fed())]
+    plan = right(graph, *runs)
+    assert not together(plan, y, *plan.variables)
+
+
+# -- what is copied to a variable is computed there --------------------------------------------------------------------
+
+
+def test_written_in_place() -> None:
+    m = Stateful()
+    new = m.add(m.x, m.x)
+    m.put(new)
+    plan = right(m.graph([m.mul(new, m.x)]), *fed())
+    assert together(plan, new, *plan.variables)
+    assert copied(plan) == 0
+
+
+def test_read_and_written_in_place() -> None:
+    """ADD works on the variable itself: old and new value have one memory."""
+    m = Stateful()
+    old = m.get()
+    new = m.add(old, m.x)
+    m.put(new)
+    plan = right(m.graph([m.mul(new, m.x)]), *fed())
+    assert together(plan, old, new, *plan.variables)
+    assert copied(plan) == 0
+
+
+def read_later() -> Graph:
+    """The variable's old value is read behind the computation of the new one."""
+    m = Stateful()
+    old = m.get()
+    new = m.add(m.x, m.x)
+    between = m.mul(old, m.x)
+    m.put(new)
+    return m.graph([m.add(between, new)])
+
+
+def squared() -> Graph:
+    """MUL reads the old value twice while it writes the new one."""
+    m = Stateful()
+    old = m.get()
+    m.put(m.mul(old, old))
+    return m.graph([m.add(m.x, m.x)])
+
+
+def turned_round() -> Graph:
+    """REVERSE_V2 reads the old value in another order."""
+    m = Stateful()
+    m.put(m.op("REVERSE_V2", [m.get(), np.array([0], np.int32)]))
+    return m.graph([m.add(m.x, m.x)])
+
+
+def changed_again() -> Graph:
+    """A value is read once more when the variable, which had it, holds another one."""
+    m = Stateful()
+    one = m.add(m.x, m.x)
+    m.put(one)
+    m.put(m.mul(m.x, m.x))
+    return m.graph([m.add(one, m.x)])
+
+
+def put_in_a_branch() -> Graph:
+    """The value is computed in every run, the variable gets it in some."""
+    then, orelse, main = Sub("then"), Sub("else"), Sub("main")
+    then.assign(then.handle(), then.input((8,)))
+    orelse.input((8,))
+    x, c = main.input((8,)), main.input(type="BOOL")
+    new = main.mul(x, x)
+    main.run("IF", [c, new], then_subgraph_index=1, else_subgraph_index=2)
+    return main.graph([main.add(new, x)], then.graph([]), orelse.graph([]))
+
+
+@pytest.mark.parametrize("build", [read_later, squared, turned_round, changed_again, put_in_a_branch])
+def test_not_written_in_place(build: Callable[[], Graph]) -> None:
+    plan = right(build(), *[[values[0], np.array([i != 1])][: len(build().inputs)] for i, values in enumerate(fed())])
+    into = [step for step in plan.steps if step.call.kernel == COPY and next(step.call.written).variable]
+    assert into, "a copy to the variable is made"
+
+
+@pytest.mark.parametrize(("op", "copies"), [("RELU", 0), ("MUL", 1)])
+def test_loops_work_in_place(op: str, copies: int) -> None:
+    """The variables of a loop stay where their first values were computed; MUL by itself needs another place."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        sub.input()
+        sub.input((8,))
+    i, x = body.inputs
+    result = body.mul(x, x) if op == "MUL" else body.op("RELU", [x])
+    graphs = test.graph([test.less(test.inputs[0], floats(3))]), body.graph([body.add(i, floats(1)), result])
+    begin = main.op("NEG", [main.input((8,))])
+    y = main.loop(1, 2, [main.constant([0]), begin])[1]
+    plan = right(main.graph([main.add(y, y)], *graphs), *fed())
+    assert together(plan, begin, y)
+    assert copied(plan) == 1 + copies, "the counter begins with a constant"
+
+
+def test_swapped_variables_of_a_loop() -> None:
+    """Neither may be written where the other still is."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        for shape in ((1,), (8,), (8,)):
+            sub.input(shape)
+    i, x, y = body.inputs
+    graphs = test.graph([test.less(test.inputs[0], floats(3))]), body.graph([body.add(i, floats(1)), y, x])
+    outputs = main.loop(1, 2, [main.constant([0]), main.input((8,)), main.input((8,))])[1:]
+    plan = right(main.graph([main.op("RELU", [value]) for value in outputs], *graphs), *fed(2))
+    assert len({plan.places[value] for value in outputs}) == 2
+
+
+# -- an output lies on an input that dies ------------------------------------------------------------------------------
+
+
+def test_taken_over() -> None:
+    main = Sub("main")
+    x, y = main.input((8,)), main.input((8,))
+    z = main.add(x, y)
+    w = main.op("RELU", [z])
+    plan = right(main.graph([w]), *fed(2))
+    assert together(plan, z, w)
+    assert plan.places[z] in (plan.places[x], plan.places[y])
+
+
+def test_not_taken_over_in_a_loop() -> None:
+    """What comes into a loop is read again in the next iteration, though it dies in this one."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        for shape in ((1,), (8,), (8,)):
+            sub.input(shape)
+    i, x, w = body.inputs
+    y = body.op("RELU", [w])
+    graphs = test.graph([test.less(test.inputs[0], floats(3))]), body.graph([body.add(i, floats(1)), body.add(x, y), w])
+    x, w = main.input((8,)), main.input((8,))
+    y = main.loop(1, 2, [main.constant([0]), x, main.op("NEG", [w])])[1]
+    right(main.graph([main.op("RELU", [y])], *graphs), *fed(2))
+
+
+def test_not_taken_over_from_an_input_that_lasts() -> None:
+    """An input that a node writes is in the state: nobody else's."""
+    main = Sub("main")
+    x, y = main.input((8,)), main.input((8,))
+    z = main.op("EXP", [main.op("RELU", [y])])
+    main.run("ADD", [x, z], [y], fused_activation_function="NONE")
+    plan = make_plan(main.graph([z]))
+    assert y in plan.variables
+    assert sum(plan.places[tensor] == plan.places[y] for tensor in plan.places) == 1
+
+
+# -- no output can tell ------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 1 << 32), st.sampled_from(TARGETS))
+def test_random_programs_mean_the_same(seed: int, target: Any) -> None:
+    """Over rubbish, run by run; the plan never takes more than one in which nothing is shared."""
+    source = Random(seed)
+    graph, runs = source.model(), [source.inputs() for _ in range(3)]
+    plan, separate = make_plan(graph, target), make_plan(graph, target, Options(preserve_all=True))
+    assert plan.arena_bytes <= separate.arena_bytes
+    session, meaning = Session(plan), Meaning(graph)
+    for values in runs:
+        poison(session)
+        session.feed(values)
+        session.run()
+        for got, want in zip(session.outputs(), meaning.run(values), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+# -- wrong rules -------------------------------------------------------------------------------------------------------
+
+
+def needed_again() -> Graph:
+    main = Sub("main")
+    y = main.op("NEG", [main.input((8,))])
+    return main.graph([main.mul(main.op("EXP", [y]), y)])
+
+
+def needed_by_the_next_iteration() -> Graph:
+    """The last step of the body is the last to read what comes from outside; nothing reads its result."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    test.input((8,))
+    w = body.input((8,))
+    body.assign(body.handle(), body.add(body.read(body.handle()), floats(1)))
+    body.op("EXP", [w])
+    graphs = test.graph([test.less(test.read(test.handle()), floats(3))]), body.graph([w])
+    main.loop(1, 2, [main.op("NEG", [main.input((8,))])])
+    return main.graph([main.op("RELU", [main.read(main.handle())])], *graphs)
+
+
+def turned() -> Graph:
+    main = Sub("main")
+    y = main.op("NEG", [main.input((2, 4))])
+    return main.graph([main.op("TRANSPOSE", [y, np.array([1, 0], np.int32)], shape=(4, 2))])
+
+
+def every_input(step: Any) -> list[Tensor]:
+    return [value for value in step.call.inputs if isinstance(value, Tensor)]
+
+
+#: What the planner asks itself, an answer that is wrong, and a model for which it is.
+WRONG: dict[str, tuple[object, str, Any, Callable[[], Graph]]] = {
+    "the old value is gone": (_Sharing, "_gone", lambda *_: True, read_later),
+    "the kernel works in place": (sharing, "_works_on", lambda *_: True, squared),
+    "the variable stays": (_Sharing, "_unchanged", lambda *_: True, changed_again),
+    "steps always run together": (sharing, "_blocks", lambda p: [(step, 0) for step in steps_of(p)], put_in_a_branch),
+    "inputs die": (_Sharing, "_dies", lambda *_: True, needed_again),
+    "loops run once": (sharing, "loops_of", lambda *_: [], needed_by_the_next_iteration),
+    "all kernels work in place": (sharing, "_inplace", every_input, turned),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_rule_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rule of sharing matters, and the proof of a plan sees where one fails."""
+    where, question, answer, build = WRONG[name]
+    make_plan(build())
+    monkeypatch.setattr(where, question, answer)
+    with pytest.raises(RuntimeError, match=r"the planner is wrong: .* (reads .* has written there|writes .* over)"):
+        make_plan(build())
