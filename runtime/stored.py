@@ -21,6 +21,9 @@ from twinfer.runtime.read.sparse import element_places
 #: Operators that unpack their weights (input 1) of 2 or 4 bits themselves, so that coding can pack them again.
 PACKED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 
+#: Operators that pick rows of constants; what they pick may be int8 where the constants were of fewer bits.
+PICKING = frozenset({"GATHER", "EMBEDDING_LOOKUP"})
+
 #: Types of 2 and 4 bits that fit int8.
 BITS: Mapping[str, int] = MappingProxyType({"INT4": 4, "INT2": 2})
 
@@ -58,7 +61,7 @@ class _Walk:
     """One walk through the nodes.
 
     ``known``: the plain constant of each stored one, and what stands for ``replaced`` tensors: outputs of nodes that
-    are gone, and of GATHER from few bits, which gives int8. ``elsewhere`` are tensors whose stored form is still read.
+    are gone, and of those that pick from few bits, which are int8. ``elsewhere`` are tensors that are read as stored.
     """
 
     def __init__(self, graph: Graph, keep_half: bool) -> None:
@@ -89,9 +92,9 @@ class _Walk:
         return _folds(node, self.keep_half)
 
     def _widened(self, node: Node) -> Node:
-        """A GATHER from constants of few bits with int8 as its output; LiteRT holds these values in bytes, too."""
+        """A node that picks from constants of few bits, with int8 as its output; so are bytes of LiteRT's GATHER."""
         y = node.outputs[0] if node.outputs else None
-        if node.op != "GATHER" or y is None or y.type not in BITS or y in self.graph.outputs:
+        if node.op not in PICKING or y is None or y.type not in BITS or y in self.graph.outputs:
             return node
         self.known[y] = replace(y, type="INT8")
         self.replaced.add(y)

@@ -27,7 +27,7 @@ LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CON
 
 #: Operators that compute with uint8 as with int8.
 COMPUTING = LAYERS | _names("""
-    ADD SUB MUL MAXIMUM MINIMUM RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 LEAKY_RELU PRELU HARD_SWISH GELU LOGISTIC TANH
+    ADD SUB MUL DIV MAXIMUM MINIMUM RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 LEAKY_RELU PRELU HARD_SWISH GELU LOGISTIC TANH
     SOFTMAX LOG_SOFTMAX AVERAGE_POOL_2D MAX_POOL_2D MEAN SUM REDUCE_MAX REDUCE_MIN ARG_MAX ARG_MIN LESS EQUAL LESS_EQUAL
     GREATER GREATER_EQUAL NOT_EQUAL
 """)
@@ -38,6 +38,9 @@ MOVING = _names("""
     TRANSPOSE GATHER DEPTH_TO_SPACE SPACE_TO_DEPTH BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND BROADCAST_TO REVERSE_V2
     RESIZE_NEAREST_NEIGHBOR SELECT SELECT_V2 DEQUANTIZE
 """)
+
+#: Operators that LiteRT computes in float32 from what uint8 stands for.
+FLOATING = frozenset({"CUSTOM:TFLite_Detection_PostProcess"})
 
 
 def is_byte(tensor: Tensor | None) -> bool:
@@ -53,11 +56,14 @@ def signed(graph: Graph, keep: bool = False) -> Graph:
     if not any(is_byte(tensor) for tensor in graph.tensors):
         return graph
     rewrite = _Rewrite(graph, keep)
-    return replace(graph, tensors=rewrite.tensors, nodes=tuple(rewrite.nodes)) if rewrite.twins else graph
+    changed = rewrite.twins or rewrite.floats
+    return replace(graph, tensors=rewrite.tensors, nodes=tuple(rewrite.nodes)) if changed else graph
 
 
 def signed_node(node: Node) -> Node:
-    """The node over int8, itself if it has no uint8 or takes it as it is; for checks of one node."""
+    """The node over int8 (float32), itself if it has no uint8 or takes it as it is; for checks of one node."""
+    if node.op in FLOATING:
+        return replace(node, inputs=tuple(_real(t) if t is not None and is_byte(t) else t for t in node.inputs))
     bytes_ = [tensor for tensor in (*node.inputs, *node.outputs) if is_byte(tensor)]
     if not bytes_ or not (node.op in COMPUTING or _rescales(node)) or _mixes(node):
         return node
@@ -70,6 +76,14 @@ def twin(tensor: Tensor) -> Tensor:
     data = None if tensor.data is None else np.asarray(tensor.data ^ 0x80).view(np.int8)  # of a scalar, too
     shifted = replace(quant, zero_point=quant.zero_point - 128)
     return replace(tensor, type="INT8", quant=shifted, data=data)
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """The float32 tensor of the same meaning; a constant's value with it."""
+    data = tensor.data
+    if data is not None:
+        data = np.float32(tensor.scale) * (data.astype(np.int32) - tensor.zero).astype(np.float32)
+    return replace(tensor, type="FLOAT32", quant=None, data=data)
 
 
 def centred(weights: Tensor) -> Tensor:
@@ -105,12 +119,13 @@ def _mixes(node: Node) -> bool:
 class _Rewrite:
     """One walk through the nodes.
 
-    ``twins``: the int8 tensor of each uint8 one. ``plain`` are uint8 tensors whose value is there, ``flipped`` those
-    whose twin's is.
+    ``twins``: the int8 tensor of each uint8 one, ``floats``: the float32 tensor of those that need one. ``plain`` are
+    uint8 tensors whose value is there, ``flipped`` those whose twin's is.
     """
 
     def __init__(self, graph: Graph, keep: bool) -> None:
         self.twins: dict[Tensor, Tensor] = {}
+        self.floats: dict[Tensor, Tensor] = {}
         self.parts: dict[tuple[Tensor, str], Tensor] = {}
         self.nodes: list[Node] = []
         self.flipped: set[Tensor] = set()
@@ -126,6 +141,8 @@ class _Rewrite:
         self.tensors = (*graph.tensors, *(t for t in shared if t not in known))
 
     def _add(self, node: Node) -> None:
+        if node.op in FLOATING:
+            node = replace(node, inputs=tuple(self._float(node, t) if is_byte(t) else t for t in node.inputs))
         sources = [tensor for tensor in node.inputs if is_byte(tensor)]
         if not self._takes(node):
             self._unflip(node, sources)
@@ -174,6 +191,14 @@ class _Rewrite:
         part = replace(tensor, quant=node.output.quant, data=None, name=f"{tensor.name} rescaled")
         self.nodes.append(replace(node, op="QUANTIZE", inputs=(tensor,), outputs=(part,), options={MARK: node.op}))
         return part
+
+    def _float(self, node: Node, tensor: Tensor | None) -> Tensor | None:
+        """The float32 of a value of uint8, behind a DEQUANTIZE if it is no constant."""
+        if tensor is not None and tensor not in self.floats:
+            self.floats[tensor] = _real(tensor)
+            if tensor.data is None:
+                self._add(Node("DEQUANTIZE", (tensor,), (self.floats[tensor],), index=node.index))
+        return None if tensor is None else self.floats[tensor]
 
     def _flip(self, node: Node, tensor: Tensor) -> None:
         """Make the twin of a value that is there as uint8; a constant is flipped now."""

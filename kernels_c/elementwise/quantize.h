@@ -70,6 +70,7 @@ TW_KERNEL(tw_quantize_f32_s16) { TW_QUANTIZE(tw_quantize_f32_s16, int16_t); }
 typedef struct {
     int32_t size, zero, mult, shift, out_zero, low, high;
 } tw_quantize_s8_s16_params;
+typedef tw_quantize_s8_s16_params tw_quantize_u8_s16_params;
 typedef tw_quantize_s8_s16_params tw_quantize_s8_s32_params;
 typedef tw_quantize_s8_s16_params tw_quantize_s16_s8_params;
 typedef tw_quantize_s8_s16_params tw_quantize_s16_s16_params;
@@ -83,6 +84,7 @@ TW_INLINE int32_t tw_requantized(const tw_quantize_s8_s16_params *p, int32_t x) 
 }
 
 TW_KERNEL(tw_quantize_s8_s16) { TW_EACH_APART(tw_quantize_s8_s16, int8_t, int16_t, tw_requantized(&p, x)); }
+TW_KERNEL(tw_quantize_u8_s16) { TW_EACH_APART(tw_quantize_u8_s16, uint8_t, int16_t, tw_requantized(&p, x)); }
 TW_KERNEL(tw_quantize_s8_s32) { TW_EACH_APART(tw_quantize_s8_s32, int8_t, int32_t, tw_requantized(&p, x)); }
 TW_KERNEL(tw_quantize_s16_s8) { TW_EACH_APART(tw_quantize_s16_s8, int16_t, int8_t, tw_requantized(&p, x)); }
 TW_KERNEL(tw_quantize_s16_s16) { TW_EACH(tw_quantize_s16_s16, int16_t, int16_t, tw_requantized(&p, x)); }

@@ -7,13 +7,14 @@
 
 #include "../core/each.h"
 
-/* in: x [size] (may be planned in place). out: y [size]. int32 wraps: -INT32_MIN is INT32_MIN. */
+/* in: x [size] (may be planned in place). out: y [size]. int32 and int64 wrap: -INT32_MIN is INT32_MIN. */
 typedef struct {
     int32_t size;
 } tw_abs_f32_params;
 typedef tw_abs_f32_params tw_abs_s32_params;
 typedef tw_abs_f32_params tw_neg_f32_params;
 typedef tw_abs_f32_params tw_neg_s32_params;
+typedef tw_abs_f32_params tw_neg_s64_params;
 typedef tw_abs_f32_params tw_sign_f32_params;
 typedef tw_abs_f32_params tw_sign_f64_params;
 typedef tw_abs_f32_params tw_sign_s32_params;
@@ -65,6 +66,7 @@ TW_KERNEL(tw_abs_f32) { TW_FUNCTION(tw_abs_f32, float); }
 TW_KERNEL(tw_abs_s32) { TW_FUNCTION(tw_abs_s32, int32_t); }
 TW_KERNEL(tw_neg_f32) { TW_FUNCTION(tw_neg_f32, float); }
 TW_KERNEL(tw_neg_s32) { TW_FUNCTION(tw_neg_s32, int32_t); }
+TW_KERNEL(tw_neg_s64) { TW_EACH(tw_neg_s64, int64_t, int64_t, UINT64_C(0) - (uint64_t)x); }
 TW_KERNEL(tw_sign_f32) { TW_FUNCTION(tw_sign_f32, float); }
 TW_KERNEL(tw_sign_f64) { TW_FUNCTION(tw_sign_f64, double); }
 TW_KERNEL(tw_sign_s32) { TW_FUNCTION(tw_sign_s32, int32_t); }

@@ -3,9 +3,9 @@
 #ifndef TW_GATHER_H
 #define TW_GATHER_H
 
-#include "../core/tw.h"
+#include "index.h"
 
-/* in: x [batch, outer, count, run bytes], at [batch, picked] int32 or (wide) int64. out: y [batch, outer, picked, run
+/* in: x [batch, outer, count, run bytes], at [batch, picked] integers of wide bytes. out: y [batch, outer, picked, run
  * bytes]. A number outside 0..count-1 takes the nearest slice. */
 typedef struct {
     int32_t batch, outer, count, picked, run, wide;
@@ -19,9 +19,7 @@ TW_KERNEL(tw_gather) {
     for (int32_t b = 0; b < p.batch; ++b)
         for (int32_t o = 0; o < p.outer; ++o, x += p.count * p.run)
             for (int32_t i = 0; i < p.picked; ++i, y += p.run) {
-                const int32_t n = b * p.picked + i;
-                const int64_t given = p.wide ? ((const int64_t *)in[1])[n] : ((const int32_t *)in[1])[n];
-                const int64_t at = given < 0 ? 0 : given < p.count ? given : p.count - 1;
+                const int32_t at = tw_clamped_index(tw_index_at(in[1], b * p.picked + i, p.wide), p.count - 1);
                 memcpy(y, x + (ptrdiff_t)at * p.run, (size_t)p.run);
             }
 }

@@ -12,6 +12,7 @@ typedef struct {
 } tw_arg_max_f32_params;
 typedef tw_arg_max_f32_params tw_arg_max_s32_params;
 typedef tw_arg_max_f32_params tw_arg_max_s8_params;
+typedef tw_arg_max_f32_params tw_arg_max_u8_params;
 
 TW_INLINE void tw_put_index(void *y, int32_t at, int32_t index, int32_t wide) {
     if (wide)
@@ -33,6 +34,10 @@ TW_INLINE int tw_greater_s32(const void *x, int32_t m, int32_t n) {
 
 TW_INLINE int tw_greater_s8(const void *x, int32_t m, int32_t n) {
     return ((const int8_t *)x)[m] > ((const int8_t *)x)[n];
+}
+
+TW_INLINE int tw_greater_u8(const void *x, int32_t m, int32_t n) {
+    return ((const uint8_t *)x)[m] > ((const uint8_t *)x)[n];
 }
 
 /* The body for all types, whose elements have size bytes; greater folds away. */
@@ -66,6 +71,13 @@ TW_KERNEL(tw_arg_max_s8) {
     const tw_arg_max_s8_params p = *params;
     (void)scratch;
     tw_arg_max(&p, in[0], 1, out[0], tw_greater_s8);
+}
+
+/* uint8 without scales, and bool. */
+TW_KERNEL(tw_arg_max_u8) {
+    const tw_arg_max_u8_params p = *params;
+    (void)scratch;
+    tw_arg_max(&p, in[0], 1, out[0], tw_greater_u8);
 }
 
 #endif

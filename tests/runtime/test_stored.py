@@ -78,6 +78,25 @@ def test_float16_weights_become_float32_and_take_the_fast_kernels() -> None:
     same_as_litert(graph, rng.standard_normal((3, 8)).astype(np.float32), 1e-6)
 
 
+def test_float16_constants_of_any_operator() -> None:
+    """A bias that is added, slopes and rows of a table."""
+    rng = np.random.default_rng(14)
+    x, at = tensor((3, 8), name="x"), tensor((3,), "INT32", data=np.array([5, 0, 2]), name="at")
+    halves = [tensor(s, "FLOAT16", data=rng.standard_normal(s), name=f"h{s}") for s in ((8,), (1, 8), (6, 8))]
+    bias, slopes, rows = wide = [tensor(h.shape, name=f"w{h.shape}") for h in halves]
+    nodes = [Node("DEQUANTIZE", (h,), (w,), version=3) for h, w in zip(halves, wide, strict=True)]
+    *between, y = [tensor((3, 8), name=f"t{i}") for i in range(4)]
+    nodes += [
+        Node("ADD", (x, bias), (between[0],)),
+        Node("PRELU", (between[0], slopes), (between[1],)),
+        Node("GATHER", (rows, at), (between[2],), {"axis": 0, "batch_dims": 0}),
+        Node("MUL", (between[1], between[2]), (y,)),
+    ]
+    graph = Graph("halves", (x, at, *halves, *wide, *between, y), tuple(nodes), (x,), (y,))
+    assert "DEQUANTIZE" not in [step.node.op for step in make_plan(graph).steps]
+    same_as_litert(graph, rng.standard_normal((3, 8)).astype(np.float32))
+
+
 def test_a_folded_output_is_still_an_output() -> None:
     w = tensor((2, 3), "FLOAT16", data=np.arange(6), name="w")
     y = tensor((2, 3), name="y")
@@ -140,3 +159,48 @@ def test_few_bits() -> None:
         w = Tensor("w", type, (12, 8), quant, pack(values, bits))
         graph = dense_graph(w, Node("DEQUANTIZE", (w,), (tensor(w.shape, name="wide"),), version=6))
         same_as_litert(graph, np.random.default_rng(11).standard_normal((3, 8)).astype(np.float32), 1e-5)
+
+
+def lookup(type: str, shape: tuple[int, int], scales: list[float], y: Tensor) -> tuple[Graph, Array]:
+    """An EMBEDDING_LOOKUP of rows 4, 0 and 3 of few bits, and all rows as integers."""
+    bits = {"INT4": 4, "INT2": 2}[type]
+    values = np.random.default_rng(15).integers(-(1 << bits - 1), 1 << bits - 1, shape)
+    quant = Quant(np.array(scales, np.float32), np.zeros(len(scales), np.int64))
+    w, at = Tensor("w", type, shape, quant, pack(values, bits)), tensor((3,), "INT32", name="at")
+    node = Node("EMBEDDING_LOOKUP", (at, w), (y,), version=4)
+    return Graph("lookup", (at, w, y), (node,), (at,), (y,)), values
+
+
+@pytest.mark.parametrize("scales", [[0.02], [0.1, 0.02, 0.03, 0.04, 0.5]], ids=len)
+@pytest.mark.parametrize("type", ["INT4", "INT2"])
+def test_embeddings_of_few_bits(type: str, scales: list[float]) -> None:
+    """Rows of whole bytes as LiteRT, and others, which it reads from the wrong place, by their values."""
+    picked = np.array([4, 0, 3], np.int32)
+    same_as_litert(lookup(type, (5, 8), scales, tensor((3, 8), name="y"))[0], picked)
+    graph, values = lookup(type, (5, 7), scales, tensor((3, 7), name="y"))
+    (got,) = outputs_of(Session(make_plan(graph), 0), [picked])
+    own = np.broadcast_to(np.array(scales, np.float32), 5)[picked, None]
+    np.testing.assert_array_equal(got, values[picked].astype(np.float32) * own)
+
+
+def test_embeddings_of_few_bits_stay_integers() -> None:
+    graph, values = lookup("INT4", (5, 8), [0.1], Tensor("some", "INT4", (3, 8), Quant.per_tensor(0.1)))
+    y = tensor((3, 8), name="y")
+    reader = Node("DEQUANTIZE", graph.outputs, (y,), version=6)
+    graph = replace(graph, tensors=(*graph.tensors, y), nodes=(*graph.nodes, reader), outputs=(y,))
+    (got,) = outputs_of(Session(make_plan(graph), 0), [np.array([4, 0, 3], np.int32)])
+    np.testing.assert_array_equal(got, values[[4, 0, 3]].astype(np.float32) * np.float32(0.1))
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("type", ["INT4", "INT2"])
+def test_weights_of_few_bits_beside_floats(type: str, asymmetric: bool) -> None:
+    bits = {"INT4": 4, "INT2": 2}[type]
+    rng = np.random.default_rng(16)
+    values = rng.integers(-(1 << bits - 1), 1 << bits - 1, (6, 8))
+    scales = rng.uniform(0.01, 0.03, 6).astype(np.float32)
+    w = Tensor("w", type, (6, 8), Quant(scales, np.zeros(6, np.int64)), pack(values, bits))
+    x, y = tensor((3, 8), name="x"), tensor((3, 6), name="y")
+    options = {"asymmetric_quantize_inputs": asymmetric, "fused_activation_function": "NONE"}
+    graph = Graph("hybrid", (x, w, y), (Node("FULLY_CONNECTED", (x, w), (y,), options),), (x,), (y,))
+    same_as_litert(graph, rng.standard_normal((3, 8)).astype(np.float32), 1e-6)

@@ -13,6 +13,7 @@ from twinfer.runtime.op import Case, Op, Shape, unsupported
 from twinfer.runtime.ops.core.activation import output_range
 from twinfer.runtime.ops.core.broadcast import SHAPES, binary_case, broadcast_call, infer_binary, infer_quantized
 from twinfer.runtime.ops.core.gemmlowp import one_over_one_plus
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.functions._unary import INT8
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
@@ -24,8 +25,8 @@ _ENDLESS = 1 << 16  # beyond any clamp of int8 and int16
 
 
 def _ratio(node: Node) -> tuple[int, int]:
-    """Source: TFLM div.cc, CalculateOpDataDiv (float64), for int16 LiteRT's (float32)."""
-    kind = np.float64 if node.output.type == "INT8" else np.float32
+    """Source: TFLM div.cc, CalculateOpDataDiv (float64), for int16 and uint8 LiteRT's (float32)."""
+    kind = np.float64 if node.output.type == "INT8" and not is_unsigned(node) else np.float32
     a, b, y = (kind(t.scale) for t in (node.input(0), node.input(1), node.output))
     with np.errstate(all="ignore"):
         return quantize_multiplier(min(float(a / (b * y)), 2.0**31))
@@ -158,9 +159,8 @@ def _some(rng: np.random.Generator, shape: Shape, type: str, zero: int, divisor:
     least, most = (-128, 128) if type == "INT8" else (-999, 999)
     q = rng.integers(least, most, shape)
     avoided = -1 if zero > least else 1
-    return np.asarray(np.where(divisor & (q == zero), zero + avoided, q)).astype(
-        np.int8 if type == "INT8" else np.int32
-    )
+    given = np.where(divisor & (q == zero), zero + avoided, q)
+    return np.asarray(given, np.int8 if type == "INT8" else np.int32)
 
 
 def _fed(rng: np.random.Generator, op: str, type: str, shapes: tuple[Shape, Shape], quant: Any = ()) -> Case:

@@ -19,6 +19,7 @@ KERNELS = {
     "FLOAT32": "tw_maximum_f32",
     "INT32": "tw_maximum_s32",
     "INT64": "tw_maximum_s64",
+    "UINT8": "tw_maximum_u8",  # without scales; with them it runs as int8
 }
 
 
@@ -48,6 +49,8 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
             yield binary_case(op, type, (a, b))
     odd = np.array([np.nan, 1, -0.0, 0.0, np.inf, -np.inf, 2], np.float32)
     yield binary_case(op, "FLOAT32", ((7,), (7,)), values=(odd, odd[[1, 0, 3, 2, 5, 4, 6]]))
+    for a, b in SHAPES[::3]:
+        yield binary_case(op, "UINT8", (a, b), oracle="litert")
 
 
 OPS = (

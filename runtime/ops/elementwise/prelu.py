@@ -10,7 +10,7 @@ import numpy as np
 
 from twinfer.runtime.fixed_point import quantize_multiplier, requantize, wrap32
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.op import Case, Op, Shape, need, tensor
+from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.broadcast import binary_case, broadcast_call, infer_broadcast, infer_quantized
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.program import Call
@@ -20,8 +20,10 @@ from twinfer.runtime.target import Target
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 2 and len(node.outputs) == 1, node, "it needs two inputs and one output")
     x, alpha = node.input(0), node.input(1)
-    if (x.type, alpha.type, node.output.type) != ("INT16", "INT8", "INT16"):
+    if x.type != "INT16":
         return infer_quantized(node, "INT8", "FLOAT32")
+    need_type(node, alpha, "INT8")
+    need_type(node, node.output, "INT16")
     need_symmetric(node, x, alpha, node.output)
     return infer_broadcast(node)
 

@@ -18,13 +18,13 @@ from twinfer.runtime.ops.functions._unary import lookup
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-#: Input type -> output type -> kernel. TFLM has all of them but float32 and uint8 to uint8, which LiteRT has.
+#: Input type -> output type -> kernel. TFLM has all of them but float32 and uint8 to uint8, and uint8 to int16.
 KERNELS = {
     "FLOAT32": {"INT8": "tw_quantize_f32_8", "UINT8": "tw_quantize_f32_8", "INT16": "tw_quantize_f32_s16"},
     "INT8": {
         "INT8": "tw_lut", "UINT8": "tw_lut", "INT16": "tw_quantize_s8_s16", "INT32": "tw_quantize_s8_s32",
     },
-    "UINT8": {"INT8": "tw_lut", "UINT8": "tw_lut"},
+    "UINT8": {"INT8": "tw_lut", "UINT8": "tw_lut", "INT16": "tw_quantize_u8_s16"},
     "INT16": {"INT8": "tw_quantize_s16_s8", "INT16": "tw_quantize_s16_s16", "INT32": "tw_quantize_s16_s32"},
     "INT32": {"INT8": "tw_quantize_s32_s8", "INT16": "tw_quantize_s32_s16"},
 }  # fmt: skip
@@ -134,13 +134,15 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         wide = source in ("INT16", "INT32")
         for scale, out_scale in ((0.1, 0.07), (0.02, 1.3), (0.9, 1e-3)):
             zero = 128 if source == "UINT8" else 0 if wide else int(rng.integers(-128, 128))
-            for type in kernels:
+            for type in [type for type in kernels if (source, type) != ("UINT8", "INT16")]:
                 out_zero = 128 if type == "UINT8" else 0 if type in ("INT16", "INT32") else zero % 256 - 128
                 oracle = "litert" if source == type == "UINT8" else "tflm"
                 yield _case(tensor((3, 101), source, scale, zero), type, out_scale, out_zero, oracle=oracle)
     same_scale = (("INT8", "UINT8", -128, 0), ("UINT8", "INT8", 0, -128), ("INT16", "INT32", 7, -9))
     for source, type, zero, out_zero in same_scale:
         yield _case(tensor((257,), source, 0.5, zero), type, 0.5, out_zero)
+    for scale, zero, out_scale in ((0.1, 128, 0.07), (0.02, 3, 1e-4), (0.5, 0, 0.5)):
+        yield _case(tensor((3, 101), "UINT8", scale, zero), "INT16", out_scale, 0, oracle="litert")
 
 
 OP = Op("QUANTIZE", infer, reference, lower, cases)

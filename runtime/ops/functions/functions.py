@@ -84,7 +84,7 @@ _ROOT_TABLE = _wide.by_table(lambda node, x: _positive(node, x, _wide.most(node)
 
 FUNCTIONS = {
     "ABS": Function(np.abs, int8=_int8.magnitude, oracle="tflm", int16=_wide.rescaled(np.abs), others=("INT32",)),
-    "NEG": Function(np.negative, int16=_wide.rescaled(np.negative), others=("INT32",)),
+    "NEG": Function(np.negative, int16=_wide.rescaled(np.negative), others=("INT32", "INT64")),
     "SIGN": Function(_sign, others=("INT32", "FLOAT64")),
     "SQUARE": Function(np.square),
     "SQRT": Function(np.sqrt, least=0, int8=_int8.root, oracle="litert", int16=_wide.ROOT),
@@ -113,9 +113,9 @@ LITERT = frozenset({"GELU", "SIGN"})
 
 def _infer(node: Node) -> list[Shape]:
     x, y = node.input(0), node.output
-    if x.type in ("INT16", "INT32", "FLOAT64"):
+    if x.type in ("INT16", *_ENDS):
         need_type(node, x, "FLOAT32", "INT8", *FUNCTIONS[node.op].types)
-    if x.type not in ("INT32", "FLOAT64"):
+    if x.type not in _ENDS or x.type == "FLOAT32":
         shapes = infer(node, "INT16")
         if wide := _int16(node):
             wide.check(node)
@@ -142,13 +142,13 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [_stored(node, x)]
     if wide := _int16(node):
         return [wide.reference(node, x)]
-    if x.dtype == np.int32:
-        return [np.asarray(FUNCTIONS[node.op].real(x.astype(np.int64))).astype(np.int32)]
+    if x.dtype.kind == "i":
+        return [np.asarray(FUNCTIONS[node.op].real(x))]
     with np.errstate(all="ignore"):
         return [np.asarray(_real(node)(x.astype(np.float64))).astype(x.dtype)]
 
 
-_ENDS = {"FLOAT32": "f32", "FLOAT64": "f64", "INT32": "s32"}
+_ENDS = {"FLOAT32": "f32", "FLOAT64": "f64", "INT32": "s32", "INT64": "s64"}
 
 
 def lower(node: Node, target: Target) -> Call:
@@ -196,6 +196,10 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         yield Case(node, (values,), "litert")
     if "FLOAT64" in f.types:
         yield Case(Node(op, (tensor((3, 7), "FLOAT64"),), (tensor((3, 7), "FLOAT64", name="y"),)), None, "litert")
+    if "INT64" in f.types:
+        ends = np.array([-(2**63), 2**63 - 1, -(2**31), 2**40 + 1, 0, -1, 1], np.int64)
+        node = Node(op, (tensor(ends.shape, "INT64"),), (tensor(ends.shape, "INT64", name="y"),))
+        yield Case(node, (ends,), "litert")
 
 
 def _int16_cases(op: str, options: dict[str, object]) -> Iterator[Case]:

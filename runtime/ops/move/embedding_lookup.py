@@ -11,7 +11,7 @@ import numpy as np
 from twinfer.runtime import constant
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor, unsupported
-from twinfer.runtime.ops.move._move import check_arity, copy_call, example, same_meaning
+from twinfer.runtime.ops.move._move import check_arity, check_moved, copy_call, example, same_meaning
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -20,7 +20,6 @@ def infer(node: Node) -> list[Shape]:
     check_arity(node, 2)
     at, x, y = node.input(0), node.input(1), node.output
     need_type(node, at, "INT32")
-    need_type(node, x, "FLOAT32", "INT8")
     need(len(at.shape) == 1 and len(x.shape) >= 2, node, f"{at} must have one dimension, and {x} two or more")
     need(x.shape[0] > 0 or not at.size, node, f"{x} has no rows")
     if at.data is not None:
@@ -28,7 +27,7 @@ def infer(node: Node) -> list[Shape]:
     if _as_float(node):
         _check_scales(node, x)
     else:
-        need_type(node, y, x.type)
+        check_moved(node, x)
         if not same_meaning(x, y):
             raise unsupported(node, f"{x} and {y} must be quantised alike: requantise them")
     return [(*at.shape, *x.shape[1:])]
@@ -73,7 +72,7 @@ def lower(node: Node, target: Target) -> Call:
         params = {"rows": rows, "run": run, "count": at.size, "each": int(scales.size > 1)}
         return Call("tw_embedding_lookup", params, (x, at, constant.requantize(scales)), (y,))
     bytes_ = run * x.dtype.itemsize
-    gather = {"batch": 1, "outer": 1, "count": rows, "picked": at.size, "run": bytes_, "wide": 0}
+    gather = {"batch": 1, "outer": 1, "count": rows, "picked": at.size, "run": bytes_, "wide": 4}
     return Call("tw_gather", gather, (x, at), (y,))
 
 
@@ -82,7 +81,7 @@ def _case(
 ) -> Case:
     at = rng.integers(-3 if out else 0, x.shape[0] + 3 * out, count).astype(np.int32)
     rows = rng.integers(-128, 128, x.shape).astype(x.dtype)
-    output = Tensor("y", y, (count, *x.shape[1:]), x.quant if y == "INT8" else None)
+    output = Tensor("y", y, (count, *x.shape[1:]), None if y == "FLOAT32" else x.quant)
     node = Node("EMBEDDING_LOOKUP", (tensor((count,), "INT32", name="at"), x), (output,))
     return Case(node, (at, rows), oracle, why)
 
@@ -103,6 +102,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     rows = tensor((4, 3), data=np.arange(12), name="rows")
     picks = tensor((2,), "INT32", name="at")
     yield Case(Node("EMBEDDING_LOOKUP", (picks, rows), (tensor((2, 3), name="y"),)), (np.array([3, 1], np.int32),))
+    for type in ("INT16", "INT32", "INT64", "UINT8", "UINT32", "BOOL", "FLOAT16", "FLOAT64"):
+        yield _case(rng, tensor((5, 7), type, name="rows"), type, 3, "litert")
 
 
 OP = Op("EMBEDDING_LOOKUP", infer, reference, lower, cases)

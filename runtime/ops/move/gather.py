@@ -31,7 +31,7 @@ def infer(node: Node) -> list[Shape]:
     check_arity(node, 2)
     x, at = node.input(0), node.input(1)
     check_moved(node, x)
-    need_type(node, at, "INT32", "INT64")
+    need_type(node, at, "INT32", "INT64", "INT16")
     axis, batch = _axes(node)
     count = x.shape[axis]
     need(at.size == 0 or count > 0, node, f"{x} is empty along axis {axis}")
@@ -62,7 +62,7 @@ def lower(node: Node, target: Target) -> Call:
         "count": x.shape[axis],
         "picked": math.prod(at.shape[batch:]),
         "run": math.prod(x.shape[axis + 1 :]) * x.dtype.itemsize,
-        "wide": int(at.type == "INT64" and at.data is None),
+        "wide": at.dtype.itemsize if at.data is None else 4,
     }
     numbers = at if at.data is None else constant.index(at.data.astype(np.int32))
     return Call("tw_gather", params, (x, numbers), (y,))
@@ -98,6 +98,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         "GATHER", (example("INT8", (5, 6)), tensor((9,), "INT32", name="at")), [(5, 9)], axis=1, batch_dims=0
     )
     yield Case(outside.node, None, "none", "both refuse numbers outside when running")
+    yield one("FLOAT32", ((2, 3, 4), (2, 5)), 1, 1, fed="INT16", oracle="litert")
 
 
 OP = Op("GATHER", infer, reference, lower, cases)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,11 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
-KERNELS = {"FLOAT32": "tw_arg_max_f32", "INT8": "tw_arg_max_s8", "INT32": "tw_arg_max_s32"}
+#: uint8 here is that without scales: with them it runs as int8.
+KERNELS = {
+    "FLOAT32": "tw_arg_max_f32", "INT8": "tw_arg_max_s8", "INT32": "tw_arg_max_s32", "UINT8": "tw_arg_max_u8",
+    "BOOL": "tw_arg_max_u8",
+}  # fmt: skip
 
 
 def _axis(node: Node) -> int:
@@ -50,7 +55,7 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     def one(type: str, shape: Shape, axis: int, out: str, oracle: str) -> Case:
         at = axis % len(shape)
         y = tensor((*shape[:at], *shape[at + 1 :]), out, name="y")
-        values = rng.integers(-20, 20, shape).astype(example(type, shape).dtype)
+        values = rng.integers(0 if type == "UINT8" else -20, 20, shape).astype(example(type, shape).dtype)
         node = Node(op, (example(type, shape), index((axis,), shape=())), (y,), {"output_type": out})
         return Case(node, (values,), oracle)
 
@@ -58,6 +63,13 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         for type in ("FLOAT32", "INT8"):
             yield one(type, shape, axis, "INT32", "tflm")
         yield one("INT32", shape, axis, "INT64", "litert")
+    for shape, axis in (((1, 300), 1), ((3, 4, 5), 1)):
+        for type in ("BOOL", "UINT8"):
+            case = one(type, shape, axis, "INT32", "litert")
+            x = tensor(shape, type, name="x")
+            yield replace(case, node=replace(case.node, inputs=(x, case.node.input(1))))
+    contradicted = one("FLOAT32", (3, 4), 1, "INT32", "tflm")  # the tensor counts, as in TFLM
+    yield replace(contradicted, node=replace(contradicted.node, options={"output_type": "INT64"}))
 
 
 OPS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,21 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     wide = _case(rng, 30, max_classes_per_detection=7, max_detections=4)
     yield Case(wide.node, wide.inputs, "none", "rows for classes that are not there are not written by LiteRT")
     yield Case(several.node, None, "none", "boxes of negative size: the references refuse to run")
+    for regular in (False, True):
+        yield _byte_case(_case(rng, 90, use_regular_nms=regular, max_detections=25), rng)
+
+
+def _byte_case(case: Case, rng: np.random.Generator) -> Case:
+    """The case with uint8 for codes, scores and anchors, as in detectors of 2018."""
+    codes, scores, anchors = (case.node.input(i) for i in range(3))
+    stored = np.clip(np.round(case.node.constant(2) * 200) + 7, 0, 255)
+    inputs = (
+        tensor(codes.shape, "UINT8", 0.05, 128, name="codes"),
+        tensor(scores.shape, "UINT8", 1 / 256, name="scores"),
+        tensor(anchors.shape, "UINT8", 1 / 200, 7, stored, name="anchors"),
+    )
+    fed = (rng.integers(60, 196, codes.shape).astype(np.uint8), rng.integers(0, 256, scores.shape).astype(np.uint8))
+    return Case(replace(case.node, inputs=inputs), fed, "litert")
 
 
 OP = Op(NAME, infer, reference, lower, cases)
