@@ -16,12 +16,12 @@ typedef struct {
     int32_t depth, in_zero, fast;
 } tw_conv2d_s8_params;
 
-/* The window at a pixel: in place if it is one pixel, else gathered. */
-TW_INLINE const int8_t *tw_conv2d_gather_s8(int8_t *to, const tw_pixel *at, const tw_gather *g) {
+/* The window at a pixel: in place if it is one pixel, else gathered to an offset in columns. */
+TW_INLINE const int8_t *tw_conv2d_gather_s8(int8_t *columns, int32_t offset, const tw_pixel *at, const tw_gather *g) {
     const tw_window *w = g->window;
-    if (w->k_h * w->k_w == 1) return (const int8_t *)tw_pixel_corner(at, w); /* a 1x1 kernel has no padding */
-    tw_gather_window(to, at, 0, g);
-    return to;
+    if (w->k_h * w->k_w == 1) return (const int8_t *)tw_pixel_corner(at, w); /* no padding, and no columns */
+    tw_gather_window(columns + offset, at, 0, g);
+    return columns + offset;
 }
 
 /* All outputs of one group; x, w and y point to its first channel. */
@@ -40,7 +40,7 @@ TW_INLINE void tw_conv2d_group_s8(const int8_t *x, const int8_t *w, int8_t *y, i
                 to[i] = to[0];
                 break;
             }
-            from[i] = tw_conv2d_gather_s8(columns + i * n, &at, &g);
+            from[i] = tw_conv2d_gather_s8(columns, i * n, &at, &g);
             to[i] = y;
             y += window->out_c;
             tw_pixel_next(&at, window);

@@ -44,7 +44,7 @@ TW_KERNEL(tw_conv2d_zero_s8) {
         int8_t *y = (int8_t *)out[0] + g * group;
         tw_pixel at = tw_pixel_first(x + g * p.depth, 1, &p.window);
         for (int32_t left = tw_window_count(&p.window); left > 0; --left, y += p.window.out_c) {
-            const int8_t *row = tw_conv2d_gather_s8((int8_t *)scratch, &at, &gather);
+            const int8_t *row = tw_conv2d_gather_s8((int8_t *)scratch, 0, &at, &gather);
             int32_t sum = 0;
             for (int32_t i = 0; i < n; ++i) sum += row[i];
             tw_conv2d_zero_outputs_s8(row, w + g * group * n, y, -p.w_zero * sum, &channels, &p);
