@@ -88,6 +88,7 @@ ROWS = {
         needs=(
             (2, lambda node: node.output.type == "INT8"),
             (3, lambda node: typed(1, "INT8")(node) and node.output.type == "FLOAT32"),
+            (4, typed(1, "INT4")),
         ),
     ),
     "FILL": Row((1,), versions={"BOOL": 2, "INT8": 3, "INT16": 3, "FLOAT16": 4}),

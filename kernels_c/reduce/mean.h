@@ -27,6 +27,7 @@ typedef struct {
     tw_axes axes;
     int32_t divisor;
 } tw_mean_s32_params;
+typedef tw_mean_s32_params tw_mean_s64_params; /* sums wrap */
 
 /* A sum as an output. */
 TW_INLINE int32_t tw_mean_of(const tw_mean_s8_params *p, int32_t sum) {
@@ -116,6 +117,7 @@ TW_KERNEL(tw_mean_words_s8) {
 
 TW_KERNEL(tw_mean_f32) { TW_REDUCE(tw_mean_f32, float, 0.0f, n + m, y[c] / p.divisor); }
 TW_KERNEL(tw_mean_s32) { TW_SUM(tw_mean_s32, int32_t, int64_t, sum / p.divisor); }
+TW_KERNEL(tw_mean_s64) { TW_REDUCE(tw_mean_s64, int64_t, 0, (int64_t)((uint64_t)n + (uint64_t)m), y[c] / p.divisor); }
 TW_KERNEL(tw_mean_s16) { TW_SUM(tw_mean_s16, int16_t, int32_t, tw_clamp(tw_mean_of(&p, sum), INT16_MIN, INT16_MAX)); }
 
 #endif

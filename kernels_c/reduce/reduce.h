@@ -24,6 +24,7 @@ typedef tw_reduce_max_f32_params tw_reduce_max_s64_params;
 typedef tw_reduce_max_f32_params tw_reduce_max_s32_params;
 typedef tw_reduce_max_f32_params tw_reduce_max_s16_params;
 typedef tw_reduce_max_f32_params tw_reduce_max_s8_params;
+typedef tw_reduce_max_f32_params tw_reduce_max_u8_params;
 
 #define TW_REDUCE_MAX(name, type, least, most)                                                                         \
     TW_REDUCE(name, type, p.minimum ? most : least, (p.minimum ? m < n : m > n) ? m : n, y[c])
@@ -36,5 +37,6 @@ TW_KERNEL(tw_reduce_max_s64) { TW_REDUCE_MAX(tw_reduce_max_s64, int64_t, INT64_M
 TW_KERNEL(tw_reduce_max_s32) { TW_REDUCE_MAX(tw_reduce_max_s32, int32_t, INT32_MIN, INT32_MAX); }
 TW_KERNEL(tw_reduce_max_s16) { TW_REDUCE_MAX(tw_reduce_max_s16, int16_t, INT16_MIN, INT16_MAX); }
 TW_KERNEL(tw_reduce_max_s8) { TW_REDUCE_MAX(tw_reduce_max_s8, int8_t, INT8_MIN, INT8_MAX); }
+TW_KERNEL(tw_reduce_max_u8) { TW_REDUCE_MAX(tw_reduce_max_u8, uint8_t, 0, UINT8_MAX); }
 
 #endif

@@ -113,9 +113,9 @@ LITERT = frozenset({"GELU", "SIGN"})
 
 def _infer(node: Node) -> list[Shape]:
     x, y = node.input(0), node.output
-    if x.type in ("INT16", *_ENDS):
+    if x.type in ("INT16", *_PLAIN):
         need_type(node, x, "FLOAT32", "INT8", *FUNCTIONS[node.op].types)
-    if x.type not in _ENDS or x.type == "FLOAT32":
+    if x.type not in _PLAIN:
         shapes = infer(node, "INT16")
         if wide := _int16(node):
             wide.check(node)
@@ -148,7 +148,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         return [np.asarray(_real(node)(x.astype(np.float64))).astype(x.dtype)]
 
 
+#: The ends of kernels' names; float64 and plain integers have no scales.
 _ENDS = {"FLOAT32": "f32", "FLOAT64": "f64", "INT32": "s32", "INT64": "s64"}
+_PLAIN = ("FLOAT64", "INT32", "INT64")
 
 
 def lower(node: Node, target: Target) -> Call:

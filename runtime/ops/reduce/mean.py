@@ -24,7 +24,7 @@ MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}
 def infer(node: Node) -> list[Shape]:
     need(len(node.inputs) == 2, node, f"it has {len(node.inputs)} inputs, not 2")
     x, y, axes = node.input(0), node.output, axes_of(node)
-    need_type(node, x, "FLOAT32", "INT8", "INT16", "INT32")
+    need_type(node, x, "FLOAT32", "INT8", "INT16", "INT32", "INT64")
     need(x.type == y.type, node, f"{x} and {y} differ in type")
     need(count_of(node) > 0, node, f"the mean of nothing is not defined: {x} is empty along {list(axes)}")
     if x.type in MOST:
@@ -49,9 +49,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
         info = np.iinfo(x.dtype)
         total = x.astype(np.int64).sum(axis=axes) - node.input(0).zero * count_of(node)
         mean = np.clip(wrap32(requantize(total, *multiplier(node)) + node.output.zero), info.min, info.max)
-    elif x.dtype == np.int32:
-        total = x.astype(np.int64).sum(axis=axes)
-        mean = np.sign(total) * (np.abs(total) // count_of(node))
+    elif x.dtype.kind == "i":
+        total, count = x.sum(axis=axes, dtype=np.int64), count_of(node)
+        mean = total // count + ((total < 0) & (total % count != 0))  # towards zero
     else:
         mean = x.astype(np.float64).sum(axis=axes) / count_of(node)
     return [np.asarray(mean).reshape(node.output.shape).astype(x.dtype)]
@@ -62,15 +62,16 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {"axes": asdict(reduced_axes(node))}
     if x.type == "FLOAT32":
         return Call("tw_mean_f32", params | {"divisor": float(count)}, (x,), (y,))
-    if x.type == "INT32":
-        return Call("tw_mean_s32", params | {"divisor": count}, (x,), (y,))
+    if x.type in ("INT32", "INT64"):
+        kernel = "tw_mean_s32" if x.type == "INT32" else "tw_mean_s64"
+        return Call(kernel, params | {"divisor": count}, (x,), (y,))
     mult, shift = multiplier(node)
     params |= {"zero": x.zero * count, "mult": mult, "shift": shift, "out_zero": y.zero}
     return Call("tw_mean_s8" if x.type == "INT8" else "tw_mean_s16", params, (x,), (y,))
 
 
 def _case(x: Tensor, axes: Sequence[int], keep: bool, quant: tuple[float, int] | None = None) -> Case:
-    oracle = "litert" if x.type == "INT32" else "tflm"
+    oracle = "litert" if x.type in ("INT32", "INT64") else "tflm"
     tolerance = 2e-6 if x.type == "FLOAT32" else 0.0
     return Case(reduction("MEAN", x, axes, keep, quant), None, oracle, tolerance=tolerance)
 
@@ -102,6 +103,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(tensor(shape, "INT16", 0.0003), axes, False, (0.0002, 0))
     for ratio in (1e-9, 0.001, 0.9, 1.9, 100.0):
         yield _case(tensor((1, 7, 3, 5), "INT8", 0.05 * ratio, 40), (1, 2), True, (0.05, -100))
+    for shape, axes in forms[1::4]:
+        yield _case(tensor(shape, "INT64"), axes, False)
 
 
 OP = Op("MEAN", infer, reference, lower, cases)

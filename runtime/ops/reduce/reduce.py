@@ -21,13 +21,18 @@ from twinfer.runtime.target import Target
 #: Most values whose centred sum is sure to fit int32.
 MOST = {"INT8": 1 << 22, "INT16": (1 << 16) - 1}
 
-TYPES = {
-    **dict.fromkeys(("SUM", "REDUCE_MAX", "REDUCE_MIN"), ("FLOAT32", "INT8", "INT16", "INT32", "INT64")),
+_NUMBERS = ("FLOAT32", "INT8", "INT16", "INT32", "INT64")
+
+TYPES: dict[str, tuple[str, ...]] = {
+    "SUM": _NUMBERS,
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), (*_NUMBERS, "UINT8", "BOOL")),  # uint8 without scales
     "REDUCE_ANY": ("BOOL",),
     "REDUCE_ALL": ("BOOL",),
 }
 
-_ENDS = {"FLOAT32": "f32", "INT64": "s64", "INT32": "s32", "INT16": "s16", "INT8": "s8", "BOOL": "s8"}
+_ENDS = {
+    "FLOAT32": "f32", "INT64": "s64", "INT32": "s32", "INT16": "s16", "INT8": "s8", "BOOL": "s8", "UINT8": "u8",
+}  # fmt: skip
 
 
 def infer(node: Node) -> list[Shape]:
@@ -101,7 +106,7 @@ _FORMS: tuple[tuple[Shape, Sequence[int]], ...] = (
 def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
     for i, (shape, axes) in enumerate(_FORMS):
         keep = i % 2 == 0
-        if "BOOL" in TYPES[op]:
+        if TYPES[op] == ("BOOL",):
             yield _case(op, tensor(shape, "BOOL"), axes, keep, oracle="tflm" if op == "REDUCE_ALL" else "litert")
             continue
         yield _case(op, tensor(shape), axes, keep)
@@ -109,6 +114,10 @@ def cases(op: str, rng: np.random.Generator) -> Iterator[Case]:
         yield _case(op, tensor(shape, ("INT32", "INT64")[i % 3 == 1]), axes, keep, oracle="litert")
         oracle = "tflm" if op == "SUM" else "litert"
         yield _case(op, tensor(shape, "INT16", 3e-4), axes, keep, (3e-4, 0), oracle)
+    if "UINT8" in TYPES[op]:
+        for shape, axes in _FORMS[::4]:
+            for type in ("BOOL", "UINT8"):
+                yield _case(op, tensor(shape, type), axes, False, oracle="litert")
     if op == "SUM":
         for scale in (1e-3, 7.0, 1e-5):
             yield _case(op, tensor((1, 7, 3, 5), "INT16", 3e-4), (1, 2), True, (scale, 0))
