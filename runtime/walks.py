@@ -21,7 +21,7 @@ def steps_of(program: Program) -> Iterator[Step]:
 
 
 def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
-    """Every use of a tensor in memory, with the position of the step; a condition counts with a step beside it."""
+    """Every use of a tensor in memory, with the position of the step; a condition counts with the step behind it."""
     for part in program:
         match part:
             case Step():
@@ -32,8 +32,9 @@ def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
                 yield from uses_of(inner)
             case While():
                 yield from uses_of(part.test)
-                tested = [*steps_of(part.test)] or [*steps_of(part.body)]
-                yield from ((step.position, part.condition) for step in tested[-1:])
+                body = [step.position for step in steps_of(part.body)]
+                behind = [step.position + 1 for step in steps_of(part.test)]
+                yield from ((position, part.condition) for position in body[:1] or behind[-1:])
                 yield from uses_of(part.body)
 
 

@@ -49,7 +49,7 @@ class _Inliner:
         self.start: list[Part] = []
         self.begun = set[int]()
         self.states: dict[Node, Node] = {}
-        self.overwritten = self.written[0].intersection(graph.inputs)
+        self.overwritten = set(self.written[0].intersection(graph.inputs))
         self.calls = [0]
         self.count = 0
         self.touched = False
@@ -103,8 +103,9 @@ class _Inliner:
             names.values[tensor] = value
             itself = stands_for(node, value, tensor) and not self.changes(value)
             if isinstance(value, Tensor) and (not itself or tensor in computed):  # the callee has a copy of its own
-                names.values[tensor] = replace(tensor, data=None, variable=False)
-                given += copies(node, [value], [names.values[tensor]])
+                own = names.values[tensor] = replace(tensor, data=None, variable=False)
+                given += copies(node, [value], [own])
+                self.overwritten.update([own] if tensor in computed else [])
         times = Counter((*graph.inputs, *graph.outputs))
         for tensor, result in zip(graph.outputs, results, strict=False):
             plain = tensor in computed and not tensor.variable and tensor.type != "RESOURCE"

@@ -71,15 +71,14 @@ def _constants(steps: Iterable[Step], outputs: Iterable[Tensor | Constant]) -> t
 def _prepared(graph: Graph, options: Options) -> Graph:
     """The graph as operators are planned, and every subgraph that it calls."""
     need_graph(graph)
-    others, graphs = list(graph.subgraphs), (graph, *graph.subgraphs)
-    for index in reachable(graphs):
-        others[index - 1] = _signed(graphs[index], options)
-    main = _signed(graph, options)
-    return main if tuple(others) == graph.subgraphs else replace(main, subgraphs=tuple(others))
+    main = _signed(infer_shapes(graph), options)
+    others = list(main.subgraphs)  # those of the file, and copies for calls with other shapes
+    for index in reachable((main, *others)):
+        others[index - 1] = _signed(infer_shapes(others[index - 1]), options)
+    return main if tuple(others) == main.subgraphs else replace(main, subgraphs=tuple(others))
 
 
 def _signed(graph: Graph, options: Options) -> Graph:
-    graph = infer_shapes(graph)
     check(graph, inputs_written=True)
     return signed(graph, keep=options.preserve_all)
 

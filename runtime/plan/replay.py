@@ -70,6 +70,7 @@ class _Replay:
         self.number = {step: f"step {i}" for i, step in enumerate(plan.steps)}
         self.number |= {step: f"step {i} of the reset" for i, step in enumerate(plan.start)}
         self.taken: dict[Tensor, str] = {}
+        self.lost: dict[While, set[Tensor]] = {}
         self.faults: list[str] = []
         self.replay(plan.start, plan.variables, plan.lasting, "the first run")
         results = [value for value in plan.outputs if isinstance(value, Tensor)]
@@ -102,14 +103,20 @@ class _Replay:
         return held
 
     def loop(self, loop: While, held: _Held) -> _Held:
-        """The body runs until no more values are lost: what a later iteration reads must be there."""
+        """The body runs until no more values are lost: what a later iteration reads must be there.
+
+        What a loop has lost once, it loses whenever it runs again in a loop around it, where no more values are there.
+        """
+        lost = self.lost.setdefault(loop, set())
         while True:
+            held = _Held((tensor, span) for tensor, span in held.span.items() if tensor not in lost)
             tested = self.program(loop.test, held.copy())
             self.read(loop.condition, "a loop", tested)
-            after = held.common(self.program(loop.body, tested.copy()))
-            if len(after.span) == len(held.span):
+            after = self.program(loop.body, tested.copy())
+            gone = [tensor for tensor in held.span if tensor not in after]
+            if not gone:
                 return tested
-            held = after
+            lost.update(gone)
 
     def step(self, step: Step, held: _Held) -> None:
         """A step must find what it reads, and write on nothing that it still reads or writes elsewhere."""
