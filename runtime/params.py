@@ -23,7 +23,8 @@ def struct_of(kernel: str) -> Any:
     try:
         return kernels_c.params_type(kernel)
     except KeyError:
-        raise RuntimeError(f"the C extension has no kernel {kernel}: it is of other sources; run: make build") from None
+        why = f"no header defines the kernel {kernel}, or the C extension is older than that header: make build"
+        raise RuntimeError(why) from None
 
 
 def check_params(kernel: str, params: Mapping[str, Param]) -> None:

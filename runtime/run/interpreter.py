@@ -21,7 +21,7 @@ from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.resources import Resources
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
-from twinfer.runtime.run.stream import rows_of, steps_of
+from twinfer.runtime.run.stream import Rows, steps_of
 from twinfer.runtime.run.subgraph import Subgraph
 from twinfer.runtime.shapes import shape_of
 
@@ -121,22 +121,29 @@ class Interpreter:
             engine.run_observed(self.on_call)
         else:
             engine.run()
+        subgraph.runs += 1
 
     def stream(self, chunks: Iterable[Any]) -> Iterator[list[Array]]:
         """Run a model with state over a stream: a step whenever ``chunks`` have brought its rows; yields its outputs.
 
         A chunk is an array of the input's dtype with any number of rows, time first. A model of ``twinfer stream`` says
-        how many rows make a window: outputs come from the first full one on. Variables keep their values from one call
-        to the next; ``reset_all_variables`` begins anew. This method is ours alone. Raises InvalidArgumentError for a
-        model with several inputs and for a chunk that is no whole number of rows.
+        how many rows make a window: outputs come from the first full one on. The stream goes on from one call to the
+        next, with variables and rows that wait; ``reset_all_variables`` begins anew. This method is ours alone. Raises
+        InvalidArgumentError for a model with several inputs or without state, and for a chunk that is no whole number
+        of rows.
         """
-        session = self.session
+        session, subgraph = self.session, self._subgraphs[0]
         steps = steps_of(session.plan.graph)
-        for count, rows in enumerate(rows_of(chunks, steps), 1):
-            session.view(steps.source)[...] = rows
-            self.invoke()
-            if count >= steps.first:
-                yield session.outputs()
+        if not session.plan.state_bytes:
+            why = "keeps nothing from run to run: twinfer stream makes a streaming model of one over windows"
+            raise InvalidArgumentError(f"{session.plan.graph.name!r} {why}")
+        subgraph.rows = subgraph.rows or Rows(steps)
+        for chunk in chunks:
+            for rows in subgraph.rows.add(chunk):
+                session.view(steps.source)[...] = rows
+                self.invoke()
+                if subgraph.runs >= steps.first:
+                    yield session.outputs()
 
     def reset_all_variables(self) -> None:
         """Set all variables of all signatures to their first values.
@@ -144,6 +151,8 @@ class Interpreter:
         Allocation does that, too, but for variables with a name (VAR_HANDLE), which last as long as the interpreter.
         """
         self._resources.reset([each.engine for each in self._subgraphs if each.engine is not None])
+        for subgraph in self._subgraphs:
+            subgraph.begin()
 
     def resize_tensor_input(self, input_index: int, tensor_size: Sequence[int], strict: bool = False) -> None:
         """Give an input another shape, as of the next allocate_tensors(). ``strict``: only open dimensions."""

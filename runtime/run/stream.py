@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -57,20 +57,25 @@ def _about(graph: Graph) -> dict[str, int] | None:
         raise InvalidArgumentError(f"{graph.name!r}: its metadata {METADATA!r} are damaged: {error!r}") from None
 
 
-def rows_of(chunks: Iterable[Any], steps: Steps) -> Iterator[Array]:
-    """The inputs of the steps, cut from chunks of any number of rows; what is left at the end is too short for a step.
+class Rows:
+    """Rows that wait until there are enough for a step."""
 
-    Raises InvalidArgumentError for a chunk of another type, or that is no whole number of rows.
-    """
-    waiting = np.empty((0, steps.row), steps.source.dtype)
-    for chunk in chunks:
-        rows = np.asarray(chunk)
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._waiting = np.empty((0, steps.row), steps.source.dtype)
+
+    def add(self, chunk: Any) -> Iterator[Array]:
+        """The inputs of the steps for which there are enough rows with those of ``chunk``, any number of them.
+
+        Raises InvalidArgumentError for a chunk of another type, or that is no whole number of rows.
+        """
+        rows, steps = np.asarray(chunk), self._steps
         if rows.dtype != steps.source.dtype or rows.size % max(steps.row, 1):
             raise InvalidArgumentError(
                 f"a chunk {rows.dtype}{list(rows.shape)} does not fit {steps.source}: give whole rows of {steps.row} "
                 f"elements of {steps.source.dtype}"
             )
-        waiting = np.concatenate([waiting, rows.reshape(-1, steps.row)])
-        while len(waiting) >= steps.hop > 0:
-            yield waiting[: steps.hop].reshape(steps.source.shape)
-            waiting = waiting[steps.hop :]
+        self._waiting = np.concatenate([self._waiting, rows.reshape(-1, steps.row)])
+        while len(self._waiting) >= steps.hop > 0:
+            value, self._waiting = self._waiting[: steps.hop], self._waiting[steps.hop :]
+            yield value.reshape(steps.source.shape)

@@ -13,6 +13,7 @@ from twinfer.runtime.op import Shape
 from twinfer.runtime.options import Options
 from twinfer.runtime.run.details import details
 from twinfer.runtime.run.session import Session
+from twinfer.runtime.run.stream import Rows
 from twinfer.runtime.shapes import infer_shapes
 
 
@@ -31,6 +32,7 @@ class Subgraph:
         self.options = options
         self.wanted: dict[int, Shape] = {}
         self.engine: Session | None = None
+        self.begin()
         self._views: dict[int, Array] = {}  # of the engine's tensors, so that getting and setting are quick
 
     def allocate(self, make: Callable[[Graph], Session]) -> None:
@@ -40,7 +42,13 @@ class Subgraph:
             whole = self.whole()
             graph = infer_shapes(whole, wanted) if wanted else whole
             self.engine = make(graph)
+            self.begin()
             self.graph = self.engine.plan.graph
+
+    def begin(self) -> None:
+        """A stream begins: no runs yet, and no rows that wait for their step."""
+        self.runs = 0
+        self.rows: Rows | None = None
 
     def ready(self) -> Session:
         """The engine; NotReadyError before ``allocate``."""

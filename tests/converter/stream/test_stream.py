@@ -121,7 +121,7 @@ def test_a_stream_goes_on_until_it_is_reset() -> None:
     model.reset_all_variables()
     anew = [outputs[0].tobytes() for outputs in model.stream([rows])]
     assert first == anew
-    assert len(first) == len(again) == 80 - 63
+    assert (len(first), len(again)) == (80 - 63, 80)
 
 
 def test_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,71 @@
+"""Streams in several calls: windows, rows that wait and variables go on; a reset or an allocation begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twinfer import CompiledModel, Interpreter
+from twinfer.bench.models.builtin import builtin
+from twinfer.converter.stream.convert import stream
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Array
+
+ENGINES = (Interpreter, CompiledModel)
+
+
+def opened(engine: Any, name: str) -> Any:
+    model = engine.from_graph(stream(builtin()[name]()).graph)
+    model.allocate_tensors()
+    return model
+
+
+def rows(model: Any, count: int, seed: int = 0) -> Array:
+    shape = model.get_input_details()[0]["shape"]
+    size = int(np.prod(shape[2:]))
+    return np.random.default_rng(seed).integers(-128, 128, (count, size)).astype(np.int8)
+
+
+def scores(outputs: Iterator[list[Array]]) -> list[bytes]:
+    return [output[0].tobytes() for output in outputs]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("name", "window", "hop"), [("tcn_int8", 64, 1), ("kws_int8", 49, 2)])
+def test_calls_are_one_stream(engine: Any, name: str, window: int, hop: int) -> None:
+    """However the rows are cut, into chunks and into calls: the same outputs, one for every full window."""
+    model = opened(engine, name)
+    every = rows(model, window + 20)
+    whole = scores(model.stream([every]))
+    first = -(-window // hop)
+    assert len(whole) == len(every) // hop - first + 1
+    assert len(set(whole)) > 1
+    for size in (1, 3, 25):
+        model.reset_all_variables()
+        parts = [every[i : i + size] for i in range(0, len(every), size)]
+        assert [score for part in parts for score in scores(model.stream([part]))] == whole
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_runs_count_and_a_reset_begins_anew(engine: Any) -> None:
+    model = opened(engine, "tcn_int8")
+    every = rows(model, 70)
+    whole = scores(model.stream([every]))
+    model.reset_all_variables()
+    source = model.get_input_details()[0]
+    for row in every[:63]:
+        model.set_tensor(source["index"], row.reshape(source["shape"]))
+        model.invoke()
+    assert scores(model.stream([every[63:]])) == whole
+    model.reset_all_variables()
+    assert scores(model.stream([every[:63]])) == []
+
+
+def test_a_model_over_windows_is_no_stream() -> None:
+    model = Interpreter.from_graph(builtin()["tcn_int8"]())
+    model.allocate_tensors()
+    with pytest.raises(InvalidArgumentError, match="keeps nothing from run to run: twinfer stream"):
+        list(model.stream([np.zeros((64, 40), np.int8)]))
