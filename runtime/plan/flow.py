@@ -47,10 +47,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Resource:
-    """The tensor of a variable, and whether it gets its first value from a CALL_ONCE."""
+    """The tensor of a variable, and the subgraph that a CALL_ONCE runs to give it its first value."""
 
     tensor: Tensor
-    begun: bool = False
+    init: int | None = None
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ def inlined(graph: Graph) -> Flow:
 class _Inliner:
     """One walk through a model.
 
-    ``start`` is what runs once; ``calls`` are the subgraphs that are being walked; ``touched`` tells whether a node has
-    used a variable yet.
+    ``start`` is what runs once, ``inits`` says which subgraph there writes a tensor last; ``calls`` are the subgraphs
+    that are being walked; ``touched`` tells whether a node has used a variable yet.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -47,6 +47,7 @@ class _Inliner:
         self.written = [_written(each) for each in self.graphs]
         self.variables: dict[Key, Variable] = {}
         self.start: list[Part] = []
+        self.inits: dict[Tensor, int] = {}
         self.begun = set[int]()
         self.states: dict[Node, Node] = {}
         self.overwritten = set(self.written[0].intersection(graph.inputs))
@@ -61,9 +62,8 @@ class _Inliner:
         for tensor in dict.fromkeys(main.outputs):
             if names.value(tensor) is not tensor:
                 parts.append(Copy(writer[tensor], names.tensor(writer[tensor], tensor), tensor))
-        begun = {part.to for part in self.start if isinstance(part, Copy)}
         used = {key: v.tensor for key, v in self.variables.items() if v.tensor is not None}
-        resources = {key: Resource(tensor, tensor in begun) for key, tensor in used.items()}
+        resources = {key: Resource(tensor, self.inits.get(tensor)) for key, tensor in used.items()}
         return Flow(tuple(self.start), tuple(parts), self.states, resources)
 
     def block(self, graph: Graph, names: Names) -> list[Part]:
@@ -184,6 +184,7 @@ class _Inliner:
         if any(isinstance(part, Branch | Repeat) for part in parts):
             raise unsupported(node, "its subgraph must not branch or loop: initialise variables with constants")
         self.start += parts
+        self.inits.update({part.to: index for part in parts if isinstance(part, Copy)})
         self.touched = False
         return []
 

@@ -37,9 +37,10 @@ def owners(
 
 @dataclass
 class _Group:
-    """Tensors that use the same memory, and the last position at which one of them has a value."""
+    """Tensors that use the same memory, and the positions between which one of them has a value."""
 
     members: list[Tensor]
+    first: int
     last: int
 
 
@@ -51,7 +52,7 @@ class _Sharing:
         self.steps = tuple(steps_of(program))
         self.block = dict(_blocks(program))
         self.owner = {tensor: tensor for tensor in lives}
-        self.groups = {tensor: _Group([tensor], lives[tensor][1]) for tensor in lives}
+        self.groups = {tensor: _Group([tensor], *lives[tensor]) for tensor in lives}
         self.uses: dict[Tensor, list[int]] = {}
         self.writers: dict[Tensor, list[Step]] = {}
         self.loops = {last: begin for begin, last in reversed([*loops_of(program)])}  # the inner of two that end there
@@ -65,7 +66,7 @@ class _Sharing:
         """``tensor``, and what uses its memory, uses that of ``owner``, which has its own."""
         group, moved = self.groups[owner], self.groups[tensor]
         group.members += moved.members
-        group.last = max(group.last, moved.last)
+        group.first, group.last = min(group.first, moved.first), max(group.last, moved.last)
         self.owner.update(dict.fromkeys(moved.members, owner))
 
     def read_in_place(self, step: Step) -> None:
@@ -129,7 +130,7 @@ class _Sharing:
         The state never dies, nor do outputs of the graph.
         """
         begin = self.loops.get(step.position, -1)
-        return group.last == step.position and all(self.lives[member][0] >= begin for member in group.members)
+        return group.last == step.position and group.first >= begin
 
 
 def loops_of(program: Program) -> Iterator[tuple[int, int]]:

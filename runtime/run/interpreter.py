@@ -86,11 +86,16 @@ class Interpreter:
         """The engine that runs a plan; CompiledModel opens another one here."""
         return Session(plan)
 
-    def _make(self, graph: Graph) -> Session:
+    def _make(self, index: int, graph: Graph) -> Session:
+        """The engine of subgraph ``index`` of the file, which is the main one of ``graph``."""
         plan = make_plan(graph, isa.this_computer(), self._options)
         engine = self._open(spread(plan) if self._options.guard else plan)
-        self._resources.join(engine)
+        self._resources.join(engine, index, self._engines())
         return engine
+
+    def _engines(self) -> dict[int, Session]:
+        """The engines that there are, by the number of their subgraph."""
+        return {i: each.engine for i, each in enumerate(self._subgraphs) if each.engine is not None}
 
     @property
     def session(self) -> Session:
@@ -106,7 +111,7 @@ class Interpreter:
 
     def allocate_tensors(self) -> None:
         """Plan the arena and make everything ready; does nothing if nothing has changed since the last call."""
-        self._subgraphs[0].allocate(self._make)
+        self._subgraphs[0].allocate(partial(self._make, 0))
 
     def invoke(self) -> None:
         """One inference; variables keep their values for the next one."""
@@ -150,7 +155,7 @@ class Interpreter:
 
         Allocation does that, too, but for variables with a name (VAR_HANDLE), which last as long as the interpreter.
         """
-        self._resources.reset([each.engine for each in self._subgraphs if each.engine is not None])
+        self._resources.reset(self._engines())
         for subgraph in self._subgraphs:
             subgraph.begin()
 
@@ -213,4 +218,5 @@ class Interpreter:
             known = ", ".join(self._signatures) or "none"
             raise InvalidArgumentError(f"signature {signature_key!r} is not in this model; it has: {known}")
         signature = self._signatures[signature_key]
-        return SignatureRunner(self._subgraphs[signature.subgraph], signature, self._make, self._invoke)
+        make = partial(self._make, signature.subgraph)
+        return SignatureRunner(self._subgraphs[signature.subgraph], signature, make, self._invoke)

@@ -69,6 +69,17 @@ def nested() -> Graph:
     return main.graph(y, *graphs, one("relu", "RELU"), one("abs", "ABS"))
 
 
+def folded() -> Graph:
+    """A subgraph whose own operators become constants, called with other shapes than its own."""
+    main, body = Sub("main"), Sub("body")
+    x, a = x_of(main), x_of(body)
+    shape = body.op("SHAPE", [a], "INT32", (2,), out_type="INT32")
+    twos = body.op("FILL", [shape, np.array(2, np.float32)], "FLOAT32", ROWS)
+    twice = main.op("CONCATENATION", [x, x], shape=(2, 4), axis=0, fused_activation_function="NONE")
+    (y,) = main.branch(condition(main, x), 1, 1, [twice], [twice])
+    return main.graph([y], body.graph([body.add(a, twos)]))
+
+
 def composite() -> Graph:
     main = Sub("main")
     x = x_of(main)
@@ -86,7 +97,7 @@ def outputs(model: Any, value: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("engine", [Interpreter, CompiledModel])
-@pytest.mark.parametrize("build", [branches, loop, nested])
+@pytest.mark.parametrize("build", [branches, loop, nested, folded])
 def test_as_litert(build: Callable[[], Graph], engine: Any) -> None:
     """Batches in turn through one interpreter."""
     content = write(build())

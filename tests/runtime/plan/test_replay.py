@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.replay import fault
@@ -436,3 +437,22 @@ def test_what_the_proof_takes_gives_the_same_values(seed: int, data: st.DataObje
         session.run()
         for got, want in zip(session.outputs(), meaning.run(values), strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+def test_nested_loops_are_walked_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a loop has lost is known when a loop around it runs again: the work does not double with every level."""
+    visits = []
+    step = replay._Replay.step
+    monkeypatch.setattr(replay._Replay, "step", lambda self, *given: (visits.append(1), step(self, *given))[1])
+    for depth in (4, 8):
+        main, graphs = Sub("main"), []
+        for level in range(depth):
+            test, body = Sub(f"test{level}"), Sub(f"body{level}")
+            graphs.append(test.graph([test.less(test.input(), np.array([5], np.float32))]))
+            value = body.op("SIN", [body.add(body.input(), np.array([1], np.float32))])
+            if level < depth - 1:
+                (value,) = body.loop(2 * level + 3, 2 * level + 4, [value])
+            graphs.append(body.graph([body.add(value, value)]))
+        visits.clear()
+        plan = make_plan(main.graph(main.loop(1, 2, [main.input()]), *graphs))
+        assert len(visits) < 3 * depth * len(plan.steps)

@@ -268,6 +268,33 @@ def nothing_to_do() -> tuple[Graph, Runs]:
     return main.graph([main.add(y, y), z], *graphs), [[np.arange(64, dtype=np.float32) + 5]]
 
 
+def written_behind() -> tuple[Graph, Runs]:
+    """A subgraph hands its input through a loop, and then writes it: what was handed on keeps its value."""
+    main, inner, test, body = Sub("main"), Sub("inner"), Sub("test"), Sub("body")
+    a = inner.input()
+    handed = inner.loop(2, 3, [inner.constant([0]), a])[1]
+    inner.run("ABS", [inner.op("NEG", [a])], [a])
+    i = test.input()
+    test.input()
+    ended = test.less(i, floats(2))
+    j, through = body.input(), body.input()
+    graphs = inner.graph([inner.add(handed, a)]), test.graph([ended]), body.graph([body.add(j, floats(1)), through])
+    x = main.input()
+    (y,) = main.branch(main.less(x, floats(100)), 1, 1, [x], [x])
+    return main.graph([y], *graphs), [[floats(i)] for i in (-3, 5)]
+
+
+def condition_overwritten() -> tuple[Graph, Runs]:
+    """The last step of a loop's test could work in place on the condition."""
+    main, test, body = Sub("main"), Sub("test"), Sub("body")
+    ended = test.less(test.input(), floats(5))
+    test.op("LOGICAL_NOT", [ended])
+    (y,) = main.loop(1, 2, [main.input()])
+    return main.graph([y], test.graph([ended]), body.graph([body.add(body.input(), floats(1))])), [
+        [floats(i)] for i in (-3, 9)
+    ]
+
+
 #: Models, and the runtimes that take them and do as the file says. LiteRT hands swapped values on one by one; without
 #: composites TFLM lacks only handles as arguments.
 MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
@@ -288,6 +315,8 @@ MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
     "composite_of_other_scales": (composite_of_other_scales, "litert-ref"),
     "argument_written": (argument_written, "tflm"),
     "nothing_to_do": (nothing_to_do, "tflm litert-ref"),
+    "written_behind": (written_behind, "litert-ref"),
+    "condition_overwritten": (condition_overwritten, "tflm litert-ref"),
 }
 
 each_model = pytest.mark.parametrize("name", MODELS)
