@@ -300,6 +300,17 @@ def test_refused(name: str) -> None:
         make_plan(build())
 
 
+def test_all_that_is_unsupported_is_listed() -> None:
+    """In every subgraph that is called, as often as it is called."""
+    graph = branching(function("then", "UNIQUE", "RELU"), function("else", "BUCKETIZE", "UNIQUE"))
+    body = function("body", "UNIQUE")
+    listed = r"operator 0 UNIQUE .* in this model: UNIQUE x2, BUCKETIZE x1$"
+    with pytest.raises(UnsupportedOperatorError, match=listed):
+        make_plan(graph)
+    with pytest.raises(UnsupportedOperatorError, match="UNIQUE x1$"):
+        make_plan(looping(below(3), body))
+
+
 @settings(deadline=None, max_examples=150)
 @given(st.integers(0, 1 << 32))
 def test_damaged_models_are_planned_or_refused(seed: int) -> None:

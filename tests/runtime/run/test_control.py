@@ -268,6 +268,30 @@ def nothing_to_do() -> tuple[Graph, Runs]:
     return main.graph([main.add(y, y), z], *graphs), [[np.arange(64, dtype=np.float32) + 5]]
 
 
+def written_twice_at_the_reset() -> tuple[Graph, Runs]:
+    """A value that is computed, then equal ones over it; another variable the other way round."""
+    init, main = Sub("init"), Sub("main")
+    computed = init.op("NEG", [init.constant([1, 2])])
+    for name, values in (("v", [computed, init.constant([3, 3])]), ("w", [init.constant([3, 3]), computed])):
+        for value in values:
+            init.assign(init.handle(name), value)
+    init.assign(init.handle("u"), init.add(init.read(init.handle("v"), (2,)), init.read(init.handle("w"), (2,))))
+    main.once(1)
+    x, values = main.input((2,)), [main.read(main.handle(name), (2,)) for name in "vwu"]
+    main.assign(main.handle("v"), x)
+    return main.graph(values, init.graph([])), [[floats(i, 9)] for i in (1, 2)]
+
+
+def state_as_a_result() -> tuple[Graph, Runs]:
+    """A subgraph gives the tensor that keeps its state, and is called twice."""
+    sub, main = Sub("sub"), Sub("main")
+    state = sub.tensor((2,), variable=True)
+    sub.run("RELU", [sub.input((2,))], [state])
+    options = {"name": "c", "composite_attributes": b"\0\0\1\0\0$\1", "decomposition_subgraph_index": 1}
+    outputs = [main.op("STABLEHLO_COMPOSITE", [main.input((2,))], **options) for _ in range(2)]
+    return main.graph([main.add(*outputs), *outputs], sub.graph([state])), [[floats(1, -2), floats(3, 4)]]
+
+
 #: Models, and the runtimes that take them and do as the file says. LiteRT hands swapped values on one by one; without
 #: composites TFLM lacks only handles as arguments.
 MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
@@ -288,6 +312,8 @@ MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
     "composite_of_other_scales": (composite_of_other_scales, "litert-ref"),
     "argument_written": (argument_written, "tflm"),
     "nothing_to_do": (nothing_to_do, "tflm litert-ref"),
+    "written_twice_at_the_reset": (written_twice_at_the_reset, "tflm litert-ref"),
+    "state_as_a_result": (state_as_a_result, ""),
 }
 
 each_model = pytest.mark.parametrize("name", MODELS)
