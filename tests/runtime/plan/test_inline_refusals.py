@@ -307,7 +307,7 @@ def test_all_that_is_unsupported_is_listed() -> None:
     listed = r"operator 0 UNIQUE .* in this model: UNIQUE x2, BUCKETIZE x1$"
     with pytest.raises(UnsupportedOperatorError, match=listed):
         make_plan(graph)
-    with pytest.raises(UnsupportedOperatorError, match="UNIQUE x1$"):
+    with pytest.raises(UnsupportedOperatorError, match=r"UNIQUE x1$"):
         make_plan(looping(below(3), body))
 
 
