@@ -292,6 +292,23 @@ def state_as_a_result() -> tuple[Graph, Runs]:
     return main.graph([main.add(*outputs), *outputs], sub.graph([state])), [[floats(1, -2), floats(3, 4)]]
 
 
+def argument_changes() -> tuple[Graph, Runs]:
+    """What a composite and a loop hand through is read when the input that they got has another value."""
+    hand, test, body, main = Sub("hand"), Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        sub.input()
+        sub.input((2,))
+    i, v = body.inputs
+    graphs = [hand.graph([hand.input((2,))]), test.graph([test.less(test.inputs[0], floats(2))])]
+    graphs += [body.graph([body.add(i, floats(1)), v])]
+    x, w = main.input((2,)), main.input((2,))
+    options = {"name": "c", "composite_attributes": b"\0\0\1\0\0$\1", "decomposition_subgraph_index": 1}
+    y = main.op("STABLEHLO_COMPOSITE", [x], **options)
+    z = main.loop(2, 3, [main.constant([0]), x])[1]
+    main.run("MUL", [main.add(x, w), w], [x], fused_activation_function="NONE")
+    return main.graph([main.add(y, z), y, z, x], *graphs), [[floats(i, 2), floats(5, 7)] for i in (1, 2)]
+
+
 #: Models, and the runtimes that take them and do as the file says. LiteRT hands swapped values on one by one; without
 #: composites TFLM lacks only handles as arguments.
 MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
@@ -314,6 +331,7 @@ MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
     "nothing_to_do": (nothing_to_do, "tflm litert-ref"),
     "written_twice_at_the_reset": (written_twice_at_the_reset, "tflm litert-ref"),
     "state_as_a_result": (state_as_a_result, ""),
+    "argument_changes": (argument_changes, "litert-ref"),
 }
 
 each_model = pytest.mark.parametrize("name", MODELS)
