@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -105,10 +104,9 @@ class _Inliner:
             if isinstance(value, Tensor) and (not itself or tensor in computed):  # the callee has a copy of its own
                 names.values[tensor] = replace(tensor, data=None, variable=False)
                 given += copies(node, [value], [names.values[tensor]])
-        times = Counter((*graph.inputs, *graph.outputs))
         for tensor, result in zip(graph.outputs, results, strict=False):
             plain = tensor in computed and not tensor.variable and tensor.type != "RESOURCE"
-            if plain and times[tensor] == 1 and stands_for(node, tensor, result):
+            if plain and tensor not in graph.inputs and stands_for(node, tensor, result):
                 names.values[tensor] = result
         self.calls.append(int(node.options[key]))
         parts = self.block(graph, names)

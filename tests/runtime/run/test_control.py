@@ -309,6 +309,31 @@ def argument_changes() -> tuple[Graph, Runs]:
     return main.graph([main.add(y, z), y, z, x], *graphs), [[floats(i, 2), floats(5, 7)] for i in (1, 2)]
 
 
+def argument_written_in_a_loop() -> tuple[Graph, Runs]:
+    """The body gives back its input, which it has written; the caller's value is read again behind the loop."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        sub.input()
+        sub.input((2,))
+    i, v = body.inputs
+    body.run("RELU", [body.add(v, v)], [v])
+    graphs = test.graph([test.less(test.inputs[0], floats(2))]), body.graph([body.add(i, floats(1)), v])
+    x = main.op("NEG", [main.input((2,))])
+    y = main.loop(1, 2, [main.constant([0]), x])[1]
+    return main.graph([y, main.add(x, y)], *graphs), [[floats(-i, 2)] for i in (1, 2)]
+
+
+def result_twice() -> tuple[Graph, Runs]:
+    """A branch gives one tensor as two results, the other branch two."""
+    then, orelse, main = Sub("then"), Sub("else"), Sub("main")
+    y = then.op("NEG", [then.input((2,))])
+    z = orelse.op("RELU", [orelse.input((2,))])
+    graphs = then.graph([y, y]), orelse.graph([z, orelse.add(z, z)])
+    c, x = main.input(type="BOOL"), main.input((2,))
+    outputs = main.branch(c, 1, 2, [x], [x, x])
+    return main.graph([*outputs, main.add(*outputs)], *graphs), [[c, floats(3, -4)] for c in (YES, NO)]
+
+
 #: Models, and the runtimes that take them and do as the file says. LiteRT hands swapped values on one by one; without
 #: composites TFLM lacks only handles as arguments.
 MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
@@ -332,6 +357,8 @@ MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
     "written_twice_at_the_reset": (written_twice_at_the_reset, "tflm litert-ref"),
     "state_as_a_result": (state_as_a_result, ""),
     "argument_changes": (argument_changes, "litert-ref"),
+    "argument_written_in_a_loop": (argument_written_in_a_loop, "tflm"),
+    "result_twice": (result_twice, "tflm litert-ref"),
 }
 
 each_model = pytest.mark.parametrize("name", MODELS)
