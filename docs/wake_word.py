@@ -1,8 +1,8 @@
 """Hears words in a .wav file: ``python wake_word.py FRONT_END.tflite MODEL.tflite FILE.wav [--threshold 0.8]``.
 
-The front end (TFLM's audio_preprocessor) makes a row of features of every 30 ms of sound, each 20 ms after the last.
-The model takes rows: one of ``twinfer stream``, or any other that keeps a state. Printed are the times at which the
-score of a class rises above the threshold.
+The front end (TFLM's audio_preprocessor) makes a row of features of every 30 ms of sound, each ``--step`` after the
+last: as many milliseconds as the model was trained with. The model takes rows: one of ``twinfer stream``, or any other
+that keeps a state. Printed are the times at which the score of a class rises above the threshold.
 """
 
 from __future__ import annotations
@@ -13,30 +13,34 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from twinfer import Interpreter
+from twinfer import Interpreter, TwinferError
 
-RATE, FRAME, STEP = 16_000, 480, 320
+RATE, FRAME = 16_000, 480
 
 
 def samples(path: str) -> np.ndarray:
     """The sound as int16 samples; the file must be mono, 16 kHz, 16 bits."""
-    with wave.open(path) as file:
+    try:
+        file = wave.open(path)
+    except (OSError, wave.Error, EOFError) as error:
+        raise SystemExit(f"{path}: {error}") from None
+    with file:
         if (file.getnchannels(), file.getframerate(), file.getsampwidth()) != (1, RATE, 2):
             raise SystemExit(f"{path}: mono sound of {RATE} Hz and 16 bits is needed")
         return np.frombuffer(file.readframes(file.getnframes()), "<i2")
 
 
-def features(front_end: Interpreter, sound: np.ndarray) -> Iterator[np.ndarray]:
-    """A row of features per frame."""
+def features(front_end: Interpreter, sound: np.ndarray, step: int) -> Iterator[np.ndarray]:
+    """A row of features per frame; ``step`` samples are between them."""
     source, result = front_end.get_input_details()[0], front_end.get_output_details()[0]
-    for start in range(0, len(sound) - FRAME + 1, STEP):
+    for start in range(0, len(sound) - FRAME + 1, step):
         front_end.set_tensor(source["index"], sound[start : start + FRAME].reshape(source["shape"]))
         front_end.invoke()
         yield front_end.get_tensor(result["index"])
 
 
-def heard(model: Interpreter, rows: Iterator[np.ndarray], threshold: float) -> Iterator[tuple[float, int, float]]:
-    """Seconds, class and score whenever a score rises above the threshold."""
+def heard(model: Interpreter, rows: Iterator[np.ndarray], threshold: float) -> Iterator[tuple[int, int, float]]:
+    """Rows so far, class and score whenever a score rises above the threshold."""
     scale, zero = model.get_output_details()[0]["quantization"]
     given, above = 0, -1
 
@@ -51,13 +55,16 @@ def heard(model: Interpreter, rows: Iterator[np.ndarray], threshold: float) -> I
         best = int(real.argmax())
         loud = best if real[best] >= threshold else -1
         if loud not in (-1, above):
-            yield ((given - 1) * STEP + FRAME) / RATE, best, float(real[best])
+            yield given, best, float(real[best])
         above = loud
 
 
 def ready(path: str) -> Interpreter:
-    model = Interpreter(model_path=path)
-    model.allocate_tensors()
+    try:
+        model = Interpreter(model_path=path)
+        model.allocate_tensors()
+    except TwinferError as error:
+        raise SystemExit(str(error)) from None
     return model
 
 
@@ -66,10 +73,16 @@ def main() -> None:
     for name in ("front_end", "model", "wav"):
         parser.add_argument(name)
     parser.add_argument("--threshold", type=float, default=0.8)
+    parser.add_argument("--step", type=int, default=20, metavar="MS", help="from row to row (default: 20)")
     arguments = parser.parse_args()
     front_end, model = ready(arguments.front_end), ready(arguments.model)
-    for seconds, word, score in heard(model, features(front_end, samples(arguments.wav)), arguments.threshold):
-        print(f"{seconds:7.2f} s: class {word}, score {score:.2f}")
+    step = arguments.step * RATE // 1000
+    rows = features(front_end, samples(arguments.wav), step)
+    try:
+        for count, word, score in heard(model, rows, arguments.threshold):
+            print(f"{((count - 1) * step + FRAME) / RATE:7.2f} s: class {word}, score {score:.2f}")
+    except TwinferError as error:
+        raise SystemExit(str(error)) from None
 
 
 if __name__ == "__main__":

@@ -116,7 +116,8 @@ def _of_reset(plan: Plan, name: str) -> str:
     lost = " What outputs hold in the arena is lost." if Region.ARENA in memory.start_regions else ""
     blocks = ", ".join(f"void *{region.value}" for region in memory.start_regions)
     text = " and ".join(does)
-    return f"""/* {text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} */
+    needed = "The block must be there." if len(memory.start_regions) == 1 else "Both blocks must be there."
+    return f"""/* {text[0].upper()}{text[1:]}: before the first run, and to start anew.{lost} {needed} */
 void {name}_reset({blocks});
 """
 

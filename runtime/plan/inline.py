@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -106,10 +105,9 @@ class _Inliner:
                 own = names.values[tensor] = replace(tensor, data=None, variable=False)
                 given += copies(node, [value], [own])
                 self.overwritten.update([own] if tensor in computed else [])
-        times = Counter((*graph.inputs, *graph.outputs))
         for tensor, result in zip(graph.outputs, results, strict=False):
             plain = tensor in computed and not tensor.variable and tensor.type != "RESOURCE"
-            if plain and times[tensor] == 1 and stands_for(node, tensor, result):
+            if plain and tensor not in graph.inputs and stands_for(node, tensor, result):
                 names.values[tensor] = result
         self.calls.append(int(node.options[key]))
         parts = self.block(graph, names)

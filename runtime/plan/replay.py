@@ -130,8 +130,6 @@ class _Replay:
             over += [value for value in others if not self.in_place(step, value, tensor)]
             self.faults += [f"{who} writes {tensor} over {other}, which it needs" for other in over]
         self.write(written, who, held)
-        if step.scratch in self.spans:
-            self.lose(step.scratch, who, held)
 
     def in_place(self, step: Step, source: Tensor, out: Tensor) -> bool:
         """Whether a step may write ``out`` over an input: output 0 on one that its kernel can work in place on."""

@@ -91,7 +91,7 @@ class _Sharing:
         before = self.lives[to][0] < step.position
         own = self.owner[source] is source and source not in self.state and source not in self.ends
         writers = self.writers.get(source, [])
-        if not before or not own or len(writers) != 1 or len(self.groups[source].members) > 1:
+        if not before or not own or len(writers) != 1:
             return
         writer = writers[0]
         beside = self.block[writer] == self.block[step] and writer.position < step.position
@@ -101,8 +101,6 @@ class _Sharing:
     def _gone(self, to: Tensor, writer: Step, step: Step) -> bool:
         """Whether nothing reads the old value of ``to`` from ``writer`` on: not before the copy, nor what shares it."""
         for member in self.groups[self.owner[to]].members:
-            if member is not to and self.lives[member][1] > writer.position:
-                return False
             if any(writer.position < use < step.position for use in self.uses.get(member, ())):
                 return False
             if writer.position in self.uses.get(member, ()) and not _works_on(writer, member, to):

@@ -81,6 +81,17 @@ def test_every_call_has_tensors_of_its_own() -> None:
     assert [node.index for node in nodes_of(flow.main)] == [0, 1, 0, 1]
 
 
+def test_state_of_a_subgraph_is_one() -> None:
+    """A variable tensor is the same wherever its subgraph is called."""
+    main, sub = Sub("main"), Sub("sub")
+    state = sub.tensor((1,), variable=True)
+    sub.run("RELU", [sub.add(sub.input(), state)], [state])
+    x, c = main.input(), main.input(type="BOOL")
+    outputs = [main.branch(c, 1, 2, [x], [x])[0] for _ in range(2)]
+    plan = make_plan(main.graph(outputs, sub.graph([state]), function("else")))
+    assert plan.variables == (state,)
+
+
 def test_main_subgraph_stays_as_it_is() -> None:
     main = Sub("main")
     y = main.op("RELU", [main.input()])

@@ -189,6 +189,12 @@ def conditional(type: str, shape: tuple[int, ...]) -> Graph:
     return main.graph(main.branch(c, 1, 2, [x], [x]), function("one"), function("two"))
 
 
+def larger(main: Sub) -> Any:
+    c, x = main.input(type="BOOL"), main.input((2,))
+    main.branch(c, 1, 1, [x], [x])
+    return (RELU,)
+
+
 def no_inputs(op: str, **options: Any) -> Callable[[Sub], Any]:
     return lambda main: main.run(op, [], [main.tensor()], **options)
 
@@ -229,6 +235,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str, str]] = {
     "IF gets too much": (lambda: branching(RELU, two_results(RELU)), "IF", "a branch has 2 outputs, not 1"),
     "IF gets too little": (lambda: branching(replace(RELU, outputs=()), RELU), "IF", "a branch has 0 outputs, not 1"),
     "IF gives another shape": (lambda: branching(RELU, WIDE), "IF", "differ in shape"),
+    "IF gives a larger shape": (lambda: over(larger), "IF", r"FLOAT32\[2\] and .*FLOAT32\[1\] differ in shape"),
     "IF gives another type": (lambda: branching(LONG, RELU), "IF", "differ in type"),
     "IF gets another type": (lambda: branching(RELU, below(3)), "IF", r"BOOL\[1\] .*FLOAT32\[1\] differ in type"),
     "condition is a float": (lambda: conditional("FLOAT32", (1,)), "IF", r"FLOAT32\[1\] must be one BOOL"),
@@ -298,6 +305,17 @@ def test_refused(name: str) -> None:
     named = rf"operator \d+ {op}\b.*" if op else ""
     with pytest.raises((ModelError, UnsupportedOperatorError), match=named + message):
         make_plan(build())
+
+
+def test_all_that_is_unsupported_is_listed() -> None:
+    """In every subgraph that is called, as often as it is called."""
+    graph = branching(function("then", "UNIQUE", "RELU"), function("else", "BUCKETIZE", "UNIQUE"))
+    body = function("body", "UNIQUE")
+    listed = r"operator 0 UNIQUE .* in this model: UNIQUE x2, BUCKETIZE x1$"
+    with pytest.raises(UnsupportedOperatorError, match=listed):
+        make_plan(graph)
+    with pytest.raises(UnsupportedOperatorError, match=r"UNIQUE x1$"):
+        make_plan(looping(below(3), body))
 
 
 @settings(deadline=None, max_examples=150)

@@ -143,6 +143,15 @@ def test_written_in_place() -> None:
     assert copied(plan) == 0
 
 
+def test_written_in_place_and_read_again() -> None:
+    m = Stateful()
+    new = m.add(m.x, m.x)
+    m.put(new)
+    plan = right(m.graph([m.mul(m.get(), m.x), m.add(new, m.get())]), *fed())
+    assert together(plan, new, *plan.variables)
+    assert copied(plan) == 0
+
+
 def test_read_and_written_in_place() -> None:
     """ADD works on the variable itself: old and new value have one memory."""
     m = Stateful()
@@ -234,6 +243,99 @@ def test_swapped_variables_of_a_loop() -> None:
     outputs = main.loop(1, 2, [main.constant([0]), main.input((8,)), main.input((8,))])[1:]
     plan = right(main.graph([main.op("RELU", [value]) for value in outputs], *graphs), *fed(2))
     assert len({plan.places[value] for value in outputs}) == 2
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_variable_that_a_loop_changes_at_its_end(written: bool) -> None:
+    """What the variable held before the loop is read in every iteration: it is a value of its own."""
+    test, body, main = Sub("test"), Sub("body"), Stateful()
+    test.input((8,))
+    old = body.input((8,))
+    body.assign(body.handle("u"), body.add(body.read(body.handle("u")), floats(1)))
+    body.assign(body.handle(), body.op("REVERSE_V2", [old, np.array([0], np.int32)]))
+    graphs = test.graph([test.less(test.read(test.handle("u")), floats(3))]), body.graph([old])
+    main.assign(main.handle("u"), main.constant([0]))
+    if written:
+        old = main.add(main.x, main.x)
+        main.put(old)
+    else:
+        old = main.get()
+    main.loop(1, 2, [old])
+    plan = right(main.graph([main.add(main.get(), main.x)], *graphs), *fed())
+    variable = next(tensor for tensor in plan.variables if tensor.size == 8)
+    assert not together(plan, old, variable)
+
+
+# -- what loops need --------------------------------------------------------------------------------------------------
+
+
+def trips(test: Sub, body: Sub, name: str = "u") -> Tensor:
+    """The condition of a loop that runs three times, as a variable counts, which its caller sets to 0."""
+    body.assign(body.handle(name), body.add(body.read(body.handle(name)), floats(1)))
+    return test.less(test.read(test.handle(name)), floats(3))
+
+
+def test_a_loop_in_a_branch() -> None:
+    """It reads its argument in every iteration, though another step of its body comes behind."""
+    test, body, then, orelse, main = (Sub(name) for name in ("test", "body", "then", "else", "main"))
+    test.input((8,))
+    w = body.input((8,))
+    condition, y = trips(test, body), body.op("REVERSE_V2", [w, np.array([0], np.int32)])
+    body.assign(body.handle(), body.mul(body.op("EXP", [y]), y))
+    x = then.op("NEG", [then.input((8,))])
+    then.loop(3, 4, [x])
+    graphs = [then.graph([then.read(then.handle(), (8,))]), orelse.graph([orelse.input((8,))])]
+    graphs += [test.graph([condition]), body.graph([w])]
+    main.assign(main.handle("u"), main.constant([0]))
+    x, c = main.input((8,)), main.input(type="BOOL")
+    right(
+        main.graph(main.branch(c, 1, 2, [x], [x]), *graphs),
+        *[[v[0] / 16, np.array([i != 1])] for i, v in enumerate(fed())],
+    )
+
+
+def test_what_only_the_first_step_of_a_loop_reads() -> None:
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        for shape in ((1,), (8,), (8,)):
+            sub.input(shape)
+    limit = test.op("GATHER", [test.inputs[1], np.array([5], np.int32)], shape=(1,), axis=0)
+    i, w, x = body.inputs
+    y = body.op("REVERSE_V2", [body.add(x, x), np.array([0], np.int32)])
+    graphs = test.graph([test.less(test.inputs[0], limit)]), body.graph([body.add(i, floats(1)), w, body.add(x, y)])
+    w = main.op("REVERSE_V2", [main.input((8,)), np.array([0], np.int32)])
+    y = main.loop(1, 2, [main.constant([0]), w, main.input((8,))])[2]
+    plan = right(main.graph([y], *graphs), *fed(2))
+    positions = [step.position for step in plan.steps]
+    assert positions == sorted(positions)
+
+
+def test_a_condition_lasts_until_its_test_ends() -> None:
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    test.input((8,))
+    x = body.input((8,))
+    condition = trips(test, body)
+    test.op("REVERSE_V2", [test.op("EXP", test.inputs), np.array([0], np.int32)])
+    main.assign(main.handle("u"), main.constant([0]))
+    y = main.loop(1, 2, [main.op("NEG", [main.input((8,))])])[0]
+    graphs = test.graph([condition]), body.graph([body.op("RELU", [x])])
+    right(main.graph([y], *graphs), *[[values[0] / 16] for values in fed()])
+
+
+def test_two_loops_that_end_together() -> None:
+    """What the outer one computes the inner one reads in all iterations, at last in its last step."""
+    outer_test, outer, test, body, main = (Sub(name) for name in ("outer_test", "outer", "test", "body", "main"))
+    for sub in (outer_test, outer, test, body):
+        sub.input((8,))
+    conditions = trips(outer_test, outer, "w"), trips(test, body)
+    outer.assign(outer.handle("u"), outer.constant([0]))
+    outer.loop(3, 4, [outer.op("NEG", outer.inputs)])
+    body.op("EXP", body.inputs)
+    graphs = [outer_test.graph(conditions[:1]), outer.graph(outer.inputs)]
+    graphs += [test.graph(conditions[1:]), body.graph(body.inputs)]
+    main.assign(main.handle("w"), main.constant([0]))
+    main.loop(1, 2, [main.input((8,))])
+    right(main.graph([main.op("RELU", [main.read(main.handle("u"))])], *graphs), *fed())
 
 
 # -- an output lies on an input that dies ------------------------------------------------------------------------------

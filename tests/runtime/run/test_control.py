@@ -295,6 +295,72 @@ def condition_overwritten() -> tuple[Graph, Runs]:
     ]
 
 
+def written_twice_at_the_reset() -> tuple[Graph, Runs]:
+    """A value that is computed, then equal ones over it; another variable the other way round."""
+    init, main = Sub("init"), Sub("main")
+    computed = init.op("NEG", [init.constant([1, 2])])
+    for name, values in (("v", [computed, init.constant([3, 3])]), ("w", [init.constant([3, 3]), computed])):
+        for value in values:
+            init.assign(init.handle(name), value)
+    init.assign(init.handle("u"), init.add(init.read(init.handle("v"), (2,)), init.read(init.handle("w"), (2,))))
+    main.once(1)
+    x, values = main.input((2,)), [main.read(main.handle(name), (2,)) for name in "vwu"]
+    main.assign(main.handle("v"), x)
+    return main.graph(values, init.graph([])), [[floats(i, 9)] for i in (1, 2)]
+
+
+def state_as_a_result() -> tuple[Graph, Runs]:
+    """A subgraph gives the tensor that keeps its state, and is called twice."""
+    sub, main = Sub("sub"), Sub("main")
+    state = sub.tensor((2,), variable=True)
+    sub.run("RELU", [sub.input((2,))], [state])
+    options = {"name": "c", "composite_attributes": b"\0\0\1\0\0$\1", "decomposition_subgraph_index": 1}
+    outputs = [main.op("STABLEHLO_COMPOSITE", [main.input((2,))], **options) for _ in range(2)]
+    return main.graph([main.add(*outputs), *outputs], sub.graph([state])), [[floats(1, -2), floats(3, 4)]]
+
+
+def argument_changes() -> tuple[Graph, Runs]:
+    """What a composite and a loop hand through is read when the input that they got has another value."""
+    hand, test, body, main = Sub("hand"), Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        sub.input()
+        sub.input((2,))
+    i, v = body.inputs
+    graphs = [hand.graph([hand.input((2,))]), test.graph([test.less(test.inputs[0], floats(2))])]
+    graphs += [body.graph([body.add(i, floats(1)), v])]
+    x, w = main.input((2,)), main.input((2,))
+    options = {"name": "c", "composite_attributes": b"\0\0\1\0\0$\1", "decomposition_subgraph_index": 1}
+    y = main.op("STABLEHLO_COMPOSITE", [x], **options)
+    z = main.loop(2, 3, [main.constant([0]), x])[1]
+    main.run("MUL", [main.add(x, w), w], [x], fused_activation_function="NONE")
+    return main.graph([main.add(y, z), y, z, x], *graphs), [[floats(i, 2), floats(5, 7)] for i in (1, 2)]
+
+
+def argument_written_in_a_loop() -> tuple[Graph, Runs]:
+    """The body gives back its input, which it has written; the caller's value is read again behind the loop."""
+    test, body, main = Sub("test"), Sub("body"), Sub("main")
+    for sub in (test, body):
+        sub.input()
+        sub.input((2,))
+    i, v = body.inputs
+    body.run("RELU", [body.add(v, v)], [v])
+    graphs = test.graph([test.less(test.inputs[0], floats(2))]), body.graph([body.add(i, floats(1)), v])
+    x = main.op("NEG", [main.input((2,))])
+    y = main.loop(1, 2, [main.constant([0]), x])[1]
+    return main.graph([y, main.add(x, y)], *graphs), [[floats(-i, 2)] for i in (1, 2)]
+
+
+def result_twice() -> tuple[Graph, Runs]:
+    """A branch gives one tensor as two results, the other branch two. LiteRT leaves one of the first unset."""
+    then, orelse, main = Sub("then"), Sub("else"), Sub("main")
+    y = then.op("NEG", [then.input((2,))])
+    z = orelse.op("RELU", [orelse.input((2,))])
+    graphs = then.graph([y, y]), orelse.graph([z, orelse.add(z, z)])
+    c, x = main.input(type="BOOL"), main.input((2,))
+    outputs = main.branch(c, 1, 2, [x], [x, x])
+    return main.graph([*outputs, main.add(*outputs)], *graphs), [[c, floats(3, -4)] for c in (YES, NO)]
+
+
 #: Models, and the runtimes that take them and do as the file says. LiteRT hands swapped values on one by one; without
 #: composites TFLM lacks only handles as arguments.
 MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
@@ -317,6 +383,11 @@ MODELS: dict[str, tuple[Callable[[], tuple[Graph, Runs]], str]] = {
     "nothing_to_do": (nothing_to_do, "tflm litert-ref"),
     "written_behind": (written_behind, "litert-ref"),
     "condition_overwritten": (condition_overwritten, "tflm litert-ref"),
+    "written_twice_at_the_reset": (written_twice_at_the_reset, "tflm litert-ref"),
+    "state_as_a_result": (state_as_a_result, ""),
+    "argument_changes": (argument_changes, "litert-ref"),
+    "argument_written_in_a_loop": (argument_written_in_a_loop, "tflm"),
+    "result_twice": (result_twice, "tflm"),
 }
 
 each_model = pytest.mark.parametrize("name", MODELS)
