@@ -13,8 +13,7 @@ from twinfer.bench.fuzz.flips import LSTMS, RNNS
 from twinfer.bench.fuzz.meaning import witnessed
 from twinfer.bench.fuzz.model import Model
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.core import total
-from twinfer.runtime.ops.dense import fully_connected
+from twinfer.runtime.ops.core import layer_cases, total
 from twinfer.runtime.ops.elementwise import div, hard_swish
 from twinfer.runtime.ops.recurrent import svdf
 from twinfer.runtime.ops.signal import energy, framer, stacker
@@ -86,7 +85,7 @@ _LAYERS: tuple[Fault, ...] = (
         LITERT,
         "FULLY_CONNECTED",
         "INT8 INT16",
-        fully_connected.IN_FLOAT64,
+        layer_cases.IN_FLOAT64,
         outcomes.rounds_sums_otherwise,
     ),
     Fault(LITERT, "FULLY_CONNECTED", "INT16", "LiteRT reads the bias as int64", conditions.takes_bias_wide),
@@ -94,7 +93,7 @@ _LAYERS: tuple[Fault, ...] = (
         LITERT,
         f"FULLY_CONNECTED {RNNS} {LSTMS}",
         "FLOAT32",
-        "LiteRT negates weights of -128 to themselves where it multiplies 16 at once",
+        layer_cases.LOWEST,
         outcomes.has_lowest_weight,
     ),
 )
