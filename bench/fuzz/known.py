@@ -75,6 +75,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "ZEROS_LIKE", "INT8", "TFLM does not know of zero points", conditions.zeroed),
     Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", outcomes.leaves_int32),
     Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", outcomes.leaves_type),
+    Fault(BOTH, "EXP LOG GELU RSQRT", "INT16", "steps of a table wrap, infinite values are 0", outcomes.breaks_table),
     Fault(LITERT, "SUM", "INT8 INT16", "LiteRT gives quantised sums as uint8", outcomes.sums_as_bytes),
     Fault(LITERT, "ATAN2", "", "LiteRT does not broadcast it, and gives the shape of one input", conditions.broadcasts),
 )

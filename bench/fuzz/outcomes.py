@@ -43,6 +43,15 @@ def leaves_type(node: Node) -> bool:
     return not bool(((whole >= info.min) & (whole < 2.0 ** int(info.max).bit_length())).all())
 
 
+def breaks_table(node: Node) -> bool:
+    """Whether the table of an int16 function has neighbours that are further apart than int16, or infinite values."""
+    samples = np.arange(-(1 << 15), 1 << 15, 128).astype(np.int16)
+    table = operators()[node.op].reference(node, [samples])[0].astype(np.int64).ravel()
+    with np.errstate(over="ignore"):
+        largest = np.exp(np.float64(node.input(0).scale) * (1 << 15)) / node.output.scale
+    return bool((np.abs(np.diff(table)) >= 1 << 15).any()) or (node.op == "EXP" and bool(largest > 1e30))
+
+
 def rounds_sigmoid_otherwise(node: Node) -> bool:
     """Whether LOGISTIC or TANH in float32 gives another int8 than fixed point."""
     values = _values(node)
