@@ -20,11 +20,7 @@ RATE, FRAME = 16_000, 480
 
 def samples(path: str) -> np.ndarray:
     """The sound as int16 samples; the file must be mono, 16 kHz, 16 bits."""
-    try:
-        file = wave.open(path)
-    except (OSError, wave.Error, EOFError) as error:
-        raise SystemExit(f"{path}: {error}") from None
-    with file:
+    with wave.open(path) as file:
         if (file.getnchannels(), file.getframerate(), file.getsampwidth()) != (1, RATE, 2):
             raise SystemExit(f"{path}: mono sound of {RATE} Hz and 16 bits is needed")
         return np.frombuffer(file.readframes(file.getnframes()), "<i2")
@@ -60,11 +56,8 @@ def heard(model: Interpreter, rows: Iterator[np.ndarray], threshold: float) -> I
 
 
 def ready(path: str) -> Interpreter:
-    try:
-        model = Interpreter(model_path=path)
-        model.allocate_tensors()
-    except TwinferError as error:
-        raise SystemExit(str(error)) from None
+    model = Interpreter(model_path=path)
+    model.allocate_tensors()
     return model
 
 
@@ -75,14 +68,14 @@ def main() -> None:
     parser.add_argument("--threshold", type=float, default=0.8)
     parser.add_argument("--step", type=int, default=20, metavar="MS", help="from row to row (default: 20)")
     arguments = parser.parse_args()
-    front_end, model = ready(arguments.front_end), ready(arguments.model)
     step = arguments.step * RATE // 1000
-    rows = features(front_end, samples(arguments.wav), step)
     try:
+        front_end, model = ready(arguments.front_end), ready(arguments.model)
+        rows = features(front_end, samples(arguments.wav), step)
         for count, word, score in heard(model, rows, arguments.threshold):
             print(f"{((count - 1) * step + FRAME) / RATE:7.2f} s: class {word}, score {score:.2f}")
-    except TwinferError as error:
-        raise SystemExit(str(error)) from None
+    except (TwinferError, OSError, EOFError, wave.Error) as error:
+        raise SystemExit(f"wake_word.py: {error}") from None
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from twinfer.bench.fuzz import conditions
+from twinfer.bench.fuzz import conditions, outcomes
 from twinfer.bench.fuzz.flips import LSTMS, RNNS
 from twinfer.bench.fuzz.meaning import witnessed
 from twinfer.bench.fuzz.model import Model
 from twinfer.runtime.graph import Node
-from twinfer.runtime.ops.core import broadcast, total
-from twinfer.runtime.ops.dense import fully_connected
+from twinfer.runtime.ops.core import broadcast, layer_cases, total
 from twinfer.runtime.ops.elementwise import div
 from twinfer.runtime.ops.functions import hard_swish
 from twinfer.runtime.ops.recurrent import svdf
@@ -54,7 +53,7 @@ _RUN_TIME: tuple[Fault, ...] = (
 )
 
 _ARITHMETIC: tuple[Fault, ...] = (
-    Fault(TFLM, "ADD_N CUMSUM", "INT8", total.FAULT, conditions.zeroed(0)),
+    Fault(TFLM, "ADD_N CUMSUM", "INT8", total.FAULT, conditions.zeroed),
     Fault(TFLM, "ADD_N", "INT8", total.OVERFLOW, lambda node: len(node.inputs) > 16),
     Fault(TFLM, "CUMSUM", "INT8", total.OVERFLOW, lambda node: max(node.input(0).shape) > 16),
     Fault(BOTH, "DIV", "INT8", div.FAULT),
@@ -66,7 +65,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
         "TANH LOGISTIC",
         "INT8",
         "LiteRT has a table in float; TFLM's fixed point counts",
-        conditions.rounds_sigmoid_otherwise,
+        outcomes.rounds_sigmoid_otherwise,
     ),
     Fault(LITERT, "HARD_SWISH", "INT8", hard_swish.FINER, hard_swish.is_finer),
     Fault(TFLM, COMPARING, "INT8", "TFLM takes no scale from 1 on", conditions.coarse),
@@ -75,9 +74,11 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "GREATER", "INT16", "TFLM prepares no multipliers for int16: nothing is greater"),
     Fault(TFLM, "RELU6", "INT8 INT16", "TFLM does not requantise", conditions.requantises),
     Fault(LITERT, "NEG", "INT8 INT16", "LiteRT ignores scales and zero points, and negates the least value to itself"),
-    Fault(TFLM, "ZEROS_LIKE", "INT8", "TFLM does not know of zero points", conditions.zeroed(0)),
-    Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", conditions.leaves_int32),
-    Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", conditions.leaves_type),
+    Fault(TFLM, "ZEROS_LIKE", "INT8", "TFLM does not know of zero points", conditions.zeroed),
+    Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", outcomes.leaves_int32),
+    Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", outcomes.leaves_type),
+    Fault(BOTH, "EXP LOG GELU RSQRT", "INT16", "steps of a table wrap, infinite values are 0", outcomes.breaks_table),
+    Fault(LITERT, "SUM", "INT8 INT16", "LiteRT gives quantised sums as uint8", outcomes.sums_as_bytes),
     Fault(LITERT, "ATAN2", "", "LiteRT does not broadcast it, and gives the shape of one input", conditions.broadcasts),
 )
 
@@ -87,15 +88,16 @@ _LAYERS: tuple[Fault, ...] = (
         LITERT,
         "FULLY_CONNECTED",
         "INT8 INT16",
-        fully_connected.IN_FLOAT64,
-        conditions.rounds_sums_otherwise,
+        layer_cases.IN_FLOAT64,
+        outcomes.rounds_sums_otherwise,
     ),
+    Fault(LITERT, "FULLY_CONNECTED", "INT16", "LiteRT reads the bias as int64", conditions.takes_bias_wide),
     Fault(
         LITERT,
         f"FULLY_CONNECTED {RNNS} {LSTMS}",
         "FLOAT32",
-        "LiteRT negates weights of -128 to themselves where it multiplies 16 at once",
-        conditions.has_lowest_weight,
+        layer_cases.LOWEST,
+        outcomes.has_lowest_weight,
     ),
 )
 
@@ -127,8 +129,11 @@ _RECURRENT: tuple[Fault, ...] = (
 )
 
 _OTHERS: tuple[Fault, ...] = (
-    Fault(TFLM, "TRANSPOSE", "", "TFLM reads a permutation of int64 as int32", conditions.wide),
+    Fault(BOTH, "TRANSPOSE", "", "TFLM and LiteRT read a permutation of int64 as int32", conditions.wide),
     Fault(LITERT, "BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND", "", "LiteRT reads int64 arguments as int32", conditions.wide),
+    Fault(TFLM, "STRIDED_SLICE", "", "TFLM ignores the offset flag", lambda node: bool(node.options["offset"])),
+    Fault(LITERT, "STRIDED_SLICE", "", "LiteRT brings no end inside that counts from begin", conditions.offset_ends),
+    Fault(LITERT, "STRIDED_SLICE", "", "LiteRT counts new axes beyond the indices", conditions.stray_axes),
     Fault(LITERT, "STRIDED_SLICE", "", "an ellipsis for no axis takes one in LiteRT", conditions.empty_ellipsis),
     Fault(
         LITERT,
@@ -152,9 +157,9 @@ _OTHERS: tuple[Fault, ...] = (
 _DETECTION = "CUSTOM:TFLite_Detection_PostProcess"
 
 _DETECTIONS: tuple[Fault, ...] = (
-    Fault(BOTH, _DETECTION, "", "rows without a detection are not written", conditions.leaves_rows),
-    Fault(TFLM, _DETECTION, "", "TFLM writes several classes of a box beyond its outputs", conditions.ranks_classes),
-    Fault(LITERT, _DETECTION, "", "LiteRT sorts equal scores anyhow", conditions.ranks_equal_classes),
+    Fault(BOTH, _DETECTION, "", "rows without a detection are not written", outcomes.leaves_rows),
+    Fault(TFLM, _DETECTION, "", "TFLM writes several classes of a box beyond its outputs", outcomes.ranks_classes),
+    Fault(LITERT, _DETECTION, "", "LiteRT sorts equal scores anyhow", outcomes.ranks_equal_classes),
 )
 
 FAULTS = (*_RUN_TIME, *_ARITHMETIC, *_LAYERS, *_RECURRENT, *_OTHERS, *_DETECTIONS)

@@ -14,13 +14,17 @@ from twinfer.runtime.read.packed import pack
 
 X_SCALE = np.float32(0.05)
 
+#: Faults of LiteRT's FULLY_CONNECTED. Its optimised kernels of int8 have fixed point, too.
+IN_FLOAT64 = "LiteRT's reference scales the sums in float64; TFLM's fixed point counts"
+LOWEST = "LiteRT negates weights of -128 to themselves where it multiplies 16 at once"
+
 
 @dataclass(frozen=True)
 class Layer:
     """What a case varies; ``kind``: INT8, INT16 (int8 w), INT4 or INT2 (int8 x), FLOAT32 or HYBRID (float x, int8 w).
 
     ``bound`` limits the bias; ``bias_type`` is its type ("": INT64 with INT16, else INT32). ``halves``: small sums
-    times 1, 1/2 or 1/4, so that many lie halfway between two outputs.
+    times 1, 1/2 or 1/4, so that many lie halfway between two outputs. ``lowest``: weights of -128 and -127 only.
     """
 
     kind: str = "INT8"
@@ -32,6 +36,7 @@ class Layer:
     bound: int = 900
     bias_type: str = ""
     halves: bool = False
+    lowest: bool = False
 
     def case(
         self,
@@ -79,7 +84,8 @@ class Layer:
             packed = pack(rng.integers(-(1 << bits - 1), 1 << bits - 1, shape), bits)
             return Tensor("w", self.kind, shape, along(tensor(shape, "INT8", quant.tolist()), axis).quant, packed)
         most = 1 if self.halves else 127
-        return along(tensor(shape, "INT8", quant.tolist(), data=rng.integers(-most, most + 1, shape), name="w"), axis)
+        data = rng.integers(-128, -126, shape) if self.lowest else rng.integers(-most, most + 1, shape)
+        return along(tensor(shape, "INT8", quant.tolist(), data=data, name="w"), axis)
 
     def _bias(self, rng: np.random.Generator, scales: Any) -> Tensor:
         if self.kind in ("FLOAT32", "HYBRID"):

@@ -26,7 +26,7 @@ from twinfer.runtime.ops.core.channels import (
     plain_channels,
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hybrid, quantize_dynamic
-from twinfer.runtime.ops.core.layer_cases import X_SCALE, Layer
+from twinfer.runtime.ops.core.layer_cases import IN_FLOAT64, LOWEST, X_SCALE, Layer
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types, unpacked
@@ -35,9 +35,6 @@ from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined
-
-#: Its optimised kernels have fixed point.
-IN_FLOAT64 = "LiteRT's reference scales the sums in float64; TFLM's fixed point counts"
 
 
 def infer(node: Node) -> list[Shape]:
@@ -243,6 +240,8 @@ def _wide_cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, (5, 6), 19, Layer(kind, bound=9, halves=True, out_scale=float(below)))
     halves = _case(rng, (5, 6), 19, Layer("INT4", bound=9, halves=True, out_scale=float(below)))
     yield replace(halves, oracle="none", why=IN_FLOAT64)
+    lowest = _case(rng, (2, 16), 5, Layer("HYBRID", per_tensor=True, lowest=True))
+    yield replace(lowest, oracle="none", why=LOWEST)
 
 
 OP = Op("FULLY_CONNECTED", infer, reference, lower, cases)

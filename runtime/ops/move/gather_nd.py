@@ -102,7 +102,12 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, type, (3, 4, 5), (6, 2), "INT64", oracle="litert")
     yield _case(rng, "INT8", (3, 4, 5), (6, 2), "INT16", oracle="litert")
     outside = _case(rng, "INT8", (3, 4, 5), (9, 2), "INT32")
-    yield Case(outside.node, None, "none", "both refuse numbers outside when running")
+    yield Case(
+        outside.node,
+        None,
+        "none",
+        "LiteRT refuses numbers outside when running, TFLM those beyond the tensor",
+    )
 
 
 OP = Op("GATHER_ND", infer, reference, lower, cases)

@@ -100,6 +100,9 @@ def _run_time_cases() -> Iterator[Case]:
         beyond = _fed("INT8", (4, 6), (1, 1), (2, 3), "INT64", (1,))
         values = beyond.inputs or ()
         yield Case(beyond.node, (values[0], np.array(far)), "none", "TFLM reads beyond the tensor, LiteRT refuses")
+    other = _fed("INT8", (4, 6), (1, 1), (2, 3), "INT32", (2,))
+    x = (other.inputs or ())[0]
+    yield Case(other.node, (x, np.array((1, 2), np.int32)), "none", "TFLM writes the shape of the run, LiteRT refuses")
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:

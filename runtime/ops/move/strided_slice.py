@@ -200,6 +200,10 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield _case((8, 6), ((1, 2), (4, 5), (2, 1)), "litert", "UINT8")
     yield _case((8, 6), ((1, 2), (4, 5), (2, 1)), "litert", "INT64")
     yield from _run_time_cases()
+    stray = _case((3, 4), ((1,), (3,), (1,)), "none", new_axis=6)
+    yield replace(stray, why="new axes beyond the indices count in LiteRT")
+    far = _case((8, 6), ((1, -3), (9, 2), (1, 1)), "none", offset=1)
+    yield replace(far, why="LiteRT brings no end inside that counts from begin, and reads beyond")
 
 
 def _fed(shape: Shape, spec: tuple[Any, ...], fed: tuple[int, ...], type: str = "INT8", **more: int) -> Case:

@@ -160,7 +160,7 @@ def test_first_values_are_set_once() -> None:
         main.once(1)
     flow = inlined(main.graph([main.read(main.handle(), (2,))], init.graph([])))
     assert (outline(flow.start), outline(flow.main)) == (["EXP", "copy"], ["copy"])
-    assert [resource.begun for resource in flow.resources.values()] == [True]
+    assert [resource.init for resource in flow.resources.values()] == [1]
     assert flow.start[-1].to is flow.main[0].source
 
 
