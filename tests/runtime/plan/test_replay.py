@@ -133,6 +133,17 @@ def test_in_place_is_exactly_there(by: int) -> None:
     refused(onto(plan, out(plan, 1), out(plan, 0), by), "EXP .* writes .* over .*, which it needs")
 
 
+def test_in_place_is_for_output_0() -> None:
+    """Scratch may not lie on the input, where the output may."""
+    plan = chain()
+    step, scratch = plan.steps[0], Tensor("scratch", "INT8", (32,))
+    program = with_steps(plan.program, lambda each: replace(each, scratch=scratch) if each is step else each)
+    last = replace(plan, program=program, places={**plan.places, scratch: plan.places[out(plan, 2)]})
+    refused(
+        onto(good(last), scratch, plan.graph.inputs[0]), "RELU .* writes tensor 'scratch' .* over .*, which it needs"
+    )
+
+
 def test_in_place_is_for_kernels_that_can() -> None:
     main = Sub("main")
     x = main.input((2, 2))
