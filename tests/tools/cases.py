@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -145,7 +146,10 @@ def with_common_instances(projects: Sequence[Project]) -> list[Project]:
 
 
 def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Array]]]) -> None:
-    """The self-tests of all projects, each with its inputs, pass in one program under ASan and UBSan."""
+    """The self-tests of all projects, each with its inputs, pass in one program under ASan and UBSan.
+
+    clang's UBSan sees more than gcc's, offsets to null pointers among them, and compiles in half the time.
+    """
     files: dict[str, str] = {}
     parts, calls = [], []
     for project, values in programs:
@@ -155,7 +159,8 @@ def assert_sanitized(folder: Path, programs: Sequence[tuple[Project, Sequence[Ar
         calls.append(f"bad |= {project.name}_main();")
     parts.append(f"int main(void) {{ int bad = 0; {' '.join(calls)} return bad; }}\n")
     write_files(folder, {**files, "all.c": "\n".join(parts)})
-    run_tool(["gcc", *SANITIZE, "all.c", "-o", "all", "-lm"], folder)
+    compiler = "clang" if shutil.which("clang") else "gcc"
+    run_tool([compiler, *SANITIZE, "all.c", "-o", "all", "-lm"], folder)
     done = subprocess.run([folder / "all"], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
