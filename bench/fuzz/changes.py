@@ -179,7 +179,8 @@ def indices(rng: Rng, trial: Trial) -> Trial:
     values = np.array(trial.given[tensor] if tensor.data is None else tensor.data).reshape(-1)
     i, j = (int(k) for k in rng.integers(values.size, size=2))
     if rng.random() < 0.7 or i == j:
-        values[i] += rng.choice([-2, -1, 1, 2])
+        info = np.iinfo(values.dtype)
+        values[i] = min(max(int(values[i]) + int(rng.choice([-2, -1, 1, 2])), info.min), info.max)
     else:
         values[i], values[j] = values[j], values[i]
     values = values.reshape(tensor.shape)
