@@ -73,7 +73,7 @@ def lower(node: Node, target: Target) -> Call:
     count = math.prod(at.shape[:-1])
     if at.data is not None:
         flat: dict[str, Param] = {"batch": 1, "outer": 1, "count": math.prod(x.shape[:depth]), "picked": count}
-        return Call("tw_gather", {**flat, "run": run, "wide": 0}, (x, constant.index(_picked(x, at.data))), (y,))
+        return Call("tw_gather", {**flat, "run": run, "wide": 4}, (x, constant.index(_picked(x, at.data))), (y,))
     extents = (*x.shape[:depth], *[1] * (LOOPS - depth))
     params: dict[str, Param] = {"count": count, "depth": depth, "wide": at.dtype.itemsize, "run": run, "n": extents}
     return Call("tw_gather_nd", params, (x, at), (y,))

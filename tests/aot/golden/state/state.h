@@ -49,7 +49,7 @@ extern "C" {
  * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
 int state_run(void *arena, void *state, const void *const *inputs, void *const *outputs);
 
-/* Sets variables to their first values: before the first run, and to start anew. */
+/* Sets variables to their first values: before the first run, and to start anew. The block must be there. */
 void state_reset(void *state);
 
 /* The same over memory of state_static.c; only a program that uses them pays for it. Not reentrant. */
