@@ -121,7 +121,7 @@ class StreamBuilder:
 
     def paddings(self, node: Node, source: Range) -> Tensor:
         """The paddings of a PAD over some of its rows."""
-        tensor, table = node.input(0), np.array(node.constant(1))
+        tensor, table = node.input(0), np.array(node.constant(1), np.int32)
         table[self.plan.needs[tensor].timed.axis] = self.beside(tensor, source)
         return self.constant(table, f"{node.output.name}/paddings {source[0]}")
 
@@ -155,7 +155,7 @@ class StreamBuilder:
         if first == end:
             return
         hop, axis = need.timed.hop, need.timed.axis
-        name = f"{tensor.name}/rows"
+        name = f"{tensor.name}/rows {len(self.joined)}"  # names of tensors need not be unique
         kept = self.piece_of(tensor, need.kept, f"{name} kept")
         handle = Tensor(f"{name}/handle", "RESOURCE", ())
         naming = {"container": "", "shared_name": name}
@@ -172,7 +172,7 @@ class StreamBuilder:
         self.nodes.append(Node("ASSIGN_VARIABLE", (handle, later), ()))
         value = np.full(kept.shape, _zero(tensor), kept.dtype)
         again = replace(handle, name=f"{name}/handle at first")
-        constant = replace(self.constant(value, f"{name} at first"), quant=tensor.quant)
+        constant = replace(kept, data=value, name=f"{name} at first")
         self.begin += [Node("VAR_HANDLE", (), (again,), naming), Node("ASSIGN_VARIABLE", (again, constant), ())]
 
     def piece_of(self, tensor: Tensor, rows: Range, name: str = "") -> Tensor:
@@ -196,15 +196,15 @@ class StreamBuilder:
 
     @staticmethod
     def constant(value: Array, name: str) -> Tensor:
-        kind = {"i1": "INT8", "i2": "INT16", "i4": "INT32", "f4": "FLOAT32", "u1": "UINT8"}[value.dtype.str[1:]]
-        return Tensor(name, kind, value.shape, data=value)
+        """A constant of INT32: a shape, places, paddings."""
+        return Tensor(name, "INT32", value.shape, data=value)
 
     def finished(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
         """The graph with all its tensors, and the subgraph that gives variables their first values."""
         begin = tuple(replace(node, index=i) for i, node in enumerate(self.begin))
         first = [Node("CALL_ONCE", (), (), {"init_subgraph_index": 1})] if begin else []
         nodes = tuple(replace(node, index=i) for i, node in enumerate([*first, *self.nodes]))
-        graph = replace(
+        return replace(
             self.graph,
             tensors=_tensors(nodes, inputs, outputs),
             nodes=nodes,
@@ -213,7 +213,6 @@ class StreamBuilder:
             signatures=(),
             subgraphs=(Graph("begin", _tensors(begin), begin, (), ()),) if begin else (),
         )
-        return replace(graph, metadata={**graph.metadata})
 
 
 def _zero(tensor: Tensor) -> int:

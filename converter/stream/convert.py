@@ -13,8 +13,8 @@ from twinfer.converter.stream.build import StreamBuilder
 from twinfer.converter.stream.plan import planned
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Node, Tensor, consumers
-from twinfer.runtime.run.stream import METADATA
+from twinfer.runtime.graph import Graph, Node, consumers
+from twinfer.runtime.run.stream import METADATA, time_axis
 from twinfer.runtime.shapes import infer_shapes
 
 
@@ -54,17 +54,14 @@ def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> 
     if graph.subgraphs:
         raise InvalidArgumentError(f"{graph.name!r} has subgraphs: only a model without control flow can be streamed")
     (source,) = inputs
-    along = _axis(source) if axis is None else axis
+    along = time_axis(source) if axis is None else axis
     plan = planned(graph, source, along, hop)
     built = StreamBuilder(graph, plan).build()
     about = {"axis": along, "rows": plan.timed.rows, "hop": plan.timed.hop}
-    built = replace(built, name=f"{graph.name}_streaming", metadata={METADATA: json.dumps(about).encode()})
+    metadata = {**graph.metadata, METADATA: json.dumps(about).encode()}
+    built = replace(built, name=f"{graph.name}_streaming", metadata=metadata)
     check(built)
     return Streaming(built, along, plan.timed.rows, plan.timed.hop, plan.whole)
-
-
-def _axis(source: Tensor) -> int:
-    return next((i for i, extent in enumerate(source.shape) if extent > 1), 0)
 
 
 def _reshaped_first(graph: Graph) -> Graph:

@@ -24,8 +24,8 @@ def prove(graph: Graph, streaming: Streaming, windows: int = 3, seed: int = 0) -
     """Compare over random rows: at least ``windows`` windows that have no row in common, and all those between."""
     steps = streaming.steps * (windows + 1)
     row = streaming.graph.inputs[0].size // streaming.hop
-    count = -(-steps * streaming.hop // streaming.rows)
-    parts = [random_inputs(graph, seed + i)[0].reshape(-1, row) for i in range(count)]
+    full = -(-steps * streaming.hop // streaming.rows)
+    parts = [random_inputs(graph, seed + i)[0].reshape(-1, row) for i in range(full)]
     rows = np.concatenate(parts)[: steps * streaming.hop]
     stepwise, whole = Interpreter.from_graph(streaming.graph), Interpreter.from_graph(graph)
     stepwise.allocate_tensors()

@@ -142,6 +142,7 @@ def _axis_behind(node: Node, timed: Mapping[Tensor, Timed]) -> int:
     axis = timed[x].axis
     check = _BY_ROW.get(node.op)
     if check is not None:
+        _need_rows(node, timed)
         return check(node, x, axis)
     if row.moves is Moves.RESHAPES:
         return _reshaped(node, x, axis)
@@ -150,6 +151,16 @@ def _axis_behind(node: Node, timed: Mapping[Tensor, Timed]) -> int:
     if row.dimensions is not None and row.dimensions.last and axis < len(x.shape) - 1 and len(node.inputs) == 1:
         return axis
     raise Whole("it reads all rows")
+
+
+def _need_rows(node: Node, timed: Mapping[Tensor, Timed]) -> None:
+    """Whole unless just the data of the node is in time: all of it, along one dimension."""
+    data = {"CONCATENATION": node.inputs, "SPLIT": node.inputs[1:]}.get(node.op, node.inputs[:1])
+    inputs = in_time(node, timed)
+    if inputs != [*data]:
+        raise Whole("it reads all rows of one of its inputs")
+    if len({timed[t].axis for t in inputs}) > 1:
+        raise Whole("its inputs have time in different dimensions")
 
 
 def _elementwise(node: Node, timed: Mapping[Tensor, Timed]) -> int:
@@ -185,8 +196,6 @@ def _concatenated(node: Node, x: Tensor, axis: int) -> int:
     rank = len(x.shape)
     if int(node.options["axis"]) % rank == axis:
         raise Whole("it joins tensors in time")
-    if any(t is not None and t.data is not None for t in node.inputs):
-        raise Whole("it joins a constant of all rows")
     return axis
 
 

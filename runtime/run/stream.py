@@ -30,19 +30,26 @@ class Steps:
 def steps_of(graph: Graph) -> Steps:
     """The steps of a model. Without metadata a step takes the whole input, whose first long dimension is time.
 
-    Raises InvalidArgumentError for a model with several inputs, or whose metadata do not fit it.
+    Raises InvalidArgumentError for a model with several inputs or without elements, or whose metadata do not fit it.
     """
     inputs = [tensor for tensor in graph.inputs if tensor.data is None]
     if len(inputs) != 1:
         raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: a stream feeds one")
     (source,) = inputs
+    if not source.size:
+        raise InvalidArgumentError(f"{source} has no elements: a stream cannot feed it")
     about = _about(graph)
-    axis = about["axis"] if about else next((i for i, extent in enumerate(source.shape) if extent > 1), 0)
+    axis = about["axis"] if about else time_axis(source)
     if not 0 <= axis < max(1, len(source.shape)) or prod(source.shape[:axis]) != 1:
         raise InvalidArgumentError(f"{source} has no rows along axis {axis} that lie one after the other")
     hop = source.shape[axis] if source.shape else 1
-    first = -(-about["rows"] // hop) if about and hop else 1
-    return Steps(source, hop, source.size // hop if hop else 0, first)
+    first = -(-about["rows"] // hop) if about else 1
+    return Steps(source, hop, source.size // hop, first)
+
+
+def time_axis(source: Tensor) -> int:
+    """The axis of time where none is named: the first with more than one element."""
+    return next((i for i, extent in enumerate(source.shape) if extent > 1), 0)
 
 
 def _about(graph: Graph) -> dict[str, int] | None:
@@ -52,8 +59,10 @@ def _about(graph: Graph) -> dict[str, int] | None:
         return None
     try:
         about = {key: int(value) for key, value in json.loads(text).items()}
+        if not 0 < about["rows"] < 1 << 31:
+            raise ValueError("rows are out of range")
         return {"axis": about["axis"], "rows": about["rows"]}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InvalidArgumentError(f"{graph.name!r}: its metadata {METADATA!r} are damaged: {error!r}") from None
 
 
@@ -70,12 +79,12 @@ class Rows:
         Raises InvalidArgumentError for a chunk of another type, or that is no whole number of rows.
         """
         rows, steps = np.asarray(chunk), self._steps
-        if rows.dtype != steps.source.dtype or rows.size % max(steps.row, 1):
+        if rows.dtype != steps.source.dtype or rows.size % steps.row:
             raise InvalidArgumentError(
                 f"a chunk {rows.dtype}{list(rows.shape)} does not fit {steps.source}: give whole rows of {steps.row} "
                 f"elements of {steps.source.dtype}"
             )
         self._waiting = np.concatenate([self._waiting, rows.reshape(-1, steps.row)])
-        while len(self._waiting) >= steps.hop > 0:
+        while len(self._waiting) >= steps.hop:
             value, self._waiting = self._waiting[: steps.hop], self._waiting[steps.hop :]
             yield value.reshape(steps.source.shape)
