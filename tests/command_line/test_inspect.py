@@ -43,9 +43,8 @@ def test_conversions_of_planning_are_marked(unsigned: str, capsys: pytest.Captur
     assert main(["inspect", unsigned]) == 0
     lines = rows(capsys.readouterr().out)
     assert sum(line.startswith("+ QUANTIZE 1×3 1×3 INT8 0.5, 0 flip") for line in lines) == 1
-    assert (
-        sum(line.startswith("0 FULLY_CONNECTED") for line in lines) == 3
-    )  # of operators, of variants that declined, the map
+    # In the table of operators, that of variants that declined, and the arena's map.
+    assert sum(line.startswith("0 FULLY_CONNECTED") for line in lines) == 3
     assert sum(line.startswith("+ QUANTIZE") for line in lines) == 4
     assert main(["verify", unsigned, "--against", "none"]) == 0
     numbers = [line.split()[0] for line in rows(capsys.readouterr().out) if "=" in line and "byte" not in line]
