@@ -1,12 +1,13 @@
-"""A model seen from another of its subgraphs: that one is the main one, as a signature asks for it."""
+"""A model seen from another of its subgraphs, or one of its signatures alone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from twinfer.runtime.control import CALLEES
+from twinfer.runtime.control import CALLEES, reachable
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Node, walk
+from twinfer.runtime.graph import Graph, Node, Signature, walk
 
 
 def with_main(graph: Graph, index: int) -> Graph:
@@ -15,8 +16,8 @@ def with_main(graph: Graph, index: int) -> Graph:
         return graph
     graphs = [*walk(graph)]
     graphs[0], graphs[index] = graphs[index], replace(graphs[0], subgraphs=())
-    main, *others = (replace(each, nodes=tuple(_exchanged(node, index) for node in each.nodes)) for each in graphs)
     swap = {0: index, index: 0}
+    main, *others = (_numbered(each, swap) for each in graphs)
     signatures = tuple(replace(s, subgraph=swap.get(s.subgraph, s.subgraph)) for s in graph.signatures)
     return replace(
         main,
@@ -29,15 +30,34 @@ def with_main(graph: Graph, index: int) -> Graph:
 
 def of_signature(graph: Graph, key: str) -> Graph:
     """The model whose main subgraph is that of a signature; InvalidArgumentError if there is none of that name."""
-    for signature in graph.signatures:
-        if signature.key == key:
-            return with_main(graph, signature.subgraph)
-    known = ", ".join(signature.key for signature in graph.signatures) or "none"
+    return with_main(graph, named(graph.signatures, key).subgraph)
+
+
+def alone(graph: Graph, key: str) -> Graph:
+    """The model of one signature: it, its subgraph as the main one, and those that this one calls."""
+    main = of_signature(graph, key)
+    graphs = [*walk(main)]
+    kept = [0, *sorted(reachable(graphs))]
+    numbers = {old: new for new, old in enumerate(kept)}
+    first, *others = (_numbered(graphs[old], numbers) for old in kept)
+    return replace(first, subgraphs=tuple(others), signatures=(named(main.signatures, key),))
+
+
+def named(signatures: Iterable[Signature], key: object) -> Signature:
+    """The signature of that name; InvalidArgumentError if there is none."""
+    by_key = {signature.key: signature for signature in signatures}
+    if isinstance(key, str) and key in by_key:
+        return by_key[key]
+    known = ", ".join(by_key) or "none"
     raise InvalidArgumentError(f"signature {key!r} is not in this model; it has: {known}")
 
 
-def _exchanged(node: Node, index: int) -> Node:
-    """The node with the numbers 0 and ``index`` of subgraphs exchanged."""
-    swap = {0: index, index: 0}
-    options = {key: swap[node.options[key]] for key in CALLEES.get(node.op, ()) if node.options.get(key) in swap}
-    return replace(node, options={**node.options, **options}) if options else node
+def _numbered(graph: Graph, numbers: Mapping[int, int]) -> Graph:
+    """The subgraph whose nodes call subgraphs by other numbers; those that ``numbers`` lacks stay."""
+
+    def numbered(node: Node) -> Node:
+        calls = {key: node.options.get(key) for key in CALLEES.get(node.op, ())}
+        options = {key: numbers[value] for key, value in calls.items() if isinstance(value, int) and value in numbers}
+        return replace(node, options={**node.options, **options}) if options else node
+
+    return replace(graph, nodes=tuple(map(numbered, graph.nodes)))

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinfer.runtime.graph import Graph, Node, Quant, Tensor
-from twinfer.runtime.ops.core.unsigned import MARK
+from twinfer.runtime.ops.core.unsigned import ADDED, MARK
 
 
 def _names(text: str) -> frozenset[str]:
@@ -169,6 +169,8 @@ class _Rewrite:
         if any(t is not None and t.type == "UINT8" and not is_byte(t) for t in (*node.inputs, *node.outputs)):
             return False
         if node.op == "QUANTIZE":
+            if node.input(0).type == "INT8" and node.input(0).quant == twin(node.output).quant:
+                return False  # it flips only, as those that this walk puts in
             return not is_byte(node.input(0)) or node.input(0) in self.flipped or node.output.type == "UINT8"
         moved = node.op in MOVING and any(tensor in self.flipped for tensor in node.inputs)
         return node.op in COMPUTING or moved or _rescales(node)
@@ -189,7 +191,8 @@ class _Rewrite:
         if tensor.quant == node.output.quant:
             return tensor
         part = replace(tensor, quant=node.output.quant, data=None, name=f"{tensor.name} rescaled")
-        self.nodes.append(replace(node, op="QUANTIZE", inputs=(tensor,), outputs=(part,), options={MARK: node.op}))
+        options = {MARK: node.op, ADDED: True}
+        self.nodes.append(replace(node, op="QUANTIZE", inputs=(tensor,), outputs=(part,), options=options))
         return part
 
     def _float(self, node: Node, tensor: Tensor | None) -> Tensor | None:
@@ -197,7 +200,7 @@ class _Rewrite:
         if tensor is not None and tensor not in self.floats:
             self.floats[tensor] = _real(tensor)
             if tensor.data is None:
-                self._add(Node("DEQUANTIZE", (tensor,), (self.floats[tensor],), index=node.index))
+                self._add(Node("DEQUANTIZE", (tensor,), (self.floats[tensor],), {ADDED: True}, index=node.index))
         return None if tensor is None else self.floats[tensor]
 
     def _flip(self, node: Node, tensor: Tensor) -> None:
@@ -215,4 +218,4 @@ class _Rewrite:
                 self.plain.add(tensor)
 
     def _border(self, node: Node, source: Tensor, target: Tensor) -> None:
-        self.nodes.append(Node("QUANTIZE", (source,), (target,), index=node.index))
+        self.nodes.append(Node("QUANTIZE", (source,), (target,), {ADDED: True}, index=node.index))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from twinfer.runtime.entry import of_signature
+from twinfer.runtime.entry import alone
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
@@ -50,13 +50,13 @@ def named(model: str) -> tuple[str, str]:
 
 
 def load(model: str) -> Source:
-    """The model of that path or, if there is no such file, of that name; behind a # one of its signatures.
+    """The model of that path or, if there is no such file, of that name; behind a # one of its signatures alone.
 
     InvalidArgumentError if it is neither or has no such signature, ModelError if the file is damaged.
     """
     file, key = named(model)
     if key:
-        graph = of_signature(load(file).graph, key)
+        graph = alone(load(file).graph, key)
         return Source(f"{Path(file).stem}_{key}", graph)
     path = Path(model)
     if path.suffix.lower() in TO_CONVERT and os.path.exists(path):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import count, repeat
 
 from twinfer.runtime.constant import Constant, Pool
-from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.errors import OperatorError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import need
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Flow, Part, Repeat, nodes_of
 from twinfer.runtime.program import COPY, Argument, Call, Choice, If, Program, Step, While
-from twinfer.runtime.registry import missing, operator, variants
+from twinfer.runtime.registry import keeps_state, missing, operator, variants
 from twinfer.runtime.shapes import guarded, infer_node
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined, Lower
@@ -110,7 +110,11 @@ def _lowered(node: Node, target: Target) -> tuple[Call, Choice]:
         need(tensor is None or not tensor.too_large, node, f"{tensor} takes 2 GiB or more")
     for tensor, shape in zip(node.outputs, infer_node(node), strict=True):
         need(shape == tensor.shape, node, f"the model says {tensor}, but the inputs give shape {list(shape)}")
-    return guarded(node, lambda: lower_node(node, target))
+    call, choice = guarded(node, lambda: lower_node(node, target))
+    own = [t for t in call.written if t.variable and t not in (*node.inputs, *node.outputs)]
+    if own and not keeps_state(node):
+        raise OperatorError(f"{node}: lower makes the variable {own[0]}; its Op(...) must say keeps_state=True")
+    return call, choice
 
 
 def lower_node(node: Node, target: Target) -> tuple[Call, Choice]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Self
 
 from twinfer.runtime.check import need_graph
-from twinfer.runtime.entry import with_main
+from twinfer.runtime.entry import named, with_main
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor, walk
 from twinfer.runtime.options import USUAL, Options
@@ -214,9 +214,6 @@ class Interpreter:
             if len(self._signatures) != 1:
                 raise InvalidArgumentError(f"this model has {len(self._signatures)} signatures, name one of them")
             signature_key = next(iter(self._signatures))
-        if not isinstance(signature_key, str) or signature_key not in self._signatures:
-            known = ", ".join(self._signatures) or "none"
-            raise InvalidArgumentError(f"signature {signature_key!r} is not in this model; it has: {known}")
-        signature = self._signatures[signature_key]
+        signature = named(self._signatures.values(), signature_key)
         make = partial(self._make, signature.subgraph)
         return SignatureRunner(self._subgraphs[signature.subgraph], signature, make, self._invoke)

@@ -12,7 +12,7 @@ from flows import Sub
 
 from twinfer.bench.models.source import load
 from twinfer.command_line.main import main
-from twinfer.runtime.graph import Signature
+from twinfer.runtime.graph import Signature, walk
 from twinfer.runtime.write.tflite import write
 
 
@@ -52,6 +52,21 @@ def test_what_is_emitted_is_called_after_it(file: str, tmp_path: Path) -> None:
     assert (folder / "two_half.h").exists()
     if shutil.which("make") and shutil.which("cc"):
         assert subprocess.run(["make", "-C", folder, "test"], capture_output=True, check=False).returncode == 0
+
+
+def test_the_signature_is_alone(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of others comes along; what it calls does, under new numbers."""
+    assert main(["ops", f"{file}#more"]) == 0
+    listed = capsys.readouterr().out
+    assert "ADD" in listed
+    assert not any(op in listed for op in ("WHILE", "MUL", "LESS"))
+    half = load(f"{file}#half").graph
+    assert [signature.key for signature in half.signatures] == ["half"]
+    assert [[node.op for node in each.nodes] for each in walk(half)] == [["WHILE"], ["LESS"], ["MUL"]]
+    assert (half.nodes[0].options["cond_subgraph_index"], half.nodes[0].options["body_subgraph_index"]) == (1, 2)
+    assert main(["convert", f"{file}#half", "-o", str(tmp_path / "half.tflite")]) == 0
+    converted = load(str(tmp_path / "half.tflite")).graph
+    assert (len(converted.subgraphs), [s.key for s in converted.signatures]) == (2, ["half"])
 
 
 def test_other_runtimes_agree(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,6 +108,15 @@ def test_levels_last_from_run_to_run(folder: Path) -> None:
                 np.testing.assert_array_equal(got, level)
 
 
+def test_memory_that_lasts_must_be_announced(folder: Path) -> None:
+    """Else a model that calls the operator from several places, or not in every run, would go wrong in silence."""
+    module = folder / "leaky_integrator.py"
+    module.write_text(module.read_text(encoding="utf-8").replace(", keeps_state=True", ""), encoding="utf-8")
+    register(folder)
+    with pytest.raises(OperatorError, match=r"levels of .+ must say keeps_state"):
+        make_plan(model())
+
+
 def test_verify_bench_inspect_and_run(folder: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     own = ("--operators", str(folder))
     assert main(["verify", file, "--against", "none", "--samples", "2", *own]) == 0

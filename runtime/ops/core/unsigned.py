@@ -13,6 +13,14 @@ from twinfer.runtime.graph import Node, Tensor
 #: The option that a node of uint8 gets when it becomes one of int8: True, or the operator that a QUANTIZE is part of.
 MARK = "unsigned"
 
+#: The option of a conversion that is not the file's: planning put it before or behind a node of uint8.
+ADDED = "added"
+
+
+def is_added(node: Node) -> bool:
+    """Whether planning put the node in; it bears the number of the file's node that it serves."""
+    return bool(node.options.get(ADDED, False))
+
 
 def is_unsigned(node: Node) -> bool:
     """Whether the node was one of uint8."""

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinfer.bench.measure.grid import Grid
+from twinfer.command_line.show.naming import number, title
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
 
@@ -79,17 +80,17 @@ class ArenaMap:
         if plan.state_bytes:
             yield Text.assemble(("State", "bold"), f": {plan.state_bytes:,} bytes that last from run to run")
         if nodes:
-            where = f"operator {nodes[self.peak].index} {nodes[self.peak].op}"
+            where = f"operator {number(nodes[self.peak])} {title(nodes[self.peak])}".replace("  ", " ")
             yield Text(
                 f"peak: {self.live_bytes(self.peak):,} bytes live at {where}, scratch at most {plan.scratch_bytes:,}"
             )
         yield Text("  ".join(f"{glyph} {kind}" for kind, glyph in KINDS.items()), style="bright_black")
-        names = max((len(node.op) for node in nodes), default=0) + len(f"{plan.arena_bytes:,}")
+        names = max((len(title(node)) for node in nodes), default=0) + len(f"{plan.arena_bytes:,}")
         bar = max(16, min(64, width - names - 16))
         table = Grid.grid(padding=(0, 1))
         for justify in ("right", "left", "right", "left", "left"):
             table.add_column(justify=justify, no_wrap=True)
         for i, node in enumerate(nodes):
             mark = "◀ peak" if i == self.peak else ""
-            table.add_row(str(node.index), node.op, f"{self.live_bytes(i):,}", self.bar(i, bar), mark)
+            table.add_row(number(node), title(node), f"{self.live_bytes(i):,}", self.bar(i, bar), mark)
         yield table

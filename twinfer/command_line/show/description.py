@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
+from twinfer.runtime.ops.core.unsigned import is_added
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Step
@@ -64,6 +66,7 @@ def _operator(node: Node, step: Step | None, plan: Plan | None) -> dict[str, Any
     return {
         "index": node.index,
         "op": node.op,
+        "added": is_added(node),
         "kernel": call.kernel if call else None,
         "variant": step.choice.variant if step else None,
         "declined": [{"variant": name, "reason": why} for name, why in step.choice.declined] if step else [],
@@ -75,7 +78,7 @@ def _operator(node: Node, step: Step | None, plan: Plan | None) -> dict[str, Any
 
 
 def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step | None]]:
-    """The graph's nodes as they were planned, each with its step.
+    """The graph's nodes as they were planned, each with its step, among them conversions that planning added.
 
     There is no step where a value is in place already, or where planning computed it: then it is a constant. Without a
     plan, the nodes are as they are.
@@ -83,14 +86,32 @@ def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step 
     if plan is None:
         yield from ((node, None) for node in graph.nodes)
         return
-    # Planning keeps the position of every tensor; it may add constants behind them.
-    final: dict[Tensor | None, Tensor] = dict(zip(graph.tensors, plan.graph.tensors, strict=False))
-    writers = {node.outputs: node for node in plan.graph.nodes if node.outputs}
     steps = {step.node: step for step in plan.steps}
+    yield from ((node, steps.get(node)) for node in merged(graph, plan.graph))
+
+
+def merged(graph: Graph, planned: Graph) -> Iterator[Node]:
+    """The nodes of a planned graph in order, and among them those of the file that planning has computed."""
+    # Planning keeps the position of every tensor; it may add others behind them.
+    final: dict[Tensor | None, Tensor] = dict(zip(graph.tensors, planned.tensors, strict=False))
+    waiting = deque(planned.nodes)
     for node in graph.nodes:
         inputs, outputs = tuple(map(final.get, node.inputs)), tuple(final[tensor] for tensor in node.outputs)
-        planned = writers.get(outputs) or replace(node, inputs=inputs, outputs=outputs)
-        yield planned, steps.get(planned)
+        own = next((each for each in waiting if not is_added(each)), None)
+        if own is None or not _is(own, node, outputs):
+            yield replace(node, inputs=inputs, outputs=outputs)
+            continue
+        while waiting[0] is not own:
+            yield waiting.popleft()
+        yield waiting.popleft()
+    yield from waiting
+
+
+def _is(planned: Node, node: Node, outputs: tuple[Tensor, ...]) -> bool:
+    """Whether a planned node is that of the file, whose tensors are these now or, of uint8, have twins."""
+    if (planned.op, planned.index) != (node.op, node.index):
+        return False
+    return planned.outputs == outputs or any(t.data is None for t in outputs)
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from twinfer.bench.measure.report import label, table
 from twinfer.bench.models.verify import Difference, Line, Proof
 from twinfer.bench.models.zero_division import descriptions
 from twinfer.bench.peers.engines import peers
+from twinfer.command_line.show.naming import number, title
 from twinfer.runtime.op import TOLERANCE
 
 #: Signs of the matrix: the same bits, within the tolerance, different, not computed.
@@ -58,9 +59,9 @@ def _rows(proofs: Sequence[Proof], engines: Sequence[str]) -> Iterator[tuple[lis
         return
     for line in proofs[0].lines:
         tensor = line.tensor
-        number, op = (str(line.node.index), line.node.op) if line.node else ("", "")
+        place, op = (number(line.node), title(line.node)) if line.node else ("", "")
         shape = "×".join(map(str, tensor.shape)) or "()"
-        yield [number, op, tensor.name, tensor.type, shape], [sign(line, engine) for engine in engines]
+        yield [place, op, tensor.name, tensor.type, shape], [sign(line, engine) for engine in engines]
 
 
 _RANK = (ABSENT, SAME, CLOSE, DIFFERENT)

@@ -11,6 +11,7 @@ from rich.text import Text
 from twinfer.bench.measure.report import kernel_suffix, table
 from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.description import constant_bytes, planned_nodes, targets
+from twinfer.command_line.show.naming import number, title
 from twinfer.runtime.graph import Graph, Tensor, walk
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import printable
@@ -71,19 +72,18 @@ def quantisation(tensor: Tensor, digits: int = 6) -> str:
     return f"{quant.scale[0]:.{digits}g}, {int(quant.zero_point[0])}"
 
 
-def _operators(graph: Graph, plan: Plan | None, title: str) -> Table:
+def _operators(graph: Graph, plan: Plan | None, heading: str) -> Table:
     columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
-    lines = table(title, "#", *columns, gap=1)
-    unknown = set(missing(graph.nodes))
-    for given, (node, step) in zip(graph.nodes, planned_nodes(graph, plan), strict=True):
-        lost = given in unknown
+    lines = table(heading, "#", *columns, gap=1)
+    for node, step in planned_nodes(graph, plan):
+        lost = bool(missing([node]))
         call = step.call if step else None
         out = node.outputs[0] if node.outputs else None
         kernel = kernel_suffix(node.op, call.kernel) if call else _without_step(out) if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
         lines.add_row(
-            str(node.index),
-            Text(node.op, style="red" if lost else ""),
+            number(node),
+            Text(title(node), style="red" if lost else ""),
             ", ".join(dims(t.shape) for t in node.inputs if t is not None and t.data is None) or "-",
             ", ".join(dims(t.shape) for t in node.outputs) or "-",
             out.type if out else "-",
@@ -104,7 +104,7 @@ def _declined(plan: Plan) -> Table:
     lines = table("Variants that declined", "#", "<operator", "<variant", "<reason", gap=1)
     for step in plan.steps:
         for name, reason in step.choice.declined:
-            lines.add_row(str(step.node.index), step.node.op, name, reason)
+            lines.add_row(number(step.node), title(step.node), name, reason)
     return lines
 
 
