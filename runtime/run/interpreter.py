@@ -21,7 +21,7 @@ from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.resources import Resources
 from twinfer.runtime.run.session import Hook, Session
 from twinfer.runtime.run.signature_runner import SignatureRunner
-from twinfer.runtime.run.stream import Rows, steps_of
+from twinfer.runtime.run.stream import METADATA, Rows, steps_of
 from twinfer.runtime.run.subgraph import Subgraph
 from twinfer.runtime.shapes import shape_of
 
@@ -139,7 +139,7 @@ class Interpreter:
         """
         session, subgraph = self.session, self._subgraphs[0]
         steps = steps_of(session.plan.graph)
-        if not session.plan.state_bytes:
+        if not session.plan.state_bytes and METADATA not in session.plan.graph.metadata:
             why = "keeps nothing from run to run: twinfer stream makes a streaming model of one over windows"
             raise InvalidArgumentError(f"{session.plan.graph.name!r} {why}")
         subgraph.rows = subgraph.rows or Rows(steps)
