@@ -16,19 +16,21 @@ from twinfer.runtime.graph import DTYPES, Array, Graph, Signature, Tensor
 def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
     """The graph in which these inputs are constants.
 
-    ``constants`` gives values by the names of inputs: numbers as the tensor stores them (of a quantised input its
+    ``constants`` gives values by the names of inputs or the main signature's names for them: numbers as the tensor stores them (of a quantised input its
     integers), of the input's shape or as many as it has elements. Raises InvalidArgumentError for a name that is no
     input, for a value that does not fit, and for an input that an operator writes.
     """
     if not constants:
         return graph
-    named = {tensor.name: tensor for tensor in graph.inputs}
+    named = inputs_by_name(graph)
     written = {tensor for node in graph.nodes for tensor in node.outputs}
     swap: dict[Tensor, Tensor] = {}
     for name, value in constants.items():
         if name not in named:
-            known = ", ".join(map(repr, named))
+            known = ", ".join(repr(tensor.name) for tensor in graph.inputs)
             raise InvalidArgumentError(f"constant {name!r}: no input is called so; the inputs are: {known}")
+        if named[name] in swap:
+            raise InvalidArgumentError(f"constant {name!r}: {named[name]} has one already, by its other name")
         if named[name] in written:
             raise InvalidArgumentError(f"constant {name!r}: an operator writes this input, so it must stay one")
         swap[named[name]] = _constant(named[name], np.asarray(value))
@@ -40,6 +42,12 @@ def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
         outputs=tuple(swap.get(t, t) for t in graph.outputs),
         signatures=tuple(s if s.subgraph else _signature(s, swap) for s in graph.signatures),
     )
+
+
+def inputs_by_name(graph: Graph) -> dict[str, Tensor]:
+    """The inputs of the main subgraph by their names there and in its signatures; their own names go first."""
+    keyed = {key: t for s in graph.signatures if s.subgraph == 0 for key, t in s.inputs.items() if t in graph.inputs}
+    return {**keyed, **{tensor.name: tensor for tensor in graph.inputs}}
 
 
 def _constant(tensor: Tensor, value: Array) -> Tensor:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from twinfer.converter.freeze import frozen
+from twinfer.converter.freeze import frozen, inputs_by_name
 from twinfer.converter.onnx_file import OnnxFile
 from twinfer.converter.passes._rewrite import renamed
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
@@ -118,16 +118,17 @@ def _by_type(source: Source, shapes: Shapes | None) -> Graph:
 
 def _closed(graph: Graph, shapes: Shapes) -> Graph:
     """The graph with these shapes of inputs, the rest inferred."""
-    named = {t.name: t for t in graph.inputs}
+    named = inputs_by_name(graph)
     if unknown := set(shapes) - set(named):
-        known = ", ".join(map(repr, named))
+        known = ", ".join(repr(t.name) for t in graph.inputs)
         raise InvalidArgumentError(f"no input is called {sorted(unknown)[0]!r}; the inputs are: {known}")
-    still = [t for name, t in named.items() if name not in shapes and _is_vague(t)]
+    given = {named[name]: shape_of(shape) for name, shape in shapes.items()}
+    still = [t for t in graph.inputs if t not in given and _is_vague(t)]
     if still:
         what = ", ".join(f"{t.name!r} {list(t.shape_signature or t.shape)}" for t in still)
         example = " ".join(f"--shape {t.name}={','.join(str(max(d, 1)) for d in t.shape)}" for t in still)
         raise InvalidArgumentError(f"the shape of {what} is open: give it with shapes ({example})")
-    graph = infer_shapes(graph, {named[name]: shape_of(shape) for name, shape in shapes.items()}, keep_half=True)
+    graph = infer_shapes(graph, given, keep_half=True)
     return _static(graph)
 
 

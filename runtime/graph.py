@@ -178,7 +178,8 @@ class Node:
         tensor = self.input(i)
         if tensor.data is None:
             raise UnsupportedOperatorError(
-                f"{self}: input {i} ({tensor}) must be a constant; fold it before conversion"
+                f"{self}: input {i} ({tensor}) must be a constant: if it is an input of the model, "
+                "twinfer convert --constant NAME=VALUE makes it one"
             )
         return tensor.data
 

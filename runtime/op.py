@@ -12,6 +12,7 @@ from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Array, Node, Tensor
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
+from twinfer.runtime.unsigned import COMPUTING
 
 #: Floats of another machine or library may differ by this share of the tensor's largest magnitude.
 TOLERANCE = 1e-5
@@ -89,6 +90,8 @@ def need(condition: bool, node: Node, message: str) -> None:
 def need_type(node: Node, tensor: Tensor, *types: str) -> None:
     """Raise UnsupportedOperatorError unless the tensor's type is one of ``types``."""
     if tensor.type not in types:
+        if len(types) > 1 and "INT8" in types and node.op in COMPUTING:
+            types = (*types, "UINT8 with a scale")
         raise UnsupportedOperatorError(
             f"{node}: {tensor} has a type that twinfer has no kernel for here; supported: {', '.join(types)}"
         )

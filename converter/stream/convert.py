@@ -13,7 +13,8 @@ from twinfer.converter.stream.build import StreamBuilder
 from twinfer.converter.stream.plan import planned
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph, Node, consumers
+from twinfer.runtime.graph import Graph, Node, consumers, walk
+from twinfer.runtime.registry import keeps_state
 from twinfer.runtime.run.stream import METADATA, time_axis
 from twinfer.runtime.shapes import infer_shapes
 
@@ -44,17 +45,18 @@ def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> 
 
     Time is dimension ``axis`` of the model's only input: by default the first with more than one element. ``hop`` is
     the number of new rows per step: by default the least that fits all strides. Raises InvalidArgumentError for a model
-    that has no rows, has several inputs, or keeps a state already.
+    that has no rows, has several inputs or signatures, branches, or keeps a state already.
     """
     need_graph(graph)
+    _check(graph)
     graph = _reshaped_first(infer_shapes(graph, keep_half=True))
     inputs = [tensor for tensor in graph.inputs if tensor.data is None]
     if len(inputs) != 1:
         raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: only a model with one can be streamed")
-    if graph.subgraphs:
-        raise InvalidArgumentError(f"{graph.name!r} has subgraphs: only a model without control flow can be streamed")
     (source,) = inputs
     along = time_axis(source) if axis is None else axis
+    if 0 <= along < len(source.shape) and source.shape[along] > 1 and prod(source.shape[:along]) > 1:
+        raise InvalidArgumentError(f"{source}: its rows along axis {along} do not lie one after the other")
     plan = planned(graph, source, along, hop)
     built = StreamBuilder(graph, plan).build()
     about = {"axis": along, "rows": plan.timed.rows, "hop": plan.timed.hop}
@@ -62,6 +64,23 @@ def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> 
     built = replace(built, name=f"{graph.name}_streaming", metadata=metadata)
     check(built)
     return Streaming(built, along, plan.timed.rows, plan.timed.hop, plan.whole)
+
+
+def _check(graph: Graph) -> None:
+    """InvalidArgumentError with the reason why a model is no model over windows."""
+    if METADATA in graph.metadata:
+        raise InvalidArgumentError(f"{graph.name!r} is a stream already: twinfer stream has written it")
+    for node in (node for each in walk(graph) for node in each.nodes):
+        if keeps_state(node) or "VARIABLE" in node.op or any(t is not None and t.variable for t in node.inputs):
+            raise InvalidArgumentError(
+                f"{graph.name!r} is a stream already: {node} keeps a state, so that every run goes on where the last "
+                "one ended; feed it new rows only"
+            )
+    if len({signature.subgraph for signature in graph.signatures}) > 1:
+        keys = ", ".join(signature.key for signature in graph.signatures)
+        raise InvalidArgumentError(f"{graph.name!r} has several signatures ({keys}): name one, as FILE#KEY")
+    if graph.subgraphs:
+        raise InvalidArgumentError(f"{graph.name!r} has subgraphs: only a model without control flow can be streamed")
 
 
 def _reshaped_first(graph: Graph) -> Graph:

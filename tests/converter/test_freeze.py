@@ -46,6 +46,18 @@ def test_a_shape_follows_from_the_value(k: Any) -> None:
     assert [t.shape for t in graph.signatures[0].outputs.values()] == [(count,)]
 
 
+def test_names_of_the_signature() -> None:
+    """They name inputs as the tensors' own names do; a shape, too."""
+    graph = twinfer.convert(largest(), constants={"k": 2})
+    assert list(graph.signatures[0].inputs) == ["x"]
+    assert run(graph, [3, 1, 4, 1, 5, 9, 2, 6])[0].tolist() == [9, 6]
+    sub = Sub("main")
+    x = sub.input((1, 2), shape_signature=(-1, -1))
+    y = sub.add(x, x)
+    vague = sub.graph([y], signatures=(Signature("main", {"signal": x}, {"y": y}),))
+    assert [t.shape for t in twinfer.convert(vague, shapes={"signal": (3, 4)}).outputs] == [(3, 4)]
+
+
 def test_a_shape_and_a_value_together() -> None:
     """An input of open extent takes the constant's; other inputs take their shapes as before."""
     sub = Sub("main")
@@ -77,7 +89,8 @@ def test_no_constant(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("constants", "message"),
     [
-        ({"k": 3}, r"'k': no input is called so; the inputs are: 'main_0', 'main_1'"),
+        ({"n": 3}, r"'n': no input is called so; the inputs are: 'main_0', 'main_1'"),
+        ({"k": 3, "main_1": 2}, "has one already, by its other name"),
         ({"main_1": 2.5}, r"cannot hold \[2\.5\]"),
         ({"main_1": 1 << 40}, "cannot hold"),
         ({"main_1": [1, 2]}, "has 1 elements, its constant 2"),

@@ -36,6 +36,17 @@ def refused(node: Node, error: type[TwinferError], *parts: str) -> None:
     assert all(part in str(caught.value) for part in (node.op, *parts)), caught.value
 
 
+def test_types_that_are_supported_are_all_named() -> None:
+    """uint8 runs as int8 (runtime/unsigned.py), so no operator's own list has it."""
+    x, y = (tensor((2,), "UINT16", name=name) for name in "xy")
+    refused(Node("ADD", (x, x), (y,), {}), UnsupportedOperatorError, "FLOAT32", "UINT8 with a scale")
+
+
+def test_a_constant_that_is_none_names_the_remedy() -> None:
+    x, times, y = tensor((2,), name="x"), tensor((1,), "INT32", name="times"), tensor((4,), name="y")
+    refused(Node("TILE", (x, times), (y,), {}), UnsupportedOperatorError, "twinfer convert --constant NAME=VALUE")
+
+
 def test_int16_softmax_ends_where_differences_leave_int32() -> None:
     """If scale * beta is at least 10 * 2^15 / 65535, TFLM shifts differences left by 16 bits, and large ones wrap."""
     bound = np.float32(10 * 2**15 / 65535)

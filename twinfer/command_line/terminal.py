@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,9 @@ PIPE_WIDTH = 160
 
 #: Seconds between two drawings of the progress bar.
 REFRESH_S = 0.1
+
+#: Spaces before the end of a line, and the codes of colours among them.
+_SPACES = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 _ASCII = str.maketrans("µ×≈≠→█▓▒░·◀…━─", "ux~!>#=s-.<.--")
 
@@ -49,12 +53,18 @@ def console() -> Console:
 
 
 def show(parts: Iterable[RenderableType]) -> None:
-    """Print tables, each after a blank line unless it is the first, and texts without breaking their lines."""
+    """Print tables, each after a blank line unless it is the first, and texts and titles without breaking their lines.
+
+    No line ends with spaces.
+    """
     out = console()
     for i, part in enumerate(parts):
-        if i and isinstance(part, Table) and part.title:
-            out.print()
-        out.print(harmless(part, keep="\n") if isinstance(part, Text) else part, soft_wrap=isinstance(part, Text))
+        with out.capture() as captured:
+            if isinstance(part, Table) and part.title:
+                out.print(*[""][: bool(i)], Text(str(part.title), style="bold"), sep="\n", soft_wrap=True)
+                part.title = None
+            out.print(harmless(part, keep="\n") if isinstance(part, Text) else part, soft_wrap=isinstance(part, Text))
+        sys.stdout.write(_SPACES.sub(r"\1", captured.get()))
 
 
 def plain_where_needed() -> None:

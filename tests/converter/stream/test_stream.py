@@ -20,7 +20,7 @@ from twinfer.converter.build import Builder
 from twinfer.converter.stream.convert import Streaming, stream
 from twinfer.converter.stream.prove import prove
 from twinfer.runtime.errors import InvalidArgumentError
-from twinfer.runtime.graph import Graph
+from twinfer.runtime.graph import Graph, Signature
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.interpreter import Interpreter
@@ -179,8 +179,43 @@ def test_refused_arguments(arguments: dict[str, int], why: str) -> None:
 
 def test_a_stream_is_refused() -> None:
     streaming = stream(builtin()["tcn_int8"]())
-    with pytest.raises(InvalidArgumentError, match="subgraphs"):
+    with pytest.raises(InvalidArgumentError, match="twinfer stream has written it"):
         stream(streaming.graph)
+    with pytest.raises(InvalidArgumentError, match=r"VARIABLE .*keeps a state"):
+        stream(replace(streaming.graph, metadata={}))
+
+
+def test_several_signatures_are_refused() -> None:
+    """Their subgraphs are no control flow."""
+    graph = builtin()["tcn_int8"]()
+    other = replace(graph, signatures=())
+    ends = {t.name: t for t in graph.inputs}, {t.name: t for t in graph.outputs}
+    both = replace(graph, subgraphs=(other,), signatures=(Signature("one", *ends), Signature("two", *ends, 1)))
+    with pytest.raises(InvalidArgumentError, match=r"several signatures \(one, two\): name one, as FILE#KEY"):
+        stream(both)
+    with pytest.raises(InvalidArgumentError, match="control flow"):
+        stream(replace(both, signatures=both.signatures[:1]))
+
+
+def test_rows_that_do_not_lie_one_after_the_other() -> None:
+    b = Builder("picture")
+    x = b.input("x", "FLOAT32", (1, 6, 1, 4))
+    graph = b.graph([b.op("RELU", [x])])
+    with pytest.raises(InvalidArgumentError, match=r"\[1, 6, 1, 4\]: its rows along axis 3 do not lie"):
+        stream(graph, axis=3)
+
+
+def test_a_step_that_gains_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "stream.tflite")
+    assert main(["stream", "kws_int8", "-o", out, "--hop", "3"]) == 0
+    assert "a step costs as much as a window; --hop must be a multiple of 2" in capsys.readouterr().out
+    b = Builder("dense")
+    x = b.input("x", "FLOAT32", (1, 6))
+    b.graph([b.op("FULLY_CONNECTED", [x, np.ones((2, 6), np.float32), None])]).save(tmp_path / "dense.tflite")
+    assert main(["stream", str(tmp_path / "dense.tflite"), "-o", out]) == 0
+    assert "a step costs as much as a window\n" in capsys.readouterr().out
+    assert main(["stream", "kws_int8", "-o", out]) == 0
+    assert "gained" not in capsys.readouterr().out
 
 
 def test_chunks_that_do_not_fit() -> None:

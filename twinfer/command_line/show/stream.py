@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.report import table
-from twinfer.converter.stream.convert import Streaming
+from twinfer.converter.stream.convert import Streaming, stream
 from twinfer.converter.stream.prove import Proof
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
@@ -21,15 +21,25 @@ def shown(graph: Graph, streaming: Streaming, proof: Proof, path: str) -> Iterat
     """Everything, from the headline to the verdict."""
     rows = f"{streaming.rows} rows a window, {streaming.hop} new in a step"
     yield Text.assemble((graph.name, "bold"), f": {rows}, a first full window after {streaming.steps} steps")
-    yield _sizes(make_plan(graph, GENERIC), make_plan(streaming.graph, GENERIC))
+    window, step = make_plan(graph, GENERIC), make_plan(streaming.graph, GENERIC)
+    yield _sizes(window, step)
     if streaming.whole:
         yield _whole(streaming)
+    if step.macs >= window.macs:
+        yield Text(f"Nothing is gained: a step costs as much as a window{_remedy(graph, streaming)}", style="yellow")
     if proof.different:
         yield Text(f"{proof.different} of {proof.windows} windows differ: nothing was written", style="red")
     else:
         yield Text(
             f"{path}: the same bits as the window model in {proof.windows} windows of random rows", style="green"
         )
+
+
+def _remedy(graph: Graph, streaming: Streaming) -> str:
+    """What helps where new rows do not fit strides."""
+    least = stream(graph, axis=streaming.axis).hop
+    fits = streaming.hop % least == 0
+    return "" if fits else f"; --hop must be a multiple of {least}, the strides' product, not {streaming.hop}"
 
 
 def _sizes(window: Plan, step: Plan) -> Table:
