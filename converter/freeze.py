@@ -18,7 +18,7 @@ def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
 
     ``constants`` gives values by the names of inputs: numbers as the tensor stores them (of a quantised input its
     integers), of the input's shape or as many as it has elements. Raises InvalidArgumentError for a name that is no
-    input, for a value that does not fit, and for an input that an operator writes.
+    input, or of several, for a value that does not fit, and for an input that an operator writes.
     """
     if not constants:
         return graph
@@ -29,6 +29,8 @@ def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
         if name not in named:
             known = ", ".join(map(repr, named))
             raise InvalidArgumentError(f"constant {name!r}: no input is called so; the inputs are: {known}")
+        if [tensor.name for tensor in graph.inputs].count(name) > 1:
+            raise InvalidArgumentError(f"constant {name!r}: several inputs are called so; rename all but one")
         if named[name] in written:
             raise InvalidArgumentError(f"constant {name!r}: an operator writes this input, so it must stay one")
         swap[named[name]] = _constant(named[name], np.asarray(value))
