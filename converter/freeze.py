@@ -16,9 +16,10 @@ from twinfer.runtime.graph import DTYPES, Array, Graph, Signature, Tensor
 def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
     """The graph in which these inputs are constants.
 
-    ``constants`` gives values by the names of inputs or the main signature's names for them: numbers as the tensor stores them (of a quantised input its
-    integers), of the input's shape or as many as it has elements. Raises InvalidArgumentError for a name that is no
-    input, for a value that does not fit, and for an input that an operator writes.
+    ``constants`` gives values by the names of inputs, or by the main signature's names for them: numbers as the tensor
+    stores them (of a quantised input its integers), of the input's shape or as many as it has elements. Raises
+    InvalidArgumentError for a name that is no input, or of several, for a value that does not fit, and for an input
+    that an operator writes.
     """
     if not constants:
         return graph
@@ -31,6 +32,8 @@ def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
             raise InvalidArgumentError(f"constant {name!r}: no input is called so; the inputs are: {known}")
         if named[name] in swap:
             raise InvalidArgumentError(f"constant {name!r}: {named[name]} has one already, by its other name")
+        if [tensor.name for tensor in graph.inputs].count(name) > 1:
+            raise InvalidArgumentError(f"constant {name!r}: several inputs are called so; rename all but one")
         if named[name] in written:
             raise InvalidArgumentError(f"constant {name!r}: an operator writes this input, so it must stay one")
         swap[named[name]] = _constant(named[name], np.asarray(value))

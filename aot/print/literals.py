@@ -1,4 +1,4 @@
-"""Python values as C text: numbers to the bit, arrays, names and comments. Works in C11 and in C++."""
+"""Python values as C text: numbers to the bit, arrays, names and comments. Works in C11 and in C++20."""
 
 from __future__ import annotations
 
@@ -40,12 +40,20 @@ _TARGETS = frozenset(
     )
 )
 
-#: Names of files that a model's must not have: C's headers, which it would hide, and files of programs.
+#: Names of files that a model's must not have: headers of C, of C libraries (glibc, newlib) and of compilers, which it
+#: would hide where its folder is searched first, and files of programs.
 _FILES = frozenset(
     re.findall(
         r"\w+",
         """assert complex ctype errno fenv inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
         stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
+        aio aliases alloca ar argp argz byteswap cpio devctl dirent dlfcn elf endian envlock envz err error execinfo
+        fastmath fcntl features fmtmsg fnmatch fstab fts ftw gconv getopt glob grp gshadow iconv ieeefp ifaddrs langinfo
+        lastlog libgen libintl link malloc mcheck memory mntent monetary mqueue ndbm netdb newlib nl_types nss obstack
+        paths picolibc poll printf proc_service pthread pty pwd re_comp reent regdef regex regexp resolv sched search
+        semaphore sgtty shadow spawn stab stdio_ext strings stropts syscall sysexits syslimits syslog tar termio
+        termios thread_db ttyent ucontext ulimit unctrl unistd utime utmp utmpx values wait wordexp
+        arm_acle arm_cmse arm_fp16 arm_mve arm_neon cpuid float immintrin mm_malloc unwind varargs x86intrin
         constants harness library semihost start""",
     )
 )

@@ -6,16 +6,20 @@ If a step has several calls, each call has a row of its own, and ``kernels/run/l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinfer.aot.print.choice import cold, share_all
 from twinfer.aot.print.data import Constants
 from twinfer.aot.print.layers import Layers
 from twinfer.aot.print.literals import wrapped
 from twinfer.aot.print.memory import Memory
+from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import Argument, Call, Instruction, Loop, Step, part_of
+from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, Step, calls_of, part_of
+
+#: The largest number that the table has room for where it counts: uint16_t.
+MOST = 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -30,19 +34,34 @@ class _Row:
 class Table:
     """Prints the table of one plan: ``text`` defines ``symbol(arena, i)``, which runs step ``i``.
 
-    ``header`` is the one that it needs; ``start`` defines the function that decodes weights at the start.
+    ``header`` is the one that it needs; ``start`` defines the function that decodes weights at the start. Raises
+    UnsupportedOperatorError for a plan of more calls, or more tensors to a call, than the table can count.
     """
 
     def __init__(self, plan: Plan, name: str, constants: Constants) -> None:
         self._plan, self._name, self._constants, self._memory = plan, name, constants, Memory(plan)
         self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
         self._numbers: dict[str, int] = {}
-        self._rows = [_Row(i, step, call) for i, step in enumerate(plan.steps) for call in step.calls]
+        self._bodies = [(step, list(_short(step.body))) for step in plan.steps]
+        self._rows = [_Row(i, step, call) for i, (step, body) in enumerate(self._bodies) for call in calls_of(body)]
         self._pointers = [[self._pointer(argument) for argument in row.call.arguments] for row in self._rows]
         self._loops = len(self._rows) > len(plan.steps)
+        self._need_room()
         self.symbol = f"{name}_layer"
         self.header = "run/loops.h" if self._loops else "run/run.h"
         self.start = self._layers.start
+
+    def _need_room(self) -> None:
+        for row in self._rows:
+            if max(len(row.call.inputs), len(row.call.outputs)) > MOST:
+                raise UnsupportedOperatorError(
+                    f"{row.step.node}: a table has at most {MOST} inputs or outputs of a kernel; take mode 'compiled'"
+                )
+        if self._loops and len(self._rows) > MOST:
+            raise UnsupportedOperatorError(
+                f"{self._plan.graph.name!r}: a table has at most {MOST} calls, not {len(self._rows)}; "
+                "take mode 'compiled'"
+            )
 
     @property
     def text(self) -> str:
@@ -110,8 +129,8 @@ static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
         name = self._name
         strides = [[part_of(a).stride if a is not None else 0 for a in row.call.arguments] for row in self._rows]
         loops, layers, first = list[str](), [0], 0
-        for step in self._plan.steps:
-            for rows, times in _loops(step.body):
+        for _, body in self._bodies:
+            for rows, times in _loops(body):
                 loops.append(f"{{{first}, {rows}, {times}}}")
                 first += rows
             layers.append(len(loops))
@@ -145,6 +164,30 @@ static const tw_table {name}_rows = {{
 
     def _number(self, address: str) -> int:
         return ~self._numbers.setdefault(address, len(self._numbers))
+
+
+def _short(body: Sequence[Instruction]) -> Iterator[Instruction]:
+    """The body with every loop in parts that the table can count, one after the other."""
+    for instruction in body:
+        match instruction:
+            case Call():
+                yield instruction
+            case Loop():
+                for first in range(0, instruction.count, MOST):
+                    calls = tuple(_from(first, call) for call in instruction.body)
+                    yield Loop(min(MOST, instruction.count - first), calls)
+
+
+def _from(first: int, call: Call) -> Call:
+    """The call of a loop that begins with iteration ``first``."""
+    if not first:
+        return call
+    inputs = tuple(None if argument is None else _moved(part_of(argument), first) for argument in call.inputs)
+    return replace(call, inputs=inputs, outputs=tuple(_moved(part_of(argument), first) for argument in call.outputs))
+
+
+def _moved(part: Slice, iterations: int) -> Slice:
+    return replace(part, offset=part.offset + iterations * part.stride)
 
 
 def _loops(body: Sequence[Instruction]) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from twinfer.aot.print.guard import STATUS, check_status, merged
 from twinfer.aot.print.literals import check_name, identifier
 from twinfer.converter.build import Builder
 from twinfer.runtime.constant import Constant, Role
-from twinfer.runtime.errors import GuardError
+from twinfer.runtime.errors import GuardError, InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node
 from twinfer.runtime.op import tensor
 from twinfer.runtime.plan.make import make_plan
@@ -110,6 +112,27 @@ def test_memory_that_is_shared_counts_once() -> None:
 def test_a_file_s_name_that_c_knows(file: str, name: str) -> None:
     assert identifier(file) == name
     assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["features", "endian", "strings", "malloc", "sched", "unistd", "pthread", "newlib"])
+def test_a_library_s_header_is_no_model(name: str) -> None:
+    assert identifier(name) == f"model_{name}"
+    with pytest.raises(InvalidArgumentError, match=f"try 'model_{name}'"):
+        check_name(name)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "arm-none-eabi-gcc"])
+def test_no_model_hides_what_c_s_headers_include(compiler: str, tmp_path: Path) -> None:
+    """Every header that lies where C's do is a name that no model may have."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    headers = ("errno", "inttypes", "limits", "locale", "math", "setjmp", "signal", "stdio", "stdlib", "string", "time")
+    (tmp_path / "all.c").write_text("".join(f"#include <{header}.h>\n" for header in headers))
+    done = subprocess.run([compiler, "-M", "all.c"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    paths = [Path(word) for word in done.stdout.split() if word.endswith(".h")]
+    names = {path.stem for path in paths if path.parent.name in ("include", "newlib")}
+    assert names >= {"stdio", "stdint"}
+    assert [n for n in names if identifier(n) == n] == []
 
 
 def test_other_sources_of_the_same_length_are_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

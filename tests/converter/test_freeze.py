@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,14 @@ def test_an_input_that_is_written() -> None:
     sub.run("ADD", [x, y], [y], fused_activation_function="NONE")
     with pytest.raises(InvalidArgumentError, match="an operator writes this input"):
         twinfer.convert(sub.graph([y]), constants={"main_1": [1, 2]})
+
+
+def test_inputs_of_one_name() -> None:
+    sub = Sub("main")
+    x, y, z = (sub.input((2,)) for _ in range(3))
+    same = replace(y, name=x.name)
+    sub.inputs[1] = sub.tensors[1] = same
+    graph = sub.graph([sub.add(sub.add(x, same), z)])
+    with pytest.raises(InvalidArgumentError, match="'main_0': several inputs are called so"):
+        twinfer.convert(graph, constants={"main_0": [1, 2]})
+    assert len(twinfer.convert(graph, constants={"main_2": [1, 2]}).inputs) == 2
