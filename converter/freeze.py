@@ -16,9 +16,10 @@ from twinfer.runtime.graph import DTYPES, Array, Graph, Signature, Tensor
 def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
     """The graph in which these inputs are constants.
 
-    ``constants`` gives values by the names of inputs or the main signature's names for them: numbers as the tensor stores them (of a quantised input its
-    integers), of the input's shape or as many as it has elements. Raises InvalidArgumentError for a name that is no
-    input, for a value that does not fit, and for an input that an operator writes.
+    ``constants`` gives values by the names of inputs or the main signature's names for them: numbers as the tensor
+    stores them (of a quantised input its integers), of the input's shape or as many as it has elements. Raises
+    InvalidArgumentError for a name that is no input, for a value that does not fit, and for an input that an operator
+    writes.
     """
     if not constants:
         return graph
