@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flows import Sub
 
 from twinfer.command_line.main import main
 from twinfer.converter.build import Builder
@@ -49,3 +50,42 @@ def test_conversions_of_planning_are_marked(unsigned: str, capsys: pytest.Captur
     assert main(["verify", unsigned, "--against", "none"]) == 0
     numbers = [line.split()[0] for line in rows(capsys.readouterr().out) if "=" in line and "byte" not in line]
     assert (numbers.count("0"), numbers.count("1"), numbers.count("+")) == (1, 1, 2)
+
+
+def test_subgraphs_and_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Operators of subgraphs have kernels, handles the names of their variables, control flow the words of ``ops``."""
+    main_, init, test, body = Sub("main"), Sub("init"), Sub("test"), Sub("body")
+    init.assign(init.handle("level"), np.array([1], np.float32))
+    a, b = test.input(), body.input()
+    main_.once(1)
+    x, handle = main_.input(), main_.handle("level")
+    y = main_.loop(2, 3, [main_.add(x, main_.read(handle))])[0]
+    main_.assign(handle, y)
+    others = (
+        init.graph([]),
+        test.graph([test.less(np.array([1], np.float32), a)]),
+        body.graph([body.mul(b, np.array([0.5], np.float32))]),
+    )
+    path = tmp_path / "loop.tflite"
+    main_.graph([y], *others).save(path)
+    assert main(["inspect", str(path)]) == 0
+    lines = rows(capsys.readouterr().out)
+    for wanted in (
+        "0 CALL_ONCE - - - - what a reset does",
+        "1 VAR_HANDLE - level RESOURCE - a tensor of the state",
+        "2 READ_VARIABLE level 1 FLOAT32 - in place",
+        "4 WHILE 1 1 FLOAT32 - a loop of the program",
+        "5 ASSIGN_VARIABLE level, 1 - - - copy",
+        "0 LESS 1 1 BOOL - compare_f32",
+        "0 MUL 1 1 FLOAT32 - f32",
+    ):
+        assert any(line.startswith(wanted) for line in lines), (wanted, lines)
+
+
+def test_an_output_that_is_only_flipped_is_one_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = Builder("flip")
+    x = b.op("RELU", [b.input("x", "INT8", (1, 3), 0.5, -128)])
+    b.graph([b.op("QUANTIZE", [x], type="UINT8", shape=(1, 3), scale=0.5, zero=0)]).save(tmp_path / "flip.tflite")
+    assert main(["inspect", str(tmp_path / "flip.tflite")]) == 0
+    lines = [line for line in rows(capsys.readouterr().out) if "QUANTIZE" in line and "operator" not in line]
+    assert [line.split()[0] for line in lines] == ["1", "1"]  # in the table of operators and in the arena's map

@@ -8,13 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.runtime.control import CONTROL
+from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.ops.core.unsigned import is_added
+from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Step
+from twinfer.runtime.program import Call, Step
 from twinfer.runtime.registry import missing
-from twinfer.runtime.target import GENERIC, HOST
+from twinfer.runtime.shapes import guarded, infer_node
+from twinfer.runtime.target import GENERIC, HOST, Target
+from twinfer.runtime.unsigned import signed_node
 
 #: The version of the JSON: it rises when a key changes its meaning or goes.
 SCHEMA = 1
@@ -88,6 +93,21 @@ def planned_nodes(graph: Graph, plan: Plan | None) -> Iterator[tuple[Node, Step 
         return
     steps = {step.node: step for step in plan.steps}
     yield from ((node, steps.get(node)) for node in merged(graph, plan.graph))
+
+
+def called_nodes(graph: Graph, planned: Graph, target: Target) -> Iterator[tuple[Node, Call | None]]:
+    """The nodes of a subgraph that stands in its callers' places, each with the call that it becomes there."""
+    yield from ((node, _lowered(node, target)) for node in merged(graph, planned))
+
+
+def _lowered(node: Node, target: Target) -> Call | None:
+    if node.op in CONTROL:
+        return None
+    try:
+        infer_node(node)
+        return guarded(node, lambda: lower_node(signed_node(node), target)[0])
+    except TwinferError:  # of a subgraph that nothing calls
+        return None
 
 
 def merged(graph: Graph, planned: Graph) -> Iterator[Node]:

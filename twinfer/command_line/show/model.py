@@ -10,11 +10,13 @@ from rich.text import Text
 
 from twinfer.bench.measure.report import kernel_suffix, table
 from twinfer.command_line.show.arena_map import ArenaMap
-from twinfer.command_line.show.description import constant_bytes, planned_nodes, targets
-from twinfer.command_line.show.naming import number, title
-from twinfer.runtime.graph import Graph, Tensor, walk
+from twinfer.command_line.show.description import called_nodes, constant_bytes, planned_nodes, targets
+from twinfer.command_line.show.naming import number, title, variables
+from twinfer.runtime.control import CONTROL
+from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.printable import printable
+from twinfer.runtime.program import Call
 from twinfer.runtime.registry import missing
 from twinfer.runtime.target import GENERIC, HOST, NATIVE
 
@@ -24,7 +26,7 @@ def render(name: str, graph: Graph, plan: Plan | None, reason: str, width: int) 
     yield _headline(name, graph, plan)
     yield _ends(graph)
     for i, one in enumerate(walk(graph)):
-        yield _operators(one, plan if i == 0 else None, f"Subgraph {i}" if graph.subgraphs else "Operators")
+        yield _operators(one, plan, i, f"Subgraph {i}" if graph.subgraphs else "Operators")
     yield from _facts(graph)
     if plan is None:
         yield Text(f"No plan: {reason}", style="red")
@@ -72,32 +74,43 @@ def quantisation(tensor: Tensor, digits: int = 6) -> str:
     return f"{quant.scale[0]:.{digits}g}, {int(quant.zero_point[0])}"
 
 
-def _operators(graph: Graph, plan: Plan | None, heading: str) -> Table:
+def _rows(graph: Graph, plan: Plan | None, index: int) -> list[tuple[Node, Call | None]]:
+    """The operators of subgraph ``index`` and the calls that they become."""
+    if plan is not None and index:
+        return list(called_nodes(graph, plan.graph.subgraphs[index - 1], plan.target))
+    return [(node, step.call if step else None) for node, step in planned_nodes(graph, plan)]
+
+
+def _operators(graph: Graph, plan: Plan | None, index: int, heading: str) -> Table:
     columns = ("<operator", "<inputs", "<output", "<type", "<scale, zero", "<kernel", "MACs", "constant\nbytes")
     lines = table(heading, "#", *columns, gap=1)
-    for node, step in planned_nodes(graph, plan):
+    rows = _rows(graph, plan, index)
+    names = variables(node for node, _ in rows)
+    for node, call in rows:
         lost = bool(missing([node]))
-        call = step.call if step else None
         out = node.outputs[0] if node.outputs else None
-        kernel = kernel_suffix(node.op, call.kernel) if call else _without_step(out) if plan else "-"
         constants = sum(t.data.nbytes for t in node.inputs if t is not None and t.data is not None)
         lines.add_row(
             number(node),
             Text(title(node), style="red" if lost else ""),
-            ", ".join(dims(t.shape) for t in node.inputs if t is not None and t.data is None) or "-",
-            ", ".join(dims(t.shape) for t in node.outputs) or "-",
+            ", ".join(names.get(t) or dims(t.shape) for t in node.inputs if t is not None and t.data is None) or "-",
+            ", ".join(names.get(t) or dims(t.shape) for t in node.outputs) or "-",
             out.type if out else "-",
             quantisation(out, 4) if out else "-",
-            Text("unsupported", style="red") if lost else kernel,
+            Text("unsupported", style="red") if lost else _kernel(node, call, index == 0) if plan else "-",
             f"{call.macs:,}" if call and call.macs else "-",
             f"{constants:,}" if constants else "-",
         )
     return lines
 
 
-def _without_step(out: Tensor | None) -> str:
-    """Why an operator of a plan has no step."""
-    return "constant" if out is not None and out.data is not None else "in place"
+def _kernel(node: Node, call: Call | None, main: bool) -> str:
+    """What a plan makes of an operator; whether a variable is copied is known of the main subgraph alone."""
+    if node.op in CONTROL and not (main and node.op in ("READ_VARIABLE", "ASSIGN_VARIABLE")):
+        return CONTROL[node.op]
+    if call is not None:
+        return kernel_suffix(node.op, call.kernel)
+    return "constant" if node.outputs and node.outputs[0].data is not None else "in place"
 
 
 def _declined(plan: Plan) -> Table:
