@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from twinfer.bench.measure.report import table
-from twinfer.converter.stream.convert import Streaming, stream
+from twinfer.converter.stream import convert
+from twinfer.converter.stream.convert import Streaming
 from twinfer.converter.stream.prove import Proof
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
@@ -37,7 +38,7 @@ def shown(graph: Graph, streaming: Streaming, proof: Proof, path: str) -> Iterat
 
 def _remedy(graph: Graph, streaming: Streaming) -> str:
     """What helps where new rows do not fit strides."""
-    least = stream(graph, axis=streaming.axis).hop
+    least = convert.stream(graph, axis=streaming.axis).hop
     fits = streaming.hop % least == 0
     return "" if fits else f"; --hop must be a multiple of {least}, the strides' product, not {streaming.hop}"
 
