@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,13 +37,24 @@ def frozen(graph: Graph, constants: Mapping[str, Any]) -> Graph:
         if named[name] in written:
             raise InvalidArgumentError(f"constant {name!r}: an operator writes this input, so it must stay one")
         swap[named[name]] = _constant(named[name], np.asarray(value))
+    graph, values = swapped(graph, swap), set(swap.values())
+    inputs = tuple(t for t in graph.inputs if t not in values)
+    return replace(graph, inputs=inputs, signatures=tuple(_without(s, values) for s in graph.signatures))
+
+
+def swapped(graph: Graph, swap: Mapping[Tensor, Tensor]) -> Graph:
+    """The graph with other tensors in the place of some."""
+
+    def of(tensor: Tensor) -> Tensor:
+        return swap.get(tensor, tensor)
+
     return replace(
         graph,
-        tensors=tuple(swap.get(t, t) for t in graph.tensors),
+        tensors=tuple(map(of, graph.tensors)),
         nodes=tuple(renamed(node, swap) for node in graph.nodes),
-        inputs=tuple(t for t in graph.inputs if t not in swap),
-        outputs=tuple(swap.get(t, t) for t in graph.outputs),
-        signatures=tuple(s if s.subgraph else _signature(s, swap) for s in graph.signatures),
+        inputs=tuple(map(of, graph.inputs)),
+        outputs=tuple(map(of, graph.outputs)),
+        signatures=tuple(signature.over(of) for signature in graph.signatures),
     )
 
 
@@ -69,6 +80,5 @@ def _constant(tensor: Tensor, value: Array) -> Tensor:
     return replace(tensor, data=data, shape=shape, shape_signature=())
 
 
-def _signature(signature: Signature, swap: Mapping[Tensor, Tensor]) -> Signature:
-    inputs = {key: tensor for key, tensor in signature.inputs.items() if tensor not in swap}
-    return replace(signature, inputs=inputs, outputs={k: swap.get(t, t) for k, t in signature.outputs.items()})
+def _without(signature: Signature, values: Collection[Tensor]) -> Signature:
+    return replace(signature, inputs={key: t for key, t in signature.inputs.items() if t not in values})

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from twinfer.converter.freeze import frozen, inputs_by_name
+from twinfer.converter import TO_CONVERT
+from twinfer.converter.freeze import frozen, inputs_by_name, swapped
 from twinfer.converter.onnx_file import OnnxFile
-from twinfer.converter.passes._rewrite import renamed
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.read.tflite import read_file
@@ -29,7 +29,7 @@ def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping
     """
     if isinstance(source, str | os.PathLike):
         check_kind(source)
-        source = source if _suffix(source) in _FRAMEWORKS else read_file(source)
+        source = source if _suffix(source) in TO_CONVERT else read_file(source)
     if isinstance(source, Graph):
         return _closed(frozen(source, constants or {}), shapes or {})
     graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
@@ -44,9 +44,6 @@ _TENSORFLOW = (
     "TensorFlow's: make a .tflite file of it by tf.lite.TFLiteConverter.from_saved_model(folder).convert(), or "
 )
 _TENSORFLOW += "an .onnx file by python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
-
-#: Suffixes of models that frameworks write.
-_FRAMEWORKS = (".onnx", ".keras", ".pt2")
 
 #: Suffixes of files that are not whole models or cannot be read here -> what to do with them.
 ELSEWHERE = {".pt": _PICKLED, ".pth": _PICKLED, ".ckpt": _PICKLED, ".jit": _SCRIPT, ".torchscript": _SCRIPT}
@@ -88,7 +85,7 @@ def _suffix(path: str | os.PathLike[str]) -> str:
 
 
 def _by_suffix(path: str | os.PathLike[str], shapes: Shapes | None) -> Graph:
-    """The graph of a file of one of the _FRAMEWORKS."""
+    """The graph of a file of one of the kinds TO_CONVERT."""
     suffix = _suffix(path)
     if suffix == ".onnx":
         from twinfer.converter.onnx import read_onnx
@@ -139,19 +136,4 @@ def _is_vague(tensor: Tensor) -> bool:
 
 def _static(graph: Graph) -> Graph:
     """The graph without open dimensions."""
-    closed: dict[Tensor, Tensor] = {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature}
-    if not closed:
-        return graph
-
-    def of(tensor: Tensor) -> Tensor:
-        return closed.get(tensor, tensor)
-
-    nodes = tuple(renamed(node, closed) for node in graph.nodes)
-    signatures = tuple(
-        replace(s, inputs={k: of(t) for k, t in s.inputs.items()}, outputs={k: of(t) for k, t in s.outputs.items()})
-        if s.subgraph == 0
-        else s
-        for s in graph.signatures
-    )
-    tensors, ins, outs = (tuple(map(of, group)) for group in (graph.tensors, graph.inputs, graph.outputs))
-    return replace(graph, tensors=tensors, nodes=nodes, inputs=ins, outputs=outs, signatures=signatures)
+    return swapped(graph, {t: replace(t, shape_signature=()) for t in graph.tensors if t.shape_signature})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from twinfer.runtime.control import CALLEES, callees
+from twinfer.runtime.control import CALLEES, MOST_CALLS, callees
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import Shape
 
-#: How deep calls are followed, and how many copies there may be; planning refuses what is not followed.
-MOST_CALLS, MOST_COPIES = 32, 1 << 8
+#: How many copies there may be. Planning refuses the calls that are not followed: too many, or nested too deep.
+MOST_COPIES = 1 << 8
 
 
 class Calls:

@@ -28,6 +28,9 @@ CALLEES = {
     "STABLEHLO_COMPOSITE": ("decomposition_subgraph_index",),
 }
 
+#: How deep calls may be nested.
+MOST_CALLS = 32
+
 
 def callees(node: Node) -> Iterator[int]:
     """The subgraphs that a node calls, where its options are sound."""

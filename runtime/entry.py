@@ -28,14 +28,12 @@ def with_main(graph: Graph, index: int) -> Graph:
     )
 
 
-def of_signature(graph: Graph, key: str) -> Graph:
-    """The model whose main subgraph is that of a signature; InvalidArgumentError if there is none of that name."""
-    return with_main(graph, named(graph.signatures, key).subgraph)
-
-
 def alone(graph: Graph, key: str) -> Graph:
-    """The model of one signature: it, its subgraph as the main one, and those that this one calls."""
-    main = of_signature(graph, key)
+    """The model of one signature: it, its subgraph as the main one, and those that this one calls.
+
+    InvalidArgumentError if there is none of that name.
+    """
+    main = with_main(graph, named(graph.signatures, key).subgraph)
     graphs = [*walk(main)]
     kept = [0, *sorted(reachable(graphs))]
     numbers = {old: new for new, old in enumerate(kept)}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -196,6 +196,11 @@ class Signature:
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
     subgraph: int = 0
+
+    def over(self, of: Callable[[Tensor], Tensor]) -> Signature:
+        """The signature for a graph in which ``of(t)`` stands for every tensor t."""
+        inputs, outputs = ({key: of(t) for key, t in named.items()} for named in (self.inputs, self.outputs))
+        return replace(self, inputs=inputs, outputs=outputs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 from twinfer.runtime.called import Calls
 from twinfer.runtime.control import CALLEES, CONTROL
 from twinfer.runtime.errors import InvalidArgumentError, ModelError, TwinferError, UnsupportedOperatorError
-from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Signature, Tensor, walk
+from twinfer.runtime.graph import DTYPES, PACKED_BITS, Array, Graph, Node, Tensor, walk
 from twinfer.runtime.op import Shape, need, unsupported
 from twinfer.runtime.registry import operator, operators
 from twinfer.runtime.stored import plain_constants
@@ -187,12 +187,6 @@ class _Inference:
         """The tensor that replaces one: its constant where no operator writes it any more."""
         return (None if tensor in self.written else self.known.get(tensor)) or self.new.get(tensor, tensor)
 
-    def _signature(self, signature: Signature) -> Signature:
-        if signature.subgraph:
-            return signature
-        inputs = {key: self._final(t) for key, t in signature.inputs.items()}
-        return replace(signature, inputs=inputs, outputs={key: self._final(t) for key, t in signature.outputs.items()})
-
     def graph(self) -> Graph:
         source = self.source
         beside = [constant for tensor, constant in self.known.items() if self._final(tensor) is not constant]
@@ -202,7 +196,7 @@ class _Inference:
             nodes=tuple(self.nodes),
             inputs=tuple(map(self._final, source.inputs)),
             outputs=tuple(map(self._final, source.outputs)),
-            signatures=tuple(map(self._signature, source.signatures)),
+            signatures=tuple(signature.over(self._final) for signature in source.signatures),
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -43,8 +42,9 @@ def plain_constants(graph: Graph, keep_half: bool = False) -> Graph:
     tensors = [changed.get(t, t) for t in graph.tensors]
     present = set(tensors)
     beside = dict.fromkeys(t for node in nodes for t in node.inputs if t is not None and t not in present)
-    outputs = tuple(walk.known.get(t, t) if t in walk.replaced else t for t in graph.outputs)
-    return replace(graph, tensors=(*tensors, *beside), nodes=nodes, outputs=outputs, signatures=walk.signatures())
+    outputs = tuple(map(walk.final, graph.outputs))
+    signatures = tuple(signature.over(walk.final) for signature in graph.signatures)
+    return replace(graph, tensors=(*tensors, *beside), nodes=nodes, outputs=outputs, signatures=signatures)
 
 
 def _is_stored(node: Node, place: int, keep_half: bool) -> bool:
@@ -74,7 +74,7 @@ class _Walk:
             self._add(node)
 
     def _add(self, node: Node) -> None:
-        inputs = [self.known[t] if t in self.replaced else t for t in node.inputs]
+        inputs = [None if t is None else self.final(t) for t in node.inputs]
         for place, tensor in enumerate(inputs):
             seen = replace(node, inputs=tuple(inputs))
             if tensor is not None and _is_stored(seen, place, self.keep_half) and not self._folds(seen):
@@ -105,13 +105,9 @@ class _Walk:
             self.known[tensor] = _dense(tensor) if tensor.extra.get("sparsity") else _wide(tensor)
         return self.known[tensor]
 
-    def signatures(self) -> Any:
-        """The graph's signatures, over constants where a node is gone."""
-
-        def mapped(named: Mapping[str, Tensor]) -> dict[str, Tensor]:
-            return {key: self.known[t] if t in self.replaced else t for key, t in named.items()}
-
-        return tuple(s if s.subgraph else replace(s, outputs=mapped(s.outputs)) for s in self.graph.signatures)
+    def final(self, tensor: Tensor) -> Tensor:
+        """The tensor that stands for one: a constant where its node is gone."""
+        return self.known[tensor] if tensor in self.replaced else tensor
 
 
 def _folds(node: Node, keep_half: bool) -> bool:

@@ -49,10 +49,49 @@ def other_output(node: Node) -> bool:
     return (node.output.scale, node.output.zero) != usual
 
 
+def has_narrow_bias(node: Node) -> bool:
+    """Whether int16 sums begin with a bias of int32."""
+    x, bias = (2, 3) if node.op == "TRANSPOSE_CONV" else (0, 2)
+    bias_of = node.optional(bias)
+    return node.input(x).type == "INT16" and bias_of is not None and bias_of.type == "INT32"
+
+
 def takes_bias_wide(node: Node) -> bool:
-    """Whether a bias of int32 is there whose type the options do not say."""
-    bias = node.optional(2)
-    return bias is not None and bias.type == "INT32" and node.options.get("quantized_bias_type") != "INT32"
+    """Whether int16 sums begin with a bias of int32 whose type the options do not say."""
+    return has_narrow_bias(node) and node.options.get("quantized_bias_type") != "INT32"
+
+
+def other_multiplier(node: Node) -> bool:
+    """Whether the depth multiplier of the options is not that of the shapes."""
+    return bool(node.options["depth_multiplier"] * node.input(0).shape[-1] != node.output.shape[-1])
+
+
+def is_hybrid(node: Node) -> bool:
+    """Whether a float input meets int8 weights."""
+    return node.input(0).type == "FLOAT32" and node.input(1).type == "INT8"
+
+
+def spreads_scales(node: Node) -> bool:
+    """Whether a float operand, whose rows are quantised, or the int8 one beside it has several batch dimensions."""
+    return is_hybrid(node) and any(sum(d > 1 for d in node.input(i).shape[:-2]) > 1 for i in (0, 1))
+
+
+def pads(node: Node) -> bool:
+    """Whether the operator pads, or its padding is not known."""
+    padding = node.input(2).data
+    return padding is None or bool(padding.any())
+
+
+def plain(node: Node) -> bool:
+    """Whether input 0 has no scale."""
+    return node.input(0).quant is None
+
+
+def spreads_peephole(node: Node) -> bool:
+    """Whether an LSTM with weights of cells has not as many outputs as cells."""
+    projection = node.optional(16)
+    peeps = any(node.optional(i) is not None for i in (9, 10, 11))
+    return peeps and projection is not None and projection.shape[0] != projection.shape[1]
 
 
 def bounded_below_zero(node: Node) -> bool:

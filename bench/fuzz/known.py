@@ -17,6 +17,7 @@ from twinfer.runtime.ops.core import broadcast, layer_cases, total
 from twinfer.runtime.ops.elementwise import div
 from twinfer.runtime.ops.functions import hard_swish
 from twinfer.runtime.ops.recurrent import svdf
+from twinfer.runtime.ops.recurrent._lstm_cases import PEEPHOLE_FAULT
 from twinfer.runtime.ops.signal import energy, framer, stacker
 
 
@@ -77,7 +78,11 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "ZEROS_LIKE", "INT8", "TFLM does not know of zero points", conditions.zeroed),
     Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", outcomes.leaves_int32),
     Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", outcomes.leaves_type),
-    Fault(BOTH, "EXP LOG GELU RSQRT", "INT16", "steps of a table wrap, infinite values are 0", outcomes.breaks_table),
+    Fault(BOTH, "EXP LOG GELU", "INT16", "steps of a table wrap, infinite values are 0", outcomes.breaks_table),
+    Fault(LITERT, "RSQRT", "INT16", "LiteRT has a table; TFLM's fixed point counts"),
+    Fault(TFLM, "DEQUANTIZE", "INT8", "TFLM takes the first scale for all channels", conditions.per_channel),
+    Fault(TFLM, "MUL", "INT16", "TFLM takes plain integers for quantised ones", conditions.plain),
+    Fault(LITERT, "PRELU", "INT16", "LiteRT reads alpha of uint8 as int8", lambda node: node.input(1).type == "UINT8"),
     Fault(LITERT, "SUM", "INT8 INT16", "LiteRT gives quantised sums as uint8", outcomes.sums_as_bytes),
     Fault(LITERT, "ATAN2", "", "LiteRT does not broadcast it, and gives the shape of one input", conditions.broadcasts),
 )
@@ -91,7 +96,24 @@ _LAYERS: tuple[Fault, ...] = (
         layer_cases.IN_FLOAT64,
         outcomes.rounds_sums_otherwise,
     ),
-    Fault(LITERT, "FULLY_CONNECTED", "INT16", "LiteRT reads the bias as int64", conditions.takes_bias_wide),
+    Fault(
+        LITERT,
+        "FULLY_CONNECTED CONV_2D TRANSPOSE_CONV",
+        "",
+        "LiteRT reads the bias as int64",
+        conditions.takes_bias_wide,
+    ),
+    Fault(
+        TFLM, "DEPTHWISE_CONV_2D", "", "TFLM believes the depth multiplier of the options", conditions.other_multiplier
+    ),
+    Fault(TFLM, "TRANSPOSE_CONV", "", "TFLM reads the bias as int64", conditions.has_narrow_bias),
+    Fault(
+        LITERT,
+        "BATCH_MATMUL",
+        "FLOAT32",
+        "LiteRT steps through rows' scales as if there were one batch dimension",
+        conditions.spreads_scales,
+    ),
     Fault(
         LITERT,
         f"FULLY_CONNECTED {RNNS} {LSTMS}",
@@ -105,6 +127,8 @@ _RECURRENT: tuple[Fault, ...] = (
     Fault(BOTH, "SVDF", "INT8", svdf.UNCLIPPED, conditions.clips),
     Fault(TFLM, "SVDF", "INT8", svdf.WRAPS, lambda node: node.input(4).type == "INT8" and node.input(4).zero != 0),
     Fault(LITERT, "SVDF", "INT8", "LiteRT reads a state of int8 as int16", lambda n: n.input(4).type == "INT8"),
+    Fault(TFLM, "UNIDIRECTIONAL_SEQUENCE_LSTM", "FLOAT32", "TFLM reads int8 weights as floats", conditions.is_hybrid),
+    Fault(LITERT, "UNIDIRECTIONAL_SEQUENCE_LSTM", "INT8", PEEPHOLE_FAULT, conditions.spreads_peephole),
     Fault(
         LITERT,
         "BIDIRECTIONAL_SEQUENCE_LSTM",
@@ -131,6 +155,8 @@ _RECURRENT: tuple[Fault, ...] = (
 _OTHERS: tuple[Fault, ...] = (
     Fault(BOTH, "TRANSPOSE", "", "TFLM and LiteRT read a permutation of int64 as int32", conditions.wide),
     Fault(LITERT, "BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND", "", "LiteRT reads int64 arguments as int32", conditions.wide),
+    Fault(TFLM, "SPACE_TO_BATCH_ND", "", "TFLM pads with memory that it never sets", conditions.pads),
+    Fault(TFLM, "EMBEDDING_LOOKUP", "", "TFLM takes the first scale for all rows", conditions.per_channel),
     Fault(TFLM, "STRIDED_SLICE", "", "TFLM ignores the offset flag", lambda node: bool(node.options["offset"])),
     Fault(LITERT, "STRIDED_SLICE", "", "LiteRT brings no end inside that counts from begin", conditions.offset_ends),
     Fault(LITERT, "STRIDED_SLICE", "", "LiteRT counts new axes beyond the indices", conditions.stray_axes),

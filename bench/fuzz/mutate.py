@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from twinfer.bench.fuzz import changes
-from twinfer.bench.fuzz.flips import flipped
+from twinfer.bench.fuzz.flips import loosened
 from twinfer.bench.fuzz.model import Rng, Trial, trial_of
 from twinfer.runtime.errors import TwinferError
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import Case
 from twinfer.runtime.registry import operators
 from twinfer.runtime.shapes import infer_node
@@ -40,6 +40,20 @@ CHANGES: tuple[tuple[Change, float], ...] = (
 def cases(op: str) -> tuple[Case, ...]:
     """The cases of an operator, always the same."""
     return tuple(operators()[op].cases(np.random.default_rng(20261121)))
+
+
+@cache
+def _tolerances(op: str) -> dict[tuple[str, ...], float]:
+    """The largest tolerance of the cases whose inputs have these types: random values are not those of a case."""
+    largest: dict[tuple[str, ...], float] = {}
+    for case in cases(op):
+        types = _types(case.node)
+        largest[types] = max(largest.get(types, 0.0), case.tolerance)
+    return largest
+
+
+def _types(node: Node) -> tuple[str, ...]:
+    return tuple(t.type for t in node.inputs if t is not None)
 
 
 @cache
@@ -89,7 +103,8 @@ def random_trial(rng: Rng, op: str, refused: Counter[str], suits: Callable[[Case
         trial, wanted = accepted, wanted - 1
         if not wanted:
             break
-    return replace(trial, tolerance=flipped(trial.node, trial.tolerance))
+    usual_tolerance = _tolerances(op).get(_types(trial.node), 0.0)
+    return replace(trial, tolerance=loosened(trial.node, max(trial.tolerance, usual_tolerance)))
 
 
 def agreed(trial: Trial) -> Trial | None:

@@ -22,6 +22,7 @@ from twinfer.converter.stream.convert import stream
 from twinfer.converter.stream.prove import prove
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.read.files import write_text
 
 #: Built-in models that have rows in time.
 MODELS = ("tcn_int8", "kws_int8")
@@ -83,7 +84,7 @@ def main() -> None:
     pairs = [measured(model, arguments.board) for model in arguments.models]
     if arguments.json:
         rows = [{"target": arguments.board, **asdict(pair)} for pair in pairs]
-        arguments.json.write_text(json.dumps(document(rows), indent=1) + "\n", encoding="utf-8")
+        write_text(arguments.json, json.dumps(document(rows), indent=1) + "\n")
     columns = ("<", "<run over", "MACs", "instructions", "arena", "state", "<bits")
     shown = table(f"Streaming on {arguments.board}", *columns)
     for line in lines(pairs):

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from twinfer.converter import TO_CONVERT
 from twinfer.runtime.entry import alone
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.read.tflite import read_file
-
-#: Suffixes of the files that ``twinfer convert`` reads.
-TO_CONVERT = (".onnx", ".keras", ".pt2")
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,12 @@ def builtin_names() -> list[str]:
     return list(builtin())
 
 
-def named(model: str) -> tuple[str, str]:
+def file_of(model: str) -> str:
+    """The file or name of a model, without the signature behind its last #."""
+    return _parts(model)[0]
+
+
+def _parts(model: str) -> tuple[str, str]:
     """The file or name of a model, and the signature behind its last # ("" for the model as it is)."""
     file, _, key = ("", "", "") if os.path.exists(model) else model.rpartition("#")
     return (file, key) if file else (model, "")
@@ -54,7 +57,7 @@ def load(model: str) -> Source:
 
     InvalidArgumentError if it is neither or has no such signature, ModelError if the file is damaged.
     """
-    file, key = named(model)
+    file, key = _parts(model)
     if key:
         graph = alone(load(file).graph, key)
         return Source(f"{Path(file).stem}_{key}", graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from twinfer.converter.passes._ends import CHANNELS_FIRST, channels_first
@@ -81,12 +81,5 @@ def _with_end(graph: Graph, old: Tensor) -> Graph:
         nodes.append(transpose(old, order, new))
     inputs = tuple(new if t is old else t for t in graph.inputs)
     outputs = tuple(new if t is old and old not in graph.inputs else t for t in graph.outputs)
-    signatures = tuple(
-        s if s.subgraph else replace(s, inputs=_swapped(s.inputs, old, new), outputs=_swapped(s.outputs, old, new))
-        for s in graph.signatures
-    )
+    signatures = tuple(signature.over(lambda t: new if t is old else t) for signature in graph.signatures)
     return rebuilt(replace(graph, inputs=inputs, outputs=outputs, signatures=signatures), nodes)
-
-
-def _swapped(tensors: Mapping[str, Tensor], old: Tensor, new: Tensor) -> dict[str, Tensor]:
-    return {name: new if t is old else t for name, t in tensors.items()}

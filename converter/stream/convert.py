@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from twinfer.converter.facts import Moves
+from twinfer.converter.passes._rewrite import touches_state
 from twinfer.converter.rows import row_of
 from twinfer.converter.stream.build import StreamBuilder
 from twinfer.converter.stream.plan import planned
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, consumers, walk
-from twinfer.runtime.registry import keeps_state
 from twinfer.runtime.run.stream import METADATA, time_axis
 from twinfer.runtime.shapes import infer_shapes
 
@@ -71,10 +71,10 @@ def _check(graph: Graph) -> None:
     if METADATA in graph.metadata:
         raise InvalidArgumentError(f"{graph.name!r} is a stream already: twinfer stream has written it")
     for node in (node for each in walk(graph) for node in each.nodes):
-        if keeps_state(node) or "VARIABLE" in node.op or any(t is not None and t.variable for t in node.inputs):
+        if touches_state(node):
             raise InvalidArgumentError(
-                f"{graph.name!r} is a stream already: {node} keeps a state, so that every run goes on where the last "
-                "one ended; feed it new rows only"
+                f"{graph.name!r} is a stream already: {node} belongs to a state, so that every run goes on where the "
+                "last one ended; feed it new rows only"
             )
     if len({signature.subgraph for signature in graph.signatures}) > 1:
         keys = ", ".join(signature.key for signature in graph.signatures)

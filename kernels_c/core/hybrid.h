@@ -29,16 +29,17 @@ TW_INLINE tw_hybrid_quant tw_hybrid_asymmetric(float low, float high) {
     tw_hybrid_quant q = {1.0F, 0};
     const double rmin = low, rmax = high;
     if (low >= high) return q;
-    const double scale = (rmax - rmin) / 255.0;
+    const double scale = (high - low) / 255.0;
     const double from_min = -128.0 - rmin / scale, from_max = 127.0 - rmax / scale;
     const double min_error = 128.0 + fabs(rmin / scale), max_error = 127.0 + fabs(rmax / scale);
     const double zero = min_error < max_error ? from_min : from_max;
     q.scale = (float)scale;
-    q.zero = zero <= -128.0 ? -128 : zero >= 127.0 ? 127 : (int32_t)round(zero);
+    q.zero = zero >= 127.0 ? 127 : zero > -128.0 ? (int32_t)round(zero) : -128; /* NaN: -128 */
     return q;
 }
 
-/* Quantises count floats to int8 with one scale, which is returned. symmetric: zero point 0, range [-127, 127]. */
+/* Quantises count floats to int8 with one scale, which is returned. symmetric: zero point 0, range [-127, 127]. The zero
+ * point is added to what is rounded. */
 TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float *TW_RESTRICT x, int32_t count,
                                              int32_t symmetric) {
     float low, high, inverse;
@@ -58,7 +59,7 @@ TW_INLINE tw_hybrid_quant tw_hybrid_quantize(int8_t *TW_RESTRICT to, const float
     }
     const float least = symmetric ? -127.0F : -128.0F;
     for (int32_t i = 0; i < count; ++i) {
-        const float rounded = roundf((float)q.zero + x[i] * inverse);
+        const float rounded = roundf(x[i] * inverse) + (float)q.zero;
         to[i] = (int8_t)(rounded > least ? (rounded < 127.0F ? rounded : 127.0F) : least); /* NaN: least */
     }
     return q;

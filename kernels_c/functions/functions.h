@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of one float (of one integer: ABS, NEG, SIGN and SQRT); others of int8 and int16 go through tables (lut.h). */
+/* Functions of one float (of one integer: ABS, NEG, SIGN, SQRT, RSQRT); others of int8 and int16 have tables (lut.h). */
 #ifndef TW_FUNCTIONS_H
 #define TW_FUNCTIONS_H
 
 #include <math.h>
 
 #include "../core/each.h"
+#include "../core/inverse_root.h"
 
 /* in: x [size] (may be planned in place). out: y [size]. int32 and int64 wrap: -INT32_MIN is INT32_MIN. */
 typedef struct {
@@ -91,6 +92,9 @@ typedef struct {
 } tw_abs_s16_params;
 typedef tw_abs_s16_params tw_neg_s16_params;
 
+/* 2^20 / sqrt(x), rounded, times mult * 2^(shift - 31), clamped; the greatest value for x up to 0. shift -31..10. */
+typedef tw_abs_s16_params tw_rsqrt_s16_params;
+
 /* The square root of scale * x in steps, towards zero; 0 of negative values. scale and step are above 0. */
 typedef struct {
     int32_t size;
@@ -106,8 +110,15 @@ TW_INLINE int32_t tw_sqrt_of_s16(const tw_sqrt_s16_params *p, int32_t x) {
     return steps < (float)INT16_MAX ? (int32_t)steps : INT16_MAX;
 }
 
+TW_INLINE int32_t tw_rsqrt_of_s16(const tw_rsqrt_s16_params *p, int32_t x) {
+    int32_t right;
+    const int32_t mult = tw_inverse_root(tw_max(x, 1), &right);
+    return x > 0 ? tw_rescaled_s16(p, tw_requantize(1, mult, 20 - right)) : INT16_MAX;
+}
+
 TW_KERNEL(tw_abs_s16) { TW_EACH(tw_abs_s16, int16_t, int16_t, tw_rescaled_s16(&p, x < 0 ? -x : x)); }
 TW_KERNEL(tw_neg_s16) { TW_EACH(tw_neg_s16, int16_t, int16_t, tw_rescaled_s16(&p, -x)); }
+TW_KERNEL(tw_rsqrt_s16) { TW_EACH(tw_rsqrt_s16, int16_t, int16_t, tw_rsqrt_of_s16(&p, x)); }
 TW_KERNEL(tw_sqrt_s16) { TW_EACH(tw_sqrt_s16, int16_t, int16_t, tw_sqrt_of_s16(&p, x)); }
 
 #endif

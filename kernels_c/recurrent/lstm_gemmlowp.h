@@ -4,7 +4,7 @@
 #define TW_LSTM_GEMMLOWP_H
 
 #include "../core/gemmlowp16.h"
-#include "../reduce/l2_normalization.h"
+#include "../core/inverse_root.h"
 #include "cell.h"
 
 /* Gates in the order forget, input, cell, output. in: x, then for each gate weights int8 [units, size], recurrent

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from twinfer.runtime.control import ARITY
+from twinfer.runtime.control import ARITY, MOST_CALLS
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.op import need, unsupported
@@ -19,9 +19,6 @@ from twinfer.runtime.shapes import guarded
 #: The most nodes that a model may have when every subgraph stands in its callers' places; a subgraph's inputs and
 #: outputs count as nodes.
 MOST_NODES = 1 << 16
-
-#: How deep calls may be nested.
-MOST_CALLS = 32
 
 
 def inlined(graph: Graph) -> Flow:

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.coding import Stored
-from twinfer.runtime.plan.sharing import loops_of, owners
+from twinfer.runtime.plan.sharing import Life, loops_of, owners
 from twinfer.runtime.walks import uses_of
-
-#: First and last operator over which a tensor keeps its value.
-Life = tuple[int, int]
 
 
 @dataclass(frozen=True)

@@ -117,8 +117,7 @@ class Plan:
     @property
     def variables(self) -> tuple[Tensor, ...]:
         """The tensors whose value the model carries from run to run: variables, and inputs that a step writes."""
-        inputs = {tensor for tensor in self.graph.inputs if self._in_state(tensor)}
-        return tuple(tensor for tensor in self.places if tensor.variable or tensor in inputs)
+        return tuple(tensor for tensor in self.places if tensor in self.first_values)
 
     def _in_state(self, tensor: Tensor) -> bool:
         return tensor in self.places and self.places[tensor].region is Region.STATE

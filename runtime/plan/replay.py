@@ -121,7 +121,7 @@ class _Replay:
     def step(self, step: Step, held: _Held) -> None:
         """A step must find what it reads, and write on nothing that it still reads or writes elsewhere."""
         who = f"{self.number[step]} ({step.node}, {step.call.kernel})"
-        written, read = step.written, [*dict.fromkeys(_needed(step))]
+        written, read = step.written, [*dict.fromkeys(_needs(step))]
         for value in read:
             self.read(value, who, held)
         for i, tensor in enumerate(written):
@@ -165,7 +165,7 @@ class _Replay:
         return begin < last and other < end
 
 
-def _needed(step: Step) -> Iterator[Tensor]:
+def _needs(step: Step) -> Iterator[Tensor]:
     """The tensors whose values a step needs: what its calls read before they write it, and an operator's own state."""
     written = set[Tensor]()
     for call in step.calls:

@@ -11,7 +11,8 @@ import pytest
 from flows import Sub
 
 from twinfer import CompiledModel, Interpreter
-from twinfer.runtime.called import MOST_CALLS, MOST_COPIES
+from twinfer.runtime.called import MOST_COPIES
+from twinfer.runtime.control import MOST_CALLS
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.read.tflite import read

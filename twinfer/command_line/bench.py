@@ -55,12 +55,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.models.source import builtin_names, named
+    from twinfer.bench.models.source import builtin_names, file_of
     from twinfer.runtime.read.files import check_places
 
     measures = _measures(arguments)
     names = arguments.models or builtin_names()
-    read = (*(named(name)[0] for name in names), *arguments.target.split(","))
+    read = (*(file_of(name) for name in names), *arguments.target.split(","))
     check_places((arguments.json, arguments.html), inputs=read)
     rows, failed = _rows(names, measures, arguments.seed)
     _write(arguments, rows)

@@ -41,14 +41,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.aot.build.project import write_project
     from twinfer.aot.print.literals import identifier
-    from twinfer.bench.models.source import load, named
+    from twinfer.bench.models.source import file_of, load
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import note, say
     from twinfer.runtime.options import Options
     from twinfer.runtime.plan.make import make_plan
     from twinfer.runtime.read.files import check_folder
 
-    check_folder(arguments.output, inputs=(named(arguments.model)[0], arguments.target))
+    check_folder(arguments.output, inputs=(file_of(arguments.model), arguments.target))
     source = load(arguments.model)
     target, board = machine(arguments.target)
     options = Options(arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)

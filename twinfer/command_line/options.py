@@ -59,7 +59,8 @@ def register_operators(arguments: argparse.Namespace) -> None:
 
 def source_of(model: Any) -> Any:
     """What to convert: a framework's model, opened or its path, else the graph of a file or built-in model."""
-    from twinfer.bench.models.source import TO_CONVERT, load
+    from twinfer.bench.models.source import load
+    from twinfer.converter import TO_CONVERT
 
     return model if not isinstance(model, str) or model.lower().endswith(TO_CONVERT) else load(model).graph
 

@@ -37,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.models.source import load, named
+    from twinfer.bench.models.source import file_of, load
     from twinfer.bench.models.zero_division import warn_of_zero_divisions
     from twinfer.command_line.arrays import check_outputs, read_inputs
     from twinfer.command_line.targets import card
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.options import Options
     from twinfer.runtime.plan.make import make_plan
 
-    check_outputs(arguments.output, inputs=(named(arguments.model)[0], arguments.target, *arguments.input))
+    check_outputs(arguments.output, inputs=(file_of(arguments.model), arguments.target, *arguments.input))
     graph = make_plan(load(arguments.model).graph).graph  # unsupported operators first, and every shape known
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]

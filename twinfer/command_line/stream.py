@@ -20,7 +20,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from twinfer.bench.models.source import load, named
+    from twinfer.bench.models.source import file_of, load
     from twinfer.command_line.show.stream import shown
     from twinfer.command_line.terminal import show
     from twinfer.converter.stream.convert import stream
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twinfer.runtime.write.tflite import check_suffix
 
     check_suffix(arguments.output)
-    check_places([arguments.output], inputs=[named(arguments.model)[0]])
+    check_places([arguments.output], inputs=[file_of(arguments.model)])
     graph = load(arguments.model).graph
     streaming = stream(graph, axis=arguments.axis, hop=arguments.hop)
     proof = prove(graph, streaming)

@@ -33,7 +33,8 @@ def hybrid_constants(node: Node, channels: int) -> tuple[Constant, Constant]:
 def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]:
     """Float values as int8 with the scale and zero point of their own range.
 
-    Source: LiteRT's SymmetricQuantizeFloats and AsymmetricQuantizeFloats.
+    Source: LiteRT's SymmetricQuantizeFloats and AsymmetricQuantizeFloats; its range is taken in float32, and the zero
+    point is added to what is rounded.
     """
     low, high = np.float32(min(x.min(), 0)), np.float32(max(x.max(), 0))
     if low >= high:
@@ -42,13 +43,13 @@ def quantize_dynamic(x: Array, symmetric: bool) -> tuple[Array, np.float32, int]
         span = max(-low, high)
         scale, zero, inverse = span / np.float32(127), 0, np.float32(127) / span
     else:
-        step = (float(high) - float(low)) / 255.0
+        step = float(high - low) / 255.0
         at_low, at_high = float(low) / step, float(high) / step
         nudged = -128.0 - at_low if 128.0 + abs(at_low) < 127.0 + abs(at_high) else 127.0 - at_high
         zero = int(np.clip(math.copysign(math.floor(abs(nudged) + 0.5), nudged), -128, 127))
         scale, inverse = np.float32(step), np.float32(1) / np.float32(step)
-    real = np.float32(zero) + x * inverse
-    rounded = np.copysign(np.floor(np.abs(real.astype(np.float64)) + 0.5), real)
+    real = x * inverse
+    rounded = np.copysign(np.floor(np.abs(real.astype(np.float64)) + 0.5), real) + zero
     return rounded.clip(-127 if symmetric else -128, 127).astype(np.int8), scale, zero
 
 

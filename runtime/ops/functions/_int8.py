@@ -20,19 +20,21 @@ def magnitude(node: Node, q: Array) -> Array:
     return np.asarray(np.clip(steps + y.zero, -128, 127), np.int8)
 
 
+def root_multiplier(node: Node) -> tuple[int, int]:
+    """Multiplier and shift for 2^20 / sqrt(stored value). Source: TFLM elementwise.cc, SetRsqrtOutputMultiplier."""
+    mult, shift = quantize_multiplier(1 / (math.sqrt(node.input(0).scale) * node.output.scale))
+    return (mult, shift - 20) if shift >= -11 else (0, 0)
+
+
 def by_root(node: Node, q: Array) -> Array:
-    """Source: TFLM elementwise.cc, RsqrtEvalQuantized; up to zero the greatest value (it refuses negative ones)."""
-    x, y = node.input(0), node.output
-    mult, shift = quantize_multiplier(1 / (math.sqrt(x.scale) * y.scale))
-    stored = []
-    for value in (q.astype(np.int64) - x.zero).ravel():
-        if value <= 0:
-            stored.append(127)
-            continue
-        root, right = _gemmlowp.inverse_root(int(value))
-        data = requantize(np.array(1), root, 20 - right)
-        stored.append(int(requantize(data, mult, shift - 20)) + y.zero)
-    return np.asarray(np.clip(np.array(stored), -128, 127), np.int8).reshape(q.shape)
+    """Of int8 and int16. Source: TFLM elementwise.cc, RsqrtEvalQuantized; up to zero, it gives the greatest value (TFLM
+    refuses negative ones)."""
+    most = np.iinfo(q.dtype).max
+    values, places = np.unique(q.astype(np.int64) - node.input(0).zero, return_inverse=True)
+    roots = [_gemmlowp.inverse_root(max(int(value), 0)) for value in values]
+    data = np.array([int(requantize(np.array(1), mult, 20 - right)) for mult, right in roots])
+    stored = np.where(values > 0, requantize(data, *root_multiplier(node)) + node.output.zero, most)
+    return np.asarray(stored.clip(-most - 1, most), q.dtype)[places].reshape(q.shape)
 
 
 def root(node: Node, q: Array) -> Array:

@@ -52,7 +52,12 @@ def in_double(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     (tanhf). Its int8 tables may then differ from ours by one, where that bit decides a half: with output steps below
     about 2^-10 of the values. Ours are the same on every machine.
     """
-    return lambda x: np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+
+    def rounded(x: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+
+    return rounded
 
 
 def through_float(node: Node, q: Array, function: Callable[[Array], Array]) -> Array:

@@ -1,4 +1,4 @@
-"""Functions of one int16 value: most through a table of 513 values, ABS, NEG and SQRT by arithmetic."""
+"""Functions of one int16 value: most through a table of 513 values, ABS, NEG, SQRT and RSQRT by arithmetic."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from twinfer.runtime.fixed_point import quantize_multiplier, requantize
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
+from twinfer.runtime.ops.functions._int8 import by_root, root_multiplier
 from twinfer.runtime.ops.functions._unary import elementwise
 from twinfer.runtime.program import Call
 
@@ -52,11 +53,6 @@ def least(node: Node) -> np.float32:
     return np.float32(LEAST) * np.float32(node.output.scale)
 
 
-def most(node: Node) -> np.float32:
-    """The greatest real value of the output."""
-    return np.float32(MOST) * np.float32(node.output.scale)
-
-
 def _ratio(node: Node) -> tuple[int, int]:
     """Source: TFLM elementwise.cc, SetAbsOutputMultiplier: divided in float32."""
     return quantize_multiplier(float(np.float32(node.input(0).scale) / np.float32(node.output.scale)))
@@ -65,6 +61,11 @@ def _ratio(node: Node) -> tuple[int, int]:
 def _check_ratio(node: Node) -> None:
     if _ratio(node)[1] > 14:
         raise unsupported(node, f"the scale of {node.output} is too small beside its input's; requantise the model")
+
+
+def _check_root(node: Node) -> None:
+    if root_multiplier(node)[1] > 10:
+        raise unsupported(node, f"the scales of {node.input(0)} and {node.output} are too small; requantise the model")
 
 
 def rescaled(function: Callable[[Array], Array]) -> Wide:
@@ -89,3 +90,11 @@ def _root(node: Node, q: Array) -> Array:
 
 
 ROOT = Wide(_root, lambda node: elementwise(node, "tw_sqrt_s16", scale=node.input(0).scale, step=node.output.scale))
+
+
+def _lower_by_root(node: Node) -> Call:
+    mult, shift = root_multiplier(node)
+    return elementwise(node, "tw_rsqrt_s16", mult=mult, shift=shift)
+
+
+BY_ROOT = Wide(by_root, _lower_by_root, _check_root)

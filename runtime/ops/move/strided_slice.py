@@ -85,13 +85,11 @@ def _part(node: Node, i: int, n: int, before: list[Cut | None]) -> Cut:
 
 def _known(node: Node, i: int) -> list[int] | None:
     """The numbers of input ``i``, None if they are computed at run time."""
-    count = node.input(1).size
-    need(node.input(i).size == count, node, f"{node.input(i)} must have {count} elements")
     return None if node.input(i).data is None else indices(node, i)
 
 
 def _stride(node: Node, i: int) -> int:
-    stride = indices(node, 3, node.input(1).size)[i]
+    stride = indices(node, 3)[i]
     need(stride != 0, node, f"index {i}: stride 0 leads nowhere")
     picks = i in _mask(node, "shrink_axis")
     need(stride > 0 or not picks, node, f"index {i}: stride {stride} cannot pick a single element")
@@ -126,6 +124,9 @@ def infer(node: Node) -> list[Shape]:
     check_arity(node, 4)
     check_moved(node, node.input(0))
     check_numbers(node, 1, 2, 3)
+    count = node.input(1).size
+    for t in (node.input(2), node.input(3)):
+        need(t.size == count, node, f"{t} must have {count} elements")
     return [tuple(1 if c is NEW else c.count for c in cuts(node) if c is NEW or c.kept)]
 
 

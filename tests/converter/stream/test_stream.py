@@ -181,7 +181,7 @@ def test_a_stream_is_refused() -> None:
     streaming = stream(builtin()["tcn_int8"]())
     with pytest.raises(InvalidArgumentError, match="twinfer stream has written it"):
         stream(streaming.graph)
-    with pytest.raises(InvalidArgumentError, match=r"VARIABLE .*keeps a state"):
+    with pytest.raises(InvalidArgumentError, match=r"VAR_HANDLE .*belongs to a state"):
         stream(replace(streaming.graph, metadata={}))
 
 

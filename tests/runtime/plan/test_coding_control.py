@@ -93,6 +93,16 @@ def same(got: list[list[Array]]) -> None:
             np.testing.assert_array_equal(a, b.reshape(a.shape), err_msg=f"run {k}")
 
 
+def invoked(engine: Interpreter) -> list[list[Array]]:
+    """What an engine, compiled or not, gives in every run."""
+    got = []
+    for values in runs():
+        engine.session.feed(values)
+        engine.invoke()
+        got.append(engine.session.outputs())
+    return got
+
+
 def inner(program: Program) -> Program:
     """What stands in branches and loops of a program."""
     parts = [part for part in program if isinstance(part, If | While)]
@@ -139,12 +149,7 @@ def test_compiled(decode: Decoding, mode: Mode) -> None:
     engine = CompiledModel.from_graph(model(), Options(weights="huffman", decode=decode, mode=mode))
     engine.allocate_tensors()
     for _ in range(2):
-        got = []
-        for values in runs():
-            engine.session.feed(values)
-            engine.invoke()
-            got.append(engine.session.outputs())
-        same(got)
+        same(invoked(engine))
         engine.reset_all_variables()
 
 
@@ -152,12 +157,7 @@ def test_as_the_guard_sees_it() -> None:
     for decode in get_args(Decoding):
         engine = Interpreter.from_graph(model(), Options(weights="lut", decode=decode, guard=True))
         engine.allocate_tensors()
-        got = []
-        for values in runs():
-            engine.session.feed(values)
-            engine.invoke()
-            got.append(engine.session.outputs())
-        same(got)
+        same(invoked(engine))
 
 
 @pytest.mark.usefixtures("board_tools")

@@ -8,9 +8,10 @@ import numpy as np
 from flows import Meaning, Sub
 from hostile import below, branching, chain, floats, function
 
+from twinfer.runtime.control import MOST_CALLS
 from twinfer.runtime.graph import Node
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Repeat, nodes_of
-from twinfer.runtime.plan.inline import MOST_CALLS, inlined
+from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.run.interpreter import Interpreter

@@ -13,9 +13,10 @@ from hostile import Damage, below, branching, chain, floats, function
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinfer.runtime.control import MOST_CALLS
 from twinfer.runtime.errors import ModelError, TwinferError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.plan.inline import MOST_CALLS, MOST_NODES
+from twinfer.runtime.plan.inline import MOST_NODES
 from twinfer.runtime.plan.make import make_plan
 
 

@@ -59,6 +59,13 @@ def fed(count: int = 1) -> list[list[Array]]:
     return [[X[(i + k) % 3] for k in range(count)] for i in range(3)]
 
 
+def take(*subs: Sub, sizes: tuple[int, ...]) -> None:
+    """Gives every subgraph one input of each size."""
+    for sub in subs:
+        for size in sizes:
+            sub.input((size,))
+
+
 class Stateful(Sub):
     """A main subgraph with one variable of 8 elements, and x."""
 
@@ -219,9 +226,7 @@ def test_not_written_in_place(build: Callable[[], Graph]) -> None:
 def test_loops_work_in_place(op: str, copies: int) -> None:
     """The variables of a loop stay where their first values were computed; MUL by itself needs another place."""
     test, body, main = Sub("test"), Sub("body"), Sub("main")
-    for sub in (test, body):
-        sub.input()
-        sub.input((8,))
+    take(test, body, sizes=(1, 8))
     i, x = body.inputs
     result = body.mul(x, x) if op == "MUL" else body.op("RELU", [x])
     graphs = test.graph([test.less(test.inputs[0], floats(3))]), body.graph([body.add(i, floats(1)), result])
@@ -235,9 +240,7 @@ def test_loops_work_in_place(op: str, copies: int) -> None:
 def test_swapped_variables_of_a_loop() -> None:
     """Neither may be written where the other still is."""
     test, body, main = Sub("test"), Sub("body"), Sub("main")
-    for sub in (test, body):
-        for shape in ((1,), (8,), (8,)):
-            sub.input(shape)
+    take(test, body, sizes=(1, 8, 8))
     i, x, y = body.inputs
     graphs = test.graph([test.less(test.inputs[0], floats(3))]), body.graph([body.add(i, floats(1)), y, x])
     outputs = main.loop(1, 2, [main.constant([0]), main.input((8,)), main.input((8,))])[1:]
@@ -296,9 +299,7 @@ def test_a_loop_in_a_branch() -> None:
 
 def test_what_only_the_first_step_of_a_loop_reads() -> None:
     test, body, main = Sub("test"), Sub("body"), Sub("main")
-    for sub in (test, body):
-        for shape in ((1,), (8,), (8,)):
-            sub.input(shape)
+    take(test, body, sizes=(1, 8, 8))
     limit = test.op("GATHER", [test.inputs[1], np.array([5], np.int32)], shape=(1,), axis=0)
     i, w, x = body.inputs
     y = body.op("REVERSE_V2", [body.add(x, x), np.array([0], np.int32)])
@@ -354,9 +355,7 @@ def test_taken_over() -> None:
 def test_not_taken_over_in_a_loop() -> None:
     """What comes into a loop is read again in the next iteration, though it dies in this one."""
     test, body, main = Sub("test"), Sub("body"), Sub("main")
-    for sub in (test, body):
-        for shape in ((1,), (8,), (8,)):
-            sub.input(shape)
+    take(test, body, sizes=(1, 8, 8))
     i, x, w = body.inputs
     y = body.op("RELU", [w])
     graphs = test.graph([test.less(test.inputs[0], floats(3))]), body.graph([body.add(i, floats(1)), body.add(x, y), w])
