@@ -1,9 +1,9 @@
 """How far engines may be apart in RNNs and LSTMs of float values.
 
 Outputs lie in -1..1, where sums of wide rows may be far larger, and so is what rounding loses in them. With weights of
-int8 the state is quantised at every step, too. States differ by a few units in the last place (``tanhf`` of this and that
-library), and one that lies at a half becomes the next code: the sums it goes into differ by a step times a weight. Ends
-of the range, where tanh saturates, are such halves, many at once.
+int8 the state is quantised at every step, too. States differ by a few units in the last place (``tanhf`` of this and
+that library), and one that lies at a half becomes the next code: the sums it goes into differ by a step times a weight.
+Ends of the range, where tanh saturates, are such halves, many at once.
 """
 
 from __future__ import annotations

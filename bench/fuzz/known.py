@@ -14,6 +14,7 @@ from twinfer.bench.fuzz.meaning import witnessed
 from twinfer.bench.fuzz.model import Model
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core import broadcast, layer_cases, total
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.elementwise import div
 from twinfer.runtime.ops.functions import hard_swish
 from twinfer.runtime.ops.recurrent import svdf
@@ -82,10 +83,12 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(LITERT, "RSQRT", "INT16", "LiteRT has a table; TFLM's fixed point counts"),
     Fault(TFLM, "DEQUANTIZE", "INT8", "TFLM takes the first scale for all channels", conditions.per_channel),
     Fault(TFLM, "MUL", "INT16", "TFLM takes plain integers for quantised ones", conditions.plain),
-    Fault(LITERT, "PRELU", "INT16", "LiteRT reads alpha of uint8 as int8", lambda node: node.input(1).type == "UINT8"),
+    Fault(LITERT, "PRELU", "INT16", "LiteRT reads alpha of uint8 as int8", is_unsigned),
     Fault(LITERT, "SUM", "INT8 INT16", "LiteRT gives quantised sums as uint8", outcomes.sums_as_bytes),
     Fault(LITERT, "ATAN2", "", "LiteRT does not broadcast it, and gives the shape of one input", conditions.broadcasts),
 )
+
+_WIDE_BIAS = "the bias is read as int64"
 
 _LAYERS: tuple[Fault, ...] = (
     Fault(BOTH, "BATCH_MATMUL", "INT8 INT16", "TFLM and LiteRT ignore scales per column", conditions.per_channel),
@@ -96,17 +99,9 @@ _LAYERS: tuple[Fault, ...] = (
         layer_cases.IN_FLOAT64,
         outcomes.rounds_sums_otherwise,
     ),
-    Fault(
-        LITERT,
-        "FULLY_CONNECTED CONV_2D TRANSPOSE_CONV",
-        "",
-        "LiteRT reads the bias as int64",
-        conditions.takes_bias_wide,
-    ),
-    Fault(
-        TFLM, "DEPTHWISE_CONV_2D", "", "TFLM believes the depth multiplier of the options", conditions.other_multiplier
-    ),
-    Fault(TFLM, "TRANSPOSE_CONV", "", "TFLM reads the bias as int64", conditions.has_narrow_bias),
+    Fault(LITERT, "FULLY_CONNECTED CONV_2D TRANSPOSE_CONV", "", _WIDE_BIAS, conditions.takes_bias_wide),
+    Fault(TFLM, "TRANSPOSE_CONV", "", _WIDE_BIAS, conditions.has_narrow_bias),
+    Fault(TFLM, "DEPTHWISE_CONV_2D", "", "TFLM multiplies channels as the options say", conditions.other_multiplier),
     Fault(
         LITERT,
         "BATCH_MATMUL",

@@ -29,12 +29,13 @@ def root_multiplier(node: Node) -> tuple[int, int]:
 def by_root(node: Node, q: Array) -> Array:
     """Of int8 and int16. Source: TFLM elementwise.cc, RsqrtEvalQuantized; up to zero, it gives the greatest value (TFLM
     refuses negative ones)."""
-    most = np.iinfo(q.dtype).max
+    dtype = node.output.dtype
+    most = np.iinfo(dtype).max
     values, places = np.unique(q.astype(np.int64) - node.input(0).zero, return_inverse=True)
     roots = [_gemmlowp.inverse_root(max(int(value), 0)) for value in values]
     data = np.array([int(requantize(np.array(1), mult, 20 - right)) for mult, right in roots])
     stored = np.where(values > 0, requantize(data, *root_multiplier(node)) + node.output.zero, most)
-    return np.asarray(stored.clip(-most - 1, most), q.dtype)[places].reshape(q.shape)
+    return np.asarray(stored.clip(-most - 1, most), dtype)[places].reshape(q.shape)
 
 
 def root(node: Node, q: Array) -> Array:
