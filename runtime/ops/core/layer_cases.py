@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,3 +102,21 @@ def with_equal_scales(case: Case) -> Case:
         return case
     quant = replace(w.quant, scale=np.full_like(w.quant.scale, 0.01))
     return replace(case, node=replace(case.node, inputs=(x, replace(w, quant=quant), *rest)))
+
+
+def codes(rng: np.random.Generator) -> Iterator[Case]:
+    """FULLY_CONNECTED by a unit matrix, so that outputs are the codes of dynamic quantisation; inputs lie at halves.
+
+    None lies at the half above or below 0: LiteRT rounds a little less than that up where it takes 8 values at once.
+    """
+    unit = tensor((40, 40), "INT8", 1.0, data=np.eye(40), name="w")
+    for low, high in ((-3.3, 5.1), (-0.7, 9.9), (-8.5, 8.5), (-7.25, 7.25), (-1e-3, 2.1)):
+        for asymmetric in (True, False):
+            ends = np.array([low, high], np.float32)
+            step = float(np.ptp(ends)) / 255 if asymmetric else max(-low, high) / 127
+            halves = np.arange(int(low / step) + 1, int(high / step) - 1) + 0.5
+            some = rng.choice(halves[np.abs(halves) > 0.5], 38) * step
+            x = np.concatenate([ends, some.astype(np.float32)]).reshape(1, 40)
+            options = {"fused_activation_function": "NONE", "asymmetric_quantize_inputs": asymmetric}
+            ends_of = (tensor((1, 40)), unit), (tensor((1, 40), name="y"),)
+            yield Case(Node("FULLY_CONNECTED", *ends_of, options), (x,), "litert", tolerance=1e-6)

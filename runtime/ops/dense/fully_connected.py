@@ -26,7 +26,7 @@ from twinfer.runtime.ops.core.channels import (
     plain_channels,
 )
 from twinfer.runtime.ops.core.hybrid import hybrid_constants, hybrid_ends, is_hybrid, quantize_dynamic
-from twinfer.runtime.ops.core.layer_cases import IN_FLOAT64, LOWEST, X_SCALE, Layer
+from twinfer.runtime.ops.core.layer_cases import IN_FLOAT64, LOWEST, X_SCALE, Layer, codes
 from twinfer.runtime.ops.core.packing import LANES, LANES_S8, pack_s8
 from twinfer.runtime.ops.core.unsigned import is_unsigned, weight_zero
 from twinfer.runtime.ops.core.weights import check_types, unpacked
@@ -220,6 +220,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for asymmetric in (False, True):
         yield _case(rng, (3, 20), 18, hybrid, asymmetric_quantize_inputs=asymmetric)
         yield _case(rng, (1, 33), 5, replace(hybrid, bias=False), asymmetric_quantize_inputs=asymmetric)
+    yield from codes(rng)
     yield from _wide_cases(rng)
 
 
