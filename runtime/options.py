@@ -21,11 +21,15 @@ Decoding = Literal["layer", "start"]
 #: compiled: a function per layer, shapes known to the compiler. interpreted: shared kernels, called from a table.
 Mode = Literal["compiled", "interpreted"]
 
+#: layers: one layer after the other, whole tensors. rows: layers run row by row where that lowers the peak.
+Memory = Literal["layers", "rows"]
+
 #: Field -> the values that it may have, and the message about any other.
 _CHOICES = {
     "optimize": (get_args(Optimize), "cannot optimize for {!r}, only for {}"),
     "weights": (get_args(Coding), "cannot store weights as {!r}, only as {}"),
     "decode": (get_args(Decoding), "cannot decode weights at {!r}, only at {}"),
+    "memory": (get_args(Memory), "memory {!r} does not exist, only {}"),
     "mode": (get_args(Mode), "mode {!r} does not exist, only {}"),
 }
 
@@ -44,6 +48,7 @@ class Options:
     weights: Coding = "file"
     decode: Decoding = "layer"
     mode: Mode = "compiled"
+    memory: Memory = "layers"
     guard: bool = False
     preserve_all: bool = False
 

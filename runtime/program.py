@@ -50,6 +50,34 @@ class Weights:
     overlap: bool = False
 
 
+@dataclass(frozen=True)
+class Rows:
+    """How a call computes some rows of its output alone; the output is one image [1, height, ...].
+
+    Row r needs of input 0 the rows from ``r * stride - pad`` to ``reach`` rows on, those of them that there are; an
+    input of the output's height has one row per row (stride 1), constants are read whole. A part of a call has other
+    params: ``counts`` are proportional to its rows, and a number of rows themselves; those of ``window`` (in_h, out_h,
+    pad_h) describe the rows that the part sees; ``lines`` counts the rows whose windows begin before the image, lie
+    inside, and end beyond it. A dot leads into a nested struct.
+    """
+
+    stride: int = 1
+    pad: int = 0
+    reach: int = 0
+    counts: tuple[str, ...] = ()
+    window: bool = False
+    lines: str = ""
+
+    def needed(self, first: int, end: int, height: int) -> tuple[int, int]:
+        """First and end of the rows, of ``height``, that the output's rows from ``first`` to before ``end`` need."""
+        low, last = first * self.stride - self.pad, (end - 1) * self.stride - self.pad + self.reach
+        return max(0, min(low, height - 1)), max(0, min(last, height - 1)) + 1
+
+
+#: Of a call whose param ``size`` counts the elements, which are computed one by one.
+ELEMENTS = Rows(counts=("size",))
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """One kernel call: ``kernel(params, inputs, outputs, scratch)``. Each is only equal to itself.
@@ -57,7 +85,8 @@ class Call:
     ``params`` has the members of the C struct ``<kernel>_params``, all of them and no others (else RuntimeError).
     ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the
     kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
-    ``weights`` says how input 1 may be stored coded, None if it may not. ``note`` describes the constants in comments.
+    ``weights`` says how input 1 may be stored coded, None if it may not. ``rows`` says how it computes parts of its
+    output, None if it cannot. ``note`` describes the constants in comments.
     """
 
     kernel: str
@@ -68,6 +97,7 @@ class Call:
     inplace: tuple[int, ...] = ()
     macs: int = 0
     weights: Weights | None = None
+    rows: Rows | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -183,9 +213,51 @@ class Same:
     to: Tensor
 
 
-Part = Step | If | While | Same
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A step that a stream runs by rows: ``height`` rows of its output, ``band`` of them at once.
 
-#: What a run does: steps, and control flow over them.
+    ``sources`` are the inputs that it reads by rows: each with its place in the call, and its height.
+    """
+
+    step: Step
+    rows: Rows
+    height: int
+    band: int
+    sources: tuple[tuple[int, Tensor, int], ...]
+
+    @property
+    def out(self) -> Tensor:
+        """The tensor that it computes."""
+        return next(self.step.call.written)
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Where a tensor of a stream keeps the rows that are still needed: ``capacity`` of them, one after another.
+
+    When there is no room for more, the rows still needed move to the start of ``memory``.
+    """
+
+    memory: Tensor
+    capacity: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Steps that run depth first, row by row.
+
+    A layer computes its next rows when a later one asks for them (``twinfer.runtime.plan.rows`` has the order). Tensors
+    between them are ``rings``; the others are whole.
+    """
+
+    layers: tuple[Layer, ...]
+    rings: Mapping[Tensor, Ring]
+
+
+Part = Step | If | While | Same | Stream
+
+#: What a run does: steps, streams, and control flow over them.
 Program = tuple[Part, ...]
 
 

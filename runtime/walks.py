@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import If, Part, Program, Same, Step, While
+from twinfer.runtime.program import If, Part, Program, Same, Step, Stream, While
 
 
 def steps_of(program: Program) -> Iterator[Step]:
@@ -14,6 +14,8 @@ def steps_of(program: Program) -> Iterator[Step]:
         match part:
             case Step():
                 yield part
+            case Stream():
+                yield from (layer.step for layer in part.layers)
             case If():
                 yield from steps_of((*part.then, *part.orelse))
             case While():
@@ -26,6 +28,8 @@ def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
         match part:
             case Step():
                 yield from ((part.position, tensor) for tensor in part.touched)
+            case Stream():
+                yield from _uses_of_stream(part)
             case If():
                 inner = (*part.then, *part.orelse)
                 yield from ((step.position, part.condition) for step in [*steps_of(inner)][:1])
@@ -36,6 +40,15 @@ def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
                 behind = [step.position + 1 for step in steps_of(part.test)]
                 yield from ((position, part.condition) for position in body[:1] or behind[-1:])
                 yield from uses_of(part.body)
+
+
+def _uses_of_stream(stream: Stream) -> Iterator[tuple[int, Tensor]]:
+    """Of whole tensors and rings, from the first layer's position to the last one's."""
+    positions = stream.layers[0].step.position, stream.layers[-1].step.position
+    for layer in stream.layers:
+        for tensor in layer.step.touched:
+            ring = stream.rings.get(tensor)
+            yield from ((position, ring.memory if ring else tensor) for position in positions)
 
 
 def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Program:
@@ -49,7 +62,7 @@ def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Progr
                 return If(part.condition, with_steps(part.then, change), with_steps(part.orelse, change))
             case While():
                 return While(part.condition, with_steps(part.test, change), with_steps(part.body, change))
-            case Same():
+            case Same() | Stream():
                 return part
 
     return tuple(part for part in map(changed, program) if part is not None)

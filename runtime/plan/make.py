@@ -17,6 +17,7 @@ from twinfer.runtime.plan.lifetimes import lifetimes
 from twinfer.runtime.plan.lower import lower
 from twinfer.runtime.plan.placement import problem, solved
 from twinfer.runtime.plan.plan import Place, Plan
+from twinfer.runtime.plan.streams import streamed
 from twinfer.runtime.program import COPY, Same, Step
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
@@ -35,6 +36,10 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     flow = inlined(graph)
     stored = coding.store(lower(flow, target, pool), target, options, pool)
     lives = lifetimes(graph, stored, keep=options.preserve_all)
+    if options.memory == "rows" and not options.preserve_all and not options.guard:
+        rows = streamed(stored.program, lives, graph.outputs)
+        stored = replace(stored, program=rows.program)
+        lives = lifetimes(graph, stored, keep=False)
     task = problem(lives, target.alignment)
     solution = solved(task, graph.name)
     program = with_steps(stored.program, lambda step: _needed(step, solution.places))

@@ -49,8 +49,8 @@ class _Sharing:
         self, program: Program, lives: Mapping[Tensor, Life], state: Collection[Tensor], ends: Collection[Tensor]
     ) -> None:
         self.lives, self.state, self.ends = lives, frozenset(state), frozenset(ends)
-        self.steps = tuple(steps_of(program))
-        self.block = dict(_blocks(program))
+        self.block: dict[Step, int] = dict(_blocks(program))
+        self.steps = tuple(step for step in steps_of(program) if step in self.block)
         self.owner = {tensor: tensor for tensor in lives}
         self.groups = {tensor: _Group([tensor], *lives[tensor]) for tensor in lives}
         self.uses: dict[Tensor, list[int]] = {}

@@ -26,7 +26,16 @@ def lower(node: Node, target: Target) -> Call:
     params = {"window": layer.window.params, "k4": k4, "in_zero": node.input(0).zero, "end": channels.end}
     inputs = (node.input(0), weights(words, PAIRS), bias(_ends(channels), ENDS))
     scratch, stored = (2 * PIXELS + 1) * k4, Weights(halves=True)
-    return Call("tw_conv2d_dsp_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
+    return Call(
+        "tw_conv2d_dsp_s8",
+        params,
+        inputs,
+        (node.output,),
+        scratch,
+        macs=layer.macs,
+        weights=stored,
+        rows=layer.window.by_rows,
+    )
 
 
 def _ends(c: Channels) -> Array:

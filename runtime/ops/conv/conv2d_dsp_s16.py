@@ -27,7 +27,16 @@ def lower(node: Node, target: Target) -> Call:
     packed = np.ascontiguousarray(pairs).reshape(len(pairs), -1).view("<i4")
     inputs = (node.input(0), weights(packed, PAIRS), bias(ends, ENDS))
     scratch = 4 * (PIXELS + 1) * words
-    return Call("tw_conv2d_dsp_s16", params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights())
+    return Call(
+        "tw_conv2d_dsp_s16",
+        params,
+        inputs,
+        (node.output,),
+        scratch,
+        macs=layer.macs,
+        weights=Weights(),
+        rows=layer.window.by_rows,
+    )
 
 
 VARIANT = Variant("dsp", ("CONV_2D",), frozenset({"dsp"}), lower, ("INT16",), ONE_CHANNEL)

@@ -31,7 +31,16 @@ def lower(node: Node, target: Target) -> Call:
     packed = _fours(channels)
     stored = Weights(rows=len(packed), head=4 * FOUR, tail=5 * FOUR)
     inputs, scratch = (node.input(0), weights(packed, FOURS)), 2 * BLOCK_S8 * tile["blocks"]
-    return Call("tw_conv2d_mve_s8", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored)
+    return Call(
+        "tw_conv2d_mve_s8",
+        params,
+        inputs,
+        (node.output,),
+        scratch,
+        macs=layer.macs,
+        weights=stored,
+        rows=layer.window.by_rows,
+    )
 
 
 def tile_of(layer: Convolution, block: int) -> dict[str, int]:

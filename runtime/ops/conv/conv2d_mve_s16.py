@@ -25,7 +25,16 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {"window": layer.window.params, "limits": c.limits, **numbers}
     packed = packed_fours(c)
     inputs, scratch = (node.input(0), weights(packed, FOURS)), 4 * BLOCK_S16 * tile["blocks"]
-    return Call("tw_conv2d_mve_s16", params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored(packed))
+    return Call(
+        "tw_conv2d_mve_s16",
+        params,
+        inputs,
+        (node.output,),
+        scratch,
+        macs=layer.macs,
+        weights=stored(packed),
+        rows=layer.window.by_rows,
+    )
 
 
 VARIANT = Variant("mve", ("CONV_2D",), frozenset({"mve"}), lower, ("INT16",), ONE_CHANNEL)

@@ -73,7 +73,9 @@ def lower(node: Node, target: Target) -> Call:
     if x.type == "FLOAT32":
         shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
         floats = {**shape, "limits": output_range(node)}
-        return Call("tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs)
+        return Call(
+            "tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs, rows=g.by_rows
+        )
     if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
         return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
     return _lower_zero(node, g, macs) if weight_zero(w) else _lower_s8(node, g, macs)
@@ -86,7 +88,7 @@ def _lower_zero(node: Node, g: Window, macs: int) -> Call:
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     inputs = (x, w, bias_of(node, g.out_c), *(requantize(values) for values in multipliers(node, g.out_c)))
     kernel = "tw_depthwise_conv2d_zero_s8"
-    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights())
+    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(), rows=g.by_rows)
 
 
 def _lower_s8(node: Node, g: Window, macs: int) -> Call:
@@ -98,7 +100,9 @@ def _lower_s8(node: Node, g: Window, macs: int) -> Call:
     scratch = g.k_h * columns * min(g.in_c, CHANNELS)
     shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
     params = {**shape, "end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(short)}
-    return Call("tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
+    return Call(
+        "tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=g.by_rows
+    )
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:

@@ -13,7 +13,7 @@ from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call, Weights
+from twinfer.runtime.program import Call, Rows, Weights
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Declined, Variant, accept
 
@@ -56,6 +56,7 @@ class Walk:
 
     weights: Array
     params: dict[str, Param]
+    rows: Rows | None
 
 
 def lower_s8(node: Node, target: Target) -> Call:
@@ -65,7 +66,9 @@ def lower_s8(node: Node, target: Target) -> Call:
     c = channels_s8(layer.node, walk.weights, layer.bias)
     arrays = (weights(c.weights, PAIRS), bias(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
     params, inputs = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}, (node.input(0), *arrays)
-    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
+    return Call(
+        "tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights(), rows=walk.rows
+    )
 
 
 def lower_s16(node: Node, target: Target) -> Call:
@@ -76,7 +79,15 @@ def lower_s16(node: Node, target: Target) -> Call:
     accept(c.fit, "sums do not fit 32 bits")
     inputs = (node.input(0), weights(c.weights, PAIRS), bias(np.stack([c.bias, c.mult], 1), ENDS), None)
     params = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}
-    return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
+    return Call(
+        "tw_depthwise_conv2d_dsp_s16",
+        params,
+        inputs,
+        (node.output,),
+        macs=layer.macs,
+        weights=Weights(),
+        rows=walk.rows,
+    )
 
 
 def _walk(g: Window, w: Array, size: int) -> Walk:
@@ -84,7 +95,8 @@ def _walk(g: Window, w: Array, size: int) -> Walk:
     along, lines = _axes(g, size)
     turned = along.x_bytes < lines.x_bytes  # a walk along rows of the image takes the weights' rows as lines
     taps = w[0].transpose(2, 1, 0) if turned else w[0].transpose(2, 0, 1)
-    return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size))
+    by_rows = Rows(g.stride_h, g.pad_h, 2, counts=("y_size",), lines="lines") if turned else None
+    return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size), by_rows)
 
 
 def _axes(g: Window, size: int) -> tuple[Axis, Axis]:

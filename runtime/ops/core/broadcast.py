@@ -13,7 +13,7 @@ from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, Dimension, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import Call, Rows
 from twinfer.runtime.target import Target
 
 #: Rows of fewer than ``SHORT_ROW`` elements leave SIMD lanes idle; they are tiled to about ``TILED`` elements.
@@ -118,7 +118,8 @@ def broadcast_call(
     walk = Walk.of(a, b, target, tiles)
     scratch = y.dtype.itemsize * walk.size if walk.tile != 1 else 0
     inplace = (0, 1) if a.dtype.itemsize == y.dtype.itemsize else ()
-    return Call(kernel, {"walk": asdict(walk), **params}, operands, (y,), scratch, inplace=inplace)
+    rows = Rows(counts=("walk.size",)) if a.shape == b.shape and walk.outer.rows == 1 else None
+    return Call(kernel, {"walk": asdict(walk), **params}, operands, (y,), scratch, inplace=inplace, rows=rows)
 
 
 def commuted(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

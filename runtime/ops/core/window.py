@@ -9,6 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import need
+from twinfer.runtime.program import Rows
 
 _TOO_LARGE = 1 << 30  # the sum of two sizes must fit int32
 
@@ -61,6 +62,11 @@ class Window:
     @property
     def dilated(self) -> bool:
         return (self.dilation_h, self.dilation_w) != (1, 1)
+
+    @property
+    def by_rows(self) -> Rows:
+        """How a call with these windows in its param ``window`` computes some rows."""
+        return Rows(self.stride_h, self.pad_h, (self.k_h - 1) * self.dilation_h, window=True)
 
     def taps(self) -> Iterator[tuple[int, int]]:
         """Row and column of every tap."""

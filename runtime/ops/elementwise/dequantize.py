@@ -12,7 +12,7 @@ from twinfer.runtime.graph import Array, Node, Quant, Tensor
 from twinfer.runtime.op import Case, Op, Shape, along, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.core.quantized import need_quant
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import ELEMENTS, Call
 from twinfer.runtime.target import Target
 
 KERNELS = {
@@ -66,9 +66,9 @@ def reference(node: Node, inputs: list[Any]) -> list[Array]:
 def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     if x.type == "FLOAT16":
-        return Call(KERNELS[x.type], {"size": y.size}, (x,), (y,))
+        return Call(KERNELS[x.type], {"size": y.size}, (x,), (y,), rows=ELEMENTS)
     if (quant := _channels(x)) is None:
-        return Call(KERNELS[x.type], {"size": y.size, "zero": x.zero, "scale": x.scale}, (x,), (y,))
+        return Call(KERNELS[x.type], {"size": y.size, "zero": x.zero, "scale": x.scale}, (x,), (y,), rows=ELEMENTS)
     scales = (requantize(quant.scale), requantize(quant.zero_point.astype(np.int32)))
     return Call(
         "tw_dequantize_channels_s8",

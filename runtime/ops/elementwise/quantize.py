@@ -15,7 +15,7 @@ from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.unsigned import MARK
 from twinfer.runtime.ops.functions._unary import lookup
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import ELEMENTS, Call
 from twinfer.runtime.target import Target
 
 #: Input type -> output type -> kernel. TFLM has all of them but float32 and uint8 to uint8, and uint8 to int16.
@@ -96,15 +96,17 @@ def lower(node: Node, target: Target) -> Call:
     x, y = node.input(0), node.output
     kernel, (low, high) = KERNELS[x.type][y.type], _range(y)
     if kernel == "tw_lut" and _flips(node):
-        return Call("tw_flip", {"size": y.size}, (x,), (y,), inplace=(0,))
+        return Call("tw_flip", {"size": y.size}, (x,), (y,), inplace=(0,), rows=ELEMENTS)
     if kernel == "tw_lut":
         return lookup(node, lambda q: _requantized(node, q & 255 if x.type == "UINT8" else q))
     if x.type == "FLOAT32":
         params = {"size": y.size, "zero": y.zero, "low": low - y.zero, "high": high - y.zero, **_inverse(y.scale)}
-        return Call(kernel, params | {"scale": y.scale}, (x,), (y,))
+        return Call(kernel, params | {"scale": y.scale}, (x,), (y,), rows=ELEMENTS)
     mult, shift = quantize_multiplier(x.scale / y.scale)
     params = {"size": y.size, "zero": x.zero, "mult": mult, "shift": shift, "out_zero": y.zero}
-    return Call(kernel, params | {"low": low, "high": high}, (x,), (y,), inplace=(0,) if x.type == y.type else ())
+    return Call(
+        kernel, params | {"low": low, "high": high}, (x,), (y,), inplace=(0,) if x.type == y.type else (), rows=ELEMENTS
+    )
 
 
 def _case(source: Tensor, type: str, scale: float, zero: int, values: Array | None = None, **more: Any) -> Case:

@@ -13,7 +13,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Shape, unsupported
 from twinfer.runtime.ops.core.quantized import need_fixed_quant
 from twinfer.runtime.ops.functions import _unary
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import ELEMENTS, Call
 
 #: Scales of inputs, for ``cases``.
 SCALES_INT8 = (1e-6, 0.001, 0.0235, 0.05, 0.1, 1 / 3, 1.0, math.pi, 15.9, 16.0, 40.0)
@@ -106,4 +106,4 @@ def _lower_int16(node: Node, kernel: str) -> Call:
     """The call of a kernel with ``tw_sigmoid_s16_params``."""
     mult, shift = scaling(node)
     params = {"size": node.output.size, "mult": mult, "shift": shift}
-    return Call(kernel, params, (node.input(0), constant.table(table())), (node.output,), inplace=(0,))
+    return Call(kernel, params, (node.input(0), constant.table(table())), (node.output,), inplace=(0,), rows=ELEMENTS)

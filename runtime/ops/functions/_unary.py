@@ -10,7 +10,7 @@ from twinfer.runtime import constant
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_symmetric
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import ELEMENTS, Call
 
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)
@@ -37,12 +37,16 @@ def infer(node: Node, *types: str) -> list[Shape]:
 def lookup(node: Node, function: Callable[[Array], Array]) -> Call:
     """The call that maps every byte of input 0 through ``function``, which maps int8 values (held in int64) to int8."""
     table = constant.table(np.roll(function(INT8).astype(np.int8), 128))  # indexed by the byte as unsigned
-    return Call("tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,))
+    return Call(
+        "tw_lut", {"size": node.output.size}, (node.input(0), table), (node.output,), inplace=(0,), rows=ELEMENTS
+    )
 
 
 def elementwise(node: Node, kernel: str, **params: float) -> Call:
     """The call of a float kernel over all elements."""
-    return Call(kernel, {"size": node.output.size, **params}, (node.input(0),), (node.output,), inplace=(0,))
+    return Call(
+        kernel, {"size": node.output.size, **params}, (node.input(0),), (node.output,), inplace=(0,), rows=ELEMENTS
+    )
 
 
 def in_double(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -14,7 +14,7 @@ from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
 from twinfer.runtime.ops.functions._int8 import by_root, root_multiplier
 from twinfer.runtime.ops.functions._unary import elementwise
-from twinfer.runtime.program import Call
+from twinfer.runtime.program import ELEMENTS, Call
 
 LEAST, MOST = -(1 << 15), (1 << 15) - 1
 
@@ -43,7 +43,7 @@ def by_table(real: Real) -> Wide:
 
     def lower(node: Node) -> Call:
         inputs = (node.input(0), constant.table(_table(node, real)))
-        return Call("tw_lut_s16", {"size": node.output.size}, inputs, (node.output,), inplace=(0,))
+        return Call("tw_lut_s16", {"size": node.output.size}, inputs, (node.output,), inplace=(0,), rows=ELEMENTS)
 
     return Wide(lambda node, q: lookup_s16(_table(node, real), q).astype(np.int16), lower)
 

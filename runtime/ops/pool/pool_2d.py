@@ -110,8 +110,9 @@ def lower(node: Node, target: Target) -> Call:
 
 def pool_call(kernel: str, node: Node) -> Call:
     """The call of a pooling kernel; all have the same params."""
-    params = {"window": geometry(node).params, "limits": output_range(node)}
-    return Call(kernel, params, (node.input(0),), (node.output,))
+    g = geometry(node)
+    params = {"window": g.params, "limits": output_range(node)}
+    return Call(kernel, params, (node.input(0),), (node.output,), rows=g.by_rows)
 
 
 def _case(

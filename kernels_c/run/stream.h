@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the layers of a stream depth first: a layer computes its next rows when a later one asks for them. Tensors between
+ * the layers hold no more rows than that needs. */
+#ifndef TW_STREAM_H
+#define TW_STREAM_H
+
+#include "../core/tw.h"
+
+#define TW_MAX_SOURCES 4
+
+/* Some rows of a layer: those of its output from first to before end, at y; x: the first row that they need of every
+ * source; low, high: which rows of the first source these are. */
+typedef struct {
+    unsigned char *arena, *y;
+    const unsigned char *x[TW_MAX_SOURCES];
+    int32_t first, end, low, high;
+} tw_rows_part;
+
+/* Where rows lie: the first at a byte of the arena, and how many bytes each has. */
+typedef struct {
+    int32_t offset, row;
+} tw_rows_image;
+
+/* What a layer reads by rows, height of them: the output of a layer of the stream, or whole (layer -1). */
+typedef struct {
+    int32_t layer, height;
+    tw_rows_image image;
+} tw_rows_source;
+
+typedef void tw_rows_fn(const void *context, const tw_rows_part *part);
+
+/* A layer computes at most band of its height rows at once. Row r needs the rows of a source from r * stride - pad to
+ * reach rows on. capacity: how many rows of its output there is room for, height if it is whole. */
+typedef struct {
+    tw_rows_fn *run;
+    const void *context;
+    int32_t height, band, stride, pad, reach, capacity, sources;
+    tw_rows_image image;
+    tw_rows_source source[TW_MAX_SOURCES];
+} tw_rows_layer;
+
+/* How far a layer is: rows that it has computed, and the first that is still there. */
+typedef struct {
+    int32_t done, base;
+} tw_rows_progress;
+
+/* Layers in the order of the graph; goals: those that must become whole, the last one first. */
+typedef struct {
+    const tw_rows_layer *layers;
+    const int32_t *goals;
+    int32_t count, goal_count;
+} tw_stream;
+
+/* The first row of a source that row first needs, and the end of those that a part to before end needs. */
+TW_INLINE int32_t tw_stream_low(const tw_rows_layer *layer, int32_t first, int32_t height) {
+    return tw_clamp(first * layer->stride - layer->pad, 0, height - 1);
+}
+
+TW_INLINE int32_t tw_stream_high(const tw_rows_layer *layer, int32_t end, int32_t height) {
+    return tw_clamp((end - 1) * layer->stride - layer->pad + layer->reach, 0, height - 1) + 1;
+}
+
+/* The end of the next part of a layer. */
+TW_INLINE int32_t tw_stream_end(const tw_rows_layer *layer, const tw_rows_progress *at) {
+    return tw_min(at->done + layer->band, layer->height);
+}
+
+/* The layer that lacks rows which layer i needs next; -1 if there is none. */
+TW_INLINE int32_t tw_stream_short(const tw_stream *s, const tw_rows_progress *at, int32_t i) {
+    const tw_rows_layer *layer = s->layers + i;
+    const int32_t end = tw_stream_end(layer, at + i);
+    for (int32_t k = 0; k < layer->sources; ++k) {
+        const tw_rows_source *source = layer->source + k;
+        if (source->layer >= 0 && at[source->layer].done < tw_stream_high(layer, end, source->height))
+            return source->layer;
+    }
+    return -1;
+}
+
+/* The first row of the output of layer i that is still needed. */
+TW_INLINE int32_t tw_stream_needed(const tw_stream *s, const tw_rows_progress *at, int32_t i) {
+    int32_t low = at[i].done;
+    for (int32_t j = i + 1; j < s->count; ++j)
+        for (int32_t k = 0; k < s->layers[j].sources; ++k)
+            if (s->layers[j].source[k].layer == i && at[j].done < s->layers[j].height)
+                low = tw_min(low, tw_stream_low(s->layers + j, at[j].done, s->layers[j].source[k].height));
+    return low;
+}
+
+/* Where row r of an image lies whose first row there is base. */
+TW_INLINE unsigned char *tw_stream_row(unsigned char *arena, const tw_rows_image *image, int32_t r, int32_t base) {
+    return arena + image->offset + (r - base) * image->row;
+}
+
+/* Makes room for rows of layer i up to end: the rows that are still needed move to the start. */
+TW_INLINE void tw_stream_room(const tw_stream *s, tw_rows_progress *at, int32_t i, int32_t end, unsigned char *arena) {
+    const tw_rows_layer *layer = s->layers + i;
+    if (end - at[i].base <= layer->capacity) return;
+    const int32_t low = tw_stream_needed(s, at, i);
+    memmove(arena + layer->image.offset, tw_stream_row(arena, &layer->image, low, at[i].base),
+            (size_t)((at[i].done - low) * layer->image.row));
+    at[i].base = low;
+}
+
+/* Computes the next rows of layer i, for which all is there. */
+TW_INLINE void tw_stream_part(const tw_stream *s, tw_rows_progress *at, int32_t i, unsigned char *arena) {
+    const tw_rows_layer *layer = s->layers + i;
+    tw_rows_part part = {arena, NULL, {NULL}, at[i].done, tw_stream_end(layer, at + i), 0, 0};
+    tw_stream_room(s, at, i, part.end, arena);
+    part.y = tw_stream_row(arena, &layer->image, part.first, at[i].base);
+    part.low = tw_stream_low(layer, part.first, layer->source[0].height);
+    part.high = tw_stream_high(layer, part.end, layer->source[0].height);
+    for (int32_t k = 0; k < layer->sources; ++k) {
+        const tw_rows_source *source = layer->source + k;
+        const int32_t base = source->layer < 0 ? 0 : at[source->layer].base;
+        part.x[k] = tw_stream_row(arena, &source->image, tw_stream_low(layer, part.first, source->height), base);
+    }
+    layer->run(layer->context, &part);
+    at[i].done = part.end;
+}
+
+/* Runs all; at: room for the progress of every layer. */
+static TW_NOINLINE void tw_stream_run(const tw_stream *s, tw_rows_progress *at, unsigned char *arena) {
+    memset(at, 0, (size_t)s->count * sizeof *at);
+    for (int32_t g = 0; g < s->goal_count; ++g)
+        while (at[s->goals[g]].done < s->layers[s->goals[g]].height) {
+            int32_t i = s->goals[g];
+            for (int32_t next = i; next >= 0; next = tw_stream_short(s, at, i)) i = next;
+            tw_stream_part(s, at, i, arena);
+        }
+}
+
+#endif

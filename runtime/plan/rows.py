@@ -1,0 +1,200 @@
+"""Layers by rows: which steps can run so, in which order the layers of a stream compute rows, and what they keep.
+
+A layer computes its next rows when one behind it needs them: nothing is computed in advance, so that every tensor holds
+as few rows as its readers allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.program import Call, Layer, Step, Stream
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows ``first`` to before ``end`` of the output of layer ``layer``, which are computed by one call."""
+
+    layer: int
+    first: int
+    end: int
+
+
+def goals(stream: Stream) -> list[int]:
+    """The layers that must become whole, the last one first."""
+    return _goals(stream.layers, [layer.out for layer in stream.layers if layer.out not in stream.rings])
+
+
+def _goals(layers: Sequence[Layer], ends: Collection[Tensor]) -> list[int]:
+    last = len(layers) - 1
+    return [last, *(i for i in range(last) if layers[i].out in ends)]
+
+
+def layer_of(step: Step) -> Layer | None:
+    """The step as a layer of a stream; None if it cannot run by rows."""
+    call, rows = step.call, step.call.rows
+    outputs = [tensor for tensor in call.outputs if isinstance(tensor, Tensor)]
+    if rows is None or step.body != (call,) or len(outputs) != 1 or len(call.outputs) != 1:
+        return None
+    height = _height(outputs[0])
+    if any(_value(call.params, name.split(".")) % max(height, 1) for name in rows.counts):
+        return None
+    sources = tuple(_sources(call, outputs[0]))
+    moving = [t for t in call.inputs if isinstance(t, Tensor)]
+    if height < 2 or not sources or len(sources) != len(moving):
+        return None
+    return Layer(step, rows, height, 1, sources)
+
+
+def _height(tensor: Tensor) -> int:
+    """The rows of an image [1, height, ...] of one batch; 0 if it is none."""
+    return tensor.shape[1] if len(tensor.shape) == 4 and tensor.shape[0] == 1 and tensor.nbytes else 0
+
+
+def _sources(call: Call, out: Tensor) -> Iterator[tuple[int, Tensor, int]]:
+    """The inputs that are read by rows: all of an element-wise operator, the first under windows."""
+    slides = call.rows is not None and (call.rows.window or bool(call.rows.lines))
+    for place, argument in enumerate(call.inputs):
+        if not isinstance(argument, Tensor):
+            continue
+        height = _height(argument)
+        if (height and slides and place == 0) or (not slides and height == _height(out)):
+            yield place, argument, height
+
+
+class Walk:
+    """One run of a stream: ``parts`` gives what is computed, in order. ``done`` counts the rows that every layer has.
+
+    ``ends`` are the tensors that are used outside, which must become whole.
+    """
+
+    def __init__(self, layers: Sequence[Layer], ends: Collection[Tensor]) -> None:
+        self.layers = layers
+        self.done = [0] * len(layers)
+        self.producer = {layer.out: i for i, layer in enumerate(layers)}
+        self.readers: dict[Tensor, list[tuple[int, int]]] = {}
+        for i, layer in enumerate(layers):
+            for _, tensor, height in layer.sources:
+                self.readers.setdefault(tensor, []).append((i, height))
+        self._goals = _goals(layers, ends)
+
+    def parts(self) -> Iterator[Part]:
+        """What is computed; ``done`` counts a part as soon as the next one is asked for."""
+        for goal in self._goals:
+            while self.done[goal] < self.layers[goal].height:
+                part = self._next(goal)
+                yield part
+                self.done[part.layer] = part.end
+
+    def _next(self, i: int) -> Part:
+        """What layer ``i`` computes next, or the first thing that it lacks for that."""
+        while True:
+            layer, first = self.layers[i], self.done[i]
+            end = min(first + layer.band, layer.height)
+            short = next(self._short(layer, first, end), None)
+            if short is None:
+                return Part(i, first, end)
+            i = short
+
+    def _short(self, layer: Layer, first: int, end: int) -> Iterator[int]:
+        """The layers of whose outputs rows are missing."""
+        for _, tensor, height in layer.sources:
+            producer = self.producer.get(tensor)
+            if producer is not None and self.done[producer] < layer.rows.needed(first, end, height)[1]:
+                yield producer
+
+    def low(self, tensor: Tensor) -> int:
+        """The first row of a tensor that a layer still needs; its height or more if none does."""
+        lows = [
+            self.layers[i].rows.needed(self.done[i], self.done[i] + 1, height)[0]
+            for i, height in self.readers.get(tensor, ())
+            if self.done[i] < self.layers[i].height
+        ]
+        return min(lows, default=1 << 30)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a stream must keep.
+
+    ``capacity``: for every tensor between its layers the most rows at a time. ``distance``: for every pair of an
+    input that dies and an output how many bytes below the input the output must begin, at least, to lie over it.
+    """
+
+    capacity: dict[Tensor, int]
+    distance: dict[tuple[Tensor, Tensor], int]
+
+
+def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
+    """What a stream of these layers keeps; ``ends`` are used outside, ``dying`` are inputs that nobody needs later."""
+    walk = Walk(layers, ends)
+    capacity = {layer.out: 0 for layer in layers if layer.out not in ends}
+    whole = [layer.out for layer in layers if layer.out in ends]
+    distance = {(under, over): 0 for under in dying for over in whole}
+    height = {tensor: height for layer in layers for _, tensor, height in layer.sources}
+    for part in walk.parts():
+        out = layers[part.layer].out
+        if out in capacity:
+            capacity[out] = max(capacity[out], part.end - min(walk.low(out), part.first))
+        for under in dying:
+            if (under, out) in distance:
+                written = part.end * (out.nbytes // layers[part.layer].height)
+                read = min(walk.low(under), height[under]) * (under.nbytes // height[under])
+                distance[under, out] = max(distance[under, out], written - read)
+    return Kept(capacity, distance)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a call's params that is another one in a part of its rows; ``path`` leads there.
+
+    It is ``each`` times the rows of the part that are among those from ``low`` to before ``high``.
+    """
+
+    path: tuple[str | int, ...]
+    low: int = 0
+    high: int = 0
+    each: int = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The member that counts the rows that a part sees of the first source."""
+
+    path: tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """The member that counts the rows of padding before the rows that a part sees."""
+
+    path: tuple[str | int, ...]
+    pad: int
+    stride: int
+
+
+def members_of(layer: Layer) -> Iterator[Member | Seen | Padding]:
+    """The members of a layer's params that differ from part to part."""
+    rows, params, height = layer.rows, layer.step.call.params, layer.height
+    if rows.window:
+        yield Seen(("window", "in_h"))
+        yield Member(("window", "out_h"), 0, height, 1)
+        yield Padding(("window", "pad_h"), rows.pad, rows.stride)
+    for name in rows.counts:
+        path = tuple(name.split("."))
+        yield Member(path, 0, height, _value(params, path) // height)
+    if rows.lines:
+        low, lines = 0, cast(Sequence[int], params[rows.lines])
+        for i, count in enumerate(lines):
+            yield Member((rows.lines, i), low, low + count, 1)
+            low += count
+
+
+def _value(params: Mapping[str, Any], path: Sequence[str]) -> int:
+    value: Any = params
+    for name in path:
+        value = value[name]
+    return int(value)

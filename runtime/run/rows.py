@@ -1,0 +1,105 @@
+"""A stream made ready to run: the C structs of its layers (kernels_c/run/stream.h and rows.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twinfer import kernels_c
+from twinfer.kernels_c import ffi, lib
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.rows import Member, Padding, Seen, goals, members_of
+from twinfer.runtime.program import Argument, Layer, Stream
+
+#: The values of ``each`` that say what else a member counts.
+_IN, _PAD = 0, -1
+
+
+class StreamCall:
+    """The structs of one stream: ``fn``, ``params`` and ``out`` of a tw_call whose scratch is the arena.
+
+    ``address`` gives the pointer of a constant, ``level`` chooses the instruction-set level of the kernels.
+    """
+
+    def __init__(self, plan: Plan, stream: Stream, address: Callable[[Argument], Any], level: int) -> None:
+        self._plan, self._stream, self._address, self._level = plan, stream, address, level
+        self._keep: list[Any] = []
+        self._number = {layer.out: i for i, layer in enumerate(stream.layers)}
+        layers = self._new("tw_rows_layer[]", [self._layer(layer) for layer in stream.layers])
+        whole = goals(stream)
+        self.fn = ffi.addressof(lib, "tw_run_stream")
+        self.params = self._new(
+            "tw_stream *",
+            {"layers": layers, "goals": self._new("int32_t[]", whole), "count": len(layers), "goal_count": len(whole)},
+        )
+        self.out = self._new("void *[]", [self._new("tw_rows_progress[]", len(layers))])
+
+    def _new(self, type: str, value: Any) -> Any:
+        self._keep.append(ffi.new(type, value))
+        return self._keep[-1]
+
+    def _layer(self, layer: Layer) -> dict[str, Any]:
+        ring = self._stream.rings.get(layer.out)
+        return {
+            "run": ffi.addressof(lib, "tw_run_rows"),
+            "context": self._call(layer),
+            "height": layer.height,
+            "band": layer.band,
+            "stride": layer.rows.stride,
+            "pad": layer.rows.pad,
+            "reach": layer.rows.reach,
+            "capacity": ring.capacity if ring else layer.height,
+            "sources": len(layer.sources),
+            "image": self._image(layer.out, layer.height),
+            "source": [self._source(tensor, height) for _, tensor, height in layer.sources],
+        }
+
+    def _image(self, tensor: Tensor, height: int) -> dict[str, int]:
+        ring = self._stream.rings.get(tensor)
+        at = self._plan.offsets[ring.memory if ring else tensor]
+        return {"offset": at, "row": tensor.nbytes // height}
+
+    def _source(self, tensor: Tensor, height: int) -> dict[str, Any]:
+        return {"layer": self._number.get(tensor, -1), "height": height, "image": self._image(tensor, height)}
+
+    def _call(self, layer: Layer) -> Any:
+        """The layer's tw_rows_call."""
+        step, call = layer.step, layer.step.call
+        moving = [place for place, _, _ in layer.sources]
+        constants = [ffi.NULL if i in moving else self._address(argument) for i, argument in enumerate(call.inputs)]
+        params = kernels_c.new_params(call.kernel, call.params)
+        self._keep.append(params)
+        struct = kernels_c.params_type(call.kernel)
+        members = [_member(struct, member) for member in members_of(layer)]
+        return self._new(
+            "tw_rows_call *",
+            {
+                "kernel": kernels_c.kernel(call.kernel, self._level),
+                "params": params,
+                "in": ffi.cast("const void *const *", self._new("void *[]", constants)),
+                "members": self._new("tw_rows_member[]", members),
+                "bytes": ffi.sizeof(struct),
+                "inputs": len(constants),
+                "member_count": len(members),
+                "scratch": self._plan.offsets[step.scratch] if step.scratch is not None else 0,
+                "sources": len(moving),
+                "places": moving,
+            },
+        )
+
+
+def _member(struct: Any, member: Member | Seen | Padding) -> dict[str, int]:
+    at = _offset(struct, member.path)
+    match member:
+        case Seen():
+            return {"at": at, "each": _IN}
+        case Padding():
+            return {"at": at, "low": member.pad, "high": member.stride, "each": _PAD}
+        case Member():
+            return {"at": at, "low": member.low, "high": member.high, "each": member.each}
+
+
+def _offset(struct: Any, path: Sequence[str | int]) -> int:
+    """The byte of a struct at which a member begins."""
+    return int(ffi.offsetof(struct, *path))
