@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import COPY, If, Program, Same, Step, While
-
-#: Bytes of the one buffer for arena and state, [begin, end).
-Span = tuple[int, int]
+from twinfer.runtime.plan.replay_rows import RowReplay, Span
+from twinfer.runtime.program import COPY, If, Program, Same, Step, Stream, While
 
 
 def fault(plan: Plan) -> str | None:
@@ -94,6 +92,8 @@ class _Replay:
                     self.step(part, held)
                 case Same():
                     self.same(part, held)
+                case Stream():
+                    self.stream(part, held)
                 case If():
                     self.read(part.condition, "a branch", held)
                     then = self.program(part.then, held.copy())
@@ -130,6 +130,21 @@ class _Replay:
             over += [value for value in others if not self.in_place(step, value, tensor)]
             self.faults += [f"{who} writes {tensor} over {other}, which it needs" for other in over]
         self.write(written, who, held)
+
+    def stream(self, stream: Stream, held: _Held) -> None:
+        """Row by row; behind it the tensors hold a value that still do, and those that it has computed."""
+        who = f"the stream from {self.number[stream.layers[0].step]} on"
+        inner = {layer.out for layer in stream.layers}
+        for layer in stream.layers:
+            for _, tensor, _ in layer.sources:
+                if tensor not in inner:
+                    self.read(tensor, who, held)
+        rows = RowReplay(stream, self.spans, held.span, who)
+        self.faults += rows.faults
+        for tensor in rows.lost:
+            self.taken.update((lost, f": {who} has written there") for lost in held.take(self.spans[tensor]))
+        for tensor in inner - stream.rings.keys():
+            held.put(tensor, self.spans[tensor])
 
     def in_place(self, step: Step, source: Tensor, out: Tensor) -> bool:
         """Whether a step may write ``out`` over an input: output 0 on one that its kernel can work in place on."""

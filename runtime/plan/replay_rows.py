@@ -1,0 +1,120 @@
+"""Proves that a stream keeps what it reads: goes through its rows and follows what every byte of memory holds.
+
+Like ``replay.py`` it shares no code with what decided about memory, nor with the order in which rows were counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from twinfer.runtime.graph import Array, Tensor
+from twinfer.runtime.program import Layer, Stream
+
+#: Bytes of the one buffer for arena and state, [begin, end).
+Span = tuple[int, int]
+
+
+class RowReplay:
+    """One run of a stream; ``spans`` says where tensors lie, ``held`` which of them hold a value before.
+
+    ``faults`` are what it meets; ``lost`` are tensors of ``held`` that are overwritten. Every row of every tensor, and
+    every use of scratch memory, has a number; ``memory`` holds for each byte the number that it belongs to.
+    """
+
+    def __init__(self, stream: Stream, spans: Mapping[Tensor, Span], held: Mapping[Tensor, Span], who: str) -> None:
+        self.stream, self.spans, self.who = stream, spans, who
+        self.memory = np.zeros(max((end for _, end in (*spans.values(), *held.values())), default=0), np.int64)
+        self.numbers: dict[tuple[Tensor, int], int] = {}
+        self.done = {layer.out: 0 for layer in stream.layers}
+        self.base = dict(self.done)
+        self.height = {t: height for layer in stream.layers for _, t, height in layer.sources}
+        self.height |= {layer.out: layer.height for layer in stream.layers}
+        self.faults: list[str] = []
+        for tensor in held:
+            self._hold(tensor)
+        self._run()
+        self.lost = [tensor for tensor in held if not self._whole(tensor)]
+        outs = [layer.out for layer in stream.layers if layer.out not in stream.rings]
+        self.faults += [f"{who} leaves {tensor} incomplete" for tensor in outs if not self._whole(tensor)]
+
+    def _number(self, tensor: Tensor, row: int) -> int:
+        return self.numbers.setdefault((tensor, row), len(self.numbers) + 1)
+
+    def _rows(self, tensor: Tensor) -> int:
+        """The rows of a tensor; one that the stream does not know is a single row."""
+        return self.height.get(tensor, 1)
+
+    def _bytes(self, tensor: Tensor, row: int) -> Array:
+        """The bytes where a row lies, or will lie."""
+        ring = self.stream.rings.get(tensor)
+        size = tensor.nbytes // self._rows(tensor)
+        at = self.spans[ring.memory if ring else tensor][0] + (row - self.base.get(tensor, 0)) * size
+        return self.memory[at : at + size]
+
+    def _hold(self, tensor: Tensor) -> None:
+        for row in range(self._rows(tensor)):
+            self._bytes(tensor, row)[:] = self._number(tensor, row)
+
+    def _has(self, tensor: Tensor, row: int) -> bool:
+        return bool((self._bytes(tensor, row) == self._number(tensor, row)).all())
+
+    def _whole(self, tensor: Tensor) -> bool:
+        complete = self.done.get(tensor, self._rows(tensor)) == self._rows(tensor)
+        return complete and all(self._has(tensor, row) for row in range(self._rows(tensor)))
+
+    def _run(self) -> None:
+        layers = self.stream.layers
+        for goal in [layers[-1], *(layer for layer in layers if layer.out not in self.stream.rings)]:
+            while self.done[goal.out] < goal.height and not self.faults:
+                self._compute(self._ready(goal))
+
+    def _ready(self, layer: Layer) -> Layer:
+        """The layer, or the one that must go on before it can."""
+        makers = {each.out: each for each in self.stream.layers}
+        for tensor, rows in self._reads(layer):
+            if tensor in makers and self.done[tensor] < rows.stop:
+                return self._ready(makers[tensor])
+        return layer
+
+    def _reads(self, layer: Layer) -> Iterator[tuple[Tensor, range]]:
+        """The rows of every source that the next rows of a layer need: those under its windows."""
+        first = self.done[layer.out]
+        last = min(first + layer.band, layer.height) - 1
+        by = layer.rows
+        for _, tensor, height in layer.sources:
+            low, high = first * by.stride - by.pad, last * by.stride - by.pad + by.reach
+            yield tensor, range(min(max(low, 0), height - 1), min(max(high, 0), height - 1) + 1)
+
+    def _compute(self, layer: Layer) -> None:
+        out, first = layer.out, self.done[layer.out]
+        rows = range(first, min(first + layer.band, layer.height))
+        self._make_room(layer, rows.stop)
+        scratch = layer.step.scratch
+        begin, end = self.spans[scratch] if scratch is not None else (0, 0)
+        self.memory[begin:end] = -1
+        for row in rows:
+            self._bytes(out, row)[:] = self._number(out, row)
+        who = f"{self.who}, {layer.step.node}, row {first}"
+        for tensor, needed in self._reads(layer):
+            lacking = [row for row in needed if not self._has(tensor, row)]
+            self.faults += [f"{who} reads row {row} of {tensor}, which is not there" for row in lacking[:1]]
+        if (self.memory[begin:end] != -1).any():
+            self.faults.append(f"{who} writes over its scratch memory")
+        self.done[out] = rows.stop
+
+    def _make_room(self, layer: Layer, end: int) -> None:
+        """Rows that are still needed move to the start of a full ring."""
+        out, ring = layer.out, self.stream.rings.get(layer.out)
+        if ring is None or end - self.base[out] <= ring.capacity:
+            return
+        readers = [each for each in self.stream.layers if self.done[each.out] < each.height]
+        lows = [rows.start for each in readers for tensor, rows in self._reads(each) if tensor is out]
+        low = min([self.done[out], *lows])
+        kept = [self._bytes(out, row).copy() for row in range(low, self.done[out])]
+        self.base[out] = low
+        for row, content in zip(range(low, self.done[out]), kept, strict=True):
+            self._bytes(out, row)[:] = content
+        if end - low > ring.capacity:
+            self.faults.append(f"{self.who}: {ring.memory} has no room for row {end - 1} of {out}")
