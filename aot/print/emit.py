@@ -24,6 +24,7 @@ from twinfer.aot.print.interface import header, sizes, static_source
 from twinfer.aot.print.layers import Layers, kernel_counts
 from twinfer.aot.print.literals import check_name, comment
 from twinfer.aot.print.memory import IN_LAYER, IN_RUN, Memory
+from twinfer.aot.print.rows import HEADER
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
@@ -132,11 +133,14 @@ class _Steps:
 
 def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> _Steps:
     printer = Layers(plan, name, constants, shared, cold(plan))
-    layers = tuple(printer)
+    layers, memory = tuple(printer), Memory(plan)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
-    symbols = tuple(layer.symbol for layer in layers)
-    calls = tuple(f"{symbol}({Memory(plan).arguments});" for symbol in symbols)
-    return _Steps(text, calls, ("core/tw.h", *headers_of(kernel_counts(plan))), symbols, start=printer.start)
+    calls = tuple(f"{layer.symbol}({memory.arguments});" if layer.symbol else "" for layer in layers)
+    symbols = tuple(layer.symbol or f"{name}_none" for layer in layers)
+    unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
+    wrappers = f"static void {name}_none({memory.parameters}) {{ {unused}}}\n" if plan.streams else ""
+    headers = ("core/tw.h", *([HEADER] if plan.streams else []), *headers_of(kernel_counts(plan)))
+    return _Steps(text, calls, headers, symbols, wrappers, start=printer.start)
 
 
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
@@ -161,7 +165,7 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
 
     def run(numbers: range) -> Iterator[str]:
         if not steps.looped:
-            yield from (line for i in numbers for line in called(i))
+            yield from (line for i in numbers if steps.calls[i] for line in called(i))
             return
         first, *rest = called(None)
         yield f"for (int32_t i = {numbers.start}; i < {numbers.stop}; ++i) {first}"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import If, Program, Same, Step, While
+from twinfer.runtime.program import If, Program, Same, Step, Stream, While
+from twinfer.runtime.walks import steps_of
 
 #: The statements that run consecutive layers.
 Run = Callable[[range], Iterator[str]]
@@ -24,9 +25,9 @@ class Statements:
     def of(self, program: Program) -> Iterator[str]:
         """The lines of a program, each with its indentation inside of the function."""
         parts_run = (part for part in program if not isinstance(part, Same))
-        for straight, parts in groupby(parts_run, lambda part: isinstance(part, Step)):
+        for straight, parts in groupby(parts_run, lambda part: isinstance(part, Step | Stream)):
             if straight:
-                numbers = [self.number[part] for part in parts if isinstance(part, Step)]
+                numbers = [self.number[step] for step in steps_of(tuple(parts))]
                 yield from self.run(range(numbers[0], numbers[-1] + 1))
             else:
                 for part in parts:

@@ -24,6 +24,11 @@ def initialiser(call: Call) -> str:
     return _PRINTED[call]
 
 
+def initialised(kernel: str, params: Mapping[str, Any], indent: str) -> str:
+    """The same of params whose members may be expressions in C, as text."""
+    return _lines(struct_of(kernel), params, indent)
+
+
 def _lines(struct: Any, values: Mapping[str, Any], indent: str) -> str:
     """The fields of a struct, in indented lines; one that takes several lines shares none of them."""
     fields = [_field(name, type, values[name], indent) for name, type in members(struct)]
@@ -36,6 +41,8 @@ def _lines(struct: Any, values: Mapping[str, Any], indent: str) -> str:
 
 def _field(name: str, type: Any, value: Any, indent: str) -> str:
     """A field and its value, on one line if that fits."""
+    if isinstance(value, str):
+        return f".{name} = {value}"
     if type.kind == "array":
         return f".{name} = {{{', '.join(_array(value, type.item.cname))}}}"
     if type.kind != "struct":
@@ -50,5 +57,5 @@ def _number(value: int | float) -> float:
     return value if isinstance(value, int) else float(value)
 
 
-def _array(values: Sequence[int | float], type: str) -> list[str]:
-    return [scalar(value, type) for value in values] or [scalar(0, type)]
+def _array(values: Sequence[int | float | str], type: str) -> list[str]:
+    return [value if isinstance(value, str) else scalar(value, type) for value in values] or [scalar(0, type)]

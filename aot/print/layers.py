@@ -10,8 +10,9 @@ from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
 from twinfer.aot.print.memory import Memory
+from twinfer.aot.print.rows import Streams
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Call, Instruction, Loop, Step
+from twinfer.runtime.program import Call, Instruction, Loop, Step, Stream
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class Layers:
         self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
         self._arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
+        self._streams = Streams(plan, name, self._arguments)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
-            for call in step.calls:
+            for call in step.calls if step not in plan.streams else ():
                 self._use(i, call)
 
     def _use(self, i: int, call: Call) -> None:
@@ -100,7 +102,34 @@ class Layers:
     def __iter__(self) -> Iterator[Layer]:
         for i, step in enumerate(self._plan.steps):
             symbol = f"{self._name}_{i}_{identifier(step.node.op)}"
-            yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
+            stream = self._plan.streams.get(step)
+            if stream is None:
+                yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
+            elif step is stream.layers[-1].step:
+                yield Layer(f"{symbol}_stream", f"{self._rows(i, step, symbol)}\n\n{self._stream(i, stream)}")
+            else:
+                yield Layer("", self._rows(i, step, symbol))
+
+    def _rows(self, i: int, step: Step, symbol: str) -> str:
+        """The function of a layer that computes some of its rows."""
+        layer = next(layer for layer in self._plan.streams[step].layers if layer.step is step)
+        invoke = self.instance(step.call) if i in self._shared else f"{step.call.kernel}_body"
+        head = f"static void {symbol}(const void *context, const tw_rows_part *part) {{"
+        lines = [head, *(f"    {line}" for line in self._streams.function_lines(layer, invoke)), "}"]
+        return "\n".join([block_comment(self._describe(i, step)), *lines])
+
+    def _stream(self, i: int, stream: Stream) -> str:
+        """The table of a stream whose last layer is ``i``, and the function that runs it."""
+        first = i + 1 - len(stream.layers)
+        symbols = [f"{self._name}_{k}_{identifier(self._plan.steps[k].node.op)}" for k in range(first, i + 1)]
+        about = block_comment([f"Layers {first} to {i}, row by row", *self._streams.lines(stream)])
+        head = f"static TW_NOINLINE void {symbols[-1]}_stream({self._memory.parameters}) {{"
+        body = [
+            *self._memory.unused(["arena +"]),
+            f"tw_rows_progress at[{len(stream.layers)}];",
+            f"tw_stream_run(&{self._streams.symbol(i)}, at, arena);",
+        ]
+        return "\n".join([about, self._streams.table(stream, i, symbols), head, *(f"    {line}" for line in body), "}"])
 
     def declarations(self, i: int) -> str:
         """The text before the function of step ``i``: a comment, and params unless an earlier step has the same."""

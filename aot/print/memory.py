@@ -77,5 +77,7 @@ class Memory:
 
     def span(self, tensor: Tensor) -> str:
         """Where a tensor lies, for comments."""
-        place = self.plan.places[tensor]
+        place = self.plan.places.get(tensor)
+        if place is None:
+            return "row by row"
         return f"{place.region.value} [{place.offset}, {place.offset + tensor.nbytes})"

@@ -30,7 +30,7 @@ typedef struct {
 TW_INLINE int32_t tw_patched(const tw_rows_member *member, const tw_rows_part *part) {
     if (member->each == TW_ROWS_IN) return part->high - part->low;
     if (member->each == TW_ROWS_PAD) return tw_max(0, member->low - part->first * member->high);
-    return member->each * tw_max(0, tw_min(part->end, member->high) - tw_max(part->first, member->low));
+    return member->each * tw_stream_among(part, member->low, member->high);
 }
 
 static TW_NOINLINE void tw_run_rows(const void *context, const tw_rows_part *part) {

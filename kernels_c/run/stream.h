@@ -92,6 +92,11 @@ TW_INLINE unsigned char *tw_stream_row(unsigned char *arena, const tw_rows_image
     return arena + image->offset + (r - base) * image->row;
 }
 
+/* How many rows of a part are among those from low to before high. */
+TW_INLINE int32_t tw_stream_among(const tw_rows_part *part, int32_t low, int32_t high) {
+    return tw_max(0, tw_min(part->end, high) - tw_max(part->first, low));
+}
+
 /* Makes room for rows of layer i up to end: the rows that are still needed move to the start. */
 TW_INLINE void tw_stream_room(const tw_stream *s, tw_rows_progress *at, int32_t i, int32_t end, unsigned char *arena) {
     const tw_rows_layer *layer = s->layers + i;

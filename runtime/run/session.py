@@ -87,17 +87,17 @@ class Session:
         self.reset_variables()
 
     def _slots(self, i: int) -> int:
-        """How many calls step ``i`` takes; a stream is one, with its first step."""
+        """How many calls step ``i`` takes; a stream is one, with its last step."""
         step = self.plan.steps[i]
         if stream := self.plan.streams.get(step):
-            return int(stream.layers[0].step is step)
+            return int(stream.layers[-1].step is step)
         return sum(1 for _ in unrolled(step.body))
 
     def _fill_step(self, slots: Any, i: int) -> None:
         """Fill the calls of step ``i``; CompiledSession puts the model's own function there."""
         step = self.plan.steps[i]
         if stream := self.plan.streams.get(step):
-            if stream.layers[0].step is step:
+            if stream.layers[-1].step is step:
                 self._fill_stream(slots[0], stream)
             return
         for slot, (call, iteration) in enumerate(unrolled(step.body)):
