@@ -30,6 +30,7 @@ from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.program import Stream
 from twinfer.runtime.run.guard import spread
 
 
@@ -135,25 +136,33 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     printer = Layers(plan, name, constants, shared, cold(plan))
     layers, memory = tuple(printer), Memory(plan)
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
-    calls = tuple(f"{layer.symbol}({memory.arguments});" if layer.symbol else "" for layer in layers)
-    symbols = tuple(layer.symbol or f"{name}_none" for layer in layers)
-    unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
-    wrappers = f"static void {name}_none({memory.parameters}) {{ {unused}}}\n" if plan.streams else ""
+    calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
+    symbols = tuple(layer.symbol for layer in layers)
+    wrappers = _none(plan, name) if plan.streams else ""
     headers = ("core/tw.h", *([HEADER] if plan.streams else []), *headers_of(kernel_counts(plan)))
     return _Steps(text, calls, headers, symbols, wrappers, start=printer.start)
 
 
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     table, memory = Table(plan, name, constants), Memory(plan)
-    headers = (table.header, *headers_of(kernel_counts(plan)))
-    symbols = tuple(f"{table.symbol}_{i}" for i in range(len(plan.steps)))
+    headers = (*table.headers, *headers_of(kernel_counts(plan)))
     blocks = ", ".join(IN_LAYER[region] for region in memory.regions)
     wrappers = [
-        f"static void {symbol}({memory.parameters}) {{ {table.symbol}({blocks}, {i}); }}"
-        for i, symbol in enumerate(symbols)
+        f"static void {table.symbol}_{i}({memory.parameters}) {{ {table.symbol}({blocks}, {i}); }}"
+        for i in range(len(table.loose))
     ]
+    numbers = {step: i for i, step in enumerate(table.loose)}
+    symbols = [f"{table.symbol}_{numbers[step]}" if step in numbers else table.streams[step] for step in plan.steps]
     calls = (f"{table.symbol}({memory.arguments}, i);",)
-    return _Steps(table.text, calls, headers, symbols, "\n".join(wrappers), looped=True, start=table.start)
+    wrappers += [_none(plan, name)] if plan.streams else []
+    return _Steps(table.text, calls, headers, tuple(symbols), "\n".join(wrappers), looped=True, start=table.start)
+
+
+def _none(plan: Plan, name: str) -> str:
+    """The function that stands for a layer of a stream, all of which run with the last one."""
+    memory = Memory(plan)
+    unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
+    return f"static void {name}_none({memory.parameters}) {{ {unused}}}"
 
 
 def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
@@ -165,14 +174,19 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
 
     def run(numbers: range) -> Iterator[str]:
         if not steps.looped:
-            yield from (line for i in numbers if steps.calls[i] for line in called(i))
+            yield from (line for i in numbers for line in called(i))
             return
         first, *rest = called(None)
         yield f"for (int32_t i = {numbers.start}; i < {numbers.stop}; ++i) {first}"
         yield from rest
 
-    number = {step: i for i, step in enumerate(plan.steps)}
-    return Statements(number, run, Memory(plan).address_in_run).of(plan.program)
+    loose = [step for step in plan.steps if not (steps.looped and step in plan.streams)]
+    number = {step: i for i, step in enumerate(loose)}
+
+    def stream(part: Stream) -> str:
+        return f"{steps.layers[plan.steps.index(part.layers[-1].step)]}({Memory(plan).arguments});"
+
+    return Statements(number, run, Memory(plan).address_in_run, stream).of(plan.program)
 
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:

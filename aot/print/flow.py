@@ -8,7 +8,6 @@ from itertools import groupby
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.program import If, Program, Same, Step, Stream, While
-from twinfer.runtime.walks import steps_of
 
 #: The statements that run consecutive layers.
 Run = Callable[[range], Iterator[str]]
@@ -16,18 +15,22 @@ Run = Callable[[range], Iterator[str]]
 
 @dataclass(frozen=True)
 class Statements:
-    """Prints programs. ``number`` is that of each layer, ``condition`` the address of the byte that decides."""
+    """Prints programs. ``number`` is that of each layer, ``condition`` the address of the byte that decides.
+
+    ``stream`` gives the statement that runs a stream.
+    """
 
     number: Mapping[Step, int]
     run: Run
     condition: Callable[[Tensor], str]
+    stream: Callable[[Stream], str]
 
     def of(self, program: Program) -> Iterator[str]:
         """The lines of a program, each with its indentation inside of the function."""
         parts_run = (part for part in program if not isinstance(part, Same))
-        for straight, parts in groupby(parts_run, lambda part: isinstance(part, Step | Stream)):
+        for straight, parts in groupby(parts_run, lambda part: isinstance(part, Step)):
             if straight:
-                numbers = [self.number[step] for step in steps_of(tuple(parts))]
+                numbers = [self.number[part] for part in parts if isinstance(part, Step)]
                 yield from self.run(range(numbers[0], numbers[-1] + 1))
             else:
                 for part in parts:
@@ -35,6 +38,8 @@ class Statements:
 
     def _control(self, part: object) -> Iterator[str]:
         match part:
+            case Stream():
+                yield self.stream(part)
             case If():
                 yield f"if (*({self.condition(part.condition)}) != 0) {{"
                 yield from self._inner(part.then)

@@ -12,7 +12,7 @@ from twinfer.aot.print.literals import block_comment, comment, grouped, identifi
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.rows import Streams
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Call, Instruction, Loop, Step, Stream
+from twinfer.runtime.program import Call, Instruction, Loop, Step
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Layers:
         self, plan: Plan, name: str, constants: Constants, shared: frozenset[int], cold: frozenset[int] = frozenset()
     ) -> None:
         self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
-        self._arguments, self._memory = Arguments(plan, constants), Memory(plan)
+        self.arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        self._streams = Streams(plan, name, self._arguments)
+        self._streams = Streams(plan, name, self.arguments)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
             for call in step.calls if step not in plan.streams else ():
@@ -100,36 +100,25 @@ class Layers:
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 
     def __iter__(self) -> Iterator[Layer]:
+        symbols = dict(self._streams.symbols())
         for i, step in enumerate(self._plan.steps):
             symbol = f"{self._name}_{i}_{identifier(step.node.op)}"
             stream = self._plan.streams.get(step)
             if stream is None:
                 yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
-            elif step is stream.layers[-1].step:
-                yield Layer(f"{symbol}_stream", f"{self._rows(i, step, symbol)}\n\n{self._stream(i, stream)}")
-            else:
-                yield Layer("", self._rows(i, step, symbol))
+                continue
+            text = self._rows(i, step)
+            if step is stream.layers[-1].step:
+                text += f"\n\n{self._streams.by_function(stream)}"
+            yield Layer(symbols[step], text)
 
-    def _rows(self, i: int, step: Step, symbol: str) -> str:
+    def _rows(self, i: int, step: Step) -> str:
         """The function of a layer that computes some of its rows."""
         layer = next(layer for layer in self._plan.streams[step].layers if layer.step is step)
         invoke = self.instance(step.call) if i in self._shared else f"{step.call.kernel}_body"
-        head = f"static void {symbol}(const void *context, const tw_rows_part *part) {{"
+        head = f"static void {self._streams.function(step)}(const void *context, const tw_rows_part *part) {{"
         lines = [head, *(f"    {line}" for line in self._streams.function_lines(layer, invoke)), "}"]
         return "\n".join([block_comment(self._describe(i, step)), *lines])
-
-    def _stream(self, i: int, stream: Stream) -> str:
-        """The table of a stream whose last layer is ``i``, and the function that runs it."""
-        first = i + 1 - len(stream.layers)
-        symbols = [f"{self._name}_{k}_{identifier(self._plan.steps[k].node.op)}" for k in range(first, i + 1)]
-        about = block_comment([f"Layers {first} to {i}, row by row", *self._streams.lines(stream)])
-        head = f"static TW_NOINLINE void {symbols[-1]}_stream({self._memory.parameters}) {{"
-        body = [
-            *self._memory.unused(["arena +"]),
-            f"tw_rows_progress at[{len(stream.layers)}];",
-            f"tw_stream_run(&{self._streams.symbol(i)}, at, arena);",
-        ]
-        return "\n".join([about, self._streams.table(stream, i, symbols), head, *(f"    {line}" for line in body), "}"])
 
     def declarations(self, i: int) -> str:
         """The text before the function of step ``i``: a comment, and params unless an earlier step has the same."""
@@ -192,7 +181,7 @@ class Layers:
         match instruction:
             case Call():
                 own = scratch if instruction.scratch else "NULL"
-                return self._arguments.statements(instruction, self._invoke(i, instruction), own)
+                return self.arguments.statements(instruction, self._invoke(i, instruction), own)
             case Loop():
                 head = f"for (int32_t {ITERATION} = 0; {ITERATION} < {instruction.count}; ++{ITERATION})"
                 return braced(self._statements(i, instruction.body, scratch), head)
@@ -203,8 +192,8 @@ class Layers:
         lines = [f"Layer {i}: {comment(node.op)}, operator {node.index} of the model; {call.kernel}{macs}"]
         lines += [f"  weights: {comment(note, 300)}" for note in dict.fromkeys(c.note for c in step.calls) if note]
         lines += [f"  {loop.count} slices of the channels, one by one" for loop in step.body if isinstance(loop, Loop)]
-        lines += [f"  in  {self._arguments.described(argument)}" for argument in call.inputs if argument is not None]
-        lines += [f"  out {self._arguments.described(argument)}" for argument in call.outputs]
+        lines += [f"  in  {self.arguments.described(argument)}" for argument in call.inputs if argument is not None]
+        lines += [f"  out {self.arguments.described(argument)}" for argument in call.outputs]
         if step.scratch is not None:
             lines.append(f"  scratch: {self._memory.span(step.scratch)}")
         return lines

@@ -2,29 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from twinfer.aot.print.arguments import Arguments
-from twinfer.aot.print.initialiser import initialised
+from twinfer.aot.print.initialiser import initialised, initialiser
+from twinfer.aot.print.literals import block_comment, comment, identifier
 from twinfer.aot.print.memory import Memory
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.rows import Member, Padding, Seen, goals, members_of
-from twinfer.runtime.program import Layer, Stream
+from twinfer.runtime.program import Layer, Step, Stream
 
 #: The header that compiled code needs.
 HEADER = "run/stream.h"
 
+_LINES = ",\n"
+
 
 @dataclass(frozen=True)
 class Streams:
-    """Prints the streams of one plan. ``number`` is that of the stream's first layer, ``functions`` are its layers'."""
+    """Prints the streams of one plan. Its layers are functions of their own, or calls by ``run/rows.h``."""
 
     plan: Plan
     name: str
     arguments: Arguments
+
+    @cached_property
+    def _number(self) -> Mapping[Step, int]:
+        return {step: i for i, step in enumerate(self.plan.steps)}
+
+    def symbols(self) -> Iterator[tuple[Step, str]]:
+        """For every step of a stream the function that a caller of layers takes: the last one's runs all of them."""
+        for step, stream in self.plan.streams.items():
+            last = stream.layers[-1].step
+            yield step, f"{self._symbol(last)}_run" if step is last else f"{self.name}_none"
+
+    def function(self, step: Step) -> str:
+        """The function that computes some rows of a step."""
+        return f"{self.name}_{self._number[step]}_{identifier(step.node.op)}"
+
+    def _symbol(self, step: Step) -> str:
+        return f"{self.name}_{self._number[step]}_stream"
+
+    def by_function(self, stream: Stream) -> str:
+        """The tables of a stream whose layers are functions, and the function that runs it."""
+        layers = [self._layer(layer, stream, f"{self.function(layer.step)}, NULL") for layer in stream.layers]
+        return self._defined(stream, layers)
+
+    def by_table(self, stream: Stream) -> str:
+        """The same of calls that are constants, for ``run/rows.h``."""
+        calls = "\n".join(self._call(layer) for layer in stream.layers)
+        layers = [self._layer(layer, stream, f"tw_run_rows, &{self.function(layer.step)}") for layer in stream.layers]
+        return f"{calls}\n{self._defined(stream, layers)}"
+
+    def _call(self, layer: Layer) -> str:
+        """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
+        call, symbol = layer.step.call, self.function(layer.step)
+        moving = [place for place, _, _ in layer.sources]
+        pointers = [
+            "NULL" if place in moving else self.arguments.pointer(argument)
+            for place, argument in enumerate(call.inputs)
+        ]
+        members = [_member(call.kernel, member) for member in members_of(layer)]
+        scratch = 0 if layer.step.scratch is None else self.plan.offsets[layer.step.scratch]
+        kernel = f"{self.name}_{call.kernel}"
+        numbers = f"sizeof {symbol}_params, {len(pointers)}, {len(members)}, {scratch}, {len(moving)}"
+        return f"""static const {call.kernel}_params {symbol}_params = {{
+{initialiser(call)},
+}};
+static const tw_rows_member {symbol}_members[] = {{
+{_LINES.join(members)},
+}};
+static const void *const {symbol}_in[] = {{{", ".join(pointers)}}};
+static const tw_rows_call {symbol} = {{
+    {kernel}, &{symbol}_params, {symbol}_in, {symbol}_members,
+    {numbers}, {{{", ".join(map(str, moving))}}}}};"""
 
     def function_lines(self, layer: Layer, invoke: str) -> list[str]:
         """The body of the function of a layer; ``invoke`` is the call's beginning up to its params."""
@@ -43,26 +98,34 @@ class Streams:
             f"{invoke}(&params, in, out, {scratch});",
         ]
 
-    def table(self, stream: Stream, number: int, functions: Sequence[str]) -> str:
-        """The definition of ``symbol(number)``, the tw_stream."""
-        symbol = self.symbol(number)
-        layers = ",\n".join(
-            self._layer(layer, stream, run) for layer, run in zip(stream.layers, functions, strict=True)
-        )
-        whole = goals(stream)
-        return f"""static const tw_rows_layer {symbol}_layers[] = {{
-{layers},
+    def _defined(self, stream: Stream, layers: list[str]) -> str:
+        last, whole, memory = stream.layers[-1].step, goals(stream), Memory(self.plan)
+        symbol, count = self._symbol(last), len(stream.layers)
+        first = self._number[last] + 1 - count
+        about = block_comment([f"Layers {first} to {self._number[last]}, row by row", *self._kept(stream)])
+        unused = "".join(f"    {line}\n" for line in memory.unused(["arena +"]))
+        return f"""{about}
+static const tw_rows_layer {symbol}_layers[] = {{
+{_LINES.join(layers)},
 }};
 static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
-static const tw_stream {symbol} = {{{symbol}_layers, {symbol}_goals, {len(stream.layers)}, {len(whole)}}};"""
+static const tw_stream {symbol} = {{{symbol}_layers, {symbol}_goals, {count}, {len(whole)}}};
+static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
+{unused}    tw_rows_progress at[{count}];
+    tw_stream_run(&{symbol}, at, arena);
+}}"""
 
-    def symbol(self, number: int) -> str:
-        return f"{self.name}_{number}_stream"
+    def _kept(self, stream: Stream) -> Iterator[str]:
+        """What a stream keeps, for a comment."""
+        for layer in stream.layers:
+            if ring := stream.rings.get(layer.out):
+                rows = f'{ring.capacity} of {layer.height} rows of "{comment(layer.out.name)}"'
+                yield f"  {rows}: {Memory(self.plan).span(ring.memory)}"
 
     def _layer(self, layer: Layer, stream: Stream, run: str) -> str:
-        ring = stream.rings.get(layer.out)
+        """The initialiser of a tw_rows_layer; ``run`` is its function and context."""
+        ring, by = stream.rings.get(layer.out), layer.rows
         numbers = {each.out: i for i, each in enumerate(stream.layers)}
-        by = layer.rows
         capacity = ring.capacity if ring else layer.height
         how = (layer.height, layer.band, by.stride, by.pad, by.reach, capacity, len(layer.sources))
         sources = (
@@ -70,18 +133,25 @@ static const tw_stream {symbol} = {{{symbol}_layers, {symbol}_goals, {len(stream
             for _, tensor, height in layer.sources
         )
         image = self._image(layer.out, layer.height, stream)
-        return f"    {{{run}, NULL, {', '.join(map(str, how))}, {image}, {{{', '.join(sources)}}}}}"
+        return f"    {{{run}, {', '.join(map(str, how))}, {image}, {{{', '.join(sources)}}}}}"
 
     def _image(self, tensor: Tensor, height: int, stream: Stream) -> str:
         ring = stream.rings.get(tensor)
         return f"{{{self.plan.offsets[ring.memory if ring else tensor]}, {tensor.nbytes // height}}}"
 
-    def lines(self, stream: Stream) -> Iterator[str]:
-        """What the stream keeps, for a comment."""
-        for layer in stream.layers:
-            ring = stream.rings.get(layer.out)
-            if ring is not None:
-                yield f"  {ring.capacity} of {layer.height} rows: {Memory(self.plan).span(ring.memory)}"
+
+def _member(kernel: str, member: Member | Seen | Padding) -> str:
+    """The initialiser of a tw_rows_member."""
+    path = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in member.path)
+    at = f"offsetof({kernel}_params, {path[1:]})"
+    match member:
+        case Seen():
+            numbers = "0, 0, TW_ROWS_IN"
+        case Padding():
+            numbers = f"{member.pad}, {member.stride}, TW_ROWS_PAD"
+        case Member():
+            numbers = f"{member.low}, {member.high}, {member.each}"
+    return f"    {{{at}, {numbers}}}"
 
 
 def _in_part(layer: Layer) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from twinfer.aot.print.data import Constants
 from twinfer.aot.print.layers import Layers
 from twinfer.aot.print.literals import wrapped
 from twinfer.aot.print.memory import Memory
+from twinfer.aot.print.rows import Streams
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, Step, calls_of, part_of
+from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, Step, Stream, calls_of, part_of
 
 #: The largest number that the table has room for where it counts: uint16_t.
 MOST = 0xFFFF
@@ -34,7 +35,8 @@ class _Row:
 class Table:
     """Prints the table of one plan: ``text`` defines ``symbol(arena, i)``, which runs step ``i``.
 
-    ``header`` is the one that it needs; ``start`` defines the function that decodes weights at the start. Raises
+    ``headers`` are those that it needs; ``loose`` are the steps of the table, ``streams`` gives for the others the
+    functions that run them; ``start`` defines the function that decodes weights at the start. Raises
     UnsupportedOperatorError for a plan of more calls, or more tensors to a call, than the table can count.
     """
 
@@ -42,13 +44,20 @@ class Table:
         self._plan, self._name, self._constants, self._memory = plan, name, constants, Memory(plan)
         self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
         self._numbers: dict[str, int] = {}
-        self._bodies = [(step, list(_short(step.body))) for step in plan.steps]
-        self._rows = [_Row(i, step, call) for i, (step, body) in enumerate(self._bodies) for call in calls_of(body)]
+        loose = [(i, step) for i, step in enumerate(plan.steps) if step not in plan.streams]
+        self.loose = [step for _, step in loose]
+        self._numbers_of = [i for i, _ in loose]
+        self._bodies = [list(_short(step.body)) for step in self.loose]
+        self._rows = [
+            _Row(i, step, call) for (i, step), body in zip(loose, self._bodies, strict=True) for call in calls_of(body)
+        ]
         self._pointers = [[self._pointer(argument) for argument in row.call.arguments] for row in self._rows]
-        self._loops = len(self._rows) > len(plan.steps)
+        self._loops = len(self._rows) > len(self.loose)
         self._need_room()
         self.symbol = f"{name}_layer"
-        self.header = "run/loops.h" if self._loops else "run/run.h"
+        self.headers = ("run/loops.h" if self._loops else "run/run.h", *(["run/rows.h"] if plan.streams else []))
+        self._streams = Streams(plan, name, self._layers.arguments)
+        self.streams = dict(self._streams.symbols())
         self.start = self._layers.start
 
     def _need_room(self) -> None:
@@ -71,8 +80,13 @@ class Table:
     def _parts(self) -> Iterator[str]:
         name, calls = self._name, [row.call for row in self._rows]
         yield self._layers.preamble.rstrip()
-        for i in range(len(self._plan.steps)):
+        for i in self._numbers_of:
             yield f"\n{self._layers.declarations(i)}"
+        for part in self._plan.program:
+            if isinstance(part, Stream):
+                yield f"\n{self._streams.by_table(part)}"
+        if not self.loose:
+            return
         yield f"""
 static const void *const {name}_constants[] = {{
 {wrapped(list(self._numbers) or ["NULL"])},
@@ -129,7 +143,7 @@ static TW_NOINLINE void {self.symbol}({self._memory.parameters}, int32_t i) {{
         name = self._name
         strides = [[part_of(a).stride if a is not None else 0 for a in row.call.arguments] for row in self._rows]
         loops, layers, first = list[str](), [0], 0
-        for _, body in self._bodies:
+        for body in self._bodies:
             for rows, times in _loops(body):
                 loops.append(f"{{{first}, {rows}, {times}}}")
                 first += rows
