@@ -99,10 +99,17 @@ def _copy(copy: Copy, position: int, pool: Pool) -> Step:
 
 def _step(node: Node, position: int, target: Target, pool: Pool) -> Step:
     call, choice = _lowered(node, target)
-    inputs = tuple(_shared(argument, node, place, pool) for place, argument in enumerate(call.inputs))
-    call = replace(call, inputs=inputs)
+    call = _pooled(call, node, pool)
+    if call.rows is not None and call.rows.call is not None:
+        call = replace(call, rows=replace(call.rows, call=_pooled(call.rows.call, node, pool)))
     scratch = Tensor(f"scratch of {node}", "INT8", (call.scratch,)) if call.scratch else None
     return Step(node, position, call, (call,), scratch, choice)
+
+
+def _pooled(call: Call, node: Node, pool: Pool) -> Call:
+    """The call over constants of the pool."""
+    inputs = (_shared(argument, node, place, pool) for place, argument in enumerate(call.inputs))
+    return replace(call, inputs=tuple(inputs))
 
 
 def _lowered(node: Node, target: Target) -> tuple[Call, Choice]:

@@ -7,11 +7,14 @@ as few rows as its readers allow.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import Call, Layer, Step, Stream
+from twinfer.runtime.program import Call, Layer, Rows, Step, Stream
+
+#: How many more pixels than there are a kernel may compute.
+LOST = 1.15
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ def _goals(layers: Sequence[Layer], ends: Collection[Tensor]) -> list[int]:
 
 def layer_of(step: Step) -> Layer | None:
     """The step as a layer of a stream; None if it cannot run by rows."""
+    if step.call.rows is not None and step.call.rows.call is not None and step.body == (step.call,):
+        call = step.call.rows.call
+        return layer_of(replace(step, call=call, body=(call,)))
     call, rows = step.call, step.call.rows
     outputs = [tensor for tensor in call.outputs if isinstance(tensor, Tensor)]
     if rows is None or step.body != (call,) or len(outputs) != 1 or len(call.outputs) != 1:
@@ -46,7 +52,16 @@ def layer_of(step: Step) -> Layer | None:
     moving = [t for t in call.inputs if isinstance(t, Tensor)]
     if height < 2 or not sources or len(sources) != len(moving):
         return None
-    return Layer(step, rows, height, 1, sources)
+    return Layer(step, rows, height, _band(rows, height, outputs[0].shape[2]), sources)
+
+
+def _band(rows: Rows, height: int, width: int) -> int:
+    """How many rows to compute at once: the fewest with which hardly any of the pixels that a kernel takes are lost."""
+    for band in range(1, rows.pixels):
+        taken = -(-band * width // rows.pixels) * rows.pixels
+        if taken <= LOST * band * width:
+            return min(band, height)
+    return min(rows.pixels, height)
 
 
 def _height(tensor: Tensor) -> int:

@@ -137,7 +137,9 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     inputs = (node.input(0), weights(pack_s8(w), LANES_S8), sums, *hybrid_constants(node, g.out_c))
     image = -(-g.image // 16) * 16
     scratch = image + rows * k4 + rows * 4 * -(-g.out_c // LANES) * LANES
-    return Call("tw_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
+    inplace = (0,) if g.batches == 1 else ()  # the whole image is quantised before the first output
+    outputs = (node.output,)
+    return Call("tw_conv2d_hybrid", params, inputs, outputs, scratch, inplace=inplace, macs=macs, weights=Weights())
 
 
 DEFAULTS = {

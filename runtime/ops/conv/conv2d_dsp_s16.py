@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from twinfer.runtime.constant import bias, weights
@@ -35,7 +37,7 @@ def lower(node: Node, target: Target) -> Call:
         scratch,
         macs=layer.macs,
         weights=Weights(),
-        rows=layer.window.by_rows,
+        rows=replace(layer.window.by_rows, pixels=PIXELS),
     )
 
 

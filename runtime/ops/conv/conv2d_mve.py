@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from twinfer.runtime.constant import weights
@@ -9,7 +11,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, Convolution, convolution_of
 from twinfer.runtime.ops.core.packing import FOURS, padded
 from twinfer.runtime.ops.core.requantize import Channels
-from twinfer.runtime.ops.isa.mve import BLOCK_S8, FOUR, fours
+from twinfer.runtime.ops.isa.mve import BLOCK_S8, FOUR, PIXELS, fours
 from twinfer.runtime.ops.isa.short import channels_s8
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Weights
@@ -39,7 +41,7 @@ def lower(node: Node, target: Target) -> Call:
         scratch,
         macs=layer.macs,
         weights=stored,
-        rows=layer.window.by_rows,
+        rows=replace(layer.window.by_rows, pixels=PIXELS),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
 from twinfer.runtime.ops.conv.conv2d_mve import tile_of
 from twinfer.runtime.ops.core.packing import FOURS
-from twinfer.runtime.ops.isa.mve import BLOCK_S16
+from twinfer.runtime.ops.isa.mve import BLOCK_S16, PIXELS
 from twinfer.runtime.ops.isa.mve_s16 import packed_fours, stored
 from twinfer.runtime.ops.isa.short import channels_s16
 from twinfer.runtime.params import Param
@@ -33,7 +35,7 @@ def lower(node: Node, target: Target) -> Call:
         scratch,
         macs=layer.macs,
         weights=stored(packed),
-        rows=layer.window.by_rows,
+        rows=replace(layer.window.by_rows, pixels=PIXELS),
     )
 
 

@@ -109,7 +109,11 @@ def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), "multiplier": g.out_c // g.in_c}
     inputs = (node.input(0), node.input(1), *hybrid_constants(node, g.out_c))
     scratch = -(-g.image // 16) * 16 + 4 * g.out_c
-    return Call("tw_depthwise_conv2d_hybrid", params, inputs, (node.output,), scratch, macs=macs, weights=Weights())
+    inplace = (0,) if g.batches == 1 else ()  # the whole image is quantised before the first output
+    outputs = (node.output,)
+    return Call(
+        "tw_depthwise_conv2d_hybrid", params, inputs, outputs, scratch, inplace=inplace, macs=macs, weights=Weights()
+    )
 
 
 def _case(

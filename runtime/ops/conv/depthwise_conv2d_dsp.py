@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twinfer.runtime.constant import bias, requantize, weights
 from twinfer.runtime.graph import Array, Node
-from twinfer.runtime.ops.conv._layer import convolution_of
+from twinfer.runtime.ops.conv._layer import Convolution, convolution_of
 from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
 from twinfer.runtime.program import Call, Rows, Weights
 from twinfer.runtime.target import Target
-from twinfer.runtime.variant import Declined, Variant, accept
+from twinfer.runtime.variant import Variant, accept
 
 #: Most elements of a line: the kernel counts them in a byte.
 LONGEST = 254
@@ -56,62 +57,67 @@ class Walk:
 
     weights: Array
     params: dict[str, Param]
-    rows: Rows | None
 
 
 def lower_s8(node: Node, target: Target) -> Call:
     """The call for int8 activations and constant weights."""
-    layer = convolution_of(node)
-    walk = _walk(layer.window, layer.weights, 1)
-    c = channels_s8(layer.node, walk.weights, layer.bias)
-    arrays = (weights(c.weights, PAIRS), bias(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
-    params, inputs = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}, (node.input(0), *arrays)
-    return Call(
-        "tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights(), rows=walk.rows
-    )
+    return _by_rows(node, 1, _call_s8)
 
 
 def lower_s16(node: Node, target: Target) -> Call:
     """The same for int16 activations."""
+    return _by_rows(node, 2, _call_s16)
+
+
+def _by_rows(node: Node, size: int, made: Callable[[Convolution, Walk], Call]) -> Call:
+    """The call that walks as is fastest; one that goes along rows of the image computes some of them alone, too."""
     layer = convolution_of(node)
-    walk = _walk(layer.window, layer.weights, 2)
+    rows, columns = _axes(layer.window, size)
+    along = rows if rows.walkable and (rows.out > columns.out or not columns.walkable) else columns
+    accept(along.walkable, f"neither axis has at most {LONGEST} elements and a stride that the kernel takes")
+    call = made(layer, _walk(layer, along, columns if along is rows else rows, size))
+    if not columns.walkable:
+        return call
+    by_rows = Rows(layer.window.stride_h, layer.window.pad_h, 2, counts=("y_size",), lines="lines")
+    if along is columns:
+        return replace(call, rows=by_rows)
+    turned = replace(made(layer, _walk(layer, columns, rows, size)), rows=by_rows)
+    return replace(call, rows=replace(by_rows, call=turned))
+
+
+def _call_s8(layer: Convolution, walk: Walk) -> Call:
+    node = layer.node
+    c = channels_s8(node, walk.weights, layer.bias)
+    arrays = (weights(c.weights, PAIRS), bias(np.stack([2 * c.bias, c.mult], 1), ENDS), requantize(-c.shift))
+    params, inputs = {**walk.params, "in_zero": node.input(0).zero, "end": c.end}, (node.input(0), *arrays)
+    return Call("tw_depthwise_conv2d_dsp_s8", params, inputs, (node.output,), macs=layer.macs, weights=Weights())
+
+
+def _call_s16(layer: Convolution, walk: Walk) -> Call:
     c = channels_s16(layer.node, walk.weights)
     accept(c.fit, "sums do not fit 32 bits")
-    inputs = (node.input(0), weights(c.weights, PAIRS), bias(np.stack([c.bias, c.mult], 1), ENDS), None)
-    params = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}
-    return Call(
-        "tw_depthwise_conv2d_dsp_s16",
-        params,
-        inputs,
-        (node.output,),
-        macs=layer.macs,
-        weights=Weights(),
-        rows=walk.rows,
-    )
+    inputs = (layer.node.input(0), weights(c.weights, PAIRS), bias(np.stack([c.bias, c.mult], 1), ENDS), None)
+    params, outputs = {**walk.params, "in_zero": 0, "end": {"zero": 0, **c.limits}}, (layer.node.output,)
+    return Call("tw_depthwise_conv2d_dsp_s16", params, inputs, outputs, macs=layer.macs, weights=Weights())
 
 
-def _walk(g: Window, w: Array, size: int) -> Walk:
-    """How to walk over elements of ``size`` bytes; Declined if there is no way. ``w``: int8 [1, k_h, k_w, out_c]."""
-    along, lines = _axes(g, size)
+def _walk(layer: Convolution, along: Axis, lines: Axis, size: int) -> Walk:
+    """How to walk over elements of ``size`` bytes."""
     turned = along.x_bytes < lines.x_bytes  # a walk along rows of the image takes the weights' rows as lines
-    taps = w[0].transpose(2, 1, 0) if turned else w[0].transpose(2, 0, 1)
-    by_rows = Rows(g.stride_h, g.pad_h, 2, counts=("y_size",), lines="lines") if turned else None
-    return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size), by_rows)
+    w, g = layer.weights[0], layer.window
+    taps = w.transpose(2, 1, 0) if turned else w.transpose(2, 0, 1)
+    return Walk(taps.reshape(g.out_c, 9), _params(g, along, lines, size))
 
 
 def _axes(g: Window, size: int) -> tuple[Axis, Axis]:
-    """The axis to walk along (the longer one if both suit) and the other; Declined if neither suits."""
+    """Rows and columns of the image; Declined if the kernel has no such windows."""
     x, y = g.in_c * size, g.out_c * size
     rows = Axis(g.in_h, g.out_h, g.stride_h, g.pad_h, g.in_w * x, g.out_w * y)
     columns = Axis(g.in_w, g.out_w, g.stride_w, g.pad_w, x, y)
     accept((g.k_h, g.k_w) == (3, 3), f"the window is {g.k_h}x{g.k_w}, not 3x3")
     accept(not g.dilated, "the window is dilated")
     accept(rows.fits and columns.fits, "the image has fewer than 3 rows or columns, or padding of more than 1")
-    if rows.walkable and (rows.out > columns.out or not columns.walkable):
-        return rows, columns
-    if columns.walkable:
-        return columns, rows
-    raise Declined(f"neither axis has at most {LONGEST} elements and a stride that the kernel takes")
+    return rows, columns
 
 
 def _params(g: Window, along: Axis, lines: Axis, size: int) -> dict[str, Param]:

@@ -8,7 +8,7 @@ from twinfer.runtime.graph import Array
 from twinfer.runtime.ops.core.packing import padded
 
 #: Products per instruction, of int8 and of int16 with int8; channels of a tile.
-BLOCK_S8, BLOCK_S16, FOUR = 16, 8, 4
+BLOCK_S8, BLOCK_S16, FOUR, PIXELS = 16, 8, 4, 2
 
 
 def fours(w: Array, block: int) -> Array:
