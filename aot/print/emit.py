@@ -162,7 +162,7 @@ def _none(plan: Plan, name: str) -> str:
     """The function that stands for a layer of a stream, all of which run with the last one."""
     memory = Memory(plan)
     unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
-    return f"static void {name}_none({memory.parameters}) {{ {unused}}}"
+    return f"TW_INLINE void {name}_none({memory.parameters}) {{ {unused}}}"
 
 
 def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
