@@ -39,7 +39,8 @@ class Options:
     """A user's choice; InvalidArgumentError names a value that does not exist.
 
     For the plan: ``weights`` says how constant weights are stored, ``decode`` when coded ones are decoded.
-    ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run.
+    ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. ``memory`` says whether
+    layers may run row by row; not with ``preserve_all`` and ``guard``, which look at whole layers.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
     """
@@ -48,9 +49,9 @@ class Options:
     weights: Coding = "file"
     decode: Decoding = "layer"
     mode: Mode = "compiled"
-    memory: Memory = "layers"
     guard: bool = False
     preserve_all: bool = False
+    memory: Memory = "layers"
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():

@@ -21,7 +21,7 @@ class Chain:
 
     def __init__(self, rng: Rng, kind: str = "INT8") -> None:
         self.rng, self.kind, self.builder = rng, kind, Builder("chain")
-        shape = (1, int(rng.integers(4, 14)), int(rng.integers(1, 9)), int(rng.choice([1, 2, 3, 4, 8, 16])))
+        shape = (1, int(rng.integers(4, 24)), int(rng.integers(1, 12)), int(rng.choice([1, 2, 3, 4, 8, 16])))
         self.x = tensor(shape, kind, *QUANTS[kind], name="x")
         self.builder.add(self.x)
         self.builder.inputs.append(self.x)
@@ -34,9 +34,9 @@ class Chain:
     def _window(self, x: Tensor, most: int = 3) -> tuple[int, int, dict[str, Any]]:
         k_h, k_w = (int(self.rng.integers(1, min(most, extent) + 1)) for extent in x.shape[1:3])
         options = {
-            "padding": str(self.rng.choice(["SAME", "VALID"])),
-            "stride_h": int(self.rng.integers(1, 3)),
-            "stride_w": int(self.rng.integers(1, 3)),
+            "padding": str(self.rng.choice(["SAME", "SAME", "VALID"])),
+            "stride_h": int(self.rng.choice([1, 1, 1, 2])),
+            "stride_w": int(self.rng.choice([1, 1, 1, 2])),
             "fused_activation_function": str(self.rng.choice(["NONE", "RELU"])),
         }
         return k_h, k_w, options

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_optimize
+from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_memory, add_optimize
 from twinfer.command_line.storage import add_storage, unused_storage
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="one function per layer, or shared kernels called from a table (default: compiled)",
     )
     add_optimize(command, OPTIMIZE)
+    add_memory(command)
     add_storage(command)
     about = "spread the arena out, and let the emitted code tell a layer that writes memory not its own"
     command.add_argument("--guard", action="store_true", help=about)
@@ -51,7 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
     check_folder(arguments.output, inputs=(file_of(arguments.model), arguments.target))
     source = load(arguments.model)
     target, board = machine(arguments.target)
-    options = Options(arguments.optimize, arguments.weights, arguments.decode, arguments.mode, arguments.guard)
+    options = Options(
+        arguments.optimize,
+        arguments.weights,
+        arguments.decode,
+        arguments.mode,
+        arguments.guard,
+        memory=arguments.memory,
+    )
     plan = make_plan(source.graph, target, options)
     name = arguments.name or identifier(source.name)
     project = write_project(plan, name, arguments.output, sha256=source.sha256, card=board)

@@ -37,6 +37,11 @@ def add_optimize(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument("--optimize", choices=["speed", "balanced", "size"], default="balanced", help=about)
 
 
+def add_memory(command: argparse.ArgumentParser) -> None:
+    about = "one layer after the other (layers, the default), or row by row where that needs less memory (rows)"
+    command.add_argument("--memory", choices=["layers", "rows"], default="layers", help=about)
+
+
 def add_targets(command: argparse.ArgumentParser) -> None:
     """One target or several."""
     about = f"where, one or several with commas: {TARGET} (default: host)"

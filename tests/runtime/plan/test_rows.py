@@ -73,7 +73,7 @@ def test_compiled(mode: Mode) -> None:
 def networks() -> Iterator[Plan]:
     """Plans with streams of several layers."""
     for seed in range(120):
-        plan = make_plan(chain(seed), TARGETS[seed % len(TARGETS)], ROWS)
+        plan = make_plan(chain(seed, layers=10), TARGETS[seed % len(TARGETS)], ROWS)
         if any(len(stream.layers) > 1 for stream in streams(plan)):
             yield plan
 
