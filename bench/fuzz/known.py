@@ -80,6 +80,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(BOTH, "QUANTIZE", "", "beyond int32, the conversion is not defined in C++", outcomes.leaves_int32),
     Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", outcomes.leaves_type),
     Fault(BOTH, "EXP LOG GELU", "INT16", "steps of a table wrap, infinite values are 0", outcomes.breaks_table),
+    Fault(LITERT, "FLOOR_DIV", "", "a quotient outside of the range is not defined in C++", outcomes.divides_least),
     Fault(LITERT, "RSQRT", "INT16", "LiteRT has a table; TFLM's fixed point counts"),
     Fault(TFLM, "DEQUANTIZE", "INT8", "TFLM takes the first scale for all channels", conditions.per_channel),
     Fault(TFLM, "MUL", "INT16", "TFLM takes plain integers for quantised ones", conditions.plain),

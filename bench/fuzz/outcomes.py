@@ -43,6 +43,15 @@ def leaves_type(node: Node) -> bool:
     return not bool(((whole >= info.min) & (whole < 2.0 ** int(info.max).bit_length())).all())
 
 
+def divides_least(node: Node) -> bool:
+    """Whether the least integer is divided by -1: the quotient is beyond its type."""
+    values = _values(node)
+    if values is None or values[0].dtype.kind != "i":
+        return values is None
+    a, b = np.broadcast_arrays(*values)
+    return bool(((a == np.iinfo(a.dtype).min) & (b == -1)).any())
+
+
 def breaks_table(node: Node) -> bool:
     """Whether the table of an int16 function has neighbours that are further apart than int16, or infinite values."""
     samples = np.arange(-(1 << 15), 1 << 15, 128).astype(np.int16)
