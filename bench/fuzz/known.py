@@ -58,7 +58,7 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(TFLM, "ADD_N CUMSUM", "INT8", total.FAULT, conditions.zeroed),
     Fault(TFLM, "ADD_N", "INT8", total.OVERFLOW, lambda node: len(node.inputs) > 16),
     Fault(TFLM, "CUMSUM", "INT8", total.OVERFLOW, lambda node: max(node.input(0).shape) > 16),
-    Fault(BOTH, "DIV", "INT8", div.FAULT),
+    Fault(BOTH, "DIV", "INT8 INT16", div.FAULT),
     Fault(TFLM, "ADD SUB", "INT32", "TFLM ignores the activation of int32", conditions.activated),
     Fault(LITERT, "MUL", "UINT32", broadcast.BOUND, conditions.bounded_below_zero),
     Fault(TFLM, "TANH LOGISTIC", "INT8", "TFLM ignores the output's quantisation", conditions.other_output),
