@@ -112,7 +112,7 @@ _LAYERS: tuple[Fault, ...] = (
     ),
     Fault(
         LITERT,
-        f"FULLY_CONNECTED {RNNS} {LSTMS}",
+        f"FULLY_CONNECTED CONV_2D {RNNS} {LSTMS}",
         "FLOAT32",
         layer_cases.LOWEST,
         outcomes.has_lowest_weight,
