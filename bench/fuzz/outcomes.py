@@ -111,7 +111,7 @@ def has_lowest_weight(node: Node) -> bool:
     if node.input(0).type != "FLOAT32":
         return False
     weights = [t for t in node.inputs[1:] if t is not None and t.type == "INT8" and len(t.shape) > 1]
-    return any(t.size // t.shape[0] >= 16 and (t.data is None or bool((t.data == -128).any())) for t in weights)
+    return any(t.size // max(t.shape[0], 1) >= 16 and (t.data is None or bool((t.data == -128).any())) for t in weights)
 
 
 def leaves_rows(node: Node) -> bool:
