@@ -81,6 +81,8 @@ _ARITHMETIC: tuple[Fault, ...] = (
     Fault(LITERT, "CAST", "", "a float outside of the range is not defined in C++", outcomes.leaves_type),
     Fault(BOTH, "EXP LOG GELU", "INT16", "steps of a table wrap, infinite values are 0", outcomes.breaks_table),
     Fault(LITERT, "FLOOR_DIV", "", "a quotient outside of the range is not defined in C++", outcomes.divides_least),
+    Fault(LITERT, "POW", "INT32", "a power outside of the range is not defined in C++", outcomes.power_leaves_type),
+    Fault(LITERT, "RANGE", "INT32", "LiteRT counts in int32, which the width may leave", outcomes.range_leaves_type),
     Fault(LITERT, "RSQRT", "INT16", "LiteRT has a table; TFLM's fixed point counts"),
     Fault(TFLM, "DEQUANTIZE", "INT8", "TFLM takes the first scale for all channels", conditions.per_channel),
     Fault(TFLM, "MUL", "INT16", "TFLM takes plain integers for quantised ones", conditions.plain),

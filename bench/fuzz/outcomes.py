@@ -52,6 +52,25 @@ def divides_least(node: Node) -> bool:
     return bool(((a == np.iinfo(a.dtype).min) & (b == -1)).any())
 
 
+def power_leaves_type(node: Node) -> bool:
+    """Whether a power of integers is beyond their type."""
+    values = _values(node)
+    if values is None or values[0].dtype.kind != "i":
+        return values is None
+    with np.errstate(all="ignore"):
+        powers = np.power(values[0].astype(np.float64), values[1].astype(np.float64))
+    return not bool((np.abs(powers) < 2.0**31).all())
+
+
+def range_leaves_type(node: Node) -> bool:
+    """Whether a range of int32 is wider than its type."""
+    values = _values(node)
+    if values is None or node.output.type != "INT32":
+        return values is None
+    start, limit = (int(value.reshape(-1)[0]) for value in values[:2])
+    return abs(limit - start) >= 1 << 31
+
+
 def breaks_table(node: Node) -> bool:
     """Whether the table of an int16 function has neighbours that are further apart than int16, or infinite values."""
     samples = np.arange(-(1 << 15), 1 << 15, 128).astype(np.int16)
