@@ -43,6 +43,34 @@ def leaves_type(node: Node) -> bool:
     return not bool(((whole >= info.min) & (whole < 2.0 ** int(info.max).bit_length())).all())
 
 
+def divides_least(node: Node) -> bool:
+    """Whether the least integer is divided by -1: the quotient is beyond its type."""
+    values = _values(node)
+    if values is None or values[0].dtype.kind != "i":
+        return values is None
+    a, b = np.broadcast_arrays(*values)
+    return bool(((a == np.iinfo(a.dtype).min) & (b == -1)).any())
+
+
+def power_leaves_type(node: Node) -> bool:
+    """Whether a power of integers is beyond their type."""
+    values = _values(node)
+    if values is None or values[0].dtype.kind != "i":
+        return values is None
+    with np.errstate(all="ignore"):
+        powers = np.power(values[0].astype(np.float64), values[1].astype(np.float64))
+    return not bool((np.abs(powers) < 2.0**31).all())
+
+
+def range_leaves_type(node: Node) -> bool:
+    """Whether a range of int32 is wider than its type."""
+    values = _values(node)
+    if values is None or node.output.type != "INT32":
+        return values is None
+    start, limit = (int(value.reshape(-1)[0]) for value in values[:2])
+    return abs(limit - start) >= 1 << 31
+
+
 def breaks_table(node: Node) -> bool:
     """Whether the table of an int16 function has neighbours that are further apart than int16, or infinite values."""
     samples = np.arange(-(1 << 15), 1 << 15, 128).astype(np.int16)
@@ -101,8 +129,8 @@ def has_lowest_weight(node: Node) -> bool:
     """Whether int8 weights in rows of 16 and more hold -128, and what they meet is float."""
     if node.input(0).type != "FLOAT32":
         return False
-    weights = [t for t in node.inputs[1:] if t is not None and t.type == "INT8" and len(t.shape) == 2]
-    return any(t.shape[1] >= 16 and (t.data is None or bool((t.data == -128).any())) for t in weights)
+    weights = [t for t in node.inputs[1:] if t is not None and t.type == "INT8" and len(t.shape) > 1]
+    return any(t.size // max(t.shape[0], 1) >= 16 and (t.data is None or bool((t.data == -128).any())) for t in weights)
 
 
 def leaves_rows(node: Node) -> bool:

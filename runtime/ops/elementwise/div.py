@@ -149,7 +149,7 @@ _QUANTS = (
     (1e-6, 0, 3e-6, 127, 0.005, 0), (0.1, 4, 0.1, -128, 0.015, -3),
 )  # fmt: skip
 
-FAULT = "TFLM shifts an int32 by more than 31 bits where a is near 0 and b is large: one step more than 0 / b"
+FAULT = "TFLM and LiteRT shift an int32 by more than 31 bits where a is near 0 and b is large: one step more than 0 / b"
 
 
 def _some(rng: np.random.Generator, shape: Shape, type: str, zero: int, divisor: bool = False) -> Array:

@@ -13,6 +13,7 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.broadcast import binary_case, broadcast_call, infer_broadcast, infer_quantized
 from twinfer.runtime.ops.core.quantized import need_symmetric
+from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.program import Call
 from twinfer.runtime.target import Target
 
@@ -29,9 +30,13 @@ def infer(node: Node) -> list[Shape]:
 
 
 def _multipliers(node: Node) -> list[tuple[int, int]]:
-    """Multiplier and shift for values from zero up, and for negative ones. Source: TFLM's CalculatePreluParams."""
-    x, alpha, y = node.input(0).scale, node.input(1).scale, node.output.scale
-    return [quantize_multiplier(real) for real in (x / y, x * alpha / y)]
+    """Multiplier and shift for values from zero up, and for negative ones.
+
+    Source: TFLM's CalculatePreluParams, in float64; of the types that TFLM lacks, LiteRT's PreluPrepare, in float32.
+    """
+    wide = np.float32 if node.output.type == "INT16" or is_unsigned(node) else np.float64
+    x, alpha, y = (wide(t.scale) for t in (node.input(0), node.input(1), node.output))
+    return [quantize_multiplier(float(real)) for real in (x / y, x * alpha / y)]
 
 
 def reference(node: Node, inputs: list[Any]) -> list[Array]:

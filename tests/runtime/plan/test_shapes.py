@@ -236,7 +236,7 @@ def test_an_unknown_operator_is_left_alone_until_its_input_changes() -> None:
 
 
 #: Operators whose integers LiteRT's reference kernels compute in another way than TFLM.
-OTHERWISE = ("FULLY_CONNECTED", "MUL")
+OTHERWISE = ("FULLY_CONNECTED", "MUL", "RSQRT")
 
 
 def open_models() -> list[Any]:
