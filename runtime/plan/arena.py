@@ -3,25 +3,48 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import pairwise
 
-from twinfer.runtime.plan.timeline import Timeline, lives
+from twinfer.runtime.plan.solve import exact as search
+from twinfer.runtime.plan.solve import greedy, sat
+from twinfer.runtime.plan.solve.core import lowered
+from twinfer.runtime.plan.solve.puzzle import Puzzle, aligned
 
 
 @dataclass(frozen=True)
 class Block:
-    """``size`` bytes that must keep their value from step ``first`` to step ``last``, both included."""
+    """``size`` bytes at a multiple of ``alignment`` that keep their value from step ``first`` to ``last``, included."""
 
     size: int
     first: int
     last: int
+    alignment: int = 1
 
 
-def aligned(value: int, alignment: int) -> int:
-    return -(-value // alignment) * alignment
+@dataclass(frozen=True)
+class Overlap:
+    """Block ``over`` is computed row by row from block ``under``, which dies then: they may share bytes.
+
+    Rows are written in rising order, and ``over`` must begin at least ``distance`` bytes before ``under`` begins; or
+    ``backwards``, from the last row to the first, and ``over`` must end at least ``distance`` bytes behind the end of
+    ``under``. Where two blocks have an overlap of both kinds, one of them suffices, as does lying apart.
+    """
+
+    over: int
+    under: int
+    distance: int
+    backwards: bool = False
+
+
+@dataclass(frozen=True)
+class Placement:
+    """An offset per block, in bytes. ``proven``: no placement of these blocks needs less."""
+
+    offsets: tuple[int, ...]
+    proven: bool
 
 
 def height(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
@@ -29,104 +52,129 @@ def height(blocks: Sequence[Block], offsets: Sequence[int]) -> int:
     return max((offset + block.size for block, offset in zip(blocks, offsets, strict=True)), default=0)
 
 
-def lower_bound(blocks: Sequence[Block], alignment: int = 1) -> int:
-    """The largest sum of live bytes over all steps: no placement can need less.
+def place(blocks: Sequence[Block], overlaps: Sequence[Overlap] = (), *, exact: bool = False) -> Placement:
+    """Offsets of the blocks; deterministic.
 
-    With an alignment every live block but the highest takes whole multiples of it.
+    A greedy placement first. Where that is above the lower bound, a search for the lowest, which may give up; then what
+    more greedy steps find, and the answer of CP-SAT if ``exact`` asks for it: ToolError without the package ortools.
     """
+    puzzle, bound = puzzle_of(blocks, overlaps), lower_bound(blocks, overlaps)
+    offsets, proven = lowered(puzzle, greedy.placed(puzzle, bound), bound, search.decide)
+    if not proven:
+        offsets = greedy.improved(puzzle, offsets, bound)
+    if exact and not proven:
+        offsets, proven = lowered(puzzle, offsets, bound, sat.decide)
+    return Placement(tuple(offsets), proven or puzzle.height(offsets) == bound)
+
+
+def puzzle_of(blocks: Sequence[Block], overlaps: Sequence[Overlap]) -> Puzzle:
+    """The same for solvers: what matters of an overlap is how far one block begins behind the other."""
+    sizes = [block.size for block in blocks]
+    gaps: dict[tuple[int, int], int] = {}
+    for each in overlaps:
+        low, high, gap = each.over, each.under, each.distance
+        if each.backwards:
+            low, high, gap = each.under, each.over, sizes[each.under] + each.distance - sizes[each.over]
+        gaps[low, high] = min(gap, gaps.get((low, high), sizes[low]))
+    return Puzzle(sizes, [block.alignment for block in blocks], [(block.first, block.last) for block in blocks], gaps)
+
+
+def lower_bound(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> int:
+    """The largest sum of live bytes over all steps, less what overlaps can save there: no placement can need less.
+
+    Of blocks that are aligned to so many bytes, each but the highest takes whole multiples of that.
+    """
+    puzzle = puzzle_of(blocks, overlaps)
+    return max((_peak(puzzle, overlaps, grain) for grain in {1, *puzzle.alignments}), default=0)
+
+
+def _peak(puzzle: Puzzle, overlaps: Sequence[Overlap], grain: int) -> int:
+    """The bound that the blocks give whose alignment is a multiple of ``grain``."""
+    whole = {i: aligned(puzzle.sizes[i], grain) for i, each in enumerate(puzzle.alignments) if each % grain == 0}
     change: defaultdict[int, int] = defaultdict(int)
-    for block in blocks:
-        change[block.first] += aligned(block.size, alignment)
-        change[block.last + 1] -= aligned(block.size, alignment)
-    most = max(accumulate(change[step] for step in sorted(change)), default=0)
-    return most - max((aligned(block.size, alignment) - block.size for block in blocks), default=0)
+    padding: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for i, taken in whole.items():
+        for step, sign in ((puzzle.spans[i][0], 1), (puzzle.spans[i][1] + 1, -1)):
+            change[step] += sign * taken
+            padding[step][taken - puzzle.sizes[i]] += sign
+    for first, end, saved in _savings(puzzle, overlaps, whole, grain):
+        change[first] -= saved
+        change[end] += saved
+    peak, total, live = 0, 0, Counter[int]()
+    for step in sorted(change):
+        total += change[step]
+        live.update(padding[step])
+        peak = max(peak, total - max((unused for unused, count in live.items() if count), default=0))
+    return peak
 
 
-#: Offsets of blocks that are placed in a given order.
-Fit = Callable[[Sequence[int]], list[int]]
+def _savings(
+    puzzle: Puzzle, overlaps: Sequence[Overlap], whole: Mapping[int, int], grain: int
+) -> Iterator[tuple[int, int, int]]:
+    """First step, step behind the last, and the bytes that each block can share then with those over it."""
+    pairs = dict.fromkeys((each.under, each.over) for each in overlaps if {each.under, each.over} <= whole.keys())
+    shared: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for under, over in pairs:
+        first = max(puzzle.spans[under][0], puzzle.spans[over][0])
+        end = min(puzzle.spans[under][1], puzzle.spans[over][1]) + 1
+        gaps = ((low, high, aligned(puzzle.gap(low, high), grain)) for low, high in ((under, over), (over, under)))
+        if first < end:
+            most = max(min(whole[high], whole[low] - max(0, gap)) for low, high, gap in gaps)
+            shared[under].append((first, end, most))
+    for under, lives in shared.items():
+        for first, end in pairwise(sorted({step for begin, behind, _ in lives for step in (begin, behind)})):
+            saved = sum(most for begin, behind, most in lives if begin <= first < behind)
+            yield first, end, min(saved, whole[under])
 
 
-def lowest_fit(blocks: Sequence[Block], alignment: int) -> Fit:
-    """A function that places the blocks in a given order, each at the lowest offset that is free over its life."""
-    spans = lives([(block.first, block.last) for block in blocks])
-
-    def fit(order: Sequence[int]) -> list[int]:
-        offsets, timeline = [0] * len(blocks), Timeline()
-        for i in order:
-            offsets[i] = timeline.lowest(spans[i], blocks[i].size)
-            timeline.take(spans[i], offsets[i], aligned(offsets[i] + blocks[i].size, alignment))
-        return offsets
-
-    return fit
-
-
-#: Orders to try: by size (TFLM's greedy planner), by size times life, by life, by first use.
-_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
-    lambda b: (-b.size, b.first),
-    lambda b: (-b.size * (b.last - b.first + 1), -b.size),
-    lambda b: (b.first - b.last, -b.size),
-    lambda b: (b.first, -b.size),
-    lambda b: (-b.last, -b.size),
-)
-
-
-#: The most pairs of blocks that ``_improve`` may compare: about a second.
-_MOST_PAIRS = 10_000_000
-
-
-def place(blocks: Sequence[Block], alignment: int = 16) -> list[int]:
-    """Offsets of the blocks, multiples of ``alignment``; deterministic.
-
-    Greedy lowest fit over several orders, of which the best is kept. Where that misses the lower bound, the block that
-    ends highest moves to the front of the order, up to 200 times (iterated greedy), fewer with many blocks.
-    """
-    bound = max(lower_bound(blocks), lower_bound(blocks, alignment))
-    fit = lowest_fit(blocks, alignment)
-    best: list[int] | None = None
-    best_order: list[int] = []
-    for key in _ORDERS:
-        order = sorted(range(len(blocks)), key=lambda i, key=key: (*key(blocks[i]), i))  # type: ignore[misc]
-        offsets = fit(order)
-        if best is None or height(blocks, offsets) < height(blocks, best):
-            best, best_order = offsets, order
-        if height(blocks, best) <= bound:
-            return best
-    return _improve(blocks, fit, best or [], best_order, bound)
-
-
-def _improve(blocks: Sequence[Block], fit: Fit, best: list[int], order: list[int], bound: int) -> list[int]:
-    seen = {tuple(order)}
-    offsets = best
-    for _ in range(min(200, _MOST_PAIRS // len(blocks) ** 2) if blocks else 0):
-        top = max(order, key=lambda i: (offsets[i] + blocks[i].size, i))
-        order = [top, *(i for i in order if i != top)]
-        if tuple(order) in seen:
-            break
-        seen.add(tuple(order))
-        offsets = fit(order)
-        if height(blocks, offsets) < height(blocks, best):
-            best = offsets
-        if height(blocks, best) <= bound:
-            break
-    return best
-
-
-def check(blocks: Sequence[Block], offsets: Sequence[int], alignment: int = 16) -> list[str]:
+def check(blocks: Sequence[Block], offsets: Sequence[int], overlaps: Sequence[Overlap] = ()) -> list[str]:
     """What is wrong with a placement, one line per fault or pair that overlaps. Shares no code with ``place``.
 
     Step by step it keeps the live blocks in the order of their offsets, and looks up there each block that begins.
     """
     faults = [
-        f"block {i} at {at}: not a multiple of {alignment}" for i, at in enumerate(offsets) if at < 0 or at % alignment
+        f"block {i} at {at}: not a multiple of {block.alignment}"
+        for i, (block, at) in enumerate(zip(blocks, offsets, strict=True))
+        if at < 0 or at % block.alignment
     ]
+    faults += _contradictions(blocks, overlaps)
     ends = [at + block.size for at, block in zip(offsets, blocks, strict=True)]
-    for j, i in sorted(_overlaps(blocks, offsets, ends)):
-        others = f"[{offsets[j]}, {ends[j]})"
-        faults.append(f"blocks {j} {others} and {i} [{offsets[i]}, {ends[i]}) overlap while both live")
+    allowed: defaultdict[frozenset[int], list[Overlap]] = defaultdict(list)
+    for each in overlaps:
+        allowed[frozenset((each.over, each.under))].append(each)
+    for j, i in sorted(_collisions(blocks, offsets, ends)):
+        ways = allowed[frozenset((j, i))]
+        if not any(_far_enough(each, offsets, ends) for each in ways):
+            pair = f"blocks {j} [{offsets[j]}, {ends[j]}) and {i} [{offsets[i]}, {ends[i]}) overlap while both live"
+            faults.append("; ".join([pair, *map(_wanted, ways)]))
     return faults
 
 
-def _overlaps(blocks: Sequence[Block], offsets: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _contradictions(blocks: Sequence[Block], overlaps: Sequence[Overlap]) -> Iterator[str]:
+    """Overlaps that no rows can have."""
+    below: dict[int, int] = {}
+    for each in overlaps:
+        over, under = blocks[each.over], blocks[each.under]
+        if each.distance < 0:
+            yield f"block {each.over} over {each.under}: a distance of {each.distance} bytes"
+        if not under.first <= over.first <= under.last <= over.last:
+            yield f"block {each.over} over {each.under}: it does not follow on that"
+        if below.setdefault(each.over, each.under) != each.under:
+            yield f"block {each.over} over {each.under}: it is over {below[each.over]}, too"
+
+
+def _far_enough(each: Overlap, offsets: Sequence[int], ends: Sequence[int]) -> bool:
+    if each.backwards:
+        return ends[each.over] - ends[each.under] >= each.distance
+    return offsets[each.under] - offsets[each.over] >= each.distance
+
+
+def _wanted(each: Overlap) -> str:
+    where = "end {} bytes behind" if each.backwards else "begin {} bytes before"
+    return f"block {each.over} may {where.format(each.distance)} block {each.under} or farther"
+
+
+def _collisions(blocks: Sequence[Block], offsets: Sequence[int], ends: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Pairs of blocks that share a byte at a step. ``apart``: the live blocks that share none; ``odd``: the others."""
     apart: list[tuple[int, int, int]] = []
     odd: set[int] = set()

@@ -58,13 +58,19 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
         regions=solution.regions,
         lives=lives.lives,
         lower_bound_bytes=task.lower_bound,
+        proven=solution.proven,
         first_values=first,
         nodes=tuple(step.node for step in stored.steps),
         resources={key: each for key, each in flow.resources.items() if each.tensor in solution.places},
     )
+    _prove(plan)
+    return plan
+
+
+def _prove(plan: Plan) -> None:
+    """RuntimeError if a step would not find the values that it reads."""
     if fault := replay.fault(plan):
         raise RuntimeError(f"the planner is wrong: {fault}")
-    return plan
 
 
 def _constants(steps: Iterable[Step], outputs: Iterable[Tensor | Constant]) -> tuple[Constant, ...]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan import arena
-from twinfer.runtime.plan.arena import Block, aligned
+from twinfer.runtime.plan.arena import Block, Overlap
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.plan import Extent, Place, Region
+from twinfer.runtime.plan.solve.puzzle import aligned
 
 #: Offsets and sizes are int32 in the kernels and in the emitted code.
 MOST_BYTES = 1 << 31
@@ -21,7 +22,8 @@ MOST_BYTES = 1 << 31
 class Problem:
     """What is to be placed: the blocks of the arena, the tensors in each (``members``), and the state.
 
-    ``within`` are tensors that use the memory of one of the state.
+    ``alignment`` is that of both regions and of every tensor of the state. ``within`` are tensors that use the memory
+    of one of the state.
     """
 
     blocks: Sequence[Block]
@@ -29,19 +31,21 @@ class Problem:
     state: Sequence[Tensor]
     alignment: int
     within: Mapping[Tensor, Tensor] = field(default_factory=dict)
+    overlaps: Sequence[Overlap] = ()
 
     @property
     def lower_bound(self) -> int:
-        """Bytes of arena that any placement needs."""
-        return arena.lower_bound(self.blocks)
+        """Bytes of arena that any placement needs, however its blocks are aligned."""
+        return arena.lower_bound([replace(block, alignment=1) for block in self.blocks], self.overlaps)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where everything lies."""
+    """Where everything lies. ``proven``: no placement of the arena's blocks needs less."""
 
     places: Mapping[Tensor, Place]
     regions: Mapping[Region, Extent]
+    proven: bool
 
 
 def problem(lifetimes: Lifetimes, alignment: int) -> Problem:
@@ -52,7 +56,7 @@ def problem(lifetimes: Lifetimes, alignment: int) -> Problem:
     within = {tensor: owner for owner in lifetimes.state for tensor in groups.pop(owner)}
     lives = lifetimes.lives
     blocks = [
-        Block(max(t.nbytes for t in group), min(lives[t][0] for t in group), max(lives[t][1] for t in group))
+        Block(max(t.nbytes for t in group), min(lives[t][0] for t in group), max(lives[t][1] for t in group), alignment)
         for group in groups.values()
     ]
     return Problem(blocks, list(groups.values()), lifetimes.state, alignment, within)
@@ -60,25 +64,25 @@ def problem(lifetimes: Lifetimes, alignment: int) -> Problem:
 
 def solved(problem: Problem, name: str) -> Solution:
     """The places, proven to be right. UnsupportedOperatorError if graph ``name`` needs 2 GiB or more."""
-    offsets = arena.place(problem.blocks, problem.alignment)
+    placement = arena.place(problem.blocks, problem.overlaps)
+    offsets = placement.offsets
     state, state_bytes = _row(problem.state, problem.alignment)
     arena_bytes = arena.height(problem.blocks, offsets)
     if aligned(arena_bytes, problem.alignment) + state_bytes >= MOST_BYTES:
         raise UnsupportedOperatorError(f"graph {name!r}: its tensors need an arena of 2 GiB or more")
-    _prove(problem.blocks, offsets, problem.alignment)
-    _prove(
-        [Block(tensor.nbytes, 0, 0) for tensor in problem.state], [state[t] for t in problem.state], problem.alignment
-    )
+    _prove(problem.blocks, offsets, problem.overlaps)
+    _prove([Block(t.nbytes, 0, 0, problem.alignment) for t in problem.state], [state[t] for t in problem.state])
     places = {t: Place(Region.ARENA, at) for at, group in zip(offsets, problem.members, strict=True) for t in group}
     places |= {tensor: Place(Region.STATE, at) for tensor, at in state.items()}
     places |= {tensor: places[owner] for tensor, owner in problem.within.items()}
     behind = aligned(arena_bytes, problem.alignment) if state_bytes else 0
-    return Solution(places, {Region.ARENA: Extent(0, arena_bytes), Region.STATE: Extent(behind, state_bytes)})
+    regions = {Region.ARENA: Extent(0, arena_bytes), Region.STATE: Extent(behind, state_bytes)}
+    return Solution(places, regions, placement.proven)
 
 
-def _prove(blocks: Sequence[Block], offsets: Sequence[int], alignment: int) -> None:
-    """RuntimeError if blocks overlap while they live, or lie across the alignment."""
-    if faults := arena.check(blocks, offsets, alignment):
+def _prove(blocks: Sequence[Block], offsets: Sequence[int], overlaps: Sequence[Overlap] = ()) -> None:
+    """RuntimeError if blocks overlap while they live, other than they may, or lie across their alignment."""
+    if faults := arena.check(blocks, offsets, overlaps):
         raise RuntimeError(f"the arena planner is wrong: {faults[0]}")
 
 

@@ -61,7 +61,7 @@ def spread(plan: Plan) -> Plan:
         gaps = GAP * (1 + len(starts[region])) if starts[region] else 0
         regions[region] = Extent(begin, extent.nbytes + gaps)
         begin = -(-regions[region].end // GAP) * GAP
-    return replace(plan, places=places, regions=regions)
+    return replace(plan, places=places, regions=regions, proven=False)
 
 
 def _starts(plan: Plan, region: Region) -> list[int]:

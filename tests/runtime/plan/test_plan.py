@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,12 @@ from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan import make
 from twinfer.runtime.plan.make import _needed, make_plan
+from twinfer.runtime.plan.placement import solved
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Step
+from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, HOST
@@ -54,6 +59,16 @@ def test_chain_of_elementwise_runs_in_place() -> None:
     plan = make_plan(graph((x,), (relu(x, y), relu(y, z, 1)), (z,)))
     assert plan.arena_bytes == plan.lower_bound_bytes == x.nbytes
     assert plan.offsets[x] == plan.offsets[y] == plan.offsets[z]
+
+
+@pytest.mark.parametrize("proven", [False, True])
+def test_a_plan_says_whether_its_arena_is_proven_to_be_the_least(proven: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that were moved apart are not."""
+    x, y = value("x"), value("y")
+    monkeypatch.setattr(make, "solved", lambda *task: replace(solved(*task), proven=proven))
+    plan = make_plan(graph((x,), (relu(x, y),), (y,)))
+    assert plan.proven == proven
+    assert not spread(plan).proven
 
 
 def test_what_is_read_later_is_not_overwritten() -> None:

@@ -26,6 +26,7 @@ from twinfer.runtime.plan.arena import Block
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.placement import Problem, solved
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.run.guard import spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.target import GENERIC, HOST
@@ -127,8 +128,8 @@ def test_state_is_a_block_of_its_own(plan: Plan) -> None:
     assert set(plan.variables) <= set(kept)
     assert set(plan.lasting) == set(kept)
     assert {plan.lives[t] for t in kept} == {(-1, len(plan.graph.nodes))}
-    assert plan.state_bytes <= sum(arena.aligned(t.nbytes, plan.target.alignment) for t in kept)
-    assert extent.offset == arena.aligned(plan.arena_bytes, plan.target.alignment)
+    assert plan.state_bytes <= sum(aligned(t.nbytes, plan.target.alignment) for t in kept)
+    assert extent.offset == aligned(plan.arena_bytes, plan.target.alignment)
     assert plan.memory_bytes == extent.offset + plan.state_bytes
     guarded = spread(plan)
     moved = guarded.regions[Region.STATE]
@@ -152,16 +153,16 @@ BLOCKS = st.lists(st.builds(lambda size, a, b: Block(size, min(a, b), max(a, b))
 @given(BLOCKS, st.lists(st.integers(0, 70), max_size=5), st.sampled_from([1, 4, 16]))
 def test_state_is_a_row(others: list[Block], sizes: list[int], alignment: int) -> None:
     """Only the state is in it, without gaps but for alignment; the arena takes no notice of it."""
-    blocks = [Block(17 * block.size, block.first, block.last) for block in others]
+    blocks = [Block(17 * block.size, block.first, block.last, alignment) for block in others]
     tensors = [Tensor(str(i), "INT8", (block.size,)) for i, block in enumerate(blocks)]
     state = [Tensor("state", "INT8", (size,)) for size in sizes]
     solution = solved(Problem(blocks, [[tensor] for tensor in tensors], state, alignment), "g")
     scratch, row = solution.regions[Region.ARENA], solution.regions[Region.STATE]
-    assert (scratch.offset, scratch.nbytes) == (0, arena.height(blocks, arena.place(blocks, alignment)))
-    starts = sorted((solution.places[t].offset, arena.aligned(t.nbytes, alignment)) for t in state)
+    assert (scratch.offset, scratch.nbytes) == (0, arena.height(blocks, arena.place(blocks).offsets))
+    starts = sorted((solution.places[t].offset, aligned(t.nbytes, alignment)) for t in state)
     assert all(at + size == behind for (at, size), (behind, _) in pairwise(starts))
     assert row.nbytes <= sum(size for _, size in starts)
-    assert row.offset == (arena.aligned(scratch.nbytes, alignment) if row.nbytes else 0)
+    assert row.offset == (aligned(scratch.nbytes, alignment) if row.nbytes else 0)
 
 
 def test_without_state_there_is_none() -> None:

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
+from twinfer.runtime.plan.solve.puzzle import aligned
+
 
 class Ranges:
     """A set of bytes, as ranges in order; no two touch."""
@@ -22,11 +24,11 @@ class Ranges:
             start, end = min(start, self._starts[i]), max(end, self._ends[j - 1])
         self._starts[i:j], self._ends[i:j] = [start], [end]
 
-    def free(self, at: int, size: int) -> int:
-        """The lowest place from ``at`` on where ``size`` bytes are free: ``at`` or the end of a range."""
+    def free(self, at: int, size: int, alignment: int) -> int:
+        """The lowest multiple of ``alignment`` from ``at`` on where ``size`` bytes are free; ``at`` is a multiple."""
         i = bisect_right(self._ends, at)
         while i < len(self._starts) and self._starts[i] < at + size:
-            at = self._ends[i]
+            at = max(at, aligned(self._ends[i], alignment))
             i += 1
         return at
 
@@ -66,13 +68,13 @@ class Timeline:
         for node in (*life.parts, *life.above):
             self._some[node].add(start, end)
 
-    def lowest(self, life: Life, size: int) -> int:
-        """The lowest place where ``size`` bytes are free over a life: 0, or the end of a range that is taken."""
+    def lowest(self, life: Life, size: int, alignment: int, at: int = 0) -> int:
+        """The lowest multiple of ``alignment`` from ``at`` (one itself) where ``size`` bytes are free over a life."""
         nodes = [self._some.get(node) for node in life.parts] + [self._whole.get(node) for node in life.above]
         taken = [ranges for ranges in nodes if ranges is not None]
-        at, agreed = 0, 0
+        agreed = 0
         for ranges in cycle(taken):
-            place = ranges.free(at, size)
+            place = ranges.free(at, size, alignment)
             at, agreed = place, agreed + 1 if place == at else 1
             if agreed == len(taken):
                 break

@@ -1,0 +1,40 @@
+"""Lowest fit: every block of an order at the lowest place that is free."""
+
+from __future__ import annotations
+
+import random
+
+from arenas import Problem, clear, problems
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinfer.runtime.plan import arena
+from twinfer.runtime.plan.arena import Block
+from twinfer.runtime.plan.solve import greedy
+
+
+def naive_fit(problem: Problem, order: list[int]) -> list[int]:
+    """Each block at the lowest multiple of its alignment that is clear of the blocks before it."""
+    blocks, overlaps = problem
+    offsets = [0] * len(blocks)
+    for count, i in enumerate(order):
+        while not all(clear(blocks, i, offsets[i], j, offsets[j], overlaps) for j in order[:count]):
+            offsets[i] += blocks[i].alignment
+    return offsets
+
+
+@settings(deadline=None)
+@given(problems(most=14), st.randoms(use_true_random=False))
+def test_a_block_goes_to_the_lowest_place_that_is_free(problem: Problem, rng: random.Random) -> None:
+    order = rng.sample(range(len(problem[0])), len(problem[0]))
+    assert greedy.lowest_fit(arena.puzzle_of(*problem))(order) == naive_fit(problem, order)
+
+
+def test_the_highest_block_moves_to_the_front() -> None:
+    """Until the bound is met: the first order needs 12 bytes, the second 10."""
+    blocks = [Block(4, 0, 1), Block(4, 2, 3), Block(6, 1, 2), Block(2, 1, 1)]
+    puzzle = arena.puzzle_of(blocks, ())
+    worse = greedy.lowest_fit(puzzle)([3, 0, 2, 1])
+    better = greedy.improved(puzzle, worse, 12)
+    assert puzzle.height(better) == 12
+    assert arena.check(blocks, better) == []
