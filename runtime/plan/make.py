@@ -13,11 +13,9 @@ from twinfer.runtime.options import USUAL, Options
 from twinfer.runtime.plan import coding, replay
 from twinfer.runtime.plan.first_values import first_values
 from twinfer.runtime.plan.inline import inlined
-from twinfer.runtime.plan.lifetimes import lifetimes
 from twinfer.runtime.plan.lower import lower
-from twinfer.runtime.plan.placement import problem, solved
+from twinfer.runtime.plan.memory import placed
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.plan.streams import streamed
 from twinfer.runtime.program import COPY, Same, Step
 from twinfer.runtime.shapes import infer_shapes
 from twinfer.runtime.target import HOST, Target
@@ -35,13 +33,8 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
     pool = Pool(graph)
     flow = inlined(graph)
     stored = coding.store(lower(flow, target, pool), target, options, pool)
-    lives = lifetimes(graph, stored, keep=options.preserve_all)
-    if options.memory == "rows" and not options.preserve_all and not options.guard:
-        rows = streamed(stored.program, lives, graph.outputs)
-        stored = replace(stored, program=rows.program)
-        lives = lifetimes(graph, stored, keep=False)
-    task = problem(lives, target.alignment)
-    solution = solved(task, graph.name)
+    memory = placed(graph, stored, target, options)
+    stored, lives, solution = memory.stored, memory.lives, memory.solution
     program = with_steps(stored.program, lambda step: _needed(step, solution.places))
     begun = [step for step in stored.start if _needed(step, solution.places) is step]
     first, start = first_values([t for t in lives.state if t.variable or t in graph.inputs], begun)
@@ -57,7 +50,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
         places=solution.places,
         regions=solution.regions,
         lives=lives.lives,
-        lower_bound_bytes=task.lower_bound,
+        lower_bound_bytes=memory.task.lower_bound,
         proven=solution.proven,
         first_values=first,
         nodes=tuple(step.node for step in stored.steps),

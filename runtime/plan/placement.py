@@ -12,6 +12,7 @@ from twinfer.runtime.plan import arena
 from twinfer.runtime.plan.arena import Block, Overlap
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.plan import Extent, Place, Region
+from twinfer.runtime.plan.rows import Over
 from twinfer.runtime.plan.solve.puzzle import aligned
 
 #: Offsets and sizes are int32 in the kernels and in the emitted code.
@@ -48,8 +49,8 @@ class Solution:
     proven: bool
 
 
-def problem(lifetimes: Lifetimes, alignment: int) -> Problem:
-    """The problem that these lifetimes pose; every block is aligned to so many bytes."""
+def problem(lifetimes: Lifetimes, alignment: int, over: Sequence[Over] = ()) -> Problem:
+    """The problem that these lifetimes pose; every block is aligned to so many bytes, ``over`` are rows over rows."""
     groups: dict[Tensor, list[Tensor]] = {}
     for tensor, owner in lifetimes.owners.items():
         groups.setdefault(owner, []).append(tensor)
@@ -59,7 +60,12 @@ def problem(lifetimes: Lifetimes, alignment: int) -> Problem:
         Block(max(t.nbytes for t in group), min(lives[t][0] for t in group), max(lives[t][1] for t in group), alignment)
         for group in groups.values()
     ]
-    return Problem(blocks, list(groups.values()), lifetimes.state, alignment, within)
+    number = {owner: i for i, owner in enumerate(groups)}
+    overlaps = [
+        Overlap(number[lifetimes.owners[each.over]], number[lifetimes.owners[each.under]], each.distance)
+        for each in over
+    ]
+    return Problem(blocks, list(groups.values()), lifetimes.state, alignment, within, overlaps)
 
 
 def solved(problem: Problem, name: str) -> Solution:

@@ -132,15 +132,30 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Over:
+    """Tensor ``over`` is computed row by row from ``under``, which dies: it may lie over it, beginning at least
+    ``distance`` bytes below."""
+
+    over: Tensor
+    under: Tensor
+    distance: int
+
+    @property
+    def saved(self) -> int:
+        """Bytes that both need less than side by side."""
+        return self.over.nbytes + self.under.nbytes - max(self.under.nbytes + self.distance, self.over.nbytes)
+
+
+@dataclass(frozen=True)
 class Kept:
     """What a stream must keep.
 
-    ``capacity``: for every tensor between its layers the most rows at a time. ``distance``: for every pair of an
-    input that dies and an output how many bytes below the input the output must begin, at least, to lie over it.
+    ``capacity``: for every tensor between its layers the most rows at a time. ``over``: every pair of an output and an
+    input that dies.
     """
 
     capacity: dict[Tensor, int]
-    distance: dict[tuple[Tensor, Tensor], int]
+    over: tuple[Over, ...]
 
 
 def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
@@ -159,7 +174,7 @@ def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Te
                 written = part.end * (out.nbytes // layers[part.layer].height)
                 read = min(walk.low(under), height[under]) * (under.nbytes // height[under])
                 distance[under, out] = max(distance[under, out], written - read)
-    return Kept(capacity, distance)
+    return Kept(capacity, tuple(Over(over, under, apart) for (under, over), apart in distance.items()))
 
 
 @dataclass(frozen=True)

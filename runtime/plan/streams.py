@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.lifetimes import Lifetimes
-from twinfer.runtime.plan.rows import Kept, kept, layer_of
+from twinfer.runtime.plan.rows import Kept, Over, kept, layer_of
 from twinfer.runtime.program import Layer, Program, Ring, Step, Stream
 
 #: The most layers of a stream.
@@ -28,7 +28,7 @@ class Chain:
     cost: int
     layers: tuple[Layer, ...] = ()
     kept: Kept | None = None
-    over: tuple[Tensor, Tensor, int] | None = None
+    over: Over | None = None
 
 
 class Chains:
@@ -77,14 +77,10 @@ class Chains:
             t.nbytes for t, (first, last) in self._lives.items() if first <= high and last >= low and t not in inner
         )
         plain = whole + rings + max((t.nbytes for t in scratch), default=0)
-        saved = [
-            (under.nbytes + over.nbytes - max(under.nbytes + max(d, 0), over.nbytes), under, over, max(d, 0))
-            for (under, over), d in keeps.distance.items()
-        ]
-        best = max(saved, key=lambda each: each[0], default=None)
-        if best is None or best[0] <= 0:
+        best = max(keeps.over, key=lambda over: over.saved, default=None)
+        if best is None or best.saved <= 0:
             return Chain(i, j + 1, plain, layers, keeps)
-        return Chain(i, j + 1, plain - best[0], layers, keeps, best[1:])
+        return Chain(i, j + 1, plain - best.saved, layers, keeps, best)
 
 
 def _row(layer: Layer) -> int:
@@ -132,11 +128,10 @@ def _fewest_rows(every: Sequence[Sequence[Chain]], count: int, peak: int) -> lis
 
 @dataclass(frozen=True)
 class Streamed:
-    """A program with its streams; ``over`` are pairs of tensors of which the first may lie over the second, at least so
-    many bytes below it."""
+    """A program with its streams, and which of their outputs may lie over an input."""
 
     program: Program
-    over: tuple[tuple[Tensor, Tensor, int], ...] = ()
+    over: tuple[Over, ...] = ()
 
 
 def streamed(program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -> Streamed:
@@ -149,7 +144,7 @@ def streamed(program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -
         return Streamed(program)
     chains = Chains(steps, lifetimes, ends)
     parts = best_partition(chains, len(steps))
-    over = tuple((chain.over[1], chain.over[0], chain.over[2]) for chain in parts if chain.over is not None)
+    over = tuple(chain.over for chain in parts if chain.over is not None)
     return Streamed(tuple(_part(chain, steps) for chain in parts), over)
 
 
