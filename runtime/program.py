@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.params import Param, check_params
+from twinfer.runtime.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -48,37 +49,6 @@ class Weights:
     halves: bool = False
     unit: int = 0
     overlap: bool = False
-
-
-@dataclass(frozen=True)
-class Rows:
-    """How a call computes some rows of its output alone; the output is one image [1, height, ...].
-
-    Row r needs of input 0 the rows from ``r * stride - pad`` to ``reach`` rows on, those of them that there are; an
-    input of the output's height has one row per row (stride 1), constants are read whole. A part of a call has other
-    params: ``counts`` are proportional to its rows, and a number of rows themselves; those of ``window`` (in_h, out_h,
-    pad_h) describe the rows that the part sees; ``lines`` counts the rows whose windows begin before the image, lie
-    inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once. With
-    ``call``, that one computes parts, not the call itself.
-    """
-
-    stride: int = 1
-    pad: int = 0
-    reach: int = 0
-    counts: tuple[str, ...] = ()
-    window: bool = False
-    lines: str = ""
-    pixels: int = 1
-    call: Call | None = None
-
-    def needed(self, first: int, end: int, height: int) -> tuple[int, int]:
-        """First and end of the rows, of ``height``, that the output's rows from ``first`` to before ``end`` need."""
-        low, last = first * self.stride - self.pad, (end - 1) * self.stride - self.pad + self.reach
-        return max(0, min(low, height - 1)), max(0, min(last, height - 1)) + 1
-
-
-#: Of a call whose param ``size`` counts the elements, which are computed one by one.
-ELEMENTS = Rows(counts=("size",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,11 +221,12 @@ class Stream:
     """Steps that run depth first, row by row.
 
     A layer computes its next rows when a later one asks for them (``twinfer.runtime.plan.rows`` has the order). Tensors
-    between them are ``rings``; the others are whole.
+    between them are ``rings``; the others are whole. ``backwards``: a lone layer goes from its last row to the first.
     """
 
     layers: tuple[Layer, ...]
     rings: Mapping[Tensor, Ring]
+    backwards: bool = False
 
 
 Part = Step | If | While | Same | Stream
@@ -272,13 +243,3 @@ def calls_of(body: Iterable[Instruction]) -> Iterator[Call]:
                 yield instruction
             case Loop():
                 yield from instruction.body
-
-
-def unrolled(body: Iterable[Instruction]) -> Iterator[tuple[Call, int]]:
-    """The calls as they are run, each with the number of its iteration (0 outside of loops)."""
-    for instruction in body:
-        match instruction:
-            case Call():
-                yield instruction, 0
-            case Loop():
-                yield from ((call, i) for i in range(instruction.count) for call in instruction.body)

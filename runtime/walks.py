@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import If, Part, Program, Same, Step, Stream, While
+from twinfer.runtime.program import Call, If, Instruction, Loop, Part, Program, Same, Step, Stream, While
 
 
 def steps_of(program: Program) -> Iterator[Step]:
@@ -66,3 +66,13 @@ def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Progr
                 return part
 
     return tuple(part for part in map(changed, program) if part is not None)
+
+
+def unrolled(body: Iterable[Instruction]) -> Iterator[tuple[Call, int]]:
+    """The calls as they are run, each with the number of its iteration (0 outside of loops)."""
+    for instruction in body:
+        match instruction:
+            case Call():
+                yield instruction, 0
+            case Loop():
+                yield from ((call, i) for i in range(instruction.count) for call in instruction.body)

@@ -12,7 +12,8 @@ from pathlib import Path
 from twinfer.aot.build import boards
 from twinfer.aot.build.fits import check_fits
 from twinfer.aot.build.targets import Card
-from twinfer.aot.print.emit import Project, emit, version
+from twinfer.aot.print.banner import version
+from twinfer.aot.print.emit import Project, emit
 from twinfer.aot.print.layers import kernel_counts
 from twinfer.aot.print.literals import comment, grouped
 from twinfer.aot.print.memory import Memory

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 from twinfer.aot.print import guard as guards
+from twinfer.aot.print.banner import banner_of, version
 from twinfer.aot.print.choice import Policy, cold, default_policy, share_all, with_rest
 from twinfer.aot.print.data import Constants, data_header, data_source
 from twinfer.aot.print.flow import Statements
 from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import header, sizes, static_source
 from twinfer.aot.print.layers import Layers, kernel_counts
-from twinfer.aot.print.literals import check_name, comment
+from twinfer.aot.print.literals import check_name
 from twinfer.aot.print.memory import IN_LAYER, IN_RUN, Memory
-from twinfer.aot.print.rows import HEADER
+from twinfer.aot.print.rows import HEADER, nothing
 from twinfer.aot.print.table import Table
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
@@ -65,14 +65,6 @@ class Project:
         return {**self.code, f"{self.name}_data.c": data}
 
 
-def version() -> str:
-    """This tool's version, as installed."""
-    try:
-        return metadata.version("twinfer")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
-
-
 def emit(
     plan: Plan,
     name: str,
@@ -96,7 +88,7 @@ def emit(
     if guard and plan.steps:
         text = f"{steps.text}\n{guards.tables(plan, name)}"
         steps = replace(steps, text=text, headers=(guards.HEADER, *steps.headers))
-    banner = f"/* {name}: made by twinfer {version()} for target {comment(_wanted(plan), 300)}. Do not edit. */"
+    banner = banner_of(plan, name)
     macros = [*sizes(plan, constants, version(), stack_bytes), *([guards.MACRO] if guard else [])]
     code = {
         f"{name}.h": header(plan, name, banner, macros),
@@ -106,14 +98,6 @@ def emit(
         **{f"kernels/{file}": text for file, text in closure(steps.headers).items()},
     }
     return Project(name, plan, code, steps.layers, shared, steps.wrappers, constants, banner, sha256, stack_bytes)
-
-
-def _wanted(plan: Plan) -> str:
-    """Target and options in words."""
-    options = plan.options
-    words = [plan.target.name, *([] if options.mode == "compiled" else [options.mode])]
-    words += [] if options.weights == "file" else [f"weights {options.weights}, decoded at the {options.decode}"]
-    return ", ".join(words if options.optimize == "balanced" else [*words, f"for {options.optimize}"])
 
 
 @dataclass(frozen=True)
@@ -138,7 +122,7 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
     symbols = tuple(layer.symbol for layer in layers)
-    wrappers = _none(plan, name) if plan.streams else ""
+    wrappers = nothing(plan, name) if plan.streams else ""
     headers = ("core/tw.h", *([HEADER] if plan.streams else []), *headers_of(kernel_counts(plan)))
     return _Steps(text, calls, headers, symbols, wrappers, start=printer.start)
 
@@ -154,15 +138,8 @@ def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     numbers = {step: i for i, step in enumerate(table.loose)}
     symbols = [f"{table.symbol}_{numbers[step]}" if step in numbers else table.streams[step] for step in plan.steps]
     calls = (f"{table.symbol}({memory.arguments}, i);",)
-    wrappers += [_none(plan, name)] if plan.streams else []
+    wrappers += [nothing(plan, name)] if plan.streams else []
     return _Steps(table.text, calls, headers, tuple(symbols), "\n".join(wrappers), looped=True, start=table.start)
-
-
-def _none(plan: Plan, name: str) -> str:
-    """The function that stands for a layer of a stream, all of which run with the last one."""
-    memory = Memory(plan)
-    unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
-    return f"TW_INLINE void {name}_none({memory.parameters}) {{ {unused}}}"
 
 
 def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from twinfer.aot.print.arguments import Arguments
 from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
-from twinfer.aot.print.memory import Memory
+from twinfer.aot.print.memory import IN_LAYER, Memory
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.rows import Member, Padding, Seen, goals, members_of
@@ -42,7 +42,7 @@ class Streams:
 
     def function(self, step: Step) -> str:
         """The function that computes some rows of a step."""
-        return f"{self.name}_{self._number[step]}_{identifier(step.node.op)}"
+        return _function(self.name, self._number[step], step)
 
     def _symbol(self, step: Step) -> str:
         return f"{self.name}_{self._number[step]}_stream"
@@ -109,7 +109,7 @@ static const tw_rows_layer {symbol}_layers[] = {{
 {_LINES.join(layers)},
 }};
 static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
-static const tw_stream {symbol} = {{{symbol}_layers, {symbol}_goals, {count}, {len(whole)}}};
+static const tw_stream {symbol} = {{{symbol}_layers, {symbol}_goals, {count}, {len(whole)}, {int(stream.backwards)}}};
 static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
 {unused}    tw_rows_progress at[{count}];
     tw_stream_run(&{symbol}, at, arena);
@@ -138,6 +138,23 @@ static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
     def _image(self, tensor: Tensor, height: int, stream: Stream) -> str:
         ring = stream.rings.get(tensor)
         return f"{{{self.plan.offsets[ring.memory if ring else tensor]}, {tensor.nbytes // height}}}"
+
+
+def _function(name: str, number: int, step: Step) -> str:
+    return f"{name}_{number}_{identifier(step.node.op)}"
+
+
+def nothing(plan: Plan, name: str) -> str:
+    """The function that stands for a layer of a stream, all of which run with the last one."""
+    memory = Memory(plan)
+    unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
+    return f"TW_INLINE void {name}_none({memory.parameters}) {{ {unused}}}"
+
+
+def called_by_streams(plan: Plan, name: str) -> set[str]:
+    """The functions that the streams of a model call through pointers, in either mode."""
+    own = {_function(name, i, step) for i, step in enumerate(plan.steps) if step in plan.streams}
+    return {*own, "tw_run_rows"} if own else own
 
 
 def _member(kernel: str, member: Member | Seen | Padding) -> str:

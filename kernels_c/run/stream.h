@@ -44,11 +44,12 @@ typedef struct {
     int32_t done, base;
 } tw_rows_progress;
 
-/* Layers in the order of the graph; goals: those that must become whole, the last one first. */
+/* Layers in the order of the graph; goals: those that must become whole, the last one first. backwards: a lone layer goes
+ * from its last row to the first. */
 typedef struct {
     const tw_rows_layer *layers;
     const int32_t *goals;
-    int32_t count, goal_count;
+    int32_t count, goal_count, backwards;
 } tw_stream;
 
 /* The first row of a source that row first needs, and the end of those that a part to before end needs. */
@@ -110,8 +111,12 @@ TW_INLINE void tw_stream_room(const tw_stream *s, tw_rows_progress *at, int32_t 
 /* Computes the next rows of layer i, for which all is there. */
 TW_INLINE void tw_stream_part(const tw_stream *s, tw_rows_progress *at, int32_t i, unsigned char *arena) {
     const tw_rows_layer *layer = s->layers + i;
-    tw_rows_part part = {arena, NULL, {NULL}, at[i].done, tw_stream_end(layer, at + i), 0, 0};
-    tw_stream_room(s, at, i, part.end, arena);
+    const int32_t done = at[i].done, next = tw_stream_end(layer, at + i);
+    tw_rows_part part = {arena, NULL, {NULL}, done, next, 0, 0};
+    if (s->backwards)
+        part.first = layer->height - next, part.end = layer->height - done;
+    else
+        tw_stream_room(s, at, i, next, arena);
     part.y = tw_stream_row(arena, &layer->image, part.first, at[i].base);
     part.low = tw_stream_low(layer, part.first, layer->source[0].height);
     part.high = tw_stream_high(layer, part.end, layer->source[0].height);
@@ -121,7 +126,7 @@ TW_INLINE void tw_stream_part(const tw_stream *s, tw_rows_progress *at, int32_t 
         part.x[k] = tw_stream_row(arena, &source->image, tw_stream_low(layer, part.first, source->height), base);
     }
     layer->run(layer->context, &part);
-    at[i].done = part.end;
+    at[i].done = next;
 }
 
 /* Runs all; at: room for the progress of every layer. */

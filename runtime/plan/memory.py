@@ -13,6 +13,7 @@ from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.plan.rows import Over
 from twinfer.runtime.plan.streams import streamed
+from twinfer.runtime.program import Stream
 from twinfer.runtime.target import Target
 
 
@@ -39,7 +40,24 @@ def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Me
     rows = streamed(stored.program, lives, graph.outputs)
     stored = replace(stored, program=rows.program)
     by_rows = _solved(graph, stored, lifetimes(graph, stored, keep=False), target, rows.over)
-    return min(whole, by_rows, key=lambda memory: memory.arena_bytes)
+    return whole if whole.arena_bytes <= by_rows.arena_bytes else _turned(by_rows, rows.over)
+
+
+def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
+    """The same where layers go backwards whose outputs lie so that they must."""
+    at = {tensor: place.offset for tensor, place in memory.solution.places.items()}
+
+    def must(each: Over) -> bool:
+        over, under = at[each.over], at[each.under]
+        apart = over >= under + each.under.nbytes or under >= over + each.over.nbytes
+        return not each.backwards and not apart and over > under - each.distance
+
+    back = {each.over for each in over if must(each)}
+    program = tuple(
+        replace(part, backwards=True) if isinstance(part, Stream) and part.layers[-1].out in back else part
+        for part in memory.stored.program
+    )
+    return replace(memory, stored=replace(memory.stored, program=program))
 
 
 def _solved(graph: Graph, stored: Stored, lives: Lifetimes, target: Target, over: Sequence[Over] = ()) -> Memory:

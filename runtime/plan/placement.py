@@ -60,11 +60,9 @@ def problem(lifetimes: Lifetimes, alignment: int, over: Sequence[Over] = ()) -> 
         Block(max(t.nbytes for t in group), min(lives[t][0] for t in group), max(lives[t][1] for t in group), alignment)
         for group in groups.values()
     ]
-    number = {owner: i for i, owner in enumerate(groups)}
-    overlaps = [
-        Overlap(number[lifetimes.owners[each.over]], number[lifetimes.owners[each.under]], each.distance)
-        for each in over
-    ]
+    number = {tensor: i for i, tensor in enumerate(groups)}
+    block = {tensor: number[owner] for tensor, owner in lifetimes.owners.items() if owner in number}
+    overlaps = [Overlap(block[each.over], block[each.under], each.distance, each.backwards) for each in over]
     return Problem(blocks, list(groups.values()), lifetimes.state, alignment, within, overlaps)
 
 

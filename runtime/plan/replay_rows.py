@@ -80,29 +80,33 @@ class RowReplay:
 
     def _reads(self, layer: Layer) -> Iterator[tuple[Tensor, range]]:
         """The rows of every source that the next rows of a layer need: those under its windows."""
-        first = self.done[layer.out]
-        last = min(first + layer.band, layer.height) - 1
-        by = layer.rows
+        rows, by = self._next(layer), layer.rows
+        first, last = rows.start, rows.stop - 1
         for _, tensor, height in layer.sources:
             low, high = first * by.stride - by.pad, last * by.stride - by.pad + by.reach
             yield tensor, range(min(max(low, 0), height - 1), min(max(high, 0), height - 1) + 1)
 
+    def _next(self, layer: Layer) -> range:
+        """The rows that a layer computes next."""
+        done = self.done[layer.out]
+        end = min(done + layer.band, layer.height)
+        return range(layer.height - end, layer.height - done) if self.stream.backwards else range(done, end)
+
     def _compute(self, layer: Layer) -> None:
-        out, first = layer.out, self.done[layer.out]
-        rows = range(first, min(first + layer.band, layer.height))
+        out, rows = layer.out, self._next(layer)
         self._make_room(layer, rows.stop)
         scratch = layer.step.scratch
         begin, end = self.spans[scratch] if scratch is not None else (0, 0)
         self.memory[begin:end] = -1
         for row in rows:
             self._bytes(out, row)[:] = self._number(out, row)
-        who = f"{self.who}, {layer.step.node}, row {first}"
+        who = f"{self.who}, {layer.step.node}, row {rows.start}"
         for tensor, needed in self._reads(layer):
             lacking = [row for row in needed if not self._has(tensor, row)]
             self.faults += [f"{who} reads row {row} of {tensor}, which is not there" for row in lacking[:1]]
         if (self.memory[begin:end] != -1).any():
             self.faults.append(f"{who} writes over its scratch memory")
-        self.done[out] = rows.stop
+        self.done[out] += len(rows)
 
     def _make_room(self, layer: Layer, end: int) -> None:
         """Rows that are still needed move to the start of a full ring."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import Call, Layer, Rows, Step, Stream
+from twinfer.runtime.program import Call, Layer, Step, Stream
+from twinfer.runtime.rows import Rows
 
 #: How many more pixels than there are a kernel may compute.
 LOST = 1.15
@@ -133,12 +134,15 @@ class Walk:
 
 @dataclass(frozen=True)
 class Over:
-    """Tensor ``over`` is computed row by row from ``under``, which dies: it may lie over it, beginning at least
-    ``distance`` bytes below."""
+    """Tensor ``over`` is computed row by row from ``under``, which dies: it may lie over it.
+
+    It must begin at least ``distance`` bytes below or, if computed ``backwards``, end so far above.
+    """
 
     over: Tensor
     under: Tensor
     distance: int
+    backwards: bool = False
 
     @property
     def saved(self) -> int:
@@ -166,15 +170,29 @@ def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Te
     distance = {(under, over): 0 for under in dying for over in whole}
     height = {tensor: height for layer in layers for _, tensor, height in layer.sources}
     for part in walk.parts():
-        out = layers[part.layer].out
+        layer = layers[part.layer]
+        out = layer.out
         if out in capacity:
             capacity[out] = max(capacity[out], part.end - min(walk.low(out), part.first))
         for under in dying:
             if (under, out) in distance:
-                written = part.end * (out.nbytes // layers[part.layer].height)
+                written = part.end * (out.nbytes // layer.height)
                 read = min(walk.low(under), height[under]) * (under.nbytes // height[under])
                 distance[under, out] = max(distance[under, out], written - read)
-    return Kept(capacity, tuple(Over(over, under, apart) for (under, over), apart in distance.items()))
+    over = [Over(over, under, apart) for (under, over), apart in distance.items()]
+    return Kept(capacity, (*over, *(_backwards(layers[0], under) for under in dying if len(layers) == 1)))
+
+
+def _backwards(layer: Layer, under: Tensor) -> Over:
+    """How far a layer's output must end above an input, if it is computed from the last row to the first."""
+    out, distance = layer.out, 0
+    height = next(height for _, tensor, height in layer.sources if tensor is under)
+    for end in range(layer.height, 0, -layer.band):
+        first = max(0, end - layer.band)
+        written = (layer.height - first) * (out.nbytes // layer.height)
+        read = (height - layer.rows.needed(first, end, height)[1]) * (under.nbytes // height)
+        distance = max(distance, written - read)
+    return Over(out, under, distance, backwards=True)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Chain:
     cost: int
     layers: tuple[Layer, ...] = ()
     kept: Kept | None = None
-    over: Over | None = None
+    over: tuple[Over, ...] = ()
 
 
 class Chains:
@@ -77,10 +77,9 @@ class Chains:
             t.nbytes for t, (first, last) in self._lives.items() if first <= high and last >= low and t not in inner
         )
         plain = whole + rings + max((t.nbytes for t in scratch), default=0)
-        best = max(keeps.over, key=lambda over: over.saved, default=None)
-        if best is None or best.saved <= 0:
-            return Chain(i, j + 1, plain, layers, keeps)
-        return Chain(i, j + 1, plain - best.saved, layers, keeps, best)
+        over = tuple(each for each in keeps.over if each.saved > 0)
+        saved = max((each.saved for each in over), default=0)
+        return Chain(i, j + 1, plain - saved, layers, keeps, over)
 
 
 def _row(layer: Layer) -> int:
@@ -144,7 +143,7 @@ def streamed(program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -
         return Streamed(program)
     chains = Chains(steps, lifetimes, ends)
     parts = best_partition(chains, len(steps))
-    over = tuple(chain.over for chain in parts if chain.over is not None)
+    over = tuple(over for chain in parts for over in chain.over)
     return Streamed(tuple(_part(chain, steps) for chain in parts), over)
 
 

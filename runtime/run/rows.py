@@ -26,12 +26,17 @@ class StreamCall:
         self._plan, self._stream, self._address, self._level = plan, stream, address, level
         self._keep: list[Any] = []
         self._number = {layer.out: i for i, layer in enumerate(stream.layers)}
-        layers = self._new("tw_rows_layer[]", [self._layer(layer) for layer in stream.layers])
-        whole = goals(stream)
+        layers, whole = [self._layer(layer) for layer in stream.layers], goals(stream)
         self.fn = ffi.addressof(lib, "tw_run_stream")
         self.params = self._new(
             "tw_stream *",
-            {"layers": layers, "goals": self._new("int32_t[]", whole), "count": len(layers), "goal_count": len(whole)},
+            {
+                "layers": self._new("tw_rows_layer[]", layers),
+                "goals": self._new("int32_t[]", whole),
+                "count": len(layers),
+                "goal_count": len(whole),
+                "backwards": int(stream.backwards),
+            },
         )
         self.out = self._new("void *[]", [self._new("tw_rows_progress[]", len(layers))])
 

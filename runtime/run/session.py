@@ -14,9 +14,10 @@ from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, Stream, While, part_of, unrolled
+from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, Stream, While, part_of
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.rows import StreamCall
+from twinfer.runtime.walks import unrolled
 
 #: Called around every step of an observed run: ``hook(position, step)``.
 Hook = Callable[[int, Step], None]

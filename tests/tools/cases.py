@@ -20,13 +20,14 @@ from twinfer.runtime.op import Case
 from twinfer.runtime.plan.first_values import first_value
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Argument, Loop, Step, part_of, unrolled
+from twinfer.runtime.program import Argument, Loop, Step, part_of
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import Target
 from twinfer.runtime.tools import run_tool, write_files
+from twinfer.runtime.walks import unrolled
 
 SEED = 20261121
 

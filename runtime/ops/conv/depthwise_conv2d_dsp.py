@@ -14,7 +14,8 @@ from twinfer.runtime.ops.core.packing import ENDS, PAIRS
 from twinfer.runtime.ops.core.window import Window
 from twinfer.runtime.ops.isa.short import channels_s8, channels_s16
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call, Rows, Weights
+from twinfer.runtime.program import Call, Weights
+from twinfer.runtime.rows import Rows
 from twinfer.runtime.target import Target
 from twinfer.runtime.variant import Variant, accept
 
@@ -69,19 +70,19 @@ def lower_s16(node: Node, target: Target) -> Call:
     return _by_rows(node, 2, _call_s16)
 
 
-def _by_rows(node: Node, size: int, made: Callable[[Convolution, Walk], Call]) -> Call:
+def _by_rows(node: Node, size: int, call_of: Callable[[Convolution, Walk], Call]) -> Call:
     """The call that walks as is fastest; one that goes along rows of the image computes some of them alone, too."""
     layer = convolution_of(node)
     rows, columns = _axes(layer.window, size)
     along = rows if rows.walkable and (rows.out > columns.out or not columns.walkable) else columns
     accept(along.walkable, f"neither axis has at most {LONGEST} elements and a stride that the kernel takes")
-    call = made(layer, _walk(layer, along, columns if along is rows else rows, size))
+    call = call_of(layer, _walk(layer, along, columns if along is rows else rows, size))
     if not columns.walkable:
         return call
     by_rows = Rows(layer.window.stride_h, layer.window.pad_h, 2, counts=("y_size",), lines="lines")
     if along is columns:
         return replace(call, rows=by_rows)
-    turned = replace(made(layer, _walk(layer, columns, rows, size)), rows=by_rows)
+    turned = replace(call_of(layer, _walk(layer, columns, rows, size)), rows=by_rows)
     return replace(call, rows=replace(by_rows, call=turned))
 
 

@@ -13,7 +13,8 @@ from twinfer.runtime.op import Case, Shape, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.loops import LOOPS, Dimension, Outer, collapse, distances
 from twinfer.runtime.ops.core.quantized import need_symmetric
 from twinfer.runtime.params import Param
-from twinfer.runtime.program import Call, Rows
+from twinfer.runtime.program import Call
+from twinfer.runtime.rows import Rows
 from twinfer.runtime.target import Target
 
 #: Rows of fewer than ``SHORT_ROW`` elements leave SIMD lanes idle; they are tiled to about ``TILED`` elements.

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import need
-from twinfer.runtime.program import Rows
+from twinfer.runtime.rows import Rows
 
 _TOO_LARGE = 1 << 30  # the sum of two sizes must fit int32
 

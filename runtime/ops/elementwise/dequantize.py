@@ -12,7 +12,8 @@ from twinfer.runtime.graph import Array, Node, Quant, Tensor
 from twinfer.runtime.op import Case, Op, Shape, along, need, need_type, tensor, unsupported
 from twinfer.runtime.ops.core.axis import one_axis
 from twinfer.runtime.ops.core.quantized import need_quant
-from twinfer.runtime.program import ELEMENTS, Call
+from twinfer.runtime.program import Call
+from twinfer.runtime.rows import ELEMENTS
 from twinfer.runtime.target import Target
 
 KERNELS = {

@@ -15,7 +15,8 @@ from twinfer.runtime.op import Case, Op, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_quant
 from twinfer.runtime.ops.core.unsigned import MARK
 from twinfer.runtime.ops.functions._unary import lookup
-from twinfer.runtime.program import ELEMENTS, Call
+from twinfer.runtime.program import Call
+from twinfer.runtime.rows import ELEMENTS
 from twinfer.runtime.target import Target
 
 #: Input type -> output type -> kernel. TFLM has all of them but float32 and uint8 to uint8, and uint8 to int16.

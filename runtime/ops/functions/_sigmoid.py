@@ -13,7 +13,8 @@ from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Shape, unsupported
 from twinfer.runtime.ops.core.quantized import need_fixed_quant
 from twinfer.runtime.ops.functions import _unary
-from twinfer.runtime.program import ELEMENTS, Call
+from twinfer.runtime.program import Call
+from twinfer.runtime.rows import ELEMENTS
 
 #: Scales of inputs, for ``cases``.
 SCALES_INT8 = (1e-6, 0.001, 0.0235, 0.05, 0.1, 1 / 3, 1.0, math.pi, 15.9, 16.0, 40.0)

@@ -10,7 +10,8 @@ from twinfer.runtime import constant
 from twinfer.runtime.graph import Array, Node
 from twinfer.runtime.op import Case, Shape, need, need_type, tensor
 from twinfer.runtime.ops.core.quantized import need_symmetric
-from twinfer.runtime.program import ELEMENTS, Call
+from twinfer.runtime.program import Call
+from twinfer.runtime.rows import ELEMENTS
 
 #: All int8 values, in order.
 INT8 = np.arange(-128, 128)

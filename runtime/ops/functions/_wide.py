@@ -14,7 +14,8 @@ from twinfer.runtime.op import unsupported
 from twinfer.runtime.ops.core.lookup import lookup_s16, table_s16
 from twinfer.runtime.ops.functions._int8 import by_root, root_multiplier
 from twinfer.runtime.ops.functions._unary import elementwise
-from twinfer.runtime.program import ELEMENTS, Call
+from twinfer.runtime.program import Call
+from twinfer.runtime.rows import ELEMENTS
 
 LEAST, MOST = -(1 << 15), (1 << 15) - 1
 

@@ -12,7 +12,7 @@ from twinfer.runtime.errors import ModelError, UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Node, Tensor, consumers
 from twinfer.runtime.op import tensor
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan import make
+from twinfer.runtime.plan import memory
 from twinfer.runtime.plan.make import _needed, make_plan
 from twinfer.runtime.plan.placement import solved
 from twinfer.runtime.plan.plan import Plan
@@ -65,7 +65,7 @@ def test_chain_of_elementwise_runs_in_place() -> None:
 def test_a_plan_says_whether_its_arena_is_proven_to_be_the_least(proven: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that were moved apart are not."""
     x, y = value("x"), value("y")
-    monkeypatch.setattr(make, "solved", lambda *task: replace(solved(*task), proven=proven))
+    monkeypatch.setattr(memory, "solved", lambda *task: replace(solved(*task), proven=proven))
     plan = make_plan(graph((x,), (relu(x, y),), (y,)))
     assert plan.proven == proven
     assert not spread(plan).proven

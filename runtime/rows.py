@@ -1,0 +1,40 @@
+"""How a kernel's call computes some rows of its output alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twinfer.runtime.program import Call
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How a call computes some rows of its output alone; the output is one image [1, height, ...].
+
+    Row r needs of input 0 the rows from ``r * stride - pad`` to ``reach`` rows on, those of them that there are; an
+    input of the output's height has one row per row (stride 1), constants are read whole. A part of a call has other
+    params: ``counts`` are proportional to its rows, and a number of rows themselves; those of ``window`` (in_h, out_h,
+    pad_h) describe the rows that the part sees; ``lines`` counts the rows whose windows begin before the image, lie
+    inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once. With
+    ``call``, that one computes parts, not the call itself.
+    """
+
+    stride: int = 1
+    pad: int = 0
+    reach: int = 0
+    counts: tuple[str, ...] = ()
+    window: bool = False
+    lines: str = ""
+    pixels: int = 1
+    call: Call | None = None
+
+    def needed(self, first: int, end: int, height: int) -> tuple[int, int]:
+        """First and end of the rows, of ``height``, that the output's rows from ``first`` to before ``end`` need."""
+        low, last = first * self.stride - self.pad, (end - 1) * self.stride - self.pad + self.reach
+        return max(0, min(low, height - 1)), max(0, min(last, height - 1)) + 1
+
+
+#: Of a call whose param ``size`` counts the elements, which are computed one by one.
+ELEMENTS = Rows(counts=("size",))
