@@ -102,7 +102,9 @@ static const tw_rows_call {symbol} = {{
         last, whole, memory = stream.layers[-1].step, goals(stream), Memory(self.plan)
         symbol, count = self._symbol(last), len(stream.layers)
         first = self._number[last] + 1 - count
-        about = block_comment([f"Layers {first} to {self._number[last]}, row by row", *self._kept(stream)])
+        which = f"Layer {first}" if count == 1 else f"Layers {first} to {first + count - 1}"
+        way = "row by row, from the last to the first" if stream.backwards else "row by row"
+        about = block_comment([f"{which}, {way}", *self._kept(stream)])
         unused = "".join(f"    {line}\n" for line in memory.unused(["arena +"]))
         return f"""{about}
 static const tw_rows_layer {symbol}_layers[] = {{
@@ -200,7 +202,8 @@ def _expression(member: Member | Seen | Padding, layer: Layer) -> str:
         case Seen():
             return "part->high - part->low"
         case Padding():
-            return f"tw_max(0, {member.pad} - part->first * {member.stride})" if member.pad else "0"
+            first = f"part->first * {member.stride}" if member.stride > 1 else "part->first"
+            return f"tw_max(0, {member.pad} - {first})" if member.pad else "0"
         case Member():
             every = (member.low, member.high) == (0, layer.height)
             rows = "1" if layer.band == 1 else "(part->end - part->first)"

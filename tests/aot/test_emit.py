@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from twinfer.aot.build import project as project_module
 from twinfer.aot.build.host import build, compile_plans
 from twinfer.aot.build.project import project_files
+from twinfer.aot.print import banner as banner_module
 from twinfer.aot.print import choice
 from twinfer.aot.print import emit as emit_module
 from twinfer.aot.print.choice import Policy, Price, by_price, cold, default_policy, share_all, specialise
@@ -77,10 +78,10 @@ def installed(words: tuple[str, ...]) -> None:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("folder", [*tiny.MODELS, "dense_interpreted"])
+@pytest.mark.parametrize("folder", [*tiny.MODELS, "dense_interpreted", "rows", "rows_interpreted"])
 def test_golden(folder: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Read the difference in review; ``pytest --refresh-golden`` writes the files anew."""
-    for module in (emit_module, project_module):
+    for module in (banner_module, project_module, emit_module):
         monkeypatch.setattr(module, "version", lambda: "VERSION")
     files = tiny.project(folder.split("_")[0], "interpreted" if folder.endswith("_interpreted") else "compiled")
     if request.config.getoption("refresh_golden"):

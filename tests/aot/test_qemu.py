@@ -6,7 +6,7 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ from twinfer.bench.models.builtin import builtin
 from twinfer.runtime import tools
 from twinfer.runtime.errors import InvalidArgumentError, ToolError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Mode
+from twinfer.runtime.options import Memory, Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.registry import operators
 from twinfer.runtime.run import isa
@@ -134,14 +134,16 @@ def test_operators_on_other_cores(core: str, mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("core", names())
 def test_models(core: str, mode: Mode) -> None:
-    """The topologies of MLPerf Tiny in int8, and a float model."""
+    """The topologies of MLPerf Tiny in int8, and a float model; layer by layer, and by rows."""
     card, trials = find(core), []
     for name in ("kws_int8", "vww_int8", "ic_int8", "ad01_int8", "digits_int8", "digits_float32"):
         graph = builtin()[name]()
         values = random_inputs(graph)
         want = interpreted(graph, values, HOST, isa.level())
         bound = LIBM if name.endswith("float32") else 0
-        trials.append(Trial(emit(make_plan(graph, card.target).printed(mode=mode), name), values, want, bound))
+        for memory in get_args(Memory):
+            plan = make_plan(graph, card.target, Options(mode=mode, memory=memory))
+            trials.append(Trial(emit(plan, f"{name}_{memory}"), values, want, bound))
     assert not differing(card, trials)
 
 

@@ -49,7 +49,7 @@ def planned(plan: Plan) -> Facts:
     """The options of a plan, and whether its tensors are spread out for guard mode."""
     how, usual = plan.options, make_plan(load("digits_int8").graph, plan.target)
     about = {"target": plan.target.name, "optimize": how.optimize, "weights": how.weights, "decode": how.decode}
-    return {**about, "guard": plan.arena_bytes > usual.arena_bytes}
+    return {**about, "guard": plan.arena_bytes > usual.arena_bytes, "memory": how.memory}
 
 
 def converted(source: Any, output: Any, **how: Any) -> Facts:
@@ -164,7 +164,7 @@ SEARCH |= {"metric": "auto", "cost": "flash", "target": GENERIC, "recipes": [], 
 SEARCH |= {"equalize": False, "trials": 64, "seed": 0, "jobs": None, "dask": None, "journal": None, "shapes": {}}
 SEARCH |= {"channels_last": False}
 
-FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False}
+FILE: Facts = {"optimize": "balanced", "weights": "file", "decode": "layer", "guard": False, "memory": "layers"}
 
 COMPILE: Facts = {"target": "host", **FILE, "name": "digits_int8", "folder": "out", "mode": "compiled", "card": None}
 COMPILE |= {"sha256": load("digits_int8").sha256}
@@ -258,6 +258,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--weights huffman": {"weights": "huffman"},
             "--weights lut --decode start": {"weights": "lut", "decode": "start"},
             "--guard": {"guard": True},
+            "--memory rows": {"memory": "rows"},
         },
     ),
     "stream tcn_int8 -o out.tflite": (
@@ -273,6 +274,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--engine compiled": {"engine": "compiled"},
             "--engine compiled --optimize size": {"engine": "compiled", "optimize": "size"},
             "--guard": {"guard": True},
+            "--memory rows": {"memory": "rows"},
             "--engine compiled --guard": {"engine": "compiled", "guard": True},
             "--target cortex-m0": {"on": "cortex-m0", "target": "cortex-m0"},
         },

@@ -14,7 +14,7 @@ from twinfer.aot.print.emit import emit
 from twinfer.converter.build import Builder
 from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.op import tensor
-from twinfer.runtime.options import Mode
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Extent, Plan, Region
 from twinfer.runtime.run.inputs import random_inputs
@@ -64,6 +64,19 @@ def conv() -> Plan:
     return make_plan(Graph("conv", (x, w, b, y), (Node("CONV_2D", (x, w, b), (y,), options),), (x,), (y,)), HOST)
 
 
+def rows() -> Plan:
+    """Layers that run by rows: a convolution whose rows a sum and a pool take, and one that lies over its input."""
+    b = Builder("rows")
+    x, rng = b.input("x", "FLOAT32", (1, 6, 5, 2)), np.random.default_rng(4)
+    w, v = (rng.standard_normal(shape).round(2).astype(np.float32) for shape in ((4, 3, 3, 2), (4, 3, 1, 4)))
+    options = {"stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
+    y = b.op("CONV_2D", [x, w, np.zeros(4, np.float32)], padding="SAME", **options)
+    z = b.op("ADD", [y, b.op("CONV_2D", [y, v, np.ones(4, np.float32)], padding="SAME", **options)])
+    pool = b.op("MAX_POOL_2D", [z], padding="VALID", filter_height=2, filter_width=2, **options)
+    last = b.op("AVERAGE_POOL_2D", [pool], padding="SAME", filter_height=3, filter_width=1, **options)
+    return make_plan(b.graph([last]), GENERIC, Options(memory="rows"))
+
+
 def state() -> Plan:
     """Variables that are only read."""
     values = [tensor((2, 3), "INT8", 0.5, -7, name="state"), tensor((5,), name="more")]
@@ -103,12 +116,15 @@ def flow() -> Plan:
     return make_plan(main.graph(outputs[1:], *graphs), GENERIC)
 
 
+#: One for which guard mode plans layer by layer.
+BY_ROWS = {"rows": rows}
+
 MODELS = {"passing": passing, "dense": dense, "conv": conv, "state": state, "flow": flow}
 
 
 def project(name: str, mode: Mode = "compiled") -> dict[str, str]:
     """The files of a project without the kernel headers, which are in this repository, and the list of files."""
-    plan = MODELS[name]()
+    plan = {**MODELS, **BY_ROWS}[name]()
     files = project_files(emit(plan.printed(mode=mode), name, sha256="0" * 64), random_inputs(plan.graph))
     return {path: text for path, text in files.items() if not path.startswith(("kernels/", "twinfer.json"))}
 

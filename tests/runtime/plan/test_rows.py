@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import assert_sanitized
 from chains import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinfer.aot.build.host import compile_plans
+from twinfer.aot.print.emit import emit
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import replay
@@ -68,6 +72,19 @@ def test_compiled(mode: Mode) -> None:
     for name, session in compile_plans(plans).items():
         want = ran(Session(make_plan(graphs[name], plans[name].target)), graphs[name], 1)
         same(ran(session, graphs[name], 1), want)
+
+
+@pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_sanitized(mode: Mode, tmp_path: Path) -> None:
+    """Under ASan and UBSan; M4 and M55 have kernels of their own."""
+    programs = []
+    for seed in range(24):
+        graph = chain(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
+        plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(ROWS, mode=mode))
+        programs.append((emit(plan, f"n{seed}"), random_inputs(graph, seed)))
+    assert sum(bool(project.plan.streams) for project, _ in programs) >= 12
+    assert_sanitized(tmp_path, programs)
 
 
 def networks() -> Iterator[Plan]:

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows: made by twinfer VERSION for target generic, interpreted, memory by rows. Do not edit. */
+#include "rows.h"
+#include "rows_data.h"
+#include "kernels/run/run.h"
+#include "kernels/run/rows.h"
+#include "kernels/conv/conv2d_f32.h"
+#include "kernels/elementwise/add.h"
+#include "kernels/pool/pool_2d.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Kernels that layers share, params read at run time. */
+static TW_SHARED(tw_conv2d_f32, rows_tw_conv2d_f32)
+static TW_SHARED(tw_add_f32, rows_tw_add_f32)
+static TW_SHARED(tw_max_pool_2d_f32, rows_tw_max_pool_2d_f32)
+static TW_SHARED(tw_average_pool_2d_f32, rows_tw_average_pool_2d_f32)
+
+/* Layer 4: AVERAGE_POOL_2D, operator 4 of the model; tw_average_pool_2d_f32
+ *   in  "max_pool_2d_8" FLOAT32[1, 5, 4, 4]: arena [320, 640)
+ *   out "average_pool_2d_9" FLOAT32[1, 5, 4, 4]: arena [0, 320) */
+static const tw_average_pool_2d_f32_params rows_4_params = {
+    .window = {
+        .batches = 1, .in_h = 5, .in_w = 4, .in_c = 4, .out_h = 5, .out_w = 4, .out_c = 4, .k_h = 3, .k_w = 1,
+        .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 1, .pad_w = 0,
+    },
+    .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f},
+};
+
+static const tw_conv2d_f32_params rows_0_conv_2d_params = {
+    .window = {
+        .batches = 1, .in_h = 6, .in_w = 5, .in_c = 2, .out_h = 6, .out_w = 5, .out_c = 4, .k_h = 3, .k_w = 3,
+        .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 1, .pad_w = 1,
+    },
+    .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}, .depth = 2,
+};
+static const tw_rows_member rows_0_conv_2d_members[] = {
+    {offsetof(tw_conv2d_f32_params, window.in_h), 0, 0, TW_ROWS_IN},
+    {offsetof(tw_conv2d_f32_params, window.out_h), 0, 6, 1},
+    {offsetof(tw_conv2d_f32_params, window.pad_h), 1, 1, TW_ROWS_PAD},
+};
+static const void *const rows_0_conv_2d_in[] = {NULL, rows_0_weights, rows_0_bias};
+static const tw_rows_call rows_0_conv_2d = {
+    rows_tw_conv2d_f32, &rows_0_conv_2d_params, rows_0_conv_2d_in, rows_0_conv_2d_members,
+    sizeof rows_0_conv_2d_params, 3, 3, 0, 1, {0}};
+/* Layer 0, row by row, from the last to the first */
+static const tw_rows_layer rows_0_stream_layers[] = {
+    {tw_run_rows, &rows_0_conv_2d, 6, 1, 1, 1, 2, 6, 1, {80, 80}, {{-1, 6, {0, 40}}}},
+};
+static const int32_t rows_0_stream_goals[] = {0};
+static const tw_stream rows_0_stream = {rows_0_stream_layers, rows_0_stream_goals, 1, 1, 1};
+static TW_NOINLINE void rows_0_stream_run(unsigned char *arena) {
+    tw_rows_progress at[1];
+    tw_stream_run(&rows_0_stream, at, arena);
+}
+
+static const tw_conv2d_f32_params rows_1_conv_2d_params = {
+    .window = {
+        .batches = 1, .in_h = 6, .in_w = 5, .in_c = 4, .out_h = 6, .out_w = 5, .out_c = 4, .k_h = 3, .k_w = 1,
+        .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 1, .pad_w = 0,
+    },
+    .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}, .depth = 4,
+};
+static const tw_rows_member rows_1_conv_2d_members[] = {
+    {offsetof(tw_conv2d_f32_params, window.in_h), 0, 0, TW_ROWS_IN},
+    {offsetof(tw_conv2d_f32_params, window.out_h), 0, 6, 1},
+    {offsetof(tw_conv2d_f32_params, window.pad_h), 1, 1, TW_ROWS_PAD},
+};
+static const void *const rows_1_conv_2d_in[] = {NULL, rows_1_weights, rows_1_bias};
+static const tw_rows_call rows_1_conv_2d = {
+    rows_tw_conv2d_f32, &rows_1_conv_2d_params, rows_1_conv_2d_in, rows_1_conv_2d_members,
+    sizeof rows_1_conv_2d_params, 3, 3, 0, 1, {0}};
+static const tw_add_f32_params rows_2_add_params = {
+    .walk = {
+        .size = 120, .tile = 1, .a_step = 1, .b_step = 1,
+        .outer = {.rows = 1, .shape = {0, 0, 0, 0, 0}, .a_jump = {0, 0, 0, 0, 0}, .b_jump = {0, 0, 0, 0, 0}},
+    },
+    .b_sign = 1.0f, .low = -3.40282347e+38f, .high = 3.40282347e+38f,
+};
+static const tw_rows_member rows_2_add_members[] = {
+    {offsetof(tw_add_f32_params, walk.size), 0, 6, 20},
+};
+static const void *const rows_2_add_in[] = {NULL, NULL};
+static const tw_rows_call rows_2_add = {
+    rows_tw_add_f32, &rows_2_add_params, rows_2_add_in, rows_2_add_members,
+    sizeof rows_2_add_params, 2, 1, 0, 2, {0, 1}};
+/* Layers 1 to 2, row by row
+ *   1 of 6 rows of "conv_2d_6": arena [560, 640) */
+static const tw_rows_layer rows_2_stream_layers[] = {
+    {tw_run_rows, &rows_1_conv_2d, 6, 1, 1, 1, 2, 1, 1, {560, 80}, {{-1, 6, {80, 80}}}},
+    {tw_run_rows, &rows_2_add, 6, 1, 1, 0, 0, 6, 2, {0, 80}, {{-1, 6, {80, 80}}, {0, 6, {560, 80}}}},
+};
+static const int32_t rows_2_stream_goals[] = {1};
+static const tw_stream rows_2_stream = {rows_2_stream_layers, rows_2_stream_goals, 2, 1, 0};
+static TW_NOINLINE void rows_2_stream_run(unsigned char *arena) {
+    tw_rows_progress at[2];
+    tw_stream_run(&rows_2_stream, at, arena);
+}
+
+static const tw_max_pool_2d_f32_params rows_3_max_pool_2d_params = {
+    .window = {
+        .batches = 1, .in_h = 6, .in_w = 5, .in_c = 4, .out_h = 5, .out_w = 4, .out_c = 4, .k_h = 2, .k_w = 2,
+        .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0,
+    },
+    .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f},
+};
+static const tw_rows_member rows_3_max_pool_2d_members[] = {
+    {offsetof(tw_max_pool_2d_f32_params, window.in_h), 0, 0, TW_ROWS_IN},
+    {offsetof(tw_max_pool_2d_f32_params, window.out_h), 0, 5, 1},
+    {offsetof(tw_max_pool_2d_f32_params, window.pad_h), 0, 1, TW_ROWS_PAD},
+};
+static const void *const rows_3_max_pool_2d_in[] = {NULL};
+static const tw_rows_call rows_3_max_pool_2d = {
+    rows_tw_max_pool_2d_f32, &rows_3_max_pool_2d_params, rows_3_max_pool_2d_in, rows_3_max_pool_2d_members,
+    sizeof rows_3_max_pool_2d_params, 1, 3, 0, 1, {0}};
+/* Layer 3, row by row, from the last to the first */
+static const tw_rows_layer rows_3_stream_layers[] = {
+    {tw_run_rows, &rows_3_max_pool_2d, 5, 1, 1, 0, 1, 5, 1, {320, 64}, {{-1, 6, {0, 80}}}},
+};
+static const int32_t rows_3_stream_goals[] = {0};
+static const tw_stream rows_3_stream = {rows_3_stream_layers, rows_3_stream_goals, 1, 1, 1};
+static TW_NOINLINE void rows_3_stream_run(unsigned char *arena) {
+    tw_rows_progress at[1];
+    tw_stream_run(&rows_3_stream, at, arena);
+}
+
+static const void *const rows_constants[] = {
+    NULL,
+};
+/* Of every layer the inputs, then the outputs: bytes of the arena, below 0 constants. */
+static const int32_t rows_pointers[] = {
+    320, 0,
+};
+/* Kernel, params, pointers, scratch, how many inputs and outputs. */
+static const tw_step rows_table[] = {
+    {rows_tw_average_pool_2d_f32, &rows_4_params, rows_pointers + 0, 0, 1, 1},
+};
+
+static TW_NOINLINE void rows_layer(unsigned char *arena, int32_t i) {
+    const tw_memory memory = {arena, NULL, INT32_MAX};
+    const void *in[1];
+    void *out[1];
+    tw_run_step(&rows_table[i], rows_constants, &memory, in, out);
+}
+
+/* Copies unless one side is absent or the value is in place already. */
+static void rows_copy(void *to, const void *from, size_t size) {
+    if (to != NULL && from != NULL && to != from) memmove(to, from, size);
+}
+
+int rows_run(void *arena, const void *const *inputs, void *const *outputs) {
+    unsigned char *const base = (unsigned char *)arena;
+    if (base == NULL) return 1;
+    if ((uintptr_t)arena % ROWS_ARENA_ALIGN != 0) return 2;
+    if (inputs != NULL) {
+        rows_copy(base + ROWS_INPUT_0_OFFSET, inputs[0], ROWS_INPUT_0_BYTES);
+    }
+    rows_0_stream_run(base);
+    rows_2_stream_run(base);
+    rows_3_stream_run(base);
+    for (int32_t i = 0; i < 1; ++i) rows_layer(base, i);
+    if (outputs != NULL) {
+        rows_copy(outputs[0], base + ROWS_OUTPUT_0_OFFSET, ROWS_OUTPUT_0_BYTES);
+    }
+    return 0;
+}
