@@ -111,15 +111,14 @@ def _peak(puzzle: Puzzle, overlaps: Sequence[Overlap], grain: int) -> int:
 def _savings(
     puzzle: Puzzle, overlaps: Sequence[Overlap], whole: Mapping[int, int], grain: int
 ) -> Iterator[tuple[int, int, int]]:
-    """First step, step behind the last, and the bytes that each block can share then with those over it."""
+    """First step, step behind the last, and the bytes that a block can share then with all that are over it."""
     pairs = dict.fromkeys((each.under, each.over) for each in overlaps if {each.under, each.over} <= whole.keys())
     shared: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for under, over in pairs:
         first = max(puzzle.spans[under][0], puzzle.spans[over][0])
         end = min(puzzle.spans[under][1], puzzle.spans[over][1]) + 1
-        gaps = ((low, high, aligned(puzzle.gap(low, high), grain)) for low, high in ((under, over), (over, under)))
+        most = max(whole[low] - aligned(puzzle.gap(low, high), grain) for low, high in ((under, over), (over, under)))
         if first < end:
-            most = max(min(whole[high], whole[low] - max(0, gap)) for low, high, gap in gaps)
             shared[under].append((first, end, most))
     for under, lives in shared.items():
         for first, end in pairwise(sorted({step for begin, behind, _ in lives for step in (begin, behind)})):

@@ -102,9 +102,11 @@ def test_the_bound_of_blocks_that_live_together(sizes: tuple[int, ...], bound: i
     assert arena.lower_bound(together) == bound == arena.height(together, arena.place(together).offsets)
 
 
-def test_a_block_elsewhere_saves_no_padding() -> None:
+@pytest.mark.parametrize("elsewhere", [0, 2])
+def test_a_block_elsewhere_saves_no_padding(elsewhere: int) -> None:
     """Only blocks that live at the step can be the highest there."""
-    assert arena.lower_bound([Block(32, 0, 0, 16), Block(24, 0, 0, 16), Block(1, 1, 1, 16)]) == 56
+    blocks = [Block(1, elsewhere, elsewhere, 16), Block(24, 1, 1, 16), Block(24, 1, 1, 16)]
+    assert arena.lower_bound(blocks) == 56
 
 
 def test_small_blocks_use_the_padding_of_others() -> None:
@@ -217,6 +219,9 @@ def test_a_search_finds_what_greedy_orders_miss(monkeypatch: pytest.MonkeyPatch)
 def test_the_other_solver_is_asked_only_where_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)  # so that importing it fails
     assert arena.place(HARD, exact=True).proven
+    drifting = [Block(100, i, i + 1) for i in range(5)], [Overlap(i + 1, i, 10) for i in range(4)]
+    assert arena.place(*drifting, exact=True).proven
+    assert arena.lower_bound(*drifting) < 140
     monkeypatch.setattr(exact, "MOST_LOOKS", 5)
     assert not arena.place(HARD).proven
     with pytest.raises(ToolError, match=r"pip install 'twinfer\[exact\]'"):
