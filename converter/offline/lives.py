@@ -33,8 +33,9 @@ def needs_place(tensor: Tensor) -> bool:
 def lives_in_tflm(graph: Graph) -> dict[Tensor, Life]:
     """The lives of all tensors that a run of TFLM touches, those of called subgraphs among them.
 
-    Every operator is a moment, and so is every entry of a subgraph. A tensor of a subgraph that is called several times
-    lives from the first call to the last. UnsupportedOperatorError if calls are nested too deep, or are too many.
+    Every operator is a moment, and so are begin and end of every call of a subgraph, where values are copied. A tensor
+    of a subgraph that is called several times lives from the first call to the last. UnsupportedOperatorError if calls
+    are nested too deep, or are too many.
     """
     clock = _Clock(graph)
     clock.run(clock.graphs[0], 0)
@@ -57,6 +58,7 @@ class _Clock:
                 self.call(index, depth + 1)
             self.touch((tensor for tensor in node.inputs if tensor is not None), NEVER)
             self.touch(node.outputs)
+        self.now += 1
         self.touch(graph.outputs)
 
     def call(self, index: int, depth: int) -> None:
