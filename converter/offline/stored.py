@@ -45,8 +45,7 @@ class StoredPlan:
     def __str__(self) -> str:
         left = f" ({self.left} more are left to TFLM)" if self.left else ""
         sound = f"{self.tensors} tensors in {self.bytes:,} bytes{left}, sound"
-        own = "" if self.own_bytes is None else f"; twinfer's takes {self.own_bytes:,} bytes"
-        return f"memory plan for TFLM: {f'not sound: {self.fault}' if self.fault else sound}{own}"
+        return f"memory plan for TFLM: {f'not sound: {self.fault}' if self.fault else sound}"
 
 
 def with_plan(graph: Graph) -> Graph:

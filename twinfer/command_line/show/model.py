@@ -139,7 +139,8 @@ def _facts(graph: Graph) -> Iterator[RenderableType]:
     for name, value in graph.metadata.items():
         yield Text(f"metadata {name!r}: {len(value):,} bytes")
     if (stored := stored_plan(graph)) is not None:
-        yield Text(str(stored), style="red" if stored.fault else "")
+        own = "" if stored.own_bytes is None else f"; twinfer's takes {stored.own_bytes:,} bytes"
+        yield Text(f"{stored}{own}", style="red" if stored.fault else "")
     if names := [node.op for one in walk(graph) for node in missing(one.nodes)]:
         counts = ", ".join(f"{name} ×{names.count(name)}" for name in dict.fromkeys(names))
         yield Text(f"operators without a kernel: {counts}", style="red")
