@@ -50,6 +50,7 @@ class How(TypedDict, total=False):
     passes: Sequence[Pass] | None
     after: Callable[[str, Graph], None] | None
     progress: Progress | None
+    store_plan: bool
 
 
 def only_known(given: Mapping[str, Any], arguments: type[Any]) -> None:

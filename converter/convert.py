@@ -12,6 +12,7 @@ from twinfer.converter.arguments import How, check, only_known, recipe_of
 from twinfer.converter.compress.cluster import cluster
 from twinfer.converter.compress.prune import SCOPES, prune
 from twinfer.converter.divisions import warn_of_divisions
+from twinfer.converter.offline.stored import with_plan
 from twinfer.converter.passes import PIPELINE, TO_QUANTIZE, Pass, run
 from twinfer.converter.passes.equalize import equalize
 from twinfer.converter.passes.nhwc_io import channels_last
@@ -80,6 +81,9 @@ def convert(source: Source, **how: Unpack[How]) -> Graph:
     ``cluster``: a number of bits; integer weights of a layer take at most 2**cluster different values.
     ``compensate``: the weights that are left are fitted to the calibration data, so that outputs change least.
 
+    ``store_plan``: the result brings a memory plan for TFLM along (``offline.stored``). Without it, a plan that
+    ``source`` brought along is left out, because it fitted ``source`` only.
+
     Only the main subgraph is converted: others (other signatures, bodies of control flow) stay as they are. Models with
     control flow are not quantised: UnsupportedOperatorError. A ModelWarning tells of subgraphs that stay, of integer
     divisions whose divisor rounds to 0, of outputs that quantisation brings below 20 dB, and of calibration data that
@@ -118,6 +122,8 @@ def conversion(source: Source, **how: Unpack[How]) -> Conversion:
     if how.get("quantize") and samples is not None:
         converted = _quantized(converted, kept(samples, judged), how)
     converted = _clustered(converted, samples, how)
+    if how.get("store_plan"):
+        converted = replace(converted, graph=with_plan(converted.graph))
     return converted if samples is None or not how.get("quantize") else _judged(converted, judged or samples)
 
 

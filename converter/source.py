@@ -13,6 +13,7 @@ from twinfer.converter.freeze import frozen, inputs_by_name, swapped
 from twinfer.converter.onnx_file import OnnxFile
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.metadata import without_plan
 from twinfer.runtime.read.tflite import read_file
 from twinfer.runtime.shapes import infer_shapes, is_open, shape_of
 
@@ -23,7 +24,8 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
-    """The graph of a source with all shapes known, and some inputs frozen to ``constants``.
+    """The graph of a source with all shapes known, and some inputs frozen to ``constants``; a memory plan for TFLM that
+    it brings along is left out.
 
     InvalidArgumentError for inputs that need a shape in ``shapes``, and for constants that do not fit.
     """
@@ -31,7 +33,7 @@ def read_source(source: Source, shapes: Shapes | None = None, constants: Mapping
         check_kind(source)
         source = source if _suffix(source) in TO_CONVERT else read_file(source)
     if isinstance(source, Graph):
-        return _closed(frozen(source, constants or {}), shapes or {})
+        return _closed(frozen(without_plan(source), constants or {}), shapes or {})
     graph = _by_suffix(source, shapes) if isinstance(source, str | os.PathLike) else _by_type(source, shapes)
     return infer_shapes(frozen(graph, constants or {}), keep_half=True)
 

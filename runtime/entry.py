@@ -8,6 +8,7 @@ from dataclasses import replace
 from twinfer.runtime.control import CALLEES, reachable
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, Signature, walk
+from twinfer.runtime.metadata import without_plan
 
 
 def with_main(graph: Graph, index: int) -> Graph:
@@ -38,7 +39,7 @@ def alone(graph: Graph, key: str) -> Graph:
     kept = [0, *sorted(reachable(graphs))]
     numbers = {old: new for new, old in enumerate(kept)}
     first, *others = (_numbered(graphs[old], numbers) for old in kept)
-    return replace(first, subgraphs=tuple(others), signatures=(named(main.signatures, key),))
+    return replace(without_plan(first), subgraphs=tuple(others), signatures=(named(main.signatures, key),))
 
 
 def named(signatures: Iterable[Signature], key: object) -> Signature:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from twinfer.converter.passes._draft import Draft
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import DTYPES, Graph, Node, Quant, Signature, Tensor
+from twinfer.runtime.metadata import without_plan
 from twinfer.runtime.read import schema
 from twinfer.runtime.registry import keeps_state
 from twinfer.runtime.shapes import infer_node
@@ -175,10 +176,9 @@ def rebuilt(graph: Graph, nodes: Iterable[Node]) -> Graph:
     numbered = tuple(node if node.index == i else replace(node, index=i) for i, node in enumerate(nodes))
     new = dict.fromkeys(t for node in numbered for t in _tensors(node) if t is not None)
     new.update(dict.fromkeys(_public(graph)))
-    used = set(new)
-    used.update([t for tensor in used if tensor.extra for t in _described_by(tensor)])
+    used = set(new).union(t for tensor in new if tensor.extra for t in _described_by(tensor))
     old = dict.fromkeys(t for t in graph.tensors if t in used)
-    return replace(graph, nodes=numbered, tensors=tuple({**old, **new}))
+    return replace(without_plan(graph), nodes=numbered, tensors=tuple({**old, **new}))
 
 
 def _tensors(node: Node) -> Iterable[Tensor | None]:

@@ -15,6 +15,7 @@ from twinfer.converter.stream.plan import planned
 from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, consumers, walk
+from twinfer.runtime.metadata import without_plan
 from twinfer.runtime.run.stream import METADATA, time_axis
 from twinfer.runtime.shapes import infer_shapes
 
@@ -60,7 +61,7 @@ def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> 
     plan = planned(graph, source, along, hop)
     built = StreamBuilder(graph, plan).build()
     about = {"axis": along, "rows": plan.timed.rows, "hop": plan.timed.hop}
-    metadata = {**graph.metadata, METADATA: json.dumps(about).encode()}
+    metadata = {**without_plan(graph).metadata, METADATA: json.dumps(about).encode()}
     built = replace(built, name=f"{graph.name}_streaming", metadata=metadata)
     check(built)
     return Streaming(built, along, plan.timed.rows, plan.timed.hop, plan.whole)

@@ -152,6 +152,7 @@ CONVERT |= {"method": "minmax", "recipe": None, "bias_correction": False, "adapt
 CONVERT |= {"prune": None, "prune_block": None, "prune_scope": None, "cluster": None, "compensate": False}
 CONVERT |= {
     "channels_last": False,
+    "store_plan": False,
     "inference_type": None,
     "shapes": {},
     "constants": {},
@@ -203,6 +204,7 @@ MATRIX: dict[str, tuple[Facts, dict[str, Facts]]] = {
             "--cluster 3": {"cluster": 3},
             "--compensate": {"compensate": True},
             "--channels-last": {"channels_last": True},
+            "--store-plan": {"store_plan": True},
             "--shape x=1,28,28 --shape a=b=4": {"shapes": SHAPES},
             "--constant k=3 --constant a=b=0.5,1": {"constants": {"k": [3], "a=b": [0.5, 1]}},
             "--passes none": {"passes": []},

@@ -30,7 +30,7 @@ EXAMPLES = (
 #: Arguments that ``convert_file`` takes as they are.
 _GIVEN = (
     *("quantize", "calibration", "method", "recipe", "bias_correction", "adaptive_rounding", "equalize"),
-    *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last"),
+    *("prune", "prune_block", "prune_scope", "cluster", "compensate", "channels_last", "store_plan"),
 )
 
 
@@ -53,6 +53,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--shape", action="append", default=[], metavar="NAME=D,D,…", help=about)
     about = "make an input a constant: numbers, or a .npy file"
     command.add_argument("--constant", action="append", default=[], metavar="NAME=VALUE", help=about)
+    about = "store where TFLM is to put each tensor, as OfflineMemoryAllocation in the metadata"
+    command.add_argument("--store-plan", action="store_true", help=about)
 
 
 def _add_quantisation(command: argparse.ArgumentParser) -> None:
@@ -93,6 +95,7 @@ def _add_compression(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from twinfer.command_line.terminal import progress, say
     from twinfer.converter.convert import convert_file
+    from twinfer.converter.offline.stored import stored_plan
     from twinfer.converter.source import files_of, opened
     from twinfer.runtime.errors import InvalidArgumentError
     from twinfer.runtime.read.files import check_places
@@ -112,6 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
             progress=_step(told, "calibrating"),
         )
     say(f"{arguments.output}: {_summary(conversion.graph)}")
+    if arguments.store_plan:
+        say(str(stored_plan(conversion.graph)))
     if conversion.quality is not None:
         say(f"{arguments.quantize}: {conversion.quality}")
     if arguments.report is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from twinfer.command_line.show.arena_map import ArenaMap
+from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
@@ -28,6 +29,7 @@ SCHEMA = 1
 def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[str, Any]:
     """Everything that the text shows, for programs."""
     unsupported = [node.op for node in missing(graph.nodes)]
+    stored = stored_plan(graph)
     return {
         "schema": SCHEMA,
         "model": name,
@@ -41,6 +43,7 @@ def describe(name: str, graph: Graph, plan: Plan | None, reason: str) -> dict[st
             for s in graph.signatures
         },
         "metadata": {name: len(value) for name, value in graph.metadata.items()},
+        "stored_plan": asdict(stored) if stored else None,
         "constant_bytes": constant_bytes(graph),
         "unsupported": {op: unsupported.count(op) for op in dict.fromkeys(unsupported)},
         "problem": reason or None,

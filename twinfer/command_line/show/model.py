@@ -12,6 +12,7 @@ from twinfer.bench.measure.report import kernel_suffix, table
 from twinfer.command_line.show.arena_map import ArenaMap
 from twinfer.command_line.show.description import called_nodes, constant_bytes, planned_nodes, targets
 from twinfer.command_line.show.naming import number, title, variables
+from twinfer.converter.offline.stored import stored_plan
 from twinfer.runtime.control import CONTROL
 from twinfer.runtime.graph import Graph, Node, Tensor, walk
 from twinfer.runtime.plan.plan import Plan
@@ -137,6 +138,9 @@ def _facts(graph: Graph) -> Iterator[RenderableType]:
         yield Text(f"signature {s.key!r}{where}: {ends}")
     for name, value in graph.metadata.items():
         yield Text(f"metadata {name!r}: {len(value):,} bytes")
+    if (stored := stored_plan(graph)) is not None:
+        own = "" if stored.own_bytes is None else f"; twinfer's takes {stored.own_bytes:,} bytes"
+        yield Text(f"{stored}{own}", style="red" if stored.fault else "")
     if names := [node.op for one in walk(graph) for node in missing(one.nodes)]:
         counts = ", ".join(f"{name} ×{names.count(name)}" for name in dict.fromkeys(names))
         yield Text(f"operators without a kernel: {counts}", style="red")

@@ -1,0 +1,92 @@
+"""Where TFLM should put each tensor: our solver over TFLM's lives, and without what only our own kernels may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from twinfer.converter.facts import Moves
+from twinfer.converter.offline.lives import INPUTS, Life, lives_in_tflm, needs_place
+from twinfer.converter.rows import row_of
+from twinfer.runtime.errors import UnsupportedOperatorError
+from twinfer.runtime.graph import Graph, Tensor, walk
+from twinfer.runtime.plan.arena import Block, aligned, height, lowest_fit, place
+
+#: TFLM aligns tensors to so many bytes, and rounds their sizes up to it.
+ALIGNMENT = 16
+
+#: Offsets in the plan are int32.
+MOST_BYTES = 1 << 31
+
+#: How many pairs of blocks are compared for the sake of scratch memory: a second or so.
+_MOST_PAIRS = 10_000_000
+
+
+def places_in_tflm(graph: Graph) -> dict[Tensor, int]:
+    """Offsets in bytes, multiples of ALIGNMENT, of all tensors that a plan may place.
+
+    Tensors that are in use at the same time share no byte, except that an operator which only changes the shape leaves
+    its output where its input was. Tensors that no run touches lie at 0: TFLM reserves memory for them all the same.
+    UnsupportedOperatorError for subgraphs that are called too often or too deep, and for 2 GiB.
+    """
+    lives = {tensor: life for tensor, life in lives_in_tflm(graph).items() if needs_place(tensor)}
+    owners, spans = _shared(graph, lives)
+    blocks = [Block(aligned(owner.nbytes, ALIGNMENT), *span) for owner, span in spans.items()]
+    chosen = _with_room(blocks)
+    if height(blocks, chosen) >= MOST_BYTES:
+        raise UnsupportedOperatorError(f"graph {graph.name!r}: its tensors need an arena of 2 GiB or more")
+    offsets = dict(zip(spans, chosen, strict=True))
+    placed = (tensor for each in walk(graph) for tensor in each.tensors if needs_place(tensor))
+    return {tensor: offsets[owners[tensor]] if tensor in owners else 0 for tensor in placed}
+
+
+def bytes_in_tflm(places: Mapping[Tensor, int]) -> int:
+    """Bytes of TFLM's arena that placed tensors take; TFLM adds the scratch of kernels, and its own data."""
+    return max((at + aligned(tensor.nbytes, ALIGNMENT) for tensor, at in places.items()), default=0)
+
+
+def _shared(graph: Graph, lives: Mapping[Tensor, Life]) -> tuple[dict[Tensor, Tensor], dict[Tensor, Life]]:
+    """The tensor whose memory each one uses, itself or another, and the life of every memory.
+
+    TFLM has no word for kernels that work in place, and those of its ports differ. Operators that only change the shape
+    are safe in all of them: RESHAPE asks for it, the others copy every byte onto itself.
+    """
+    owners, spans = {tensor: tensor for tensor in lives}, dict(lives)
+    for node in (node for each in walk(graph) for node in each.nodes):
+        if row_of(node).moves is not Moves.RESHAPES or not node.outputs:
+            continue
+        owner, out = owners.get(node.input(0)), node.output
+        if owner is None or out not in lives or owners[out] is not out or out.nbytes != owner.nbytes:
+            continue
+        if spans[owner][1] == lives[out][0]:
+            owners[out] = owner
+            spans[owner] = (spans[owner][0], spans.pop(out)[1])
+    return owners, spans
+
+
+def _with_room(blocks: Sequence[Block]) -> list[int]:
+    """Offsets of the least height that the solver finds, and of those the ones that leave the most room above.
+
+    Kernels ask TFLM for scratch memory of a size that only they know; it goes to the first gap, or on top of what is in
+    use. So every block in turn moves to the front of the order, where that lowers the sum of the tops.
+    """
+    fit, start = lowest_fit(blocks, ALIGNMENT), place(blocks, ALIGNMENT)
+    order = sorted(range(len(blocks)), key=lambda i: (start[i], i))
+    best = fit(order)
+    least = _cost(blocks, best)
+    for i in order[: _MOST_PAIRS // max(1, len(blocks)) ** 2]:
+        moved = [i, *(other for other in order if other != i)]
+        offsets = fit(moved)
+        if (cost := _cost(blocks, offsets)) < least:
+            best, least, order = offsets, cost, moved
+    return best
+
+
+def _cost(blocks: Sequence[Block], offsets: Sequence[int]) -> tuple[int, int]:
+    """The height, and the sum of the highest bytes in use over all moments at which a kernel runs."""
+    tops = np.zeros(max((block.last for block in blocks), default=0) + 1, np.int64)
+    for block, at in zip(blocks, offsets, strict=True):
+        life = slice(max(block.first, INPUTS), block.last + 1)
+        np.maximum(tops[life], at + block.size, out=tops[life])
+    return height(blocks, offsets), int(tops[INPUTS + 1 :].sum())
