@@ -11,7 +11,9 @@ from twinfer.converter.offline.lives import INPUTS, Life, lives_in_tflm, needs_p
 from twinfer.converter.rows import row_of
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor, walk
-from twinfer.runtime.plan.arena import Block, aligned, height, lowest_fit, place
+from twinfer.runtime.plan.arena import Block, height, place
+from twinfer.runtime.plan.solve.greedy import lowest_fit
+from twinfer.runtime.plan.solve.puzzle import Puzzle, aligned
 
 #: TFLM aligns tensors to so many bytes, and rounds their sizes up to it.
 ALIGNMENT = 16
@@ -32,7 +34,7 @@ def places_in_tflm(graph: Graph) -> dict[Tensor, int]:
     """
     lives = {tensor: life for tensor, life in lives_in_tflm(graph).items() if needs_place(tensor)}
     owners, spans = _shared(graph, lives)
-    blocks = [Block(aligned(owner.nbytes, ALIGNMENT), *span) for owner, span in spans.items()]
+    blocks = [Block(aligned(owner.nbytes, ALIGNMENT), *span, ALIGNMENT) for owner, span in spans.items()]
     chosen = _with_room(blocks)
     if height(blocks, chosen) >= MOST_BYTES:
         raise UnsupportedOperatorError(f"graph {graph.name!r}: its tensors need an arena of 2 GiB or more")
@@ -71,7 +73,8 @@ def _with_room(blocks: Sequence[Block]) -> list[int]:
     Kernels ask TFLM for scratch memory of a size that only they know; it goes to the first gap, or on top of what is in
     use. So every block in turn moves to the front of the order, where that lowers the sum of the tops.
     """
-    fit, start = lowest_fit(blocks, ALIGNMENT), place(blocks, ALIGNMENT)
+    sizes, spans = [block.size for block in blocks], [(block.first, block.last) for block in blocks]
+    fit, start = lowest_fit(Puzzle(sizes, [ALIGNMENT] * len(blocks), spans, {})), place(blocks).offsets
     order = sorted(range(len(blocks)), key=lambda i: (start[i], i))
     best = fit(order)
     least = _cost(blocks, best)
