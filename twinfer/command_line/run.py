@@ -51,8 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
     engine = "interpreted" if board else arguments.engine
-    how = {"optimize": arguments.optimize, "mode": arguments.engine, "memory": arguments.memory}
-    options = Options(**how, guard=arguments.guard)
+    options = Options(
+        optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard, memory=arguments.memory
+    )
     model = _opened(graph, engine, shapes, options)
     if arguments.engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")

@@ -151,9 +151,9 @@ def test_room_for_scratch() -> None:
 def test_the_room_costs_no_height(seed: int) -> None:
     rng = np.random.default_rng(seed)
     firsts = rng.integers(0, 20, 30)
-    blocks = [Block(16 * int(rng.integers(1, 40)), int(a), int(a + rng.integers(0, 6))) for a in firsts]
+    blocks = [Block(16 * int(rng.integers(1, 40)), int(a), int(a + rng.integers(0, 6)), 16) for a in firsts]
     chosen = place._with_room(blocks)
-    usual = place.place(blocks, 16)
+    usual = place.place(blocks).offsets
     assert height(blocks, chosen) <= height(blocks, usual)
     assert place._cost(blocks, chosen) <= place._cost(blocks, usual)
 
