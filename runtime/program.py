@@ -188,7 +188,7 @@ class Same:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A step that a stream runs by rows: ``height`` rows of its output, ``band`` of them at once.
+    """A step that a chain runs by rows: ``height`` rows of its output, ``band`` of them at once.
 
     ``sources`` are the inputs that it reads by rows: each with its place in the call, and its height.
     """
@@ -207,7 +207,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Ring:
-    """Where a tensor of a stream keeps the rows that are still needed: ``capacity`` of them, one after another.
+    """Where a tensor of a chain keeps the rows that are still needed: ``capacity`` of them, one after another.
 
     When there is no room for more, the rows still needed move to the start of ``memory``.
     """
@@ -217,7 +217,7 @@ class Ring:
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class Chain:
     """Steps that run depth first, row by row.
 
     A layer computes its next rows when a later one asks for them (``twinfer.runtime.plan.rows`` has the order). Tensors
@@ -229,9 +229,9 @@ class Stream:
     backwards: bool = False
 
 
-Part = Step | If | While | Same | Stream
+Part = Step | If | While | Same | Chain
 
-#: What a run does: steps, streams, and control flow over them.
+#: What a run does: steps, chains, and control flow over them.
 Program = tuple[Part, ...]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import Call, If, Instruction, Loop, Part, Program, Same, Step, Stream, While
+from twinfer.runtime.program import Call, Chain, If, Instruction, Loop, Part, Program, Same, Step, While
 
 
 def steps_of(program: Program) -> Iterator[Step]:
@@ -14,7 +14,7 @@ def steps_of(program: Program) -> Iterator[Step]:
         match part:
             case Step():
                 yield part
-            case Stream():
+            case Chain():
                 yield from (layer.step for layer in part.layers)
             case If():
                 yield from steps_of((*part.then, *part.orelse))
@@ -28,8 +28,8 @@ def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
         match part:
             case Step():
                 yield from ((part.position, tensor) for tensor in part.touched)
-            case Stream():
-                yield from _uses_of_stream(part)
+            case Chain():
+                yield from _uses_of_chain(part)
             case If():
                 inner = (*part.then, *part.orelse)
                 yield from ((step.position, part.condition) for step in [*steps_of(inner)][:1])
@@ -42,12 +42,12 @@ def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
                 yield from uses_of(part.body)
 
 
-def _uses_of_stream(stream: Stream) -> Iterator[tuple[int, Tensor]]:
+def _uses_of_chain(chain: Chain) -> Iterator[tuple[int, Tensor]]:
     """Of whole tensors and rings, from the first layer's position to the last one's."""
-    positions = stream.layers[0].step.position, stream.layers[-1].step.position
-    for layer in stream.layers:
+    positions = chain.layers[0].step.position, chain.layers[-1].step.position
+    for layer in chain.layers:
         for tensor in layer.step.touched:
-            ring = stream.rings.get(tensor)
+            ring = chain.rings.get(tensor)
             yield from ((position, ring.memory if ring else tensor) for position in positions)
 
 
@@ -62,7 +62,7 @@ def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Progr
                 return If(part.condition, with_steps(part.then, change), with_steps(part.orelse, change))
             case While():
                 return While(part.condition, with_steps(part.test, change), with_steps(part.body, change))
-            case Same() | Stream():
+            case Same() | Chain():
                 return part
 
     return tuple(part for part in map(changed, program) if part is not None)

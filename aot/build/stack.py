@@ -22,7 +22,7 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.layers import kernel_counts
-from twinfer.aot.print.rows import called_by_streams
+from twinfer.aot.print.rows import called_by_chains
 from twinfer.runtime.tools import Files, built, run_tool
 
 _NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
@@ -63,7 +63,7 @@ def firmware_bound(firmware: Firmware, model: int = 0) -> StackBound:
     project, card = firmware.projects[model], firmware.card
     told = callgraph(firmware_sources(firmware.projects, card), card.toolchain, firmware.flags)
     pointed = {f"{project.name}_{kernel}" for kernel in kernel_counts(project.plan)}
-    pointed |= called_by_streams(project.plan, project.name)
+    pointed |= called_by_chains(project.plan, project.name)
     return read_bound(firmware.elf, run_function(project), card, told, pointed.__contains__)
 
 

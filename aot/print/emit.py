@@ -30,7 +30,7 @@ from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Mode
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import Stream
+from twinfer.runtime.program import Chain
 from twinfer.runtime.run.guard import spread
 
 
@@ -122,8 +122,8 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     text = printer.preamble + "\n\n".join(layer.text for layer in layers) + ("\n" if layers else "")
     calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
     symbols = tuple(layer.symbol for layer in layers)
-    wrappers = nothing(plan, name) if plan.streams else ""
-    headers = ("core/tw.h", *([HEADER] if plan.streams else []), *headers_of(kernel_counts(plan)))
+    wrappers = nothing(plan, name) if plan.chains else ""
+    headers = ("core/tw.h", *([HEADER] if plan.chains else []), *headers_of(kernel_counts(plan)))
     return _Steps(text, calls, headers, symbols, wrappers, start=printer.start)
 
 
@@ -136,9 +136,9 @@ def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
         for i in range(len(table.loose))
     ]
     numbers = {step: i for i, step in enumerate(table.loose)}
-    symbols = [f"{table.symbol}_{numbers[step]}" if step in numbers else table.streams[step] for step in plan.steps]
+    symbols = [f"{table.symbol}_{numbers[step]}" if step in numbers else table.chains[step] for step in plan.steps]
     calls = (f"{table.symbol}({memory.arguments}, i);",)
-    wrappers += [nothing(plan, name)] if plan.streams else []
+    wrappers += [nothing(plan, name)] if plan.chains else []
     return _Steps(table.text, calls, headers, tuple(symbols), "\n".join(wrappers), looped=True, start=table.start)
 
 
@@ -157,13 +157,13 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
         yield f"for (int32_t i = {numbers.start}; i < {numbers.stop}; ++i) {first}"
         yield from rest
 
-    loose = [step for step in plan.steps if not (steps.looped and step in plan.streams)]
+    loose = [step for step in plan.steps if not (steps.looped and step in plan.chains)]
     number = {step: i for i, step in enumerate(loose)}
 
-    def stream(part: Stream) -> str:
+    def chain(part: Chain) -> str:
         return f"{steps.layers[plan.steps.index(part.layers[-1].step)]}({Memory(plan).arguments});"
 
-    return Statements(number, run, Memory(plan).address_in_run, stream).of(plan.program)
+    return Statements(number, run, Memory(plan).address_in_run, chain).of(plan.program)
 
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import If, Program, Same, Step, Stream, While
+from twinfer.runtime.program import Chain, If, Program, Same, Step, While
 
 #: The statements that run consecutive layers.
 Run = Callable[[range], Iterator[str]]
@@ -17,13 +17,13 @@ Run = Callable[[range], Iterator[str]]
 class Statements:
     """Prints programs. ``number`` is that of each layer, ``condition`` the address of the byte that decides.
 
-    ``stream`` gives the statement that runs a stream.
+    ``chain`` gives the statement that runs a chain.
     """
 
     number: Mapping[Step, int]
     run: Run
     condition: Callable[[Tensor], str]
-    stream: Callable[[Stream], str]
+    chain: Callable[[Chain], str]
 
     def of(self, program: Program) -> Iterator[str]:
         """The lines of a program, each with its indentation inside of the function."""
@@ -38,8 +38,8 @@ class Statements:
 
     def _control(self, part: object) -> Iterator[str]:
         match part:
-            case Stream():
-                yield self.stream(part)
+            case Chain():
+                yield self.chain(part)
             case If():
                 yield f"if (*({self.condition(part.condition)}) != 0) {{"
                 yield from self._inner(part.then)

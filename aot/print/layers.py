@@ -10,7 +10,7 @@ from twinfer.aot.print.data import Constants, numbered
 from twinfer.aot.print.initialiser import initialiser
 from twinfer.aot.print.literals import block_comment, comment, grouped, identifier
 from twinfer.aot.print.memory import Memory
-from twinfer.aot.print.rows import Streams
+from twinfer.aot.print.rows import Chains
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Call, Instruction, Loop, Step
 
@@ -48,10 +48,10 @@ class Layers:
         self._plan, self._name, self._shared, self._cold = plan, name, shared, cold
         self.arguments, self._memory = Arguments(plan, constants), Memory(plan)
         self._params: dict[_Key, _Params] = {}
-        self._streams = Streams(plan, name, self.arguments)
+        self._chains = Chains(plan, name, self.arguments)
         layers = list(numbered(plan))
         for i, step in layers[len(plan.start) :] + layers[: len(plan.start)]:  # a layer's params stand first
-            for call in step.calls if step not in plan.streams else ():
+            for call in step.calls if step not in plan.chains else ():
                 self._use(i, call)
 
     def _use(self, i: int, call: Call) -> None:
@@ -100,24 +100,24 @@ class Layers:
         return "\n".join([*params, head, *(f"    {line}" for line in lines), "}", ""])
 
     def __iter__(self) -> Iterator[Layer]:
-        symbols = dict(self._streams.symbols())
+        symbols = dict(self._chains.symbols())
         for i, step in enumerate(self._plan.steps):
             symbol = f"{self._name}_{i}_{identifier(step.node.op)}"
-            stream = self._plan.streams.get(step)
-            if stream is None:
+            chain = self._plan.chains.get(step)
+            if chain is None:
                 yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
                 continue
             text = self._rows(i, step)
-            if step is stream.layers[-1].step:
-                text += f"\n\n{self._streams.by_function(stream)}"
+            if step is chain.layers[-1].step:
+                text += f"\n\n{self._chains.by_function(chain)}"
             yield Layer(symbols[step], text)
 
     def _rows(self, i: int, step: Step) -> str:
         """The function of a layer that computes some of its rows."""
-        layer = next(layer for layer in self._plan.streams[step].layers if layer.step is step)
+        layer = next(layer for layer in self._plan.chains[step].layers if layer.step is step)
         invoke = self.instance(step.call) if i in self._shared else f"{step.call.kernel}_body"
-        head = f"static void {self._streams.function(step)}(const void *context, const tw_rows_part *part) {{"
-        lines = [head, *(f"    {line}" for line in self._streams.function_lines(layer, invoke)), "}"]
+        head = f"static void {self._chains.function(step)}(const void *context, const tw_rows_part *part) {{"
+        lines = [head, *(f"    {line}" for line in self._chains.function_lines(layer, invoke)), "}"]
         return "\n".join([block_comment(self._describe(i, step)), *lines])
 
     def declarations(self, i: int) -> str:

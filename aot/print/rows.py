@@ -1,4 +1,4 @@
-"""Streams as C: for every layer a function that computes some of its rows, and tables that ``run/stream.h`` runs."""
+"""Chains as C: for every layer a function that computes some of its rows, and tables that ``run/chain.h`` runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from twinfer.aot.print.memory import IN_LAYER, Memory
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.rows import Member, Padding, Seen, goals, members_of
-from twinfer.runtime.program import Layer, Step, Stream
+from twinfer.runtime.program import Chain, Layer, Step
 
 #: The header that compiled code needs.
-HEADER = "run/stream.h"
+HEADER = "run/chain.h"
 
 _LINES = ",\n"
 
 
 @dataclass(frozen=True)
-class Streams:
-    """Prints the streams of one plan. Its layers are functions of their own, or calls by ``run/rows.h``."""
+class Chains:
+    """Prints the chains of one plan. Its layers are functions of their own, or calls by ``run/rows.h``."""
 
     plan: Plan
     name: str
@@ -35,9 +35,9 @@ class Streams:
         return {step: i for i, step in enumerate(self.plan.steps)}
 
     def symbols(self) -> Iterator[tuple[Step, str]]:
-        """For every step of a stream the function that a caller of layers takes: the last one's runs all of them."""
-        for step, stream in self.plan.streams.items():
-            last = stream.layers[-1].step
+        """For every step of a chain the function that a caller of layers takes: the last one's runs all of them."""
+        for step, chain in self.plan.chains.items():
+            last = chain.layers[-1].step
             yield step, f"{self._symbol(last)}_run" if step is last else f"{self.name}_none"
 
     def function(self, step: Step) -> str:
@@ -45,18 +45,18 @@ class Streams:
         return _function(self.name, self._number[step], step)
 
     def _symbol(self, step: Step) -> str:
-        return f"{self.name}_{self._number[step]}_stream"
+        return f"{self.name}_{self._number[step]}_chain"
 
-    def by_function(self, stream: Stream) -> str:
-        """The tables of a stream whose layers are functions, and the function that runs it."""
-        layers = [self._layer(layer, stream, f"{self.function(layer.step)}, NULL") for layer in stream.layers]
-        return self._defined(stream, layers)
+    def by_function(self, chain: Chain) -> str:
+        """The tables of a chain whose layers are functions, and the function that runs it."""
+        layers = [self._layer(layer, chain, f"{self.function(layer.step)}, NULL") for layer in chain.layers]
+        return self._defined(chain, layers)
 
-    def by_table(self, stream: Stream) -> str:
+    def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
-        calls = "\n".join(self._call(layer) for layer in stream.layers)
-        layers = [self._layer(layer, stream, f"tw_run_rows, &{self.function(layer.step)}") for layer in stream.layers]
-        return f"{calls}\n{self._defined(stream, layers)}"
+        calls = "\n".join(self._call(layer) for layer in chain.layers)
+        layers = [self._layer(layer, chain, f"tw_run_rows, &{self.function(layer.step)}") for layer in chain.layers]
+        return f"{calls}\n{self._defined(chain, layers)}"
 
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
@@ -98,47 +98,47 @@ static const tw_rows_call {symbol} = {{
             f"{invoke}(&params, in, out, {scratch});",
         ]
 
-    def _defined(self, stream: Stream, layers: list[str]) -> str:
-        last, whole, memory = stream.layers[-1].step, goals(stream), Memory(self.plan)
-        symbol, count = self._symbol(last), len(stream.layers)
+    def _defined(self, chain: Chain, layers: list[str]) -> str:
+        last, whole, memory = chain.layers[-1].step, goals(chain), Memory(self.plan)
+        symbol, count = self._symbol(last), len(chain.layers)
         first = self._number[last] + 1 - count
         which = f"Layer {first}" if count == 1 else f"Layers {first} to {first + count - 1}"
-        way = "row by row, from the last to the first" if stream.backwards else "row by row"
-        about = block_comment([f"{which}, {way}", *self._kept(stream)])
+        way = "row by row, from the last to the first" if chain.backwards else "row by row"
+        about = block_comment([f"{which}, {way}", *self._kept(chain)])
         unused = "".join(f"    {line}\n" for line in memory.unused(["arena +"]))
         return f"""{about}
 static const tw_rows_layer {symbol}_layers[] = {{
 {_LINES.join(layers)},
 }};
 static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
-static const tw_stream {symbol} = {{{symbol}_layers, {symbol}_goals, {count}, {len(whole)}, {int(stream.backwards)}}};
+static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {count}, {len(whole)}, {int(chain.backwards)}}};
 static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
 {unused}    tw_rows_progress at[{count}];
-    tw_stream_run(&{symbol}, at, arena);
+    tw_chain_run(&{symbol}, at, arena);
 }}"""
 
-    def _kept(self, stream: Stream) -> Iterator[str]:
-        """What a stream keeps, for a comment."""
-        for layer in stream.layers:
-            if ring := stream.rings.get(layer.out):
+    def _kept(self, chain: Chain) -> Iterator[str]:
+        """What a chain keeps, for a comment."""
+        for layer in chain.layers:
+            if ring := chain.rings.get(layer.out):
                 rows = f'{ring.capacity} of {layer.height} rows of "{comment(layer.out.name)}"'
                 yield f"  {rows}: {Memory(self.plan).span(ring.memory)}"
 
-    def _layer(self, layer: Layer, stream: Stream, run: str) -> str:
+    def _layer(self, layer: Layer, chain: Chain, run: str) -> str:
         """The initialiser of a tw_rows_layer; ``run`` is its function and context."""
-        ring, by = stream.rings.get(layer.out), layer.rows
-        numbers = {each.out: i for i, each in enumerate(stream.layers)}
+        ring, by = chain.rings.get(layer.out), layer.rows
+        numbers = {each.out: i for i, each in enumerate(chain.layers)}
         capacity = ring.capacity if ring else layer.height
         how = (layer.height, layer.band, by.stride, by.pad, by.reach, capacity, len(layer.sources))
         sources = (
-            f"{{{numbers.get(tensor, -1)}, {height}, {self._image(tensor, height, stream)}}}"
+            f"{{{numbers.get(tensor, -1)}, {height}, {self._image(tensor, height, chain)}}}"
             for _, tensor, height in layer.sources
         )
-        image = self._image(layer.out, layer.height, stream)
+        image = self._image(layer.out, layer.height, chain)
         return f"    {{{run}, {', '.join(map(str, how))}, {image}, {{{', '.join(sources)}}}}}"
 
-    def _image(self, tensor: Tensor, height: int, stream: Stream) -> str:
-        ring = stream.rings.get(tensor)
+    def _image(self, tensor: Tensor, height: int, chain: Chain) -> str:
+        ring = chain.rings.get(tensor)
         return f"{{{self.plan.offsets[ring.memory if ring else tensor]}, {tensor.nbytes // height}}}"
 
 
@@ -147,15 +147,15 @@ def _function(name: str, number: int, step: Step) -> str:
 
 
 def nothing(plan: Plan, name: str) -> str:
-    """The function that stands for a layer of a stream, all of which run with the last one."""
+    """The function that stands for a layer of a chain, all of which run with the last one."""
     memory = Memory(plan)
     unused = "".join(f"(void){IN_LAYER[region]}; " for region in memory.regions)
     return f"TW_INLINE void {name}_none({memory.parameters}) {{ {unused}}}"
 
 
-def called_by_streams(plan: Plan, name: str) -> set[str]:
-    """The functions that the streams of a model call through pointers, in either mode."""
-    own = {_function(name, i, step) for i, step in enumerate(plan.steps) if step in plan.streams}
+def called_by_chains(plan: Plan, name: str) -> set[str]:
+    """The functions that the chains of a model call through pointers, in either mode."""
+    own = {_function(name, i, step) for i, step in enumerate(plan.steps) if step in plan.chains}
     return {*own, "tw_run_rows"} if own else own
 
 
@@ -207,5 +207,5 @@ def _expression(member: Member | Seen | Padding, layer: Layer) -> str:
         case Member():
             every = (member.low, member.high) == (0, layer.height)
             rows = "1" if layer.band == 1 else "(part->end - part->first)"
-            rows = rows if every else f"tw_stream_among(part, {member.low}, {member.high})"
+            rows = rows if every else f"tw_chain_among(part, {member.low}, {member.high})"
             return f"{member.each} * {rows}" if rows != "1" else str(member.each)

@@ -13,11 +13,11 @@ from twinfer.aot.print.data import Constants
 from twinfer.aot.print.layers import Layers
 from twinfer.aot.print.literals import wrapped
 from twinfer.aot.print.memory import Memory
-from twinfer.aot.print.rows import Streams
+from twinfer.aot.print.rows import Chains
 from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import Argument, Call, Instruction, Loop, Slice, Step, Stream, calls_of, part_of
+from twinfer.runtime.program import Argument, Call, Chain, Instruction, Loop, Slice, Step, calls_of, part_of
 
 #: The largest number that the table has room for where it counts: uint16_t.
 MOST = 0xFFFF
@@ -35,7 +35,7 @@ class _Row:
 class Table:
     """Prints the table of one plan: ``text`` defines ``symbol(arena, i)``, which runs step ``i``.
 
-    ``headers`` are those that it needs; ``loose`` are the steps of the table, ``streams`` gives for the others the
+    ``headers`` are those that it needs; ``loose`` are the steps of the table, ``chains`` gives for the others the
     functions that run them; ``start`` defines the function that decodes weights at the start. Raises
     UnsupportedOperatorError for a plan of more calls, or more tensors to a call, than the table can count.
     """
@@ -44,7 +44,7 @@ class Table:
         self._plan, self._name, self._constants, self._memory = plan, name, constants, Memory(plan)
         self._layers = Layers(plan, name, constants, share_all(plan), cold(plan))
         self._numbers: dict[str, int] = {}
-        loose = [(i, step) for i, step in enumerate(plan.steps) if step not in plan.streams]
+        loose = [(i, step) for i, step in enumerate(plan.steps) if step not in plan.chains]
         self.loose = [step for _, step in loose]
         self._numbers_of = [i for i, _ in loose]
         self._bodies = [list(_short(step.body)) for step in self.loose]
@@ -55,9 +55,9 @@ class Table:
         self._loops = len(self._rows) > len(self.loose)
         self._need_room()
         self.symbol = f"{name}_layer"
-        self.headers = ("run/loops.h" if self._loops else "run/run.h", *(["run/rows.h"] if plan.streams else []))
-        self._streams = Streams(plan, name, self._layers.arguments)
-        self.streams = dict(self._streams.symbols())
+        self.headers = ("run/loops.h" if self._loops else "run/run.h", *(["run/rows.h"] if plan.chains else []))
+        self._chains = Chains(plan, name, self._layers.arguments)
+        self.chains = dict(self._chains.symbols())
         self.start = self._layers.start
 
     def _need_room(self) -> None:
@@ -83,8 +83,8 @@ class Table:
         for i in self._numbers_of:
             yield f"\n{self._layers.declarations(i)}"
         for part in self._plan.program:
-            if isinstance(part, Stream):
-                yield f"\n{self._streams.by_table(part)}"
+            if isinstance(part, Chain):
+                yield f"\n{self._chains.by_table(part)}"
         if not self.loose:
             return
         yield f"""

@@ -67,10 +67,10 @@ static void tw_run(const tw_call *calls, int count) {
     for (int i = 0; i < count; ++i) calls[i].fn(calls[i].params, calls[i].in, calls[i].out, calls[i].scratch);
 }
 
-/* A stream as a call: params is a tw_stream, out[0] the progress of its layers, scratch the arena. */
-static void tw_run_stream(const void *params, const void *const *in, void *const *out, void *scratch) {
+/* A chain as a call: params is a tw_chain, out[0] the progress of its layers, scratch the arena. */
+static void tw_run_chain(const void *params, const void *const *in, void *const *out, void *scratch) {
     (void)in;
-    tw_stream_run((const tw_stream *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch);
+    tw_chain_run((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch);
 }
 
 static int64_t tw_now(void) {

@@ -3,7 +3,7 @@
 #ifndef TW_ROWS_OF_CALL_H
 #define TW_ROWS_OF_CALL_H
 
-#include "stream.h"
+#include "chain.h"
 
 #define TW_MAX_PARAMS 256
 #define TW_MAX_INPUTS 16
@@ -30,7 +30,7 @@ typedef struct {
 TW_INLINE int32_t tw_patched(const tw_rows_member *member, const tw_rows_part *part) {
     if (member->each == TW_ROWS_IN) return part->high - part->low;
     if (member->each == TW_ROWS_PAD) return tw_max(0, member->low - part->first * member->high);
-    return member->each * tw_stream_among(part, member->low, member->high);
+    return member->each * tw_chain_among(part, member->low, member->high);
 }
 
 static TW_NOINLINE void tw_run_rows(const void *context, const tw_rows_part *part) {

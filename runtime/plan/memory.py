@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
+from twinfer.runtime.plan.chains import chained
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
 from twinfer.runtime.plan.rows import Over
-from twinfer.runtime.plan.streams import streamed
-from twinfer.runtime.program import Stream
+from twinfer.runtime.program import Chain
 from twinfer.runtime.target import Target
 
 
@@ -37,7 +37,7 @@ def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Me
     whole = _solved(graph, stored, lives, target)
     if options.memory == "layers" or options.preserve_all or options.guard:
         return whole
-    rows = streamed(stored.program, lives, graph.outputs)
+    rows = chained(stored.program, lives, graph.outputs)
     stored = replace(stored, program=rows.program)
     by_rows = _solved(graph, stored, lifetimes(graph, stored, keep=False), target, rows.over)
     return whole if whole.arena_bytes <= by_rows.arena_bytes else _turned(by_rows, rows.over)
@@ -54,7 +54,7 @@ def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
 
     back = {each.over for each in over if must(each)}
     program = tuple(
-        replace(part, backwards=True) if isinstance(part, Stream) and part.layers[-1].out in back else part
+        replace(part, backwards=True) if isinstance(part, Chain) and part.layers[-1].out in back else part
         for part in memory.stored.program
     )
     return replace(memory, stored=replace(memory.stored, program=program))

@@ -14,7 +14,7 @@ from twinfer.runtime.graph import Graph, Node, Tensor
 from twinfer.runtime.options import Options, Printing
 from twinfer.runtime.plan import coding
 from twinfer.runtime.plan.flow import Key, Resource
-from twinfer.runtime.program import Program, Same, Step, Stream
+from twinfer.runtime.program import Chain, Program, Same, Step
 from twinfer.runtime.target import Target
 from twinfer.runtime.walks import steps_of
 
@@ -90,19 +90,19 @@ class Plan:
     @property
     def straight(self) -> bool:
         """Whether every run does every step once."""
-        return all(isinstance(part, Step | Same | Stream) for part in self.program)
+        return all(isinstance(part, Step | Same | Chain) for part in self.program)
 
     @cached_property
-    def streams(self) -> Mapping[Step, Stream]:
-        """The stream of every step that runs by rows."""
-        streams = [part for part in self.program if isinstance(part, Stream)]
-        return {layer.step: stream for stream in streams for layer in stream.layers}
+    def chains(self) -> Mapping[Step, Chain]:
+        """The chain of every step that runs by rows."""
+        chains = [part for part in self.program if isinstance(part, Chain)]
+        return {layer.step: chain for chain in chains for layer in chain.layers}
 
     @property
     def stepwise(self) -> bool:
         """Whether every operator of the main subgraph has one value in a run, which the step behind it leaves."""
         called = any(node.op in CONTROL for node in self.graph.nodes)
-        plain = self.straight and not self.streams and not called
+        plain = self.straight and not self.chains and not called
         return plain and not any(self._in_state(tensor) for tensor in self.graph.inputs)
 
     @cached_property

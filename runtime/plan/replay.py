@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.replay_rows import RowReplay, Span
-from twinfer.runtime.program import COPY, If, Program, Same, Step, Stream, While
+from twinfer.runtime.program import COPY, Chain, If, Program, Same, Step, While
 
 
 def fault(plan: Plan) -> str | None:
@@ -92,8 +92,8 @@ class _Replay:
                     self.step(part, held)
                 case Same():
                     self.same(part, held)
-                case Stream():
-                    self.stream(part, held)
+                case Chain():
+                    self.chain(part, held)
                 case If():
                     self.read(part.condition, "a branch", held)
                     then = self.program(part.then, held.copy())
@@ -131,19 +131,19 @@ class _Replay:
             self.faults += [f"{who} writes {tensor} over {other}, which it needs" for other in over]
         self.write(written, who, held)
 
-    def stream(self, stream: Stream, held: _Held) -> None:
+    def chain(self, chain: Chain, held: _Held) -> None:
         """Row by row; behind it the tensors hold a value that still do, and those that it has computed."""
-        who = f"the stream from {self.number[stream.layers[0].step]} on"
-        inner = {layer.out for layer in stream.layers}
-        for layer in stream.layers:
+        who = f"the chain from {self.number[chain.layers[0].step]} on"
+        inner = {layer.out for layer in chain.layers}
+        for layer in chain.layers:
             for _, tensor, _ in layer.sources:
                 if tensor not in inner:
                     self.read(tensor, who, held)
-        rows = RowReplay(stream, self.spans, held.span, who)
+        rows = RowReplay(chain, self.spans, held.span, who)
         self.faults += rows.faults
         for tensor in rows.lost:
             self.taken.update((lost, f": {who} has written there") for lost in held.take(self.spans[tensor]))
-        for tensor in inner - stream.rings.keys():
+        for tensor in inner - chain.rings.keys():
             held.put(tensor, self.spans[tensor])
 
     def in_place(self, step: Step, source: Tensor, out: Tensor) -> bool:

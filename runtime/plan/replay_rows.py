@@ -1,4 +1,4 @@
-"""Proves that a stream keeps what it reads: goes through its rows and follows what every byte of memory holds.
+"""Proves that a chain keeps what it reads: goes through its rows and follows what every byte of memory holds.
 
 Like ``replay.py`` it shares no code with what decided about memory, nor with the order in which rows were counted.
 """
@@ -10,45 +10,45 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from twinfer.runtime.graph import Array, Tensor
-from twinfer.runtime.program import Layer, Stream
+from twinfer.runtime.program import Chain, Layer
 
 #: Bytes of the one buffer for arena and state, [begin, end).
 Span = tuple[int, int]
 
 
 class RowReplay:
-    """One run of a stream; ``spans`` says where tensors lie, ``held`` which of them hold a value before.
+    """One run of a chain; ``spans`` says where tensors lie, ``held`` which of them hold a value before.
 
     ``faults`` are what it meets; ``lost`` are tensors of ``held`` that are overwritten. Every row of every tensor, and
     every use of scratch memory, has a number; ``memory`` holds for each byte the number that it belongs to.
     """
 
-    def __init__(self, stream: Stream, spans: Mapping[Tensor, Span], held: Mapping[Tensor, Span], who: str) -> None:
-        self.stream, self.spans, self.who = stream, spans, who
+    def __init__(self, chain: Chain, spans: Mapping[Tensor, Span], held: Mapping[Tensor, Span], who: str) -> None:
+        self.chain, self.spans, self.who = chain, spans, who
         self.memory = np.zeros(max((end for _, end in (*spans.values(), *held.values())), default=0), np.int64)
         self.numbers: dict[tuple[Tensor, int], int] = {}
-        self.done = {layer.out: 0 for layer in stream.layers}
+        self.done = {layer.out: 0 for layer in chain.layers}
         self.base = dict(self.done)
-        self.height = {t: height for layer in stream.layers for _, t, height in layer.sources}
-        self.height |= {layer.out: layer.height for layer in stream.layers}
+        self.height = {t: height for layer in chain.layers for _, t, height in layer.sources}
+        self.height |= {layer.out: layer.height for layer in chain.layers}
         self.faults: list[str] = []
         for tensor in held:
             self._hold(tensor)
         self._run()
         self.lost = [tensor for tensor in held if not self._whole(tensor)]
-        outs = [layer.out for layer in stream.layers if layer.out not in stream.rings]
+        outs = [layer.out for layer in chain.layers if layer.out not in chain.rings]
         self.faults += [f"{who} leaves {tensor} incomplete" for tensor in outs if not self._whole(tensor)]
 
     def _number(self, tensor: Tensor, row: int) -> int:
         return self.numbers.setdefault((tensor, row), len(self.numbers) + 1)
 
     def _rows(self, tensor: Tensor) -> int:
-        """The rows of a tensor; one that the stream does not know is a single row."""
+        """The rows of a tensor; one that the chain does not know is a single row."""
         return self.height.get(tensor, 1)
 
     def _bytes(self, tensor: Tensor, row: int) -> Array:
         """The bytes where a row lies, or will lie."""
-        ring = self.stream.rings.get(tensor)
+        ring = self.chain.rings.get(tensor)
         size = tensor.nbytes // self._rows(tensor)
         at = self.spans[ring.memory if ring else tensor][0] + (row - self.base.get(tensor, 0)) * size
         return self.memory[at : at + size]
@@ -65,14 +65,14 @@ class RowReplay:
         return complete and all(self._has(tensor, row) for row in range(self._rows(tensor)))
 
     def _run(self) -> None:
-        layers = self.stream.layers
-        for goal in [layers[-1], *(layer for layer in layers if layer.out not in self.stream.rings)]:
+        layers = self.chain.layers
+        for goal in [layers[-1], *(layer for layer in layers if layer.out not in self.chain.rings)]:
             while self.done[goal.out] < goal.height and not self.faults:
                 self._compute(self._ready(goal))
 
     def _ready(self, layer: Layer) -> Layer:
         """The layer, or the one that must go on before it can."""
-        makers = {each.out: each for each in self.stream.layers}
+        makers = {each.out: each for each in self.chain.layers}
         for tensor, rows in self._reads(layer):
             if tensor in makers and self.done[tensor] < rows.stop:
                 return self._ready(makers[tensor])
@@ -90,7 +90,7 @@ class RowReplay:
         """The rows that a layer computes next."""
         done = self.done[layer.out]
         end = min(done + layer.band, layer.height)
-        return range(layer.height - end, layer.height - done) if self.stream.backwards else range(done, end)
+        return range(layer.height - end, layer.height - done) if self.chain.backwards else range(done, end)
 
     def _compute(self, layer: Layer) -> None:
         out, rows = layer.out, self._next(layer)
@@ -110,10 +110,10 @@ class RowReplay:
 
     def _make_room(self, layer: Layer, end: int) -> None:
         """Rows that are still needed move to the start of a full ring."""
-        out, ring = layer.out, self.stream.rings.get(layer.out)
+        out, ring = layer.out, self.chain.rings.get(layer.out)
         if ring is None or end - self.base[out] <= ring.capacity:
             return
-        readers = [each for each in self.stream.layers if self.done[each.out] < each.height]
+        readers = [each for each in self.chain.layers if self.done[each.out] < each.height]
         lows = [rows.start for each in readers for tensor, rows in self._reads(each) if tensor is out]
         low = min([self.done[out], *lows])
         kept = [self._bytes(out, row).copy() for row in range(low, self.done[out])]

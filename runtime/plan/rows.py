@@ -1,4 +1,4 @@
-"""Layers by rows: which steps can run so, in which order the layers of a stream compute rows, and what they keep.
+"""Layers by rows: which steps can run so, in which order the layers of a chain compute rows, and what they keep.
 
 A layer computes its next rows when one behind it needs them: nothing is computed in advance, so that every tensor holds
 as few rows as its readers allow.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from twinfer.runtime.graph import Tensor
-from twinfer.runtime.program import Call, Layer, Step, Stream
+from twinfer.runtime.program import Call, Chain, Layer, Step
 from twinfer.runtime.rows import Rows
 
 #: How many more pixels than there are a kernel may compute.
@@ -27,9 +27,9 @@ class Part:
     end: int
 
 
-def goals(stream: Stream) -> list[int]:
+def goals(chain: Chain) -> list[int]:
     """The layers that must become whole, the last one first."""
-    return _goals(stream.layers, [layer.out for layer in stream.layers if layer.out not in stream.rings])
+    return _goals(chain.layers, [layer.out for layer in chain.layers if layer.out not in chain.rings])
 
 
 def _goals(layers: Sequence[Layer], ends: Collection[Tensor]) -> list[int]:
@@ -38,7 +38,7 @@ def _goals(layers: Sequence[Layer], ends: Collection[Tensor]) -> list[int]:
 
 
 def layer_of(step: Step) -> Layer | None:
-    """The step as a layer of a stream; None if it cannot run by rows."""
+    """The step as a layer of a chain; None if it cannot run by rows."""
     if step.call.rows is not None and step.call.rows.call is not None and step.body == (step.call,):
         call = step.call.rows.call
         return layer_of(replace(step, call=call, body=(call,)))
@@ -82,7 +82,7 @@ def _sources(call: Call, out: Tensor) -> Iterator[tuple[int, Tensor, int]]:
 
 
 class Walk:
-    """One run of a stream: ``parts`` gives what is computed, in order. ``done`` counts the rows that every layer has.
+    """One run of a chain: ``parts`` gives what is computed, in order. ``done`` counts the rows that every layer has.
 
     ``ends`` are the tensors that are used outside, which must become whole.
     """
@@ -152,7 +152,7 @@ class Over:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a stream must keep.
+    """What a chain must keep.
 
     ``capacity``: for every tensor between its layers the most rows at a time. ``over``: every pair of an output and an
     input that dies.
@@ -163,7 +163,7 @@ class Kept:
 
 
 def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
-    """What a stream of these layers keeps; ``ends`` are used outside, ``dying`` are inputs that nobody needs later."""
+    """What a chain of these layers keeps; ``ends`` are used outside, ``dying`` are inputs that nobody needs later."""
     walk = Walk(layers, ends)
     capacity = {layer.out: 0 for layer in layers if layer.out not in ends}
     whole = [layer.out for layer in layers if layer.out in ends]

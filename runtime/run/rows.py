@@ -1,4 +1,4 @@
-"""A stream made ready to run: the C structs of its layers (kernels_c/run/stream.h and rows.h)."""
+"""A chain made ready to run: the C structs of its layers (kernels_c/run/chain.h and rows.h)."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.rows import Member, Padding, Seen, goals, members_of
-from twinfer.runtime.program import Argument, Layer, Stream
+from twinfer.runtime.program import Argument, Chain, Layer
 
 #: The values of ``each`` that say what else a member counts.
 _IN, _PAD = 0, -1
 
 
-class StreamCall:
-    """The structs of one stream: ``fn``, ``params`` and ``out`` of a tw_call whose scratch is the arena.
+class ChainCall:
+    """The structs of one chain: ``fn``, ``params`` and ``out`` of a tw_call whose scratch is the arena.
 
     ``address`` gives the pointer of a constant, ``level`` chooses the instruction-set level of the kernels.
     """
 
-    def __init__(self, plan: Plan, stream: Stream, address: Callable[[Argument], Any], level: int) -> None:
-        self._plan, self._stream, self._address, self._level = plan, stream, address, level
+    def __init__(self, plan: Plan, chain: Chain, address: Callable[[Argument], Any], level: int) -> None:
+        self._plan, self._chain, self._address, self._level = plan, chain, address, level
         self._keep: list[Any] = []
-        self._number = {layer.out: i for i, layer in enumerate(stream.layers)}
-        layers, whole = [self._layer(layer) for layer in stream.layers], goals(stream)
-        self.fn = ffi.addressof(lib, "tw_run_stream")
+        self._number = {layer.out: i for i, layer in enumerate(chain.layers)}
+        layers, whole = [self._layer(layer) for layer in chain.layers], goals(chain)
+        self.fn = ffi.addressof(lib, "tw_run_chain")
         self.params = self._new(
-            "tw_stream *",
+            "tw_chain *",
             {
                 "layers": self._new("tw_rows_layer[]", layers),
                 "goals": self._new("int32_t[]", whole),
                 "count": len(layers),
                 "goal_count": len(whole),
-                "backwards": int(stream.backwards),
+                "backwards": int(chain.backwards),
             },
         )
         self.out = self._new("void *[]", [self._new("tw_rows_progress[]", len(layers))])
@@ -45,7 +45,7 @@ class StreamCall:
         return self._keep[-1]
 
     def _layer(self, layer: Layer) -> dict[str, Any]:
-        ring = self._stream.rings.get(layer.out)
+        ring = self._chain.rings.get(layer.out)
         return {
             "run": ffi.addressof(lib, "tw_run_rows"),
             "context": self._call(layer),
@@ -61,7 +61,7 @@ class StreamCall:
         }
 
     def _image(self, tensor: Tensor, height: int) -> dict[str, int]:
-        ring = self._stream.rings.get(tensor)
+        ring = self._chain.rings.get(tensor)
         at = self._plan.offsets[ring.memory if ring else tensor]
         return {"offset": at, "row": tensor.nbytes // height}
 

@@ -14,9 +14,9 @@ from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import ModelError
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan, Region
-from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, Stream, While, part_of
+from twinfer.runtime.program import COPY, Argument, Call, Chain, If, Program, Step, While, part_of
 from twinfer.runtime.run import isa
-from twinfer.runtime.run.rows import StreamCall
+from twinfer.runtime.run.rows import ChainCall
 from twinfer.runtime.walks import unrolled
 
 #: Called around every step of an observed run: ``hook(position, step)``.
@@ -88,24 +88,24 @@ class Session:
         self.reset_variables()
 
     def _slots(self, i: int) -> int:
-        """How many calls step ``i`` takes; a stream is one, with its last step."""
+        """How many calls step ``i`` takes; a chain is one, with its last step."""
         step = self.plan.steps[i]
-        if stream := self.plan.streams.get(step):
-            return int(stream.layers[-1].step is step)
+        if chain := self.plan.chains.get(step):
+            return int(chain.layers[-1].step is step)
         return sum(1 for _ in unrolled(step.body))
 
     def _fill_step(self, slots: Any, i: int) -> None:
         """Fill the calls of step ``i``; CompiledSession puts the model's own function there."""
         step = self.plan.steps[i]
-        if stream := self.plan.streams.get(step):
-            if stream.layers[-1].step is step:
-                self._fill_stream(slots[0], stream)
+        if chain := self.plan.chains.get(step):
+            if chain.layers[-1].step is step:
+                self._fill_chain(slots[0], chain)
             return
         for slot, (call, iteration) in enumerate(unrolled(step.body)):
             self._fill(slots[slot], step, call, iteration)
 
-    def _fill_stream(self, slot: Any, stream: Stream) -> None:
-        call = StreamCall(self.plan, stream, lambda argument: self._address(argument, 0), self._level)
+    def _fill_chain(self, slot: Any, chain: Chain) -> None:
+        call = ChainCall(self.plan, chain, lambda argument: self._address(argument, 0), self._level)
         self._keep.append(call)
         slot.fn, slot.params, slot.out, slot.scratch = call.fn, call.params, call.out, self._base
 
@@ -185,7 +185,7 @@ class Session:
             match part:
                 case Step():
                     yield self._number[part]
-                case Stream():
+                case Chain():
                     yield from (self._number[layer.step] for layer in part.layers)
                 case If():
                     yield from self.order(part.then if self._holds(part.condition) else part.orelse)

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import assert_sanitized
-from chains import chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_nets import network
 
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
@@ -23,7 +23,7 @@ from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.plan.rows import Walk, goals
-from twinfer.runtime.program import Ring, Stream
+from twinfer.runtime.program import Chain, Ring
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
@@ -47,15 +47,15 @@ def same(got: list[Array], want: list[Array]) -> None:
         np.testing.assert_array_equal(mine, other)
 
 
-def streams(plan: Plan) -> Iterator[Stream]:
-    return (part for part in plan.program if isinstance(part, Stream))
+def chains(plan: Plan) -> Iterator[Chain]:
+    return (part for part in plan.program if isinstance(part, Chain))
 
 
 @each_kind
 @given(seed=st.integers(0, 1 << 20), target=st.sampled_from(TARGETS))
 @settings(max_examples=60, deadline=None)
 def test_interpreted(kind: str, seed: int, target: Target) -> None:
-    graph = chain(seed, kind)
+    graph = network(seed, kind)
     whole, rows = make_plan(graph, target), make_plan(graph, target, ROWS)
     same(ran(Session(rows), graph, seed), ran(Session(whole), graph, seed))
 
@@ -63,12 +63,12 @@ def test_interpreted(kind: str, seed: int, target: Target) -> None:
 @pytest.mark.parametrize("mode", ["compiled", "interpreted"])
 def test_compiled(mode: Mode) -> None:
     """Many networks in one library."""
-    graphs = {f"n{seed}": chain(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(40)}
+    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(40)}
     plans = {
         name: make_plan(graph, TARGETS[i % len(TARGETS)], replace(ROWS, mode=mode))
         for i, (name, graph) in enumerate(graphs.items())
     }
-    assert sum(bool(plan.streams) for plan in plans.values()) >= 20
+    assert sum(bool(plan.chains) for plan in plans.values()) >= 20
     for name, session in compile_plans(plans).items():
         want = ran(Session(make_plan(graphs[name], plans[name].target)), graphs[name], 1)
         same(ran(session, graphs[name], 1), want)
@@ -80,18 +80,18 @@ def test_sanitized(mode: Mode, tmp_path: Path) -> None:
     """Under ASan and UBSan; M4 and M55 have kernels of their own."""
     programs = []
     for seed in range(24):
-        graph = chain(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
+        graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
         plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(ROWS, mode=mode))
         programs.append((emit(plan, f"n{seed}"), random_inputs(graph, seed)))
-    assert sum(bool(project.plan.streams) for project, _ in programs) >= 12
+    assert sum(bool(project.plan.chains) for project, _ in programs) >= 12
     assert_sanitized(tmp_path, programs)
 
 
 def networks() -> Iterator[Plan]:
-    """Plans with streams of several layers."""
+    """Plans with chains of several layers."""
     for seed in range(120):
-        plan = make_plan(chain(seed, layers=10), TARGETS[seed % len(TARGETS)], ROWS)
-        if any(len(stream.layers) > 1 for stream in streams(plan)):
+        plan = make_plan(network(seed, layers=10), TARGETS[seed % len(TARGETS)], ROWS)
+        if any(len(chain.layers) > 1 for chain in chains(plan)):
             yield plan
 
 
@@ -99,27 +99,27 @@ def test_the_proof_notices_a_ring_that_is_too_small() -> None:
     """One row less than the most that are needed at a time."""
     tried = 0
     for plan in networks():
-        for stream in streams(plan):
-            for tensor, ring in stream.rings.items():
+        for chain in chains(plan):
+            for tensor, ring in chain.rings.items():
                 if ring.capacity == 1:
                     continue
-                small = replace_ring(plan, stream, tensor, Ring(ring.memory, ring.capacity - 1))
+                small = replace_ring(plan, chain, tensor, Ring(ring.memory, ring.capacity - 1))
                 assert replay.fault(small) is not None
                 tried += 1
     assert tried > 20
 
 
-def replace_ring(plan: Plan, stream: Stream, tensor: Tensor, ring: Ring) -> Plan:
-    changed = Stream(stream.layers, {**stream.rings, tensor: ring})
-    return replace(plan, program=tuple(changed if part is stream else part for part in plan.program))
+def replace_ring(plan: Plan, chain: Chain, tensor: Tensor, ring: Ring) -> Plan:
+    changed = Chain(chain.layers, {**chain.rings, tensor: ring})
+    return replace(plan, program=tuple(changed if part is chain else part for part in plan.program))
 
 
 def test_the_proof_notices_rings_that_overlap() -> None:
-    """A ring, or the scratch memory, on another ring of the same stream."""
+    """A ring, or the scratch memory, on another ring of the same chain."""
     tried = 0
     for plan in networks():
-        for stream in streams(plan):
-            rings = [ring.memory for ring in stream.rings.values()]
+        for chain in chains(plan):
+            rings = [ring.memory for ring in chain.rings.values()]
             for over, under in pairwise(rings):
                 assert replay.fault(onto(plan, over, under)) is not None
                 tried += 1
@@ -134,27 +134,27 @@ def onto(plan: Plan, tensor: Tensor, other: Tensor) -> Plan:
 def test_a_layer_computes_only_what_is_asked_for() -> None:
     """Every row once, in order, and none before what it needs is there; the last layer ends whole."""
     for plan in networks():
-        for stream in streams(plan):
-            walk = Walk(stream.layers, [layer.out for layer in stream.layers if layer.out not in stream.rings])
+        for chain in chains(plan):
+            walk = Walk(chain.layers, [layer.out for layer in chain.layers if layer.out not in chain.rings])
             for part in walk.parts():
-                layer = stream.layers[part.layer]
+                layer = chain.layers[part.layer]
                 assert part.first == walk.done[part.layer] < part.end
                 for _, tensor, height in layer.sources:
                     if tensor in walk.producer:
                         assert walk.done[walk.producer[tensor]] >= layer.rows.needed(part.first, part.end, height)[1]
-            assert all(walk.done[i] == stream.layers[i].height for i in goals(stream))
+            assert all(walk.done[i] == chain.layers[i].height for i in goals(chain))
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whole_plans_are_no_smaller(seed: int) -> None:
-    graph = chain(seed, layers=8)
+    graph = network(seed, layers=8)
     whole, rows = make_plan(graph), make_plan(graph, options=ROWS)
     assert rows.arena_bytes <= whole.arena_bytes
     assert {t.name for t in rows.graph.outputs} == {t.name for t in whole.graph.outputs}
 
 
-def test_plans_that_must_hold_every_value_have_no_streams() -> None:
-    graph = chain(3)
-    assert make_plan(graph, options=ROWS).streams
+def test_plans_that_must_hold_every_value_have_no_chains() -> None:
+    graph = network(3)
+    assert make_plan(graph, options=ROWS).chains
     for options in (replace(ROWS, preserve_all=True), replace(ROWS, guard=True)):
-        assert not make_plan(graph, options=options).streams
+        assert not make_plan(graph, options=options).chains

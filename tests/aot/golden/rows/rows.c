@@ -3,7 +3,7 @@
 #include "rows.h"
 #include "rows_data.h"
 #include "kernels/core/tw.h"
-#include "kernels/run/stream.h"
+#include "kernels/run/chain.h"
 #include "kernels/conv/conv2d_f32.h"
 #include "kernels/elementwise/add.h"
 #include "kernels/pool/pool_2d.h"
@@ -32,14 +32,14 @@ static void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
 }
 
 /* Layer 0, row by row, from the last to the first */
-static const tw_rows_layer rows_0_stream_layers[] = {
+static const tw_rows_layer rows_0_chain_layers[] = {
     {rows_0_conv_2d, NULL, 6, 1, 1, 1, 2, 6, 1, {80, 80}, {{-1, 6, {0, 40}}}},
 };
-static const int32_t rows_0_stream_goals[] = {0};
-static const tw_stream rows_0_stream = {rows_0_stream_layers, rows_0_stream_goals, 1, 1, 1};
-static TW_NOINLINE void rows_0_stream_run(unsigned char *arena) {
+static const int32_t rows_0_chain_goals[] = {0};
+static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 1};
+static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
     tw_rows_progress at[1];
-    tw_stream_run(&rows_0_stream, at, arena);
+    tw_chain_run(&rows_0_chain, at, arena);
 }
 
 /* Layer 1: CONV_2D, operator 1 of the model; tw_conv2d_f32, 1,440 MACs
@@ -82,15 +82,15 @@ static void rows_2_add(const void *context, const tw_rows_part *part) {
 
 /* Layers 1 to 2, row by row
  *   1 of 6 rows of "conv_2d_6": arena [560, 640) */
-static const tw_rows_layer rows_2_stream_layers[] = {
+static const tw_rows_layer rows_2_chain_layers[] = {
     {rows_1_conv_2d, NULL, 6, 1, 1, 1, 2, 1, 1, {560, 80}, {{-1, 6, {80, 80}}}},
     {rows_2_add, NULL, 6, 1, 1, 0, 0, 6, 2, {0, 80}, {{-1, 6, {80, 80}}, {0, 6, {560, 80}}}},
 };
-static const int32_t rows_2_stream_goals[] = {1};
-static const tw_stream rows_2_stream = {rows_2_stream_layers, rows_2_stream_goals, 2, 1, 0};
-static TW_NOINLINE void rows_2_stream_run(unsigned char *arena) {
+static const int32_t rows_2_chain_goals[] = {1};
+static const tw_chain rows_2_chain = {rows_2_chain_layers, rows_2_chain_goals, 2, 1, 0};
+static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
-    tw_stream_run(&rows_2_stream, at, arena);
+    tw_chain_run(&rows_2_chain, at, arena);
 }
 
 /* Layer 3: MAX_POOL_2D, operator 3 of the model; tw_max_pool_2d_f32
@@ -111,14 +111,14 @@ static void rows_3_max_pool_2d(const void *context, const tw_rows_part *part) {
 }
 
 /* Layer 3, row by row, from the last to the first */
-static const tw_rows_layer rows_3_stream_layers[] = {
+static const tw_rows_layer rows_3_chain_layers[] = {
     {rows_3_max_pool_2d, NULL, 5, 1, 1, 0, 1, 5, 1, {320, 64}, {{-1, 6, {0, 80}}}},
 };
-static const int32_t rows_3_stream_goals[] = {0};
-static const tw_stream rows_3_stream = {rows_3_stream_layers, rows_3_stream_goals, 1, 1, 1};
-static TW_NOINLINE void rows_3_stream_run(unsigned char *arena) {
+static const int32_t rows_3_chain_goals[] = {0};
+static const tw_chain rows_3_chain = {rows_3_chain_layers, rows_3_chain_goals, 1, 1, 1};
+static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
     tw_rows_progress at[1];
-    tw_stream_run(&rows_3_stream, at, arena);
+    tw_chain_run(&rows_3_chain, at, arena);
 }
 
 /* Layer 4: AVERAGE_POOL_2D, operator 4 of the model; tw_average_pool_2d_f32
@@ -149,9 +149,9 @@ int rows_run(void *arena, const void *const *inputs, void *const *outputs) {
     if (inputs != NULL) {
         rows_copy(base + ROWS_INPUT_0_OFFSET, inputs[0], ROWS_INPUT_0_BYTES);
     }
-    rows_0_stream_run(base);
-    rows_2_stream_run(base);
-    rows_3_stream_run(base);
+    rows_0_chain_run(base);
+    rows_2_chain_run(base);
+    rows_3_chain_run(base);
     rows_4_average_pool_2d(base);
     if (outputs != NULL) {
         rows_copy(outputs[0], base + ROWS_OUTPUT_0_OFFSET, ROWS_OUTPUT_0_BYTES);

@@ -45,14 +45,14 @@ static const tw_rows_call rows_0_conv_2d = {
     rows_tw_conv2d_f32, &rows_0_conv_2d_params, rows_0_conv_2d_in, rows_0_conv_2d_members,
     sizeof rows_0_conv_2d_params, 3, 3, 0, 1, {0}};
 /* Layer 0, row by row, from the last to the first */
-static const tw_rows_layer rows_0_stream_layers[] = {
+static const tw_rows_layer rows_0_chain_layers[] = {
     {tw_run_rows, &rows_0_conv_2d, 6, 1, 1, 1, 2, 6, 1, {80, 80}, {{-1, 6, {0, 40}}}},
 };
-static const int32_t rows_0_stream_goals[] = {0};
-static const tw_stream rows_0_stream = {rows_0_stream_layers, rows_0_stream_goals, 1, 1, 1};
-static TW_NOINLINE void rows_0_stream_run(unsigned char *arena) {
+static const int32_t rows_0_chain_goals[] = {0};
+static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 1};
+static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
     tw_rows_progress at[1];
-    tw_stream_run(&rows_0_stream, at, arena);
+    tw_chain_run(&rows_0_chain, at, arena);
 }
 
 static const tw_conv2d_f32_params rows_1_conv_2d_params = {
@@ -87,15 +87,15 @@ static const tw_rows_call rows_2_add = {
     sizeof rows_2_add_params, 2, 1, 0, 2, {0, 1}};
 /* Layers 1 to 2, row by row
  *   1 of 6 rows of "conv_2d_6": arena [560, 640) */
-static const tw_rows_layer rows_2_stream_layers[] = {
+static const tw_rows_layer rows_2_chain_layers[] = {
     {tw_run_rows, &rows_1_conv_2d, 6, 1, 1, 1, 2, 1, 1, {560, 80}, {{-1, 6, {80, 80}}}},
     {tw_run_rows, &rows_2_add, 6, 1, 1, 0, 0, 6, 2, {0, 80}, {{-1, 6, {80, 80}}, {0, 6, {560, 80}}}},
 };
-static const int32_t rows_2_stream_goals[] = {1};
-static const tw_stream rows_2_stream = {rows_2_stream_layers, rows_2_stream_goals, 2, 1, 0};
-static TW_NOINLINE void rows_2_stream_run(unsigned char *arena) {
+static const int32_t rows_2_chain_goals[] = {1};
+static const tw_chain rows_2_chain = {rows_2_chain_layers, rows_2_chain_goals, 2, 1, 0};
+static TW_NOINLINE void rows_2_chain_run(unsigned char *arena) {
     tw_rows_progress at[2];
-    tw_stream_run(&rows_2_stream, at, arena);
+    tw_chain_run(&rows_2_chain, at, arena);
 }
 
 static const tw_max_pool_2d_f32_params rows_3_max_pool_2d_params = {
@@ -115,14 +115,14 @@ static const tw_rows_call rows_3_max_pool_2d = {
     rows_tw_max_pool_2d_f32, &rows_3_max_pool_2d_params, rows_3_max_pool_2d_in, rows_3_max_pool_2d_members,
     sizeof rows_3_max_pool_2d_params, 1, 3, 0, 1, {0}};
 /* Layer 3, row by row, from the last to the first */
-static const tw_rows_layer rows_3_stream_layers[] = {
+static const tw_rows_layer rows_3_chain_layers[] = {
     {tw_run_rows, &rows_3_max_pool_2d, 5, 1, 1, 0, 1, 5, 1, {320, 64}, {{-1, 6, {0, 80}}}},
 };
-static const int32_t rows_3_stream_goals[] = {0};
-static const tw_stream rows_3_stream = {rows_3_stream_layers, rows_3_stream_goals, 1, 1, 1};
-static TW_NOINLINE void rows_3_stream_run(unsigned char *arena) {
+static const int32_t rows_3_chain_goals[] = {0};
+static const tw_chain rows_3_chain = {rows_3_chain_layers, rows_3_chain_goals, 1, 1, 1};
+static TW_NOINLINE void rows_3_chain_run(unsigned char *arena) {
     tw_rows_progress at[1];
-    tw_stream_run(&rows_3_stream, at, arena);
+    tw_chain_run(&rows_3_chain, at, arena);
 }
 
 static const void *const rows_constants[] = {
@@ -156,9 +156,9 @@ int rows_run(void *arena, const void *const *inputs, void *const *outputs) {
     if (inputs != NULL) {
         rows_copy(base + ROWS_INPUT_0_OFFSET, inputs[0], ROWS_INPUT_0_BYTES);
     }
-    rows_0_stream_run(base);
-    rows_2_stream_run(base);
-    rows_3_stream_run(base);
+    rows_0_chain_run(base);
+    rows_2_chain_run(base);
+    rows_3_chain_run(base);
     for (int32_t i = 0; i < 1; ++i) rows_layer(base, i);
     if (outputs != NULL) {
         rows_copy(outputs[0], base + ROWS_OUTPUT_0_OFFSET, ROWS_OUTPUT_0_BYTES);

@@ -1,8 +1,8 @@
-"""Which layers run by rows: the partition of a program into streams and single steps with the lowest peak.
+"""Which layers run by rows: the partition of a program into chains and single steps with the lowest peak.
 
 Every run of consecutive layers is a candidate; what it takes is known from a walk through its rows (``rows.py``). The
 partition whose most expensive part is cheapest is found by dynamic programming; of all such partitions it is the one
-with the fewest layers in streams.
+with the fewest layers in chains.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.rows import Kept, Over, kept, layer_of
-from twinfer.runtime.program import Layer, Program, Ring, Step, Stream
+from twinfer.runtime.program import Chain, Layer, Program, Ring, Step
 
-#: The most layers of a stream.
+#: The most layers of a chain.
 LONGEST = 24
 
 
 @dataclass(frozen=True)
-class Chain:
-    """Consecutive steps as a stream (``layers`` and what they keep), or one by itself; ``cost``: its peak in bytes."""
+class Candidate:
+    """Consecutive steps as a chain (``layers`` and what they keep), or one by itself; ``cost``: its peak in bytes."""
 
     first: int
     end: int
@@ -31,7 +31,7 @@ class Chain:
     over: tuple[Over, ...] = ()
 
 
-class Chains:
+class Candidates:
     """All candidates of a program of steps without control flow. ``ends`` are the graph's outputs."""
 
     def __init__(self, steps: Sequence[Step], lifetimes: Lifetimes, ends: Collection[Tensor]) -> None:
@@ -42,10 +42,10 @@ class Chains:
             if any(tensor not in self._lives for tensor in step.touched):
                 self._layers[i] = None  # it works on the state
 
-    def whole(self, i: int) -> Chain:
+    def whole(self, i: int) -> Candidate:
         """Step ``i`` as it is."""
         step = self._steps[i]
-        return Chain(i, i + 1, self._live(i, i) - self._in_place(step))
+        return Candidate(i, i + 1, self._live(i, i) - self._in_place(step))
 
     def _live(self, i: int, j: int) -> int:
         """Bytes of the tensors that hold a value at steps ``i`` to ``j``."""
@@ -59,8 +59,8 @@ class Chains:
         fit = [t for t in inputs if isinstance(t, Tensor) and self._lives.get(t, (0, -1))[1] == step.position]
         return max((t.nbytes for t in fit if out is not None and t.nbytes == out.nbytes), default=0)
 
-    def stream(self, i: int, j: int) -> Chain | None:
-        """Steps ``i`` to ``j`` as a stream; None if they cannot run so."""
+    def chain(self, i: int, j: int) -> Candidate | None:
+        """Steps ``i`` to ``j`` as a chain; None if they cannot run so."""
         layers = tuple(layer for layer in self._layers[i : j + 1] if layer is not None)
         if len(layers) != j + 1 - i:
             return None
@@ -79,7 +79,7 @@ class Chains:
         plain = whole + rings + max((t.nbytes for t in scratch), default=0)
         over = tuple(each for each in keeps.over if each.saved > 0)
         saved = max((each.saved for each in over), default=0)
-        return Chain(i, j + 1, plain - saved, layers, keeps, over)
+        return Candidate(i, j + 1, plain - saved, layers, keeps, over)
 
 
 def _row(layer: Layer) -> int:
@@ -87,79 +87,79 @@ def _row(layer: Layer) -> int:
     return layer.out.nbytes // layer.height
 
 
-def best_partition(chains: Chains, count: int) -> list[Chain]:
-    """The parts, in order, whose greatest cost is least, and of those the ones with the fewest layers in streams."""
-    every = [[chains.whole(i)] for i in range(count)]
+def best_partition(candidates: Candidates, count: int) -> list[Candidate]:
+    """The parts, in order, whose greatest cost is least, and of those the ones with the fewest layers in chains."""
+    every = [[candidates.whole(i)] for i in range(count)]
     for i in range(count):
         for j in range(i, min(i + LONGEST, count)):
-            chain = chains.stream(i, j)
-            if chain is None:
+            candidate = candidates.chain(i, j)
+            if candidate is None:
                 break
-            every[i].append(chain)
+            every[i].append(candidate)
     peak = _least_peak(every, count)
     return _fewest_rows(every, count, peak)
 
 
-def _least_peak(every: Sequence[Sequence[Chain]], count: int) -> int:
+def _least_peak(every: Sequence[Sequence[Candidate]], count: int) -> int:
     best = [0] + [1 << 62] * count
     for i in range(count):
-        for chain in every[i]:
-            best[chain.end] = min(best[chain.end], max(best[i], chain.cost))
+        for candidate in every[i]:
+            best[candidate.end] = min(best[candidate.end], max(best[i], candidate.cost))
     return best[count]
 
 
-def _fewest_rows(every: Sequence[Sequence[Chain]], count: int, peak: int) -> list[Chain]:
-    best: list[tuple[int, list[Chain]] | None] = [(0, [])] + [None] * count
+def _fewest_rows(every: Sequence[Sequence[Candidate]], count: int, peak: int) -> list[Candidate]:
+    best: list[tuple[int, list[Candidate]] | None] = [(0, [])] + [None] * count
     for i in range(count):
         before = best[i]
         if before is None:
             continue
-        for chain in every[i]:
-            if chain.cost > peak:
+        for candidate in every[i]:
+            if candidate.cost > peak:
                 continue
-            rows = before[0] + len(chain.layers)
-            seen = best[chain.end]
+            rows = before[0] + len(candidate.layers)
+            seen = best[candidate.end]
             if seen is None or rows < seen[0]:
-                best[chain.end] = (rows, [*before[1], chain])
+                best[candidate.end] = (rows, [*before[1], candidate])
     last = best[count]
     return [] if last is None else last[1]
 
 
 @dataclass(frozen=True)
-class Streamed:
-    """A program with its streams, and which of their outputs may lie over an input."""
+class Chained:
+    """A program with its chains, and which of their outputs may lie over an input."""
 
     program: Program
     over: tuple[Over, ...] = ()
 
 
-def streamed(program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -> Streamed:
+def chained(program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -> Chained:
     """The program whose layers run by rows where that lowers the peak; ``ends`` are the graph's outputs.
 
     A program with control flow stays as it is.
     """
     steps = tuple(part for part in program if isinstance(part, Step))
     if len(steps) != len(program):
-        return Streamed(program)
-    chains = Chains(steps, lifetimes, ends)
-    parts = best_partition(chains, len(steps))
-    over = tuple(over for chain in parts for over in chain.over)
-    return Streamed(tuple(_part(chain, steps) for chain in parts), over)
+        return Chained(program)
+    candidates = Candidates(steps, lifetimes, ends)
+    parts = best_partition(candidates, len(steps))
+    over = tuple(over for candidate in parts for over in candidate.over)
+    return Chained(tuple(_part(candidate, steps) for candidate in parts), over)
 
 
-def _part(chain: Chain, steps: Sequence[Step]) -> Step | Stream:
-    """A chain as a part of a program; the layers of a stream share their scratch memory."""
-    if chain.kept is None:
-        return steps[chain.first]
-    scratches = [layer.step.scratch for layer in chain.layers if layer.step.scratch is not None]
+def _part(candidate: Candidate, steps: Sequence[Step]) -> Step | Chain:
+    """A candidate as a part of a program; the layers of a chain share their scratch memory."""
+    if candidate.kept is None:
+        return steps[candidate.first]
+    scratches = [layer.step.scratch for layer in candidate.layers if layer.step.scratch is not None]
     most = max(scratches, key=lambda tensor: tensor.nbytes, default=None)
-    layers = tuple(_sharing(layer, most) for layer in chain.layers)
+    layers = tuple(_sharing(layer, most) for layer in candidate.layers)
     heights = {layer.out: layer.height for layer in layers}
     rings = {
         tensor: Ring(Tensor(f"rows of {tensor.name}", "INT8", (rows * (tensor.nbytes // heights[tensor]),)), rows)
-        for tensor, rows in chain.kept.capacity.items()
+        for tensor, rows in candidate.kept.capacity.items()
     }
-    return Stream(layers, rings)
+    return Chain(layers, rings)
 
 
 def _sharing(layer: Layer, scratch: Tensor | None) -> Layer:

@@ -16,11 +16,11 @@ Rng = np.random.Generator
 QUANTS: dict[str, Any] = {"INT8": (0.05, -3), "INT16": (0.001, 0), "FLOAT32": ()}
 
 
-class Chain:
+class Network:
     """A network that grows layer by layer; every layer keeps rank 4 and batch 1."""
 
     def __init__(self, rng: Rng, kind: str = "INT8") -> None:
-        self.rng, self.kind, self.builder = rng, kind, Builder("chain")
+        self.rng, self.kind, self.builder = rng, kind, Builder("network")
         shape = (1, int(rng.integers(4, 24)), int(rng.integers(1, 12)), int(rng.choice([1, 2, 3, 4, 8, 16])))
         self.x = tensor(shape, kind, *QUANTS[kind], name="x")
         self.builder.add(self.x)
@@ -84,10 +84,10 @@ class Chain:
         return self.builder.op("ADD", [x, y], fused_activation_function="RELU")
 
 
-def chain(seed: int, kind: str = "INT8", layers: int = 6) -> Graph:
+def network(seed: int, kind: str = "INT8", layers: int = 6) -> Graph:
     """A random network; some of its layers are outputs beside the last one."""
     rng = np.random.default_rng(seed)
-    net = Chain(rng, kind)
+    net = Network(rng, kind)
     y, outputs = net.x, []
     for _ in range(layers):
         y = net.layer(y)

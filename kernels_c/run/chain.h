@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the layers of a stream depth first: a layer computes its next rows when a later one asks for them. Tensors between
+/* Runs the layers of a chain depth first: a layer computes its next rows when a later one asks for them. Tensors between
  * the layers hold no more rows than that needs. */
-#ifndef TW_STREAM_H
-#define TW_STREAM_H
+#ifndef TW_CHAIN_H
+#define TW_CHAIN_H
 
 #include "../core/tw.h"
 
@@ -21,7 +21,7 @@ typedef struct {
     int32_t offset, row;
 } tw_rows_image;
 
-/* What a layer reads by rows, height of them: the output of a layer of the stream, or whole (layer -1). */
+/* What a layer reads by rows, height of them: the output of a layer of the chain, or whole (layer -1). */
 typedef struct {
     int32_t layer, height;
     tw_rows_image image;
@@ -50,93 +50,93 @@ typedef struct {
     const tw_rows_layer *layers;
     const int32_t *goals;
     int32_t count, goal_count, backwards;
-} tw_stream;
+} tw_chain;
 
 /* The first row of a source that row first needs, and the end of those that a part to before end needs. */
-TW_INLINE int32_t tw_stream_low(const tw_rows_layer *layer, int32_t first, int32_t height) {
+TW_INLINE int32_t tw_chain_low(const tw_rows_layer *layer, int32_t first, int32_t height) {
     return tw_clamp(first * layer->stride - layer->pad, 0, height - 1);
 }
 
-TW_INLINE int32_t tw_stream_high(const tw_rows_layer *layer, int32_t end, int32_t height) {
+TW_INLINE int32_t tw_chain_high(const tw_rows_layer *layer, int32_t end, int32_t height) {
     return tw_clamp((end - 1) * layer->stride - layer->pad + layer->reach, 0, height - 1) + 1;
 }
 
 /* The end of the next part of a layer. */
-TW_INLINE int32_t tw_stream_end(const tw_rows_layer *layer, const tw_rows_progress *at) {
+TW_INLINE int32_t tw_chain_end(const tw_rows_layer *layer, const tw_rows_progress *at) {
     return tw_min(at->done + layer->band, layer->height);
 }
 
 /* The layer that lacks rows which layer i needs next; -1 if there is none. */
-TW_INLINE int32_t tw_stream_short(const tw_stream *s, const tw_rows_progress *at, int32_t i) {
+TW_INLINE int32_t tw_chain_short(const tw_chain *s, const tw_rows_progress *at, int32_t i) {
     const tw_rows_layer *layer = s->layers + i;
-    const int32_t end = tw_stream_end(layer, at + i);
+    const int32_t end = tw_chain_end(layer, at + i);
     for (int32_t k = 0; k < layer->sources; ++k) {
         const tw_rows_source *source = layer->source + k;
-        if (source->layer >= 0 && at[source->layer].done < tw_stream_high(layer, end, source->height))
+        if (source->layer >= 0 && at[source->layer].done < tw_chain_high(layer, end, source->height))
             return source->layer;
     }
     return -1;
 }
 
 /* The first row of the output of layer i that is still needed. */
-TW_INLINE int32_t tw_stream_needed(const tw_stream *s, const tw_rows_progress *at, int32_t i) {
+TW_INLINE int32_t tw_chain_needed(const tw_chain *s, const tw_rows_progress *at, int32_t i) {
     int32_t low = at[i].done;
     for (int32_t j = i + 1; j < s->count; ++j)
         for (int32_t k = 0; k < s->layers[j].sources; ++k)
             if (s->layers[j].source[k].layer == i && at[j].done < s->layers[j].height)
-                low = tw_min(low, tw_stream_low(s->layers + j, at[j].done, s->layers[j].source[k].height));
+                low = tw_min(low, tw_chain_low(s->layers + j, at[j].done, s->layers[j].source[k].height));
     return low;
 }
 
 /* Where row r of an image lies whose first row there is base. */
-TW_INLINE unsigned char *tw_stream_row(unsigned char *arena, const tw_rows_image *image, int32_t r, int32_t base) {
+TW_INLINE unsigned char *tw_chain_row(unsigned char *arena, const tw_rows_image *image, int32_t r, int32_t base) {
     return arena + image->offset + (r - base) * image->row;
 }
 
 /* How many rows of a part are among those from low to before high. */
-TW_INLINE int32_t tw_stream_among(const tw_rows_part *part, int32_t low, int32_t high) {
+TW_INLINE int32_t tw_chain_among(const tw_rows_part *part, int32_t low, int32_t high) {
     return tw_max(0, tw_min(part->end, high) - tw_max(part->first, low));
 }
 
 /* Makes room for rows of layer i up to end: the rows that are still needed move to the start. */
-TW_INLINE void tw_stream_room(const tw_stream *s, tw_rows_progress *at, int32_t i, int32_t end, unsigned char *arena) {
+TW_INLINE void tw_chain_room(const tw_chain *s, tw_rows_progress *at, int32_t i, int32_t end, unsigned char *arena) {
     const tw_rows_layer *layer = s->layers + i;
     if (end - at[i].base <= layer->capacity) return;
-    const int32_t low = tw_stream_needed(s, at, i);
-    memmove(arena + layer->image.offset, tw_stream_row(arena, &layer->image, low, at[i].base),
+    const int32_t low = tw_chain_needed(s, at, i);
+    memmove(arena + layer->image.offset, tw_chain_row(arena, &layer->image, low, at[i].base),
             (size_t)((at[i].done - low) * layer->image.row));
     at[i].base = low;
 }
 
 /* Computes the next rows of layer i, for which all is there. */
-TW_INLINE void tw_stream_part(const tw_stream *s, tw_rows_progress *at, int32_t i, unsigned char *arena) {
+TW_INLINE void tw_chain_part(const tw_chain *s, tw_rows_progress *at, int32_t i, unsigned char *arena) {
     const tw_rows_layer *layer = s->layers + i;
-    const int32_t done = at[i].done, next = tw_stream_end(layer, at + i);
+    const int32_t done = at[i].done, next = tw_chain_end(layer, at + i);
     tw_rows_part part = {arena, NULL, {NULL}, done, next, 0, 0};
     if (s->backwards)
         part.first = layer->height - next, part.end = layer->height - done;
     else
-        tw_stream_room(s, at, i, next, arena);
-    part.y = tw_stream_row(arena, &layer->image, part.first, at[i].base);
-    part.low = tw_stream_low(layer, part.first, layer->source[0].height);
-    part.high = tw_stream_high(layer, part.end, layer->source[0].height);
+        tw_chain_room(s, at, i, next, arena);
+    part.y = tw_chain_row(arena, &layer->image, part.first, at[i].base);
+    part.low = tw_chain_low(layer, part.first, layer->source[0].height);
+    part.high = tw_chain_high(layer, part.end, layer->source[0].height);
     for (int32_t k = 0; k < layer->sources; ++k) {
         const tw_rows_source *source = layer->source + k;
         const int32_t base = source->layer < 0 ? 0 : at[source->layer].base;
-        part.x[k] = tw_stream_row(arena, &source->image, tw_stream_low(layer, part.first, source->height), base);
+        part.x[k] = tw_chain_row(arena, &source->image, tw_chain_low(layer, part.first, source->height), base);
     }
     layer->run(layer->context, &part);
     at[i].done = next;
 }
 
 /* Runs all; at: room for the progress of every layer. */
-static TW_NOINLINE void tw_stream_run(const tw_stream *s, tw_rows_progress *at, unsigned char *arena) {
+static TW_NOINLINE void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
     memset(at, 0, (size_t)s->count * sizeof *at);
     for (int32_t g = 0; g < s->goal_count; ++g)
         while (at[s->goals[g]].done < s->layers[s->goals[g]].height) {
             int32_t i = s->goals[g];
-            for (int32_t next = i; next >= 0; next = tw_stream_short(s, at, i)) i = next;
-            tw_stream_part(s, at, i, arena);
+            for (int32_t next = i; next >= 0; next = tw_chain_short(s, at, i)) i = next;
+            tw_chain_part(s, at, i, arena);
         }
 }
 
