@@ -59,7 +59,8 @@ class Call:
     ``scratch`` is in bytes. ``inplace`` lists the positions in ``inputs`` whose memory output 0 may take over: the
     kernel must then be right when both pointers are equal. ``macs`` counts multiply-accumulates of the node.
     ``weights`` says how input 1 may be stored coded, None if it may not. ``rows`` says how it computes parts of its
-    output, None if it cannot. ``note`` describes the constants in comments.
+    output, None if it cannot; ``rows_call``, if there is one, computes them in its place. ``note`` describes the
+    constants in comments.
     """
 
     kernel: str
@@ -71,6 +72,7 @@ class Call:
     macs: int = 0
     weights: Weights | None = None
     rows: Rows | None = None
+    rows_call: Call | None = None
     note: str = ""
 
     def __post_init__(self) -> None:

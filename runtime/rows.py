@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from twinfer.runtime.program import Call
 
 
 @dataclass(frozen=True)
@@ -17,8 +13,7 @@ class Rows:
     input of the output's height has one row per row (stride 1), constants are read whole. A part of a call has other
     params: ``counts`` are proportional to its rows, and a number of rows themselves; those of ``window`` (in_h, out_h,
     pad_h) describe the rows that the part sees; ``lines`` counts the rows whose windows begin before the image, lie
-    inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once. With
-    ``call``, that one computes parts, not the call itself.
+    inside, and end beyond it. A dot leads into a nested struct. The kernel takes ``pixels`` of the output at once.
     """
 
     stride: int = 1
@@ -28,7 +23,6 @@ class Rows:
     window: bool = False
     lines: str = ""
     pixels: int = 1
-    call: Call | None = None
 
     def needed(self, first: int, end: int, height: int) -> tuple[int, int]:
         """First and end of the rows, of ``height``, that the output's rows from ``first`` to before ``end`` need."""

@@ -100,8 +100,8 @@ def _copy(copy: Copy, position: int, pool: Pool) -> Step:
 def _step(node: Node, position: int, target: Target, pool: Pool) -> Step:
     call, choice = _lowered(node, target)
     call = _pooled(call, node, pool)
-    if call.rows is not None and call.rows.call is not None:
-        call = replace(call, rows=replace(call.rows, call=_pooled(call.rows.call, node, pool)))
+    if call.rows_call is not None:
+        call = replace(call, rows_call=_pooled(call.rows_call, node, pool))
     scratch = Tensor(f"scratch of {node}", "INT8", (call.scratch,)) if call.scratch else None
     return Step(node, position, call, (call,), scratch, choice)
 

@@ -39,9 +39,9 @@ def _goals(layers: Sequence[Layer], ends: Collection[Tensor]) -> list[int]:
 
 def layer_of(step: Step) -> Layer | None:
     """The step as a layer of a chain; None if it cannot run by rows."""
-    if step.call.rows is not None and step.call.rows.call is not None and step.body == (step.call,):
-        call = step.call.rows.call
-        return layer_of(replace(step, call=call, body=(call,)))
+    other = step.call.rows_call
+    if other is not None and step.body == (step.call,):
+        return layer_of(replace(step, call=other, body=(other,)))
     call, rows = step.call, step.call.rows
     outputs = [tensor for tensor in call.outputs if isinstance(tensor, Tensor)]
     if rows is None or step.body != (call,) or len(outputs) != 1 or len(call.outputs) != 1:

@@ -82,8 +82,7 @@ def _by_rows(node: Node, size: int, call_of: Callable[[Convolution, Walk], Call]
     by_rows = Rows(layer.window.stride_h, layer.window.pad_h, 2, counts=("y_size",), lines="lines")
     if along is columns:
         return replace(call, rows=by_rows)
-    turned = replace(call_of(layer, _walk(layer, columns, rows, size)), rows=by_rows)
-    return replace(call, rows=replace(by_rows, call=turned))
+    return replace(call, rows_call=replace(call_of(layer, _walk(layer, columns, rows, size)), rows=by_rows))
 
 
 def _call_s8(layer: Convolution, walk: Walk) -> Call:
