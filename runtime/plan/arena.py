@@ -26,11 +26,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Block ``over`` is computed row by row from block ``under``, which dies then: they may share bytes.
+    """Block ``over`` is computed row by row from block ``under``, which dies with its last row: they may share bytes.
 
-    Rows are written in rising order, and ``over`` must begin at least ``distance`` bytes before ``under`` begins; or
-    ``backwards``, from the last row to the first, and ``over`` must end at least ``distance`` bytes behind the end of
-    ``under``. Where two blocks have an overlap of both kinds, one of them suffices, as does lying apart.
+    That is all that happens to both from the first step of ``over`` to the last of ``under``. Rows are written in
+    rising order, and ``over`` must begin at least ``distance`` bytes before ``under`` begins; or ``backwards``, from
+    the last row to the first, and ``over`` must end at least ``distance`` bytes behind the end of ``under``. Where two
+    blocks have an overlap of both kinds, one of them suffices, as does lying apart.
     """
 
     over: int
