@@ -11,7 +11,7 @@ import numpy as np
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.errors import ModelError
+from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan, Region
 from twinfer.runtime.program import COPY, Argument, Call, Chain, If, Program, Step, While, part_of
@@ -171,7 +171,12 @@ class Session:
             self.run_observed(None)
 
     def run_observed(self, on_call: Hook | None) -> None:
-        """Run step by step from Python; ``on_call`` is called after every step and can look at its outputs."""
+        """Run step by step from Python; ``on_call`` is called after every step and can look at its outputs.
+
+        InvalidArgumentError for a plan whose layers run by rows: there is no moment at which one alone has run.
+        """
+        if on_call is not None and self.plan.chains:
+            raise InvalidArgumentError("layers that run by rows cannot be observed: plan with Options(memory='layers')")
         run, steps = lib.tw_run, self.plan.steps
         self.load_inputs()
         for i in self.order(self.plan.program):

@@ -17,6 +17,7 @@ from row_nets import network
 
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import replay
@@ -25,6 +26,7 @@ from twinfer.runtime.plan.plan import Place, Plan
 from twinfer.runtime.plan.rows import Walk, goals
 from twinfer.runtime.program import Chain, Ring
 from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import TARGETS, Target
@@ -151,6 +153,17 @@ def test_whole_plans_are_no_smaller(seed: int) -> None:
     whole, rows = make_plan(graph), make_plan(graph, options=ROWS)
     assert rows.arena_bytes <= whole.arena_bytes
     assert {t.name for t in rows.graph.outputs} == {t.name for t in whole.graph.outputs}
+
+
+def test_observers_are_refused() -> None:
+    graph = network(3)
+    engine = Interpreter.from_graph(graph, ROWS, on_call=lambda position, step: None)
+    engine.allocate_tensors()
+    engine.set_tensor(0, random_inputs(graph)[0])
+    with pytest.raises(InvalidArgumentError, match="cannot be observed"):
+        engine.invoke()
+    engine.on_call = None
+    engine.invoke()
 
 
 def test_plans_that_must_hold_every_value_have_no_chains() -> None:
