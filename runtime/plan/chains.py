@@ -18,6 +18,9 @@ from twinfer.runtime.program import Chain, Layer, Program, Ring, Step
 #: The most layers of a chain.
 LONGEST = 24
 
+#: Numbers of rows at once that are tried, the best first.
+WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -59,11 +62,12 @@ class Candidates:
         fit = [t for t in inputs if isinstance(t, Tensor) and self._lives.get(t, (0, -1))[1] == step.position]
         return max((t.nbytes for t in fit if out is not None and t.nbytes == out.nbytes), default=0)
 
-    def chain(self, i: int, j: int) -> Candidate | None:
-        """Steps ``i`` to ``j`` as a chain; None if they cannot run so."""
-        layers = tuple(layer for layer in self._layers[i : j + 1] if layer is not None)
-        if len(layers) != j + 1 - i:
+    def chain(self, i: int, j: int, band: int = 1) -> Candidate | None:
+        """Steps ``i`` to ``j`` as a chain, every layer at least ``band`` rows at once; None if they cannot run so."""
+        every = [layer for layer in self._layers[i : j + 1] if layer is not None]
+        if len(every) != j + 1 - i:
             return None
+        layers = tuple(replace(layer, band=min(max(layer.band, band), layer.height)) for layer in every)
         low, high = self._steps[i].position, self._steps[j].position
         outs = [layer.out for layer in layers]
         used = [tensor for tensor in outs if self._lives[tensor][1] > high or tensor in self._ends]
@@ -81,6 +85,14 @@ class Candidates:
         saved = max((each.saved for each in over), default=0)
         return Candidate(i, j + 1, plain - saved, layers, keeps, over)
 
+    def widened(self, part: Candidate, peak: int) -> Candidate:
+        """The part with as many rows at once as the peak allows: that makes fewer calls."""
+        for band in WIDE if part.layers else ():
+            wide = self.chain(part.first, part.end - 1, band)
+            if wide is not None and wide.cost <= peak:
+                return wide
+        return part
+
 
 def _row(layer: Layer) -> int:
     """Bytes of a row of a layer's output."""
@@ -97,7 +109,7 @@ def best_partition(candidates: Candidates, count: int) -> list[Candidate]:
                 break
             every[i].append(candidate)
     peak = _least_peak(every, count)
-    return _fewest_rows(every, count, peak)
+    return [candidates.widened(part, peak) for part in _fewest_rows(every, count, peak)]
 
 
 def _least_peak(every: Sequence[Sequence[Candidate]], count: int) -> int:
