@@ -63,11 +63,11 @@ class Candidates:
         return max((t.nbytes for t in fit if out is not None and t.nbytes == out.nbytes), default=0)
 
     def chain(self, i: int, j: int, band: int = 1) -> Candidate | None:
-        """Steps ``i`` to ``j`` as a chain, every layer at least ``band`` rows at once; None if they cannot run so."""
+        """Steps ``i`` to ``j`` as a chain, about ``band`` rows at once; None if they cannot run so."""
         every = [layer for layer in self._layers[i : j + 1] if layer is not None]
         if len(every) != j + 1 - i:
             return None
-        layers = tuple(replace(layer, band=min(max(layer.band, band), layer.height)) for layer in every)
+        layers = tuple(replace(layer, band=_multiple(layer, band)) for layer in every)
         low, high = self._steps[i].position, self._steps[j].position
         outs = [layer.out for layer in layers]
         used = [tensor for tensor in outs if self._lives[tensor][1] > high or tensor in self._ends]
@@ -92,6 +92,11 @@ class Candidates:
             if wide is not None and wide.cost <= peak:
                 return wide
         return part
+
+
+def _multiple(layer: Layer, band: int) -> int:
+    """The most rows up to ``band``, or its own, for which a layer's kernel computes no more lost pixels than usual."""
+    return min(layer.band * max(1, band // layer.band), layer.height)
 
 
 def _row(layer: Layer) -> int:

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Layer 0: CONV_2D, operator 0 of the model; tw_conv2d_f32, 2,160 MACs
- *   in  "x" FLOAT32[1, 6, 5, 2]: arena [0, 240)
+ *   in  "x" FLOAT32[1, 6, 5, 2]: arena [448, 688)
  *   in  "constant_1" FLOAT32[4, 3, 3, 2]: rows_0_weights
  *   in  "constant_2" FLOAT32[4]: rows_0_bias
  *   out "conv_2d_3" FLOAT32[1, 6, 5, 4]: arena [80, 560) */
@@ -20,8 +20,8 @@ static void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
     (void)context;
     const tw_conv2d_f32_params params = {
         .window = {
-            .batches = 1, .in_h = part->high - part->low, .in_w = 5, .in_c = 2, .out_h = 1, .out_w = 5, .out_c = 4,
-            .k_h = 3, .k_w = 3, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
+            .batches = 1, .in_h = part->high - part->low, .in_w = 5, .in_c = 2, .out_h = 1 * (part->end - part->first),
+            .out_w = 5, .out_c = 4, .k_h = 3, .k_w = 3, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
             .pad_h = tw_max(0, 1 - part->first), .pad_w = 1,
         },
         .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}, .depth = 2
@@ -31,12 +31,12 @@ static void rows_0_conv_2d(const void *context, const tw_rows_part *part) {
     tw_conv2d_f32_body(&params, in, out, NULL);
 }
 
-/* Layer 0, row by row, from the last to the first */
+/* Layer 0, row by row */
 static const tw_rows_layer rows_0_chain_layers[] = {
-    {rows_0_conv_2d, NULL, 6, 1, 1, 1, 2, 6, 1, {80, 80}, {{-1, 6, {0, 40}}}},
+    {rows_0_conv_2d, NULL, 6, 4, 1, 1, 2, 6, 1, {80, 80}, {{-1, 6, {448, 40}}}},
 };
 static const int32_t rows_0_chain_goals[] = {0};
-static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 1};
+static const tw_chain rows_0_chain = {rows_0_chain_layers, rows_0_chain_goals, 1, 1, 0};
 static TW_NOINLINE void rows_0_chain_run(unsigned char *arena) {
     tw_rows_progress at[1];
     tw_chain_run(&rows_0_chain, at, arena);
@@ -100,8 +100,9 @@ static void rows_3_max_pool_2d(const void *context, const tw_rows_part *part) {
     (void)context;
     const tw_max_pool_2d_f32_params params = {
         .window = {
-            .batches = 1, .in_h = part->high - part->low, .in_w = 5, .in_c = 4, .out_h = 1, .out_w = 4, .out_c = 4,
-            .k_h = 2, .k_w = 2, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1, .pad_h = 0, .pad_w = 0,
+            .batches = 1, .in_h = part->high - part->low, .in_w = 5, .in_c = 4, .out_h = 1 * (part->end - part->first),
+            .out_w = 4, .out_c = 4, .k_h = 2, .k_w = 2, .stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1,
+            .pad_h = 0, .pad_w = 0,
         },
         .limits = {.low = -3.40282347e+38f, .high = 3.40282347e+38f}
     };
@@ -112,7 +113,7 @@ static void rows_3_max_pool_2d(const void *context, const tw_rows_part *part) {
 
 /* Layer 3, row by row, from the last to the first */
 static const tw_rows_layer rows_3_chain_layers[] = {
-    {rows_3_max_pool_2d, NULL, 5, 1, 1, 0, 1, 5, 1, {320, 64}, {{-1, 6, {0, 80}}}},
+    {rows_3_max_pool_2d, NULL, 5, 2, 1, 0, 1, 5, 1, {320, 64}, {{-1, 6, {0, 80}}}},
 };
 static const int32_t rows_3_chain_goals[] = {0};
 static const tw_chain rows_3_chain = {rows_3_chain_layers, rows_3_chain_goals, 1, 1, 1};
