@@ -22,7 +22,7 @@ from twinfer.aot.build.targets import Card
 from twinfer.aot.build.toolchain import Toolchain
 from twinfer.aot.print.emit import Project
 from twinfer.aot.print.layers import kernel_counts
-from twinfer.aot.print.rows import called_by_chains
+from twinfer.aot.print.rows import BY_TABLE, called_by_chains
 from twinfer.runtime.tools import Files, built, run_tool
 
 _NODE = re.compile(r'node: \{ title: "(?:[^":]*:)?([^"]+)" label: "[^"]*\\n(\d+) bytes \(([^)]*)\)')
@@ -174,7 +174,8 @@ class _Search:
         """The functions that a function may call, directly or through a pointer."""
         if function.indirect and not self.pointed:
             self.unknown[f"{function.name} calls what a pointer says"] = None
-        return sorted(function.calls | (self.pointed if function.indirect else frozenset()))
+        pointed = self.pointed if function.indirect else frozenset[str]()
+        return sorted(function.calls | pointed - ({BY_TABLE} if function.name == BY_TABLE else set()))
 
     def _no_bound(self, why: str) -> tuple[int, tuple[str, ...]]:
         self.unknown[why] = None

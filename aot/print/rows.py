@@ -19,6 +19,9 @@ from twinfer.runtime.program import Chain, Layer, Step
 #: The header that compiled code needs.
 HEADER = "run/chain.h"
 
+#: The function that calls kernels for rows of layers that are constants, and nothing else through a pointer.
+BY_TABLE = "tw_run_rows"
+
 _LINES = ",\n"
 
 
@@ -55,7 +58,7 @@ class Chains:
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
         calls = "\n".join(self._call(layer) for layer in chain.layers)
-        layers = [self._layer(layer, chain, f"tw_run_rows, &{self.function(layer.step)}") for layer in chain.layers]
+        layers = [self._layer(layer, chain, f"{BY_TABLE}, &{self.function(layer.step)}") for layer in chain.layers]
         return f"{calls}\n{self._defined(chain, layers)}"
 
     def _call(self, layer: Layer) -> str:
@@ -156,7 +159,7 @@ def nothing(plan: Plan, name: str) -> str:
 def called_by_chains(plan: Plan, name: str) -> set[str]:
     """The functions that the chains of a model call through pointers, in either mode."""
     own = {_function(name, i, step) for i, step in enumerate(plan.steps) if step in plan.chains}
-    return {*own, "tw_run_rows"} if own else own
+    return {*own, BY_TABLE} if own else own
 
 
 def _member(kernel: str, member: Member | Seen | Padding) -> str:

@@ -25,7 +25,7 @@ from twinfer.aot.build.targets import find
 from twinfer.aot.print.emit import Project, emit
 from twinfer.bench.models.builtin import builtin
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Mode
+from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.tools import run_tool
@@ -43,6 +43,7 @@ def projects(graphs: dict[str, Graph], core: str) -> list[Project]:
     """The projects of the graphs in both modes."""
     card = find(core)
     plans = {name: make_plan(graph, card.target) for name, graph in graphs.items()}
+    plans["by_rows"] = make_plan(tiny.rows().graph, card.target, Options(memory="rows"))
     return [emit(plan.printed(mode=mode), f"{name}_{mode}") for name, plan in plans.items() for mode in MODES]
 
 
@@ -60,7 +61,8 @@ def test_mark_is_within_the_bound(core: str) -> None:
         assert not bound.unknown, one.name
         assert bound.bytes is not None
         assert 0 < result.stack_bytes <= bound.bytes, f"{one.name}: {bound.chain}"
-        assert bound.bytes <= result.stack_bytes + 32, f"{one.name}: the bound is loose: {bound.chain}"
+        if not one.plan.chains:  # their pointers may lead to functions of the other mode, which are in the program, too
+            assert bound.bytes <= result.stack_bytes + 32, f"{one.name}: the bound is loose: {bound.chain}"
         assert bound.chain[0] == run_function(one)
 
 
