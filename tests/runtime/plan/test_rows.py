@@ -121,8 +121,8 @@ def test_the_proof_notices_rings_that_overlap() -> None:
     tried = 0
     for plan in networks():
         for chain in chains(plan):
-            rings = [ring.memory for ring in chain.rings.values()]
-            for over, under in pairwise(rings):
+            scratch = dict.fromkeys(layer.step.scratch for layer in chain.layers if layer.step.scratch)
+            for over, under in pairwise([*(ring.memory for ring in chain.rings.values()), *scratch]):
                 assert replay.fault(onto(plan, over, under)) is not None
                 tried += 1
     assert tried > 20
@@ -153,6 +153,13 @@ def test_whole_plans_are_no_smaller(seed: int) -> None:
     whole, rows = make_plan(graph), make_plan(graph, options=ROWS)
     assert rows.arena_bytes <= whole.arena_bytes
     assert {t.name for t in rows.graph.outputs} == {t.name for t in whole.graph.outputs}
+
+
+def test_chains_take_several_rows_at_once_where_there_is_room() -> None:
+    """The peak of a wide layer behind lets narrow layers before it take more rows; a lone layer at the peak takes one."""
+    bands = [layer.band for plan in networks() for chain in chains(plan) for layer in chain.layers]
+    assert min(bands) == 1
+    assert max(bands) >= 8
 
 
 def test_observers_are_refused() -> None:
