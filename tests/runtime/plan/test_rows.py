@@ -121,11 +121,18 @@ def test_the_proof_notices_rings_that_overlap() -> None:
     tried = 0
     for plan in networks():
         for chain in chains(plan):
-            scratch = dict.fromkeys(layer.step.scratch for layer in chain.layers if layer.step.scratch)
-            for over, under in pairwise([*(ring.memory for ring in chain.rings.values()), *scratch]):
+            for over, under in [*pairwise(ring.memory for ring in chain.rings.values()), *scratches(chain)]:
                 assert replay.fault(onto(plan, over, under)) is not None
                 tried += 1
     assert tried > 20
+
+
+def scratches(chain: Chain) -> Iterator[tuple[Tensor, Tensor]]:
+    """The ring that a layer reads or writes, and its scratch memory."""
+    for layer in chain.layers:
+        tensors = [layer.out, *(tensor for _, tensor, _ in layer.sources)]
+        rings = [chain.rings[tensor].memory for tensor in tensors if tensor in chain.rings]
+        yield from ((ring, layer.step.scratch) for ring in rings if layer.step.scratch is not None)
 
 
 def onto(plan: Plan, tensor: Tensor, other: Tensor) -> Plan:
@@ -156,7 +163,7 @@ def test_whole_plans_are_no_smaller(seed: int) -> None:
 
 
 def test_chains_take_several_rows_at_once_where_there_is_room() -> None:
-    """The peak of a wide layer behind lets narrow layers before it take more rows; a lone layer at the peak takes one."""
+    """The peak of a wide layer behind lets narrow layers before it take more rows; one at the peak takes one."""
     bands = [layer.band for plan in networks() for chain in chains(plan) for layer in chain.layers]
     assert min(bands) == 1
     assert max(bands) >= 8
