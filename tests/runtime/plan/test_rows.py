@@ -154,9 +154,10 @@ def test_a_layer_computes_only_what_is_asked_for() -> None:
             assert all(walk.done[i] == chain.layers[i].height for i in goals(chain))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(16), 186, 870, 1257])  # of the last ones, chains would need more
 def test_layers_run_by_rows_only_where_that_needs_less(seed: int) -> None:
-    graph, target = network(seed, layers=seed % 3 + 1), TARGETS[seed % len(TARGETS)]
+    kinds = ("INT8", "FLOAT32", "INT16")
+    graph, target = network(seed, kinds[seed % 3], layers=3 + seed % 8), TARGETS[seed % len(TARGETS)]
     whole, rows = make_plan(graph, target), make_plan(graph, target, ROWS)
     assert rows.arena_bytes < whole.arena_bytes or not rows.chains
     assert {t.name for t in rows.graph.outputs} == {t.name for t in whole.graph.outputs}
