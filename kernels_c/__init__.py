@@ -20,7 +20,7 @@ LEVELS = ("base", "v3", "v4")
 FEATURES = ("avx_vnni", "avx512_vnni")
 
 __all__ = [
-    "FEATURES", "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_type",
+    "FEATURES", "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_bytes", "params_type",
     "remove", "sources",
 ]  # fmt: skip
 
@@ -83,6 +83,11 @@ def kernel(name: str, isa_level: int) -> Any:
 def params_type(kernel: str) -> Any:
     """The struct of a kernel's params, as cffi describes it; KeyError if no header defines the kernel."""
     return _ffi_of(kernel).typeof(f"{kernel}_params")
+
+
+def params_bytes(kernel: str) -> int:
+    """Bytes of the struct of a kernel's params."""
+    return int(_ffi_of(kernel).sizeof(f"{kernel}_params"))
 
 
 def new_params(kernel: str, values: Mapping[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """Which layers run by rows: the partition of a program into chains and single steps with the lowest peak.
 
-Every run of consecutive layers is a candidate; what it takes is known from a walk through its rows (``rows.py``). The
+Every run of consecutive layers is a candidate; what it takes is known from a run through its rows (``rows.py``). The
 partition whose most expensive part is cheapest is found by dynamic programming; of all such partitions it is the one
 with the fewest layers in chains.
 """

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from twinfer import kernels_c
+from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.program import Call, Chain, Layer, Step
 from twinfer.runtime.rows import Rows
@@ -19,7 +21,7 @@ LOST = 1.15
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPart:
     """Rows ``first`` to before ``end`` of the output of layer ``layer``, which are computed by one call."""
 
     layer: int
@@ -51,9 +53,16 @@ def layer_of(step: Step) -> Layer | None:
         return None
     sources = tuple(_sources(call, outputs[0]))
     moving = [t for t in call.inputs if isinstance(t, Tensor)]
-    if height < 2 or not sources or len(sources) != len(moving):
+    if height < 2 or not sources or len(sources) != len(moving) or not _fits(call, sources):
         return None
     return Layer(step, rows, height, _band(rows, height, outputs[0].shape[2]), sources)
+
+
+def _fits(call: Call, sources: Sequence[Any]) -> bool:
+    """Whether ``run/rows.h`` has room for the call."""
+    sizes = kernels_c.params_bytes(call.kernel), len(call.inputs), len(sources)
+    most = lib.TW_MAX_PARAMS, lib.TW_MAX_INPUTS, lib.TW_MAX_SOURCES
+    return all(size <= limit for size, limit in zip(sizes, most, strict=True))
 
 
 def _band(rows: Rows, height: int, width: int) -> int:
@@ -81,7 +90,7 @@ def _sources(call: Call, out: Tensor) -> Iterator[tuple[int, Tensor, int]]:
             yield place, argument, height
 
 
-class Walk:
+class ChainRun:
     """One run of a chain: ``parts`` gives what is computed, in order. ``done`` counts the rows that every layer has.
 
     ``ends`` are the tensors that are used outside, which must become whole.
@@ -97,7 +106,7 @@ class Walk:
                 self.readers.setdefault(tensor, []).append((i, height))
         self._goals = _goals(layers, ends)
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[RowPart]:
         """What is computed; ``done`` counts a part as soon as the next one is asked for."""
         for goal in self._goals:
             while self.done[goal] < self.layers[goal].height:
@@ -105,14 +114,14 @@ class Walk:
                 yield part
                 self.done[part.layer] = part.end
 
-    def _next(self, i: int) -> Part:
+    def _next(self, i: int) -> RowPart:
         """What layer ``i`` computes next, or the first thing that it lacks for that."""
         while True:
             layer, first = self.layers[i], self.done[i]
             end = min(first + layer.band, layer.height)
             short = next(self._short(layer, first, end), None)
             if short is None:
-                return Part(i, first, end)
+                return RowPart(i, first, end)
             i = short
 
     def _short(self, layer: Layer, first: int, end: int) -> Iterator[int]:
@@ -164,20 +173,20 @@ class Kept:
 
 def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
     """What a chain of these layers keeps; ``ends`` are used outside, ``dying`` are inputs that nobody needs later."""
-    walk = Walk(layers, ends)
+    run = ChainRun(layers, ends)
     capacity = {layer.out: 0 for layer in layers if layer.out not in ends}
     whole = [layer.out for layer in layers if layer.out in ends]
     distance = {(under, over): 0 for under in dying for over in whole}
     height = {tensor: height for layer in layers for _, tensor, height in layer.sources}
-    for part in walk.parts():
+    for part in run.parts():
         layer = layers[part.layer]
         out = layer.out
         if out in capacity:
-            capacity[out] = max(capacity[out], part.end - min(walk.low(out), part.first))
+            capacity[out] = max(capacity[out], part.end - min(run.low(out), part.first))
         for under in dying:
             if (under, out) in distance:
                 written = part.end * (out.nbytes // layer.height)
-                read = min(walk.low(under), height[under]) * (under.nbytes // height[under])
+                read = min(run.low(under), height[under]) * (under.nbytes // height[under])
                 distance[under, out] = max(distance[under, out], written - read)
     over = [Over(over, under, apart) for (under, over), apart in distance.items()]
     return Kept(capacity, (*over, *(_backwards(layers[0], under) for under in dying if len(layers) == 1)))

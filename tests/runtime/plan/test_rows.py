@@ -23,7 +23,7 @@ from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan import replay
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan
-from twinfer.runtime.plan.rows import Walk, goals
+from twinfer.runtime.plan.rows import ChainRun, goals
 from twinfer.runtime.program import Chain, Ring
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
@@ -144,7 +144,7 @@ def test_a_layer_computes_only_what_is_asked_for() -> None:
     """Every row once, in order, and none before what it needs is there; the last layer ends whole."""
     for plan in networks():
         for chain in chains(plan):
-            walk = Walk(chain.layers, [layer.out for layer in chain.layers if layer.out not in chain.rings])
+            walk = ChainRun(chain.layers, [layer.out for layer in chain.layers if layer.out not in chain.rings])
             for part in walk.parts():
                 layer = chain.layers[part.layer]
                 assert part.first == walk.done[part.layer] < part.end
