@@ -20,8 +20,8 @@ LEVELS = ("base", "v3", "v4")
 FEATURES = ("avx_vnni", "avx512_vnni")
 
 __all__ = [
-    "FEATURES", "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_bytes", "params_type",
-    "remove", "sources",
+    "FEATURES", "FOLDER", "LEVELS", "Library", "add", "ffi", "kernel", "kernels", "lib", "new_params", "params_bytes",
+    "params_type", "remove", "sources",
 ]  # fmt: skip
 
 _INDEX = {ffi.string(lib.tw_names[i]).decode(): i for i in range(lib.tw_count)}
