@@ -106,13 +106,13 @@ def test_same_text_in_every_process() -> None:
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("name", tiny.MODELS)
+@pytest.mark.parametrize("name", [*tiny.MODELS, *tiny.BY_ROWS])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_compiles_without_warnings(name: str, dialect: str, tmp_path: Path) -> None:
     installed(DIALECTS[dialect])
-    plan = tiny.MODELS[name]()
+    plan = {**tiny.MODELS, **tiny.BY_ROWS}[name]()
     if "m" in dialect:
-        plan = make_plan(plan.graph, GENERIC)
+        plan = make_plan(plan.graph, GENERIC, plan.options)
     for policy, mode in FORMS:
         project = emit(plan.printed(mode=mode), name, policy=policy)
         write_files(tmp_path, project_files(project, random_inputs(plan.graph)))
