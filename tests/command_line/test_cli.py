@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -329,8 +330,12 @@ def test_interrupted() -> None:
         maps, until = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 120
         while str(cache_folder()) not in maps.read_text() and time.monotonic() < until:
             time.sleep(0.1)  # until the compiled model is loaded; Ctrl-C during imports may end CPython 3.11 by itself
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        for _ in range(6):  # CPython drops one that meets a finaliser
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+                break
+        assert process.poll() == 130
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
 
