@@ -24,7 +24,10 @@ WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 
 @dataclass(frozen=True)
 class Candidate:
-    """Consecutive steps as a chain (``layers`` and what they keep), or one by itself; ``cost``: its peak in bytes."""
+    """Consecutive steps as a chain (``layers`` and what they keep), or one by itself; ``cost``: its peak in bytes.
+
+    ``over`` are an output and the input that it may lie over, once for each direction.
+    """
 
     first: int
     end: int
@@ -81,9 +84,11 @@ class Candidates:
             t.nbytes for t, (first, last) in self._lives.items() if first <= high and last >= low and t not in inner
         )
         plain = whole + rings + max((t.nbytes for t in scratch), default=0)
-        over = tuple(each for each in keeps.over if each.saved > 0)
-        saved = max((each.saved for each in over), default=0)
-        return Candidate(i, j + 1, plain - saved, layers, keeps, over)
+        best = max(keeps.over, key=lambda over: over.saved, default=None)
+        if best is None or best.saved <= 0:
+            return Candidate(i, j + 1, plain, layers, keeps)
+        over = tuple(each for each in keeps.over if (each.over, each.under) == (best.over, best.under))
+        return Candidate(i, j + 1, plain - best.saved, layers, keeps, over)
 
     def widened(self, part: Candidate, peak: int) -> Candidate:
         """The part with as many rows at once as the peak allows: that makes fewer calls."""

@@ -17,6 +17,7 @@ from row_nets import network
 
 from twinfer.aot.build.host import compile_plans
 from twinfer.aot.print.emit import emit
+from twinfer.converter.build import Builder
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
 from twinfer.runtime.options import Mode, Options
@@ -29,7 +30,7 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
 from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import TARGETS, Target
+from twinfer.runtime.target import GENERIC, TARGETS, Target
 
 ROWS = Options(memory="rows")
 
@@ -168,6 +169,24 @@ def test_chains_take_several_rows_at_once_where_there_is_room() -> None:
     bands = [layer.band for plan in networks() for chain in chains(plan) for layer in chain.layers]
     assert min(bands) == 1
     assert max(bands) >= 8
+
+
+@pytest.mark.parametrize(("channels", "wide", "out"), [(4, 16, 4), (4, 16, 8), (2, 32, 2), (4, 16, 1)])
+def test_two_inputs_that_die_in_one_chain(channels: int, wide: int, out: int) -> None:
+    """The output lies over one of them."""
+    b = Builder("two")
+    inputs = [b.input(f"x{i}", "FLOAT32", (1, 16, 8, channels)) for i in range(2)]
+
+    def conv(x: Tensor, to: int) -> Tensor:
+        w = np.linspace(-1, 1, to * x.shape[3], dtype=np.float32).reshape(to, 1, 1, x.shape[3])
+        options = {"padding": "SAME", "stride_h": 1, "stride_w": 1, "fused_activation_function": "NONE"}
+        return b.op("CONV_2D", [x, w, np.ones(to, np.float32)], **options)
+
+    total = b.op("ADD", [conv(x, wide) for x in inputs], fused_activation_function="NONE")
+    graph = b.graph([conv(total, out)])
+    whole, rows = make_plan(graph, GENERIC), make_plan(graph, GENERIC, ROWS)
+    assert [len(chain.layers) for chain in chains(rows)] == [4]
+    same(ran(Session(rows), graph, 2), ran(Session(whole), graph, 2))
 
 
 def test_observers_are_refused() -> None:
