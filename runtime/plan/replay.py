@@ -7,7 +7,7 @@ it; a step must read no tensor whose value was taken, and work in place only whe
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
@@ -73,16 +73,18 @@ class _Replay:
         self.replay(plan.start, plan.variables, plan.lasting, "the first run")
         results = [value for value in plan.outputs if isinstance(value, Tensor)]
         self.replay(
-            plan.program, [*plan.graph.inputs, *plan.lasting], [*plan.lasting, *results], "what follows the run"
+            plan.program, [*plan.lasting, *plan.graph.inputs], [*plan.lasting, *results], "what follows the run"
         )
 
-    def replay(self, program: Program, given: Iterable[Tensor], kept: Iterable[Tensor], who: str) -> None:
-        """The caller gives values; behind the program ``who`` reads those that must be ``kept``."""
+    def replay(self, program: Program, given: Collection[Tensor], kept: Iterable[Tensor], who: str) -> None:
+        """The caller gives values, in any order; behind the program ``who`` reads those that must be ``kept``."""
         held = _Held()
         self.write(given, "the caller", held)
+        over = [tensor for tensor in given if tensor in self.spans and tensor not in held]
         held = self.program(program, held)
         for tensor in kept:
             self.read(tensor, who, held)
+        self.faults += [f"the caller writes {tensor}, and over it another of its values" for tensor in over]
 
     def program(self, program: Program, held: _Held) -> _Held:
         """What holds its value behind the program; ``held`` is changed."""

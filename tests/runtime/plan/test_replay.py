@@ -398,6 +398,19 @@ def test_state_under_an_input() -> None:
     refused(onto(plan, plan.graph.inputs[0], *plan.variables, 4), "reads", "written there")
 
 
+@pytest.mark.parametrize(("first", "sentence"), [(True, "the caller writes .* over it"), (False, "ADD .* reads")])
+def test_an_input_that_nothing_reads(first: bool, sentence: str) -> None:
+    """The caller writes it all the same, in any order: it may lie on no state and on no other input."""
+    init, main = Sub("init"), Sub("main")
+    init.assign(init.handle(), init.constant([7, -7]))
+    main.once(1)
+    inputs, h = [main.input((2,)), main.input((2,))], main.handle()
+    unread, x = inputs if first else reversed(inputs)
+    plan = good(apart(main.graph([main.add(main.read(h, (2,)), x)], init.graph([]))))
+    refused(onto(plan, unread, x), sentence)
+    refused(onto(plan, unread, *plan.variables), "READ_VARIABLE .* reads", "written there")
+
+
 def test_state_of_an_operator_is_read_by_it() -> None:
     """SVDF's call has its state among its outputs alone, so that it holds a value behind; it also reads it."""
     graph = graph_of(next(iter(cases_of("SVDF").values())).node)
