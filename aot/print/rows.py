@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +11,10 @@ from twinfer.aot.print.arguments import Arguments
 from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
 from twinfer.aot.print.memory import IN_LAYER, Memory
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.rows import Member, Padding, Seen, goals, members_of
+from twinfer.runtime.plan.row_params import PADDING, SEEN, Member, members_of
+from twinfer.runtime.plan.rows import goals
 from twinfer.runtime.program import Chain, Layer, Step
 
 #: The header that compiled code needs.
@@ -129,20 +130,14 @@ static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
 
     def _layer(self, layer: Layer, chain: Chain, run: str) -> str:
         """The initialiser of a tw_rows_layer; ``run`` is its function and context."""
-        ring, by = chain.rings.get(layer.out), layer.rows
-        numbers = {each.out: i for i, each in enumerate(chain.layers)}
-        capacity = ring.capacity if ring else layer.height
-        how = (layer.height, layer.band, by.stride, by.pad, by.reach, capacity, len(layer.sources))
-        sources = (
-            f"{{{numbers.get(tensor, -1)}, {height}, {self._image(tensor, height, chain)}}}"
-            for _, tensor, height in layer.sources
-        )
-        image = self._image(layer.out, layer.height, chain)
-        return f"    {{{run}, {', '.join(map(str, how))}, {image}, {{{', '.join(sources)}}}}}"
+        return f"    {{{run}, {', '.join(map(_braces, layer_values(self.plan, chain, layer).values()))}}}"
 
-    def _image(self, tensor: Tensor, height: int, chain: Chain) -> str:
-        ring = chain.rings.get(tensor)
-        return f"{{{self.plan.offsets[ring.memory if ring else tensor]}, {tensor.nbytes // height}}}"
+
+def _braces(value: Any) -> str:
+    """A value as an initialiser: members and elements in braces, in their order."""
+    if isinstance(value, int):
+        return str(value)
+    return f"{{{', '.join(map(_braces, value.values() if isinstance(value, dict) else value))}}}"
 
 
 def _function(name: str, number: int, step: Step) -> str:
@@ -162,53 +157,43 @@ def called_by_chains(plan: Plan, name: str) -> set[str]:
     return {*own, BY_TABLE} if own else own
 
 
-def _member(kernel: str, member: Member | Seen | Padding) -> str:
+#: How the special values of ``Member.each`` are called in C.
+_EACH = {SEEN: "TW_ROWS_IN", PADDING: "TW_ROWS_PAD"}
+
+
+def _member(kernel: str, member: Member) -> str:
     """The initialiser of a tw_rows_member."""
     path = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in member.path)
-    at = f"offsetof({kernel}_params, {path[1:]})"
-    match member:
-        case Seen():
-            numbers = "0, 0, TW_ROWS_IN"
-        case Padding():
-            numbers = f"{member.pad}, {member.stride}, TW_ROWS_PAD"
-        case Member():
-            numbers = f"{member.low}, {member.high}, {member.each}"
-    return f"    {{{at}, {numbers}}}"
+    numbers = f"{member.low}, {member.high}, {_EACH.get(member.each, member.each)}"
+    return f"    {{offsetof({kernel}_params, {path[1:]}), {numbers}}}"
 
 
-def _in_part(layer: Layer) -> dict[str, Any]:
+def _in_part(layer: Layer) -> Any:
     """The params of a layer, with C expressions for what differs from part to part."""
-    params = _copied(layer.step.call.params)
+    params: Any = layer.step.call.params
     for member in members_of(layer):
-        *path, last = member.path
-        inner: Any = params
-        for name in path:
-            inner = inner[name]
-        inner[last] = _expression(member, layer)
+        params = _with(params, member.path, _expression(member, layer))
     return params
 
 
-def _copied(params: Mapping[str, Any]) -> dict[str, Any]:
-    copies = {str: str, int: int, float: float}
-    return {
-        name: _copied(value)
-        if isinstance(value, Mapping)
-        else value
-        if type(value) in copies
-        else list(value)
-        for name, value in params.items()
-    }  # fmt: skip
+def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
+    """A copy of params, or of a member of them, in which the member at ``path`` is another one."""
+    if not path:
+        return member
+    first, *rest = path
+    items: Any = dict(value) if isinstance(value, Mapping) else list(value)
+    items[first] = _with(items[first], rest, member)
+    return items
 
 
-def _expression(member: Member | Seen | Padding, layer: Layer) -> str:
-    match member:
-        case Seen():
-            return "part->high - part->low"
-        case Padding():
-            first = f"part->first * {member.stride}" if member.stride > 1 else "part->first"
-            return f"tw_max(0, {member.pad} - {first})" if member.pad else "0"
-        case Member():
-            every = (member.low, member.high) == (0, layer.height)
-            rows = "1" if layer.band == 1 else "(part->end - part->first)"
-            rows = rows if every else f"tw_chain_among(part, {member.low}, {member.high})"
-            return f"{member.each} * {rows}" if rows != "1" else str(member.each)
+def _expression(member: Member, layer: Layer) -> str:
+    """What a member is in a part, in C."""
+    if member.each == SEEN:
+        return "part->high - part->low"
+    if member.each == PADDING:
+        first = f"part->first * {member.high}" if member.high > 1 else "part->first"
+        return f"tw_max(0, {member.low} - {first})" if member.low else "0"
+    every = (member.low, member.high) == (0, layer.height)
+    rows = "1" if layer.band == 1 else "(part->end - part->first)"
+    rows = rows if every else f"tw_chain_among(part, {member.low}, {member.high})"
+    return f"{member.each} * {rows}" if rows != "1" else str(member.each)

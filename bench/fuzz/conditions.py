@@ -7,6 +7,7 @@ import numpy as np
 from twinfer.runtime.errors import TwinferError
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core.activation import quantized_range
+from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.shapes import infer_node
 
 
@@ -64,11 +65,6 @@ def takes_bias_wide(node: Node) -> bool:
 def other_multiplier(node: Node) -> bool:
     """Whether the depth multiplier of the options is not that of the shapes."""
     return bool(node.options["depth_multiplier"] * node.input(0).shape[-1] != node.output.shape[-1])
-
-
-def is_hybrid(node: Node) -> bool:
-    """Whether a float input meets int8 weights."""
-    return node.input(0).type == "FLOAT32" and node.input(1).type == "INT8"
 
 
 def spreads_scales(node: Node) -> bool:

@@ -14,6 +14,7 @@ from twinfer.bench.fuzz.meaning import witnessed
 from twinfer.bench.fuzz.model import Model
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.core import broadcast, layer_cases, total
+from twinfer.runtime.ops.core.hybrid import is_hybrid
 from twinfer.runtime.ops.core.unsigned import is_unsigned
 from twinfer.runtime.ops.elementwise import div
 from twinfer.runtime.ops.functions import hard_swish
@@ -125,7 +126,7 @@ _RECURRENT: tuple[Fault, ...] = (
     Fault(BOTH, "SVDF", "INT8", svdf.UNCLIPPED, conditions.clips),
     Fault(TFLM, "SVDF", "INT8", svdf.WRAPS, lambda node: node.input(4).type == "INT8" and node.input(4).zero != 0),
     Fault(LITERT, "SVDF", "INT8", "LiteRT reads a state of int8 as int16", lambda n: n.input(4).type == "INT8"),
-    Fault(TFLM, "UNIDIRECTIONAL_SEQUENCE_LSTM", "FLOAT32", "TFLM reads int8 weights as floats", conditions.is_hybrid),
+    Fault(TFLM, "UNIDIRECTIONAL_SEQUENCE_LSTM", "FLOAT32", "TFLM reads int8 weights as floats", is_hybrid),
     Fault(LITERT, "UNIDIRECTIONAL_SEQUENCE_LSTM", "INT8", PEEPHOLE_FAULT, conditions.spreads_peephole),
     Fault(
         LITERT,

@@ -53,10 +53,11 @@ class Candidates:
         step = self._steps[i]
         return Candidate(i, i + 1, self._live(i, i) - self._in_place(step))
 
-    def _live(self, i: int, j: int) -> int:
-        """Bytes of the tensors that hold a value at steps ``i`` to ``j``."""
+    def _live(self, i: int, j: int, without: Collection[Tensor] = ()) -> int:
+        """Bytes of the tensors that hold a value at steps ``i`` to ``j``, but for some."""
         low, high = self._steps[i].position, self._steps[j].position
-        return sum(t.nbytes for t, (first, last) in self._lives.items() if first <= high and last >= low)
+        live = (t for t, (first, last) in self._lives.items() if first <= high and last >= low)
+        return sum(tensor.nbytes for tensor in live if tensor not in without)
 
     def _in_place(self, step: Step) -> int:
         """Bytes saved because output 0 lies on an input that dies."""
@@ -71,7 +72,7 @@ class Candidates:
         if len(every) != j + 1 - i:
             return None
         layers = tuple(replace(layer, band=_multiple(layer, band)) for layer in every)
-        low, high = self._steps[i].position, self._steps[j].position
+        high = self._steps[j].position
         outs = [layer.out for layer in layers]
         used = [tensor for tensor in outs if self._lives[tensor][1] > high or tensor in self._ends]
         sources = {tensor for layer in layers for _, tensor, _ in layer.sources} - set(outs)
@@ -79,11 +80,7 @@ class Candidates:
         keeps = kept(layers, used, dying)
         rings = sum(capacity * _row(layer) for layer in layers if (capacity := keeps.capacity.get(layer.out)))
         scratch = [layer.step.scratch for layer in layers if layer.step.scratch is not None]
-        inner = {*keeps.capacity, *scratch}
-        whole = sum(
-            t.nbytes for t, (first, last) in self._lives.items() if first <= high and last >= low and t not in inner
-        )
-        plain = whole + rings + max((t.nbytes for t in scratch), default=0)
+        plain = self._live(i, j, {*keeps.capacity, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
         best = max(keeps.over, key=lambda over: over.saved, default=None)
         if best is None or best.saved <= 0:
             return Candidate(i, j + 1, plain, layers, keeps)

@@ -144,7 +144,7 @@ class _Replay:
         rows = RowReplay(chain, self.spans, held.span, who)
         self.faults += rows.faults
         for tensor in rows.lost:
-            self.taken.update((lost, f": {who} has written there") for lost in held.take(self.spans[tensor]))
+            self.lose(tensor, who, held)
         for tensor in inner - chain.rings.keys():
             held.put(tensor, self.spans[tensor])
 

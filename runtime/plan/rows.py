@@ -6,13 +6,14 @@ as few rows as its readers allow.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from twinfer import kernels_c
 from twinfer.kernels_c import lib
 from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.row_params import value_at
 from twinfer.runtime.program import Call, Chain, Layer, Step
 from twinfer.runtime.rows import Rows
 
@@ -49,7 +50,7 @@ def layer_of(step: Step) -> Layer | None:
     if rows is None or step.body != (call,) or len(outputs) != 1 or len(call.outputs) != 1:
         return None
     height = _height(outputs[0])
-    if any(_value(call.params, name.split(".")) % max(height, 1) for name in rows.counts):
+    if any(value_at(call.params, name.split(".")) % max(height, 1) for name in rows.counts):
         return None
     sources = tuple(_sources(call, outputs[0]))
     moving = [t for t in call.inputs if isinstance(t, Tensor)]
@@ -202,56 +203,3 @@ def _backwards(layer: Layer, under: Tensor) -> Over:
         read = (height - layer.rows.needed(first, end, height)[1]) * (under.nbytes // height)
         distance = max(distance, written - read)
     return Over(out, under, distance, backwards=True)
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member of a call's params that is another one in a part of its rows; ``path`` leads there.
-
-    It is ``each`` times the rows of the part that are among those from ``low`` to before ``high``.
-    """
-
-    path: tuple[str | int, ...]
-    low: int = 0
-    high: int = 0
-    each: int = 0
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The member that counts the rows that a part sees of the first source."""
-
-    path: tuple[str | int, ...]
-
-
-@dataclass(frozen=True)
-class Padding:
-    """The member that counts the rows of padding before the rows that a part sees."""
-
-    path: tuple[str | int, ...]
-    pad: int
-    stride: int
-
-
-def members_of(layer: Layer) -> Iterator[Member | Seen | Padding]:
-    """The members of a layer's params that differ from part to part."""
-    rows, params, height = layer.rows, layer.step.call.params, layer.height
-    if rows.window:
-        yield Seen(("window", "in_h"))
-        yield Member(("window", "out_h"), 0, height, 1)
-        yield Padding(("window", "pad_h"), rows.pad, rows.stride)
-    for name in rows.counts:
-        path = tuple(name.split("."))
-        yield Member(path, 0, height, _value(params, path) // height)
-    if rows.lines:
-        low, lines = 0, cast(Sequence[int], params[rows.lines])
-        for i, count in enumerate(lines):
-            yield Member((rows.lines, i), low, low + count, 1)
-            low += count
-
-
-def _value(params: Mapping[str, Any], path: Sequence[str]) -> int:
-    value: Any = params
-    for name in path:
-        value = value[name]
-    return int(value)

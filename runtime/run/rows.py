@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.plan.rows import Member, Padding, Seen, goals, members_of
+from twinfer.runtime.plan.row_params import members_of
+from twinfer.runtime.plan.rows import goals
 from twinfer.runtime.program import Argument, Chain, Layer
-
-#: The values of ``each`` that say what else a member counts.
-_IN, _PAD = 0, -1
 
 
 class ChainCall:
@@ -25,7 +23,6 @@ class ChainCall:
     def __init__(self, plan: Plan, chain: Chain, address: Callable[[Argument], Any], level: int) -> None:
         self._plan, self._chain, self._address, self._level = plan, chain, address, level
         self._keep: list[Any] = []
-        self._number = {layer.out: i for i, layer in enumerate(chain.layers)}
         layers, whole = [self._layer(layer) for layer in chain.layers], goals(chain)
         self.fn = ffi.addressof(lib, "tw_run_chain")
         self.params = self._new(
@@ -45,28 +42,8 @@ class ChainCall:
         return self._keep[-1]
 
     def _layer(self, layer: Layer) -> dict[str, Any]:
-        ring = self._chain.rings.get(layer.out)
-        return {
-            "run": ffi.addressof(lib, "tw_run_rows"),
-            "context": self._call(layer),
-            "height": layer.height,
-            "band": layer.band,
-            "stride": layer.rows.stride,
-            "pad": layer.rows.pad,
-            "reach": layer.rows.reach,
-            "capacity": ring.capacity if ring else layer.height,
-            "sources": len(layer.sources),
-            "image": self._image(layer.out, layer.height),
-            "source": [self._source(tensor, height) for _, tensor, height in layer.sources],
-        }
-
-    def _image(self, tensor: Tensor, height: int) -> dict[str, int]:
-        ring = self._chain.rings.get(tensor)
-        at = self._plan.offsets[ring.memory if ring else tensor]
-        return {"offset": at, "row": tensor.nbytes // height}
-
-    def _source(self, tensor: Tensor, height: int) -> dict[str, Any]:
-        return {"layer": self._number.get(tensor, -1), "height": height, "image": self._image(tensor, height)}
+        run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": self._call(layer)}
+        return run | layer_values(self._plan, self._chain, layer)
 
     def _call(self, layer: Layer) -> Any:
         """The layer's tw_rows_call."""
@@ -76,7 +53,10 @@ class ChainCall:
         params = kernels_c.new_params(call.kernel, call.params)
         self._keep.append(params)
         struct = kernels_c.params_type(call.kernel)
-        members = [_member(struct, member) for member in members_of(layer)]
+        members = [
+            {"at": ffi.offsetof(struct, *each.path), "low": each.low, "high": each.high, "each": each.each}
+            for each in members_of(layer)
+        ]
         return self._new(
             "tw_rows_call *",
             {
@@ -92,19 +72,3 @@ class ChainCall:
                 "places": moving,
             },
         )
-
-
-def _member(struct: Any, member: Member | Seen | Padding) -> dict[str, int]:
-    at = _offset(struct, member.path)
-    match member:
-        case Seen():
-            return {"at": at, "each": _IN}
-        case Padding():
-            return {"at": at, "low": member.pad, "high": member.stride, "each": _PAD}
-        case Member():
-            return {"at": at, "low": member.low, "high": member.high, "each": member.each}
-
-
-def _offset(struct: Any, path: Sequence[str | int]) -> int:
-    """The byte of a struct at which a member begins."""
-    return int(ffi.offsetof(struct, *path))

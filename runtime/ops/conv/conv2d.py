@@ -84,7 +84,7 @@ def lower(node: Node, target: Target) -> Call:
     if node.input(0).type == "FLOAT32":
         floats: dict[str, Param] = {"window": g.params, "limits": output_range(node), "depth": w.shape[3]}
         inputs = (node.input(0), w, bias_of(node, g.out_c))
-        return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs, rows=g.by_rows)
+        return Call("tw_conv2d_f32", floats, inputs, (node.output,), macs=macs, rows=g.by_rows())
     return lower_s8(node, g, node.constant(1).reshape(g.out_c, -1), macs)
 
 
@@ -100,14 +100,14 @@ def _lower_zero(node: Node, g: Window, w: Array, macs: int) -> Call:
     inputs = (x, weights(np.ascontiguousarray(w)), folded, requantize(mult), requantize(shift))
     scratch = w.shape[1] if g.k_h * g.k_w > 1 else 0
     return Call(
-        "tw_conv2d_zero_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=g.by_rows
+        "tw_conv2d_zero_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=g.by_rows()
     )
 
 
 def lower_s16(node: Node, g: Window, w: Array, macs: int) -> Call:
     """The call with int16 activations and int8 weights [out_c, k_h, k_w, in_c / groups]; also for DEPTHWISE_CONV_2D."""
     call = plain_s16.call("tw_conv2d_s16", node, w, {"window": g.params, "depth": w.shape[3]}, macs)
-    return replace(call, rows=g.by_rows)
+    return replace(call, rows=g.by_rows())
 
 
 def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
@@ -121,7 +121,7 @@ def lower_s8(node: Node, g: Window, w: Array, macs: int) -> Call:
     params = {"window": g.params, "depth": depth, **ends}
     scratch = 2 * w.shape[1] if g.k_h * g.k_w > 1 else 0
     inputs = (node.input(0), weights(np.ascontiguousarray(c.weights)), *channel_constants(c))
-    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=g.by_rows)
+    return Call("tw_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=g.by_rows())
 
 
 def _lower_hybrid(node: Node, g: Window, macs: int) -> Call:

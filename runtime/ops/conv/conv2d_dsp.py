@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from twinfer.runtime.constant import bias, weights
@@ -36,7 +34,7 @@ def lower(node: Node, target: Target) -> Call:
         scratch,
         macs=layer.macs,
         weights=stored,
-        rows=replace(layer.window.by_rows, pixels=PIXELS),
+        rows=layer.window.by_rows(PIXELS),
     )
 
 

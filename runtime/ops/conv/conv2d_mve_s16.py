@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from twinfer.runtime.constant import weights
 from twinfer.runtime.graph import Node
 from twinfer.runtime.ops.conv._layer import ONE_CHANNEL, convolution_of
@@ -35,7 +33,7 @@ def lower(node: Node, target: Target) -> Call:
         scratch,
         macs=layer.macs,
         weights=stored(packed),
-        rows=replace(layer.window.by_rows, pixels=PIXELS),
+        rows=layer.window.by_rows(PIXELS),
     )
 
 

@@ -32,7 +32,7 @@ def _lower_f32(layer: Convolution) -> Call:
     params: dict[str, Param] = {"window": g.params, "limits": output_range(node), **tile}
     inputs = (node.input(0), weights(pack_f32(w), LANES_F32), constant.bias(padded(layer.bias)))
     return Call(
-        "tw_conv2d_wide_f32", params, inputs, (node.output,), 4 * panel * w.shape[1], macs=layer.macs, rows=g.by_rows
+        "tw_conv2d_wide_f32", params, inputs, (node.output,), 4 * panel * w.shape[1], macs=layer.macs, rows=g.by_rows()
     )
 
 
@@ -44,7 +44,9 @@ def lower_s8(kernel: str, layer: Convolution, rows: int) -> Call:
     tile = {"k4": k4, "panel": panel, "direct": int(g.pointwise and k4 == w.shape[1]), "in_zero": x.zero}
     params = {"window": g.params, "end": epilogue(node), **tile}
     inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, fold_zero(w, layer.bias, 128 + x.zero)))
-    return Call(kernel, params, inputs, (node.output,), panel * k4, macs=layer.macs, weights=Weights(), rows=g.by_rows)
+    return Call(
+        kernel, params, inputs, (node.output,), panel * k4, macs=layer.macs, weights=Weights(), rows=g.by_rows()
+    )
 
 
 def _lower_zero(layer: Convolution) -> Call:
@@ -57,7 +59,7 @@ def _lower_zero(layer: Convolution) -> Call:
     inputs = (x, weights(pack_s8(w), LANES_S8), *lane_channels(node, folded))
     scratch = ROWS * (k4 + 4 * out4)
     kernel = "tw_conv2d_zero_wide_s8"
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights(), rows=g.by_rows)
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=Weights(), rows=g.by_rows())
 
 
 def _panel(pixels: int, depth: int, rows: int) -> int:

@@ -74,7 +74,12 @@ def lower(node: Node, target: Target) -> Call:
         shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
         floats = {**shape, "limits": output_range(node)}
         return Call(
-            "tw_depthwise_conv2d_f32", floats, (x, w, bias_of(node, g.out_c)), (node.output,), macs=macs, rows=g.by_rows
+            "tw_depthwise_conv2d_f32",
+            floats,
+            (x, w, bias_of(node, g.out_c)),
+            (node.output,),
+            macs=macs,
+            rows=g.by_rows(),
         )
     if g.in_c == 1 and w.data is not None and constant_bias(node, g.out_c) is not None:
         return conv2d.lower_s8(node, g, w.data.reshape(-1, g.out_c).T, macs)
@@ -88,7 +93,7 @@ def _lower_zero(node: Node, g: Window, macs: int) -> Call:
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     inputs = (x, w, bias_of(node, g.out_c), *(requantize(values) for values in multipliers(node, g.out_c)))
     kernel = "tw_depthwise_conv2d_zero_s8"
-    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(), rows=g.by_rows)
+    return Call(kernel, params, inputs, (node.output,), macs=macs, weights=Weights(), rows=g.by_rows())
 
 
 def _lower_s8(node: Node, g: Window, macs: int) -> Call:
@@ -101,7 +106,14 @@ def _lower_s8(node: Node, g: Window, macs: int) -> Call:
     shape: dict[str, Param] = {"window": g.params, "multiplier": g.out_c // g.in_c}
     params = {**shape, "end": epilogue(node), "in_zero": node.input(0).zero, "fast": int(short)}
     return Call(
-        "tw_depthwise_conv2d_s8", params, inputs, (node.output,), scratch, macs=macs, weights=Weights(), rows=g.by_rows
+        "tw_depthwise_conv2d_s8",
+        params,
+        inputs,
+        (node.output,),
+        scratch,
+        macs=macs,
+        weights=Weights(),
+        rows=g.by_rows(),
     )
 
 

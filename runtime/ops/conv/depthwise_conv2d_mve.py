@@ -43,7 +43,7 @@ def lower(node: Node, target: Target) -> Call:
     params: dict[str, Param] = {"window": g.params, "end": epilogue(node), **numbers}
     stored = Weights(rows=len(blocks), head=blocks.shape[1] - LANES * len(w.reshape(-1, g.out_c)))
     inputs = (x, weights(blocks, BLOCKS))
-    return Call(kernel, params, inputs, (node.output,), g.k_h * row, macs=layer.macs, weights=stored, rows=g.by_rows)
+    return Call(kernel, params, inputs, (node.output,), g.k_h * row, macs=layer.macs, weights=stored, rows=g.by_rows())
 
 
 def check_rows(g: Window, row: int) -> None:

@@ -31,7 +31,7 @@ def lower(node: Node, target: Target) -> Call:
     params, eights = {"window": g.params, "limits": c.limits}, _eights(c)
     inputs, stored = (node.input(0), weights(eights, BLOCKS)), Weights(rows=len(eights), head=2 * 4 * LANES)
     kernel, scratch = "tw_depthwise_conv2d_mve_s16", g.k_h * row
-    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored, rows=g.by_rows)
+    return Call(kernel, params, inputs, (node.output,), scratch, macs=layer.macs, weights=stored, rows=g.by_rows())
 
 
 def _eights(c: Channels) -> Array:

@@ -63,10 +63,9 @@ class Window:
     def dilated(self) -> bool:
         return (self.dilation_h, self.dilation_w) != (1, 1)
 
-    @property
-    def by_rows(self) -> Rows:
-        """How a call with these windows in its param ``window`` computes some rows."""
-        return Rows(self.stride_h, self.pad_h, (self.k_h - 1) * self.dilation_h, window=True)
+    def by_rows(self, pixels: int = 1) -> Rows:
+        """How a call with these windows in its param ``window`` computes some rows; it takes ``pixels`` at once."""
+        return Rows(self.stride_h, self.pad_h, (self.k_h - 1) * self.dilation_h, window=True, pixels=pixels)
 
     def taps(self) -> Iterator[tuple[int, int]]:
         """Row and column of every tap."""

@@ -112,7 +112,7 @@ def pool_call(kernel: str, node: Node) -> Call:
     """The call of a pooling kernel; all have the same params."""
     g = geometry(node)
     params = {"window": g.params, "limits": output_range(node)}
-    return Call(kernel, params, (node.input(0),), (node.output,), rows=g.by_rows)
+    return Call(kernel, params, (node.input(0),), (node.output,), rows=g.by_rows())
 
 
 def _case(

@@ -1,0 +1,34 @@
+"""What ``kernels_c/run/chain.h`` is told of a chain, as plain values: the interpreter and emitted C have the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Chain, Layer
+
+
+def layer_values(plan: Plan, chain: Chain, layer: Layer) -> dict[str, Any]:
+    """The members of a layer's tw_rows_layer, in their order, but for the first two: its function and the context."""
+    ring, by = chain.rings.get(layer.out), layer.rows
+    number = {each.out: i for i, each in enumerate(chain.layers)}
+
+    def image(tensor: Tensor, height: int) -> dict[str, int]:
+        ring = chain.rings.get(tensor)
+        return {"offset": plan.offsets[ring.memory if ring else tensor], "row": tensor.nbytes // height}
+
+    return {
+        "height": layer.height,
+        "band": layer.band,
+        "stride": by.stride,
+        "pad": by.pad,
+        "reach": by.reach,
+        "capacity": ring.capacity if ring else layer.height,
+        "sources": len(layer.sources),
+        "image": image(layer.out, layer.height),
+        "source": [
+            {"layer": number.get(tensor, -1), "height": height, "image": image(tensor, height)}
+            for _, tensor, height in layer.sources
+        ],
+    }
