@@ -21,8 +21,9 @@ Decoding = Literal["layer", "start"]
 #: compiled: a function per layer, shapes known to the compiler. interpreted: shared kernels, called from a table.
 Mode = Literal["compiled", "interpreted"]
 
-#: layers: one layer after the other, whole tensors. rows: layers run row by row where that lowers the peak.
-Memory = Literal["layers", "rows"]
+#: layers: one layer after the other, whole tensors. rows: row by row wherever that lowers the peak. auto: by layers; on
+#: a microcontroller by rows as far as that is estimated to cost at most 5 % of the instructions, or as ``ram`` asks.
+Memory = Literal["auto", "layers", "rows"]
 
 #: Field -> the values that it may have, and the message about any other.
 _CHOICES = {
@@ -40,7 +41,8 @@ class Options:
 
     For the plan: ``weights`` says how constant weights are stored, ``decode`` when coded ones are decoded.
     ``preserve_all`` gives every tensor memory of its own, so that all can be read after a run. ``memory`` says whether
-    layers may run row by row; not with ``preserve_all`` and ``guard``, which look at whole layers.
+    layers may run row by row; not with ``preserve_all`` and ``guard``, which look at whole layers. ``ram`` is how many
+    bytes arena and state may take, 0 for any number. ``input_rows`` has the caller give the input row by row.
     For emitted C: ``optimize`` says what to spend flash on, ``mode`` which form it has.
     For both: ``guard`` spreads the arena out and watches every step. No option changes a result.
     """
@@ -51,13 +53,17 @@ class Options:
     mode: Mode = "compiled"
     guard: bool = False
     preserve_all: bool = False
-    memory: Memory = "layers"
+    memory: Memory = "auto"
+    ram: int = 0
+    input_rows: bool = False
 
     def __post_init__(self) -> None:
         for field, (values, message) in _CHOICES.items():
             value = getattr(self, field)
             if not isinstance(value, str) or value not in values:
                 raise InvalidArgumentError(message.format(value, ", ".join(values)))
+        if not isinstance(self.ram, int) or self.ram < 0:
+            raise InvalidArgumentError(f"ram must be a number of bytes, 0 for any, not {self.ram!r}")
 
 
 class Printing(TypedDict, total=False):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from twinfer.runtime.constant import Constant
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.params import Param, check_params
-from twinfer.runtime.rows import Rows
+from twinfer.runtime.rows import Feed, Rows
+from twinfer.runtime.target import PLAIN, Choice
 
 
 @dataclass(frozen=True)
@@ -108,17 +109,6 @@ class Loop:
 Instruction = Call | Loop
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The variant that an operator got, and those before it that are written for the operator and declined.
-
-    ``declined`` are pairs of a variant's name and its reason.
-    """
-
-    variant: str = "plain"
-    declined: tuple[tuple[str, str], ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Step:
     """What one operator became: ``body`` is run; the call in it that computes the operator is ``call``.
@@ -132,7 +122,7 @@ class Step:
     call: Call
     body: tuple[Instruction, ...]
     scratch: Tensor | None = None
-    choice: Choice = Choice()
+    choice: Choice = PLAIN
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -224,11 +214,19 @@ class Chain:
 
     A layer computes its next rows when a later one asks for them (``twinfer.runtime.plan.rows`` has the order). Tensors
     between them are ``rings``; the others are whole. ``backwards``: a lone layer goes from its last row to the first.
+    With a ``feed`` the chain waits for rows of the graph's input, and keeps in ``progress`` how far its links are.
     """
 
     layers: tuple[Layer, ...]
     rings: Mapping[Tensor, Ring]
     backwards: bool = False
+    feed: Feed | None = None
+    progress: Tensor | None = None
+
+    @property
+    def links(self) -> tuple[Feed | Layer, ...]:
+        """What gives rows, in order."""
+        return self.layers if self.feed is None else (self.feed, *self.layers)
 
 
 Part = Step | If | While | Same | Chain

@@ -1,8 +1,11 @@
-"""How a kernel's call computes some rows of its output alone."""
+"""How a kernel's call computes some rows of its output alone, and rows that the caller gives one by one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+from twinfer.runtime.graph import Tensor
 
 
 @dataclass(frozen=True)
@@ -32,3 +35,22 @@ class Rows:
 
 #: Of a call whose param ``size`` counts the elements, which are computed one by one.
 ELEMENTS = Rows(counts=("size",))
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """Input ``out`` of a graph, whose ``height`` rows the caller gives one by one: what a chain may begin with.
+
+    It computes nothing and reads nothing; its other members are those of a layer.
+    """
+
+    out: Tensor
+    height: int
+    band: ClassVar[int] = 1
+    rows: ClassVar[Rows] = Rows()
+    sources: ClassVar[tuple[tuple[int, Tensor, int], ...]] = ()
+
+
+def row_axis(tensor: Tensor) -> int:
+    """The axis along which the rows of a tensor follow one another: the first with more than one element, else 0."""
+    return next((i for i, extent in enumerate(tensor.shape) if extent > 1), 0)

@@ -14,10 +14,9 @@ from twinfer.runtime.op import Op
 from twinfer.runtime.plan.inline import inlined
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.program import Choice
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.shapes import guarded, infer_node, infer_shapes
-from twinfer.runtime.target import TARGETS, Target
+from twinfer.runtime.target import TARGETS, Choice, Target
 from twinfer.runtime.unsigned import signed_node
 
 #: The seed of the cases.

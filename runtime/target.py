@@ -52,3 +52,18 @@ MVE = microcontroller("mve", "dsp", "mve")
 
 #: Together these targets use every kernel; all of them run on the host.
 TARGETS = (HOST, AVX_VNNI, GENERIC, DSP, MVE)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The variant that an operator got, and those before it that are written for the operator and declined.
+
+    ``declined`` are pairs of a variant's name and its reason.
+    """
+
+    variant: str = "plain"
+    declined: tuple[tuple[str, str], ...] = ()
+
+
+#: A variant that was taken before any other was asked.
+PLAIN = Choice()

@@ -44,11 +44,13 @@ def uses_of(program: Program) -> Iterator[tuple[int, Tensor]]:
 
 def _uses_of_chain(chain: Chain) -> Iterator[tuple[int, Tensor]]:
     """Of whole tensors and rings, from the first layer's position to the last one's."""
-    positions = chain.layers[0].step.position, chain.layers[-1].step.position
-    for layer in chain.layers:
-        for tensor in layer.step.touched:
-            ring = chain.rings.get(tensor)
-            yield from ((position, ring.memory if ring else tensor) for position in positions)
+    steps = [layer.step for layer in chain.layers]
+    positions = -1 if chain.feed else steps[0].position, steps[-1].position if steps else -1
+    fed = [] if chain.feed is None else [chain.feed.out]
+    progress = [] if chain.progress is None else [chain.progress]
+    for tensor in [*fed, *progress, *(tensor for step in steps for tensor in step.touched)]:
+        ring = chain.rings.get(tensor)
+        yield from ((position, ring.memory if ring else tensor) for position in positions)
 
 
 def with_steps(program: Program, change: Callable[[Step], Part | None]) -> Program:

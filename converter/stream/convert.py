@@ -16,7 +16,8 @@ from twinfer.runtime.check import check, need_graph
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph, Node, consumers, walk
 from twinfer.runtime.metadata import without_plan
-from twinfer.runtime.run.stream import METADATA, time_axis
+from twinfer.runtime.rows import row_axis
+from twinfer.runtime.run.stream import METADATA
 from twinfer.runtime.shapes import infer_shapes
 
 
@@ -55,7 +56,7 @@ def stream(graph: Graph, *, axis: int | None = None, hop: int | None = None) -> 
     if len(inputs) != 1:
         raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: only a model with one can be streamed")
     (source,) = inputs
-    along = time_axis(source) if axis is None else axis
+    along = row_axis(source) if axis is None else axis
     if 0 <= along < len(source.shape) and source.shape[along] > 1 and prod(source.shape[:along]) > 1:
         raise InvalidArgumentError(f"{source}: its rows along axis {along} do not lie one after the other")
     plan = planned(graph, source, along, hop)

@@ -30,7 +30,8 @@ typedef struct {
 typedef void tw_rows_fn(const void *context, const tw_rows_part *part);
 
 /* A layer computes at most band of its height rows at once. Row r needs the rows of a source from r * stride - pad to
- * reach rows on. capacity: how many rows of its output there is room for, height if it is whole. */
+ * reach rows on. capacity: how many rows of its output there is room for, height if it is whole. Without run it is no
+ * layer, but the input, whose rows the caller gives: the first of its chain. */
 typedef struct {
     tw_rows_fn *run;
     const void *context;
@@ -45,11 +46,11 @@ typedef struct {
 } tw_rows_progress;
 
 /* Layers in the order of the graph; goals: those that must become whole, the last one first. backwards: a lone layer goes
- * from its last row to the first. */
+ * from its last row to the first. wanted: how many rows of the input it waits for. */
 typedef struct {
     const tw_rows_layer *layers;
     const int32_t *goals;
-    int32_t count, goal_count, backwards;
+    int32_t count, goal_count, backwards, wanted;
 } tw_chain;
 
 /* The first row of a source that row first needs, and the end of those that a part to before end needs. */
@@ -129,15 +130,23 @@ TW_INLINE void tw_chain_part(const tw_chain *s, tw_rows_progress *at, int32_t i,
     at[i].done = next;
 }
 
-/* Runs all; at: room for the progress of every layer. */
-static TW_NOINLINE void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
-    memset(at, 0, (size_t)s->count * sizeof *at);
+/* Goes on until all is computed or a row of the input is missing; at: the progress of every layer. */
+TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
     for (int32_t g = 0; g < s->goal_count; ++g)
         while (at[s->goals[g]].done < s->layers[s->goals[g]].height) {
             int32_t i = s->goals[g];
             for (int32_t next = i; next >= 0; next = tw_chain_short(s, at, i)) i = next;
+            if (s->layers[i].run == NULL) return;
             tw_chain_part(s, at, i, arena);
         }
+}
+
+TW_INLINE void tw_chain_begin(const tw_chain *s, tw_rows_progress *at) { memset(at, 0, (size_t)s->count * sizeof *at); }
+
+/* Runs all of a chain that waits for nothing. */
+static TW_NOINLINE void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
+    tw_chain_begin(s, at);
+    tw_chain_go_on(s, at, arena);
 }
 
 #endif

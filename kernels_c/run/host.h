@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "../core/tw.h"
+#include "feed.h"
 #include "level.h"
 #include "rows.h"
 
@@ -71,6 +72,19 @@ static void tw_run(const tw_call *calls, int count) {
 static void tw_run_chain(const void *params, const void *const *in, void *const *out, void *scratch) {
     (void)in;
     tw_chain_run((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch);
+}
+
+/* The same of a chain that waits for rows of the input, in[0], which is whole here. */
+static void tw_run_feed(const void *params, const void *const *in, void *const *out, void *scratch) {
+    tw_feed_all((const tw_chain *)params, (tw_rows_progress *)out[0], (unsigned char *)scratch, in[0]);
+}
+
+static void tw_begin_rows(const void *chain, void *progress) {
+    tw_chain_begin((const tw_chain *)chain, (tw_rows_progress *)progress);
+}
+
+static int32_t tw_push_row(const void *chain, void *progress, void *arena, const void *row) {
+    return tw_feed_row((const tw_chain *)chain, (tw_rows_progress *)progress, (unsigned char *)arena, row);
 }
 
 static int64_t tw_now(void) {

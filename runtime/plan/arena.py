@@ -85,12 +85,18 @@ def lower_bound(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> in
 
     Of blocks that are aligned to so many bytes, each but the highest takes whole multiples of that.
     """
+    return peak(blocks, overlaps)[0]
+
+
+def peak(blocks: Sequence[Block], overlaps: Sequence[Overlap] = ()) -> tuple[int, int]:
+    """The lower bound, and the first step whose live bytes force it."""
     puzzle = puzzle_of(blocks, overlaps)
-    return max((_peak(puzzle, overlaps, grain) for grain in {1, *puzzle.alignments}), default=0)
+    sums = (_peak(puzzle, overlaps, grain) for grain in {1, *puzzle.alignments})
+    return max(sums, key=lambda each: (each[0], -each[1]), default=(0, 0))
 
 
-def _peak(puzzle: Puzzle, overlaps: Sequence[Overlap], grain: int) -> int:
-    """The bound that the blocks give whose alignment is a multiple of ``grain``."""
+def _peak(puzzle: Puzzle, overlaps: Sequence[Overlap], grain: int) -> tuple[int, int]:
+    """The bound that the blocks give whose alignment is a multiple of ``grain``, and the step that forces it."""
     whole = {i: aligned(puzzle.sizes[i], grain) for i, each in enumerate(puzzle.alignments) if each % grain == 0}
     change: defaultdict[int, int] = defaultdict(int)
     padding: defaultdict[int, Counter[int]] = defaultdict(Counter)
@@ -101,12 +107,14 @@ def _peak(puzzle: Puzzle, overlaps: Sequence[Overlap], grain: int) -> int:
     for first, end, saved in _savings(puzzle, overlaps, whole, grain):
         change[first] -= saved
         change[end] += saved
-    peak, total, live = 0, 0, Counter[int]()
+    most, at, total, live = 0, 0, 0, Counter[int]()
     for step in sorted(change):
         total += change[step]
         live.update(padding[step])
-        peak = max(peak, total - max((unused for unused, count in live.items() if count), default=0))
-    return peak
+        needed = total - max((unused for unused, count in live.items() if count), default=0)
+        if needed > most:
+            most, at = needed, step
+    return most, at
 
 
 def _savings(

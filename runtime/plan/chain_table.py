@@ -6,13 +6,14 @@ from typing import Any
 
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
-from twinfer.runtime.program import Chain, Layer
+from twinfer.runtime.plan.rows import Link
+from twinfer.runtime.program import Chain
 
 
-def layer_values(plan: Plan, chain: Chain, layer: Layer) -> dict[str, Any]:
-    """The members of a layer's tw_rows_layer, in their order, but for the first two: its function and the context."""
+def layer_values(plan: Plan, chain: Chain, layer: Link) -> dict[str, Any]:
+    """The members of a tw_rows_layer, in their order, but for the first two: its function and the context."""
     ring, by = chain.rings.get(layer.out), layer.rows
-    number = {each.out: i for i, each in enumerate(chain.layers)}
+    number = {each.out: i for i, each in enumerate(chain.links)}
 
     def image(tensor: Tensor, height: int) -> dict[str, int]:
         ring = chain.rings.get(tensor)

@@ -9,6 +9,7 @@ from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.sharing import Life, loops_of, owners
+from twinfer.runtime.program import Chain
 from twinfer.runtime.walks import uses_of
 
 
@@ -50,7 +51,8 @@ def _end(stored: Stored) -> int:
 
 def _lives(graph: Graph, state: tuple[Tensor, ...], stored: Stored) -> dict[Tensor, Life]:
     end = _end(stored)
-    lives: dict[Tensor, Life] = {t: (-1, -1) for t in graph.inputs if t.data is None}
+    rings = {tensor for part in stored.program if isinstance(part, Chain) for tensor in part.rings}
+    lives: dict[Tensor, Life] = {t: (-1, -1) for t in graph.inputs if t.data is None and t not in rings}
     lives.update((tensor, (-1, -1)) for step in stored.start for tensor in step.written)
     for position, tensor in uses_of(stored.program):
         first, last = lives.get(tensor, (position, position))

@@ -11,10 +11,10 @@ from twinfer.runtime.errors import OperatorError, UnsupportedOperatorError
 from twinfer.runtime.graph import Node, Tensor
 from twinfer.runtime.op import need
 from twinfer.runtime.plan.flow import Block, Branch, Copy, Flow, Part, Repeat, nodes_of
-from twinfer.runtime.program import COPY, Argument, Call, Choice, If, Program, Step, While
+from twinfer.runtime.program import COPY, Argument, Call, If, Program, Step, While
 from twinfer.runtime.registry import keeps_state, missing, operator, variants
 from twinfer.runtime.shapes import guarded, infer_node
-from twinfer.runtime.target import Target
+from twinfer.runtime.target import Choice, Target
 from twinfer.runtime.variant import Declined, Lower
 from twinfer.runtime.walks import steps_of, with_steps
 

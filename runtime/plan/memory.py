@@ -1,20 +1,27 @@
-"""The memory of a program: layer by layer or, where that needs less, row by row."""
+"""The memory of a program: layer by layer or, where that needs less, row by row, as the options ask for it."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from twinfer.runtime.errors import UnsupportedOperatorError
 from twinfer.runtime.graph import Graph
 from twinfer.runtime.options import Options
-from twinfer.runtime.plan.chains import chained
+from twinfer.runtime.plan.chains import Partitions, progress_of
 from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
-from twinfer.runtime.plan.rows import Over
-from twinfer.runtime.program import Chain
+from twinfer.runtime.plan.price import call_price, instructions
+from twinfer.runtime.plan.rows import Over, feed_of
+from twinfer.runtime.program import Chain, Step
 from twinfer.runtime.target import Target
+
+#: The most that rows may cost by themselves, as a share of the instructions of a plan layer by layer.
+SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -30,17 +37,82 @@ class Memory:
     def arena_bytes(self) -> int:
         return self.solution.regions[Region.ARENA].nbytes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of arena and state."""
+        return max(extent.end for extent in self.solution.regions.values())
+
 
 def placed(graph: Graph, stored: Stored, target: Target, options: Options) -> Memory:
-    """The memory of a program, whose layers run by rows where ``options`` ask for that and it needs less."""
-    lives = lifetimes(graph, stored, keep=options.preserve_all)
-    whole = _solved(graph, stored, lives, target)
-    if options.memory == "layers" or options.preserve_all or options.guard:
-        return whole
-    rows = chained(stored.program, lives, graph.outputs)
-    stored = replace(stored, program=rows.program)
-    by_rows = _solved(graph, stored, lifetimes(graph, stored, keep=False), target, rows.over)
-    return whole if whole.arena_bytes <= by_rows.arena_bytes else _turned(by_rows, rows.over)
+    """The memory of a program, by layers or by rows.
+
+    UnsupportedOperatorError if nothing fits into ``options.ram``, InvalidArgumentError if the options want the input by
+    rows and it has none.
+    """
+    planner = _Planner(graph, _fed(graph, stored) if options.input_rows else stored, target, options)
+    memory = planner.memory()
+    if options.ram and memory.nbytes > options.ram:
+        raise UnsupportedOperatorError(_too_large(graph, memory, options))
+    return memory
+
+
+def _fed(graph: Graph, stored: Stored) -> Stored:
+    """The same program behind rows of the input, which the caller gives."""
+    whole = Chain((), {}, feed=feed_of(graph), progress=progress_of(1))
+    return replace(stored, program=(whole, *stored.program))
+
+
+class _Planner:
+    """The plans of one program."""
+
+    def __init__(self, graph: Graph, stored: Stored, target: Target, options: Options) -> None:
+        self._graph, self._stored, self._target, self._options = graph, stored, target, options
+        self._lives = lifetimes(graph, stored, keep=options.preserve_all)
+        self._whole = self._solved(stored, self._lives)
+
+    def memory(self) -> Memory:
+        """What the options ask for."""
+        options = self._options
+        by_layers = options.memory == "layers" or options.preserve_all or options.guard
+        if by_layers or not all(isinstance(part, Step | Chain) for part in self._stored.program):
+            return self._whole
+        if options.memory == "rows":
+            return self._by_rows(self._partitions.peaks[0])
+        if options.ram:
+            return self._fitting(options.ram)
+        return self._by_rows(self._cheap()) if self._target.flash_is_dear else self._whole
+
+    @cached_property
+    def _partitions(self) -> Partitions:
+        return Partitions(self._stored.program, self._lives, self._graph.outputs)
+
+    def _by_rows(self, peak: int) -> Memory:
+        """By rows as far as the peak asks for it, if the arena gets smaller."""
+        rows = self._partitions.within(peak)
+        stored = replace(self._stored, program=rows.program)
+        memory = self._solved(stored, lifetimes(self._graph, stored, keep=False), rows.over)
+        return self._whole if self._whole.arena_bytes <= memory.arena_bytes else _turned(memory, rows.over)
+
+    def _cheap(self) -> int:
+        """The least peak at which rows cost no more than they may."""
+        most = SHARE * instructions(self._stored.steps, self._target)
+        peaks, price = self._partitions.peaks, call_price(self._target)
+        affordable = lambda peak: self._partitions.within(peak).calls * price <= most  # noqa: E731
+        return peaks[min(bisect_left(peaks, True, key=affordable), len(peaks) - 1)]
+
+    def _fitting(self, ram: int) -> Memory:
+        """The plan with the fewest calls that fits; the smallest if none does."""
+        memory, peaks = self._whole, self._partitions.peaks
+        peak = ram - (memory.nbytes - memory.arena_bytes)
+        while memory.nbytes > ram and peak >= peaks[0]:
+            peak = peaks[bisect_right(peaks, peak) - 1]
+            memory = self._by_rows(peak)
+            peak -= max(1, memory.nbytes - ram)
+        return memory if memory.nbytes <= ram else self._by_rows(peaks[0])
+
+    def _solved(self, stored: Stored, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
+        task = problem(lives, self._target.alignment, over)
+        return Memory(stored, lives, task, solved(task, self._graph.name))
 
 
 def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
@@ -54,12 +126,19 @@ def _turned(memory: Memory, over: Sequence[Over]) -> Memory:
 
     back = {each.over for each in over if must(each)}
     program = tuple(
-        replace(part, backwards=True) if isinstance(part, Chain) and part.layers[-1].out in back else part
+        replace(part, backwards=True) if isinstance(part, Chain) and part.links[-1].out in back else part
         for part in memory.stored.program
     )
     return replace(memory, stored=replace(memory.stored, program=program))
 
 
-def _solved(graph: Graph, stored: Stored, lives: Lifetimes, target: Target, over: Sequence[Over] = ()) -> Memory:
-    task = problem(lives, target.alignment, over)
-    return Memory(stored, lives, task, solved(task, graph.name))
+def _too_large(graph: Graph, memory: Memory, options: Options) -> str:
+    """The message about a model that does not fit, and what forces that."""
+    at = memory.task.forced_at
+    names = {step.position: str(step.node) for step in memory.stored.steps}
+    live = sum(block.size for block in memory.task.blocks if block.first <= at <= block.last)
+    advice = "take memory='rows' or 'auto'" if options.memory == "layers" else "give its input by rows, or change it"
+    return (
+        f"graph {graph.name!r} needs {memory.nbytes:,} bytes of RAM, {memory.nbytes - options.ram:,} more than "
+        f"ram={options.ram:,}; {names.get(at, 'its input')} forces that with {live:,} bytes: {advice}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate
 
 from twinfer.runtime.errors import UnsupportedOperatorError
@@ -37,7 +38,16 @@ class Problem:
     @property
     def lower_bound(self) -> int:
         """Bytes of arena that any placement needs, however its blocks are aligned."""
-        return arena.lower_bound([replace(block, alignment=1) for block in self.blocks], self.overlaps)
+        return self._peak[0]
+
+    @property
+    def forced_at(self) -> int:
+        """The position whose live tensors force the lower bound."""
+        return self._peak[1]
+
+    @cached_property
+    def _peak(self) -> tuple[int, int]:
+        return arena.peak([replace(block, alignment=1) for block in self.blocks], self.overlaps)
 
 
 @dataclass(frozen=True)

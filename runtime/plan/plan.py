@@ -99,10 +99,16 @@ class Plan:
         return {layer.step: chain for chain in chains for layer in chain.layers}
 
     @property
+    def fed(self) -> Chain | None:
+        """The chain that a program begins with whose input comes row by row, and waits for these."""
+        first = self.program[0] if self.program else None
+        return first if isinstance(first, Chain) and first.feed else None
+
+    @property
     def stepwise(self) -> bool:
         """Whether every operator of the main subgraph has one value in a run, which the step behind it leaves."""
         called = any(node.op in CONTROL for node in self.graph.nodes)
-        plain = self.straight and not self.chains and not called
+        plain = self.straight and not self.chains and not self.fed and not called
         return plain and not any(self._in_state(tensor) for tensor in self.graph.inputs)
 
     @cached_property
@@ -127,6 +133,11 @@ class Plan:
     def variables(self) -> tuple[Tensor, ...]:
         """The tensors whose value the model carries from run to run: variables, and inputs that a step writes."""
         return tuple(tensor for tensor in self.places if tensor in self.first_values)
+
+    @property
+    def arena_inputs(self) -> tuple[Tensor, ...]:
+        """The inputs that a run finds in the arena, or takes row by row."""
+        return tuple(t for t in self.graph.inputs if t.data is None and not self._in_state(t))
 
     def _in_state(self, tensor: Tensor) -> bool:
         return tensor in self.places and self.places[tensor].region is Region.STATE

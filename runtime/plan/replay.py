@@ -135,8 +135,8 @@ class _Replay:
 
     def chain(self, chain: Chain, held: _Held) -> None:
         """Row by row; behind it the tensors hold a value that still do, and those that it has computed."""
-        who = f"the chain from {self.number[chain.layers[0].step]} on"
-        inner = {layer.out for layer in chain.layers}
+        who = f"the chain from {self.number[chain.layers[0].step]} on" if chain.layers else "the input by rows"
+        inner = {link.out for link in chain.links}
         for layer in chain.layers:
             for _, tensor, _ in layer.sources:
                 if tensor not in inner:

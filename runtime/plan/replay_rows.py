@@ -11,6 +11,10 @@ import numpy as np
 
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.program import Chain, Layer
+from twinfer.runtime.rows import Feed
+
+#: What gives rows: a layer, or the caller.
+Link = Feed | Layer
 
 #: Bytes of the one buffer for arena and state, [begin, end).
 Span = tuple[int, int]
@@ -27,16 +31,18 @@ class RowReplay:
         self.chain, self.spans, self.who = chain, spans, who
         self.memory = np.zeros(max((end for _, end in (*spans.values(), *held.values())), default=0), np.int64)
         self.numbers: dict[tuple[Tensor, int], int] = {}
-        self.done = {layer.out: 0 for layer in chain.layers}
+        self.done = {link.out: 0 for link in chain.links}
         self.base = dict(self.done)
         self.height = {t: height for layer in chain.layers for _, t, height in layer.sources}
-        self.height |= {layer.out: layer.height for layer in chain.layers}
+        self.height |= {link.out: link.height for link in chain.links}
         self.faults: list[str] = []
-        for tensor in held:
+        progress = [] if chain.progress is None else [chain.progress]
+        for tensor in (*held, *progress):
             self._hold(tensor)
         self._run()
+        self.faults += [f"{who} loses its progress" for tensor in progress if not self._whole(tensor)]
         self.lost = [tensor for tensor in held if not self._whole(tensor)]
-        outs = [layer.out for layer in chain.layers if layer.out not in chain.rings]
+        outs = [link.out for link in chain.links if link.out not in chain.rings]
         self.faults += [f"{who} leaves {tensor} incomplete" for tensor in outs if not self._whole(tensor)]
 
     def _number(self, tensor: Tensor, row: int) -> int:
@@ -65,20 +71,20 @@ class RowReplay:
         return complete and all(self._has(tensor, row) for row in range(self._rows(tensor)))
 
     def _run(self) -> None:
-        layers = self.chain.layers
-        for goal in [layers[-1], *(layer for layer in layers if layer.out not in self.chain.rings)]:
+        links = self.chain.links
+        for goal in [links[-1], *(link for link in links if link.out not in self.chain.rings)]:
             while self.done[goal.out] < goal.height and not self.faults:
                 self._compute(self._ready(goal))
 
-    def _ready(self, layer: Layer) -> Layer:
+    def _ready(self, layer: Link) -> Link:
         """The layer, or the one that must go on before it can."""
-        makers = {each.out: each for each in self.chain.layers}
+        makers = {each.out: each for each in self.chain.links}
         for tensor, rows in self._reads(layer):
             if tensor in makers and self.done[tensor] < rows.stop:
                 return self._ready(makers[tensor])
         return layer
 
-    def _reads(self, layer: Layer) -> Iterator[tuple[Tensor, range]]:
+    def _reads(self, layer: Link) -> Iterator[tuple[Tensor, range]]:
         """The rows of every source that the next rows of a layer need: those under its windows."""
         rows, by = self._next(layer), layer.rows
         first, last = rows.start, rows.stop - 1
@@ -86,21 +92,21 @@ class RowReplay:
             low, high = first * by.stride - by.pad, last * by.stride - by.pad + by.reach
             yield tensor, range(min(max(low, 0), height - 1), min(max(high, 0), height - 1) + 1)
 
-    def _next(self, layer: Layer) -> range:
+    def _next(self, layer: Link) -> range:
         """The rows that a layer computes next."""
         done = self.done[layer.out]
         end = min(done + layer.band, layer.height)
         return range(layer.height - end, layer.height - done) if self.chain.backwards else range(done, end)
 
-    def _compute(self, layer: Layer) -> None:
+    def _compute(self, layer: Link) -> None:
         out, rows = layer.out, self._next(layer)
         self._make_room(layer, rows.stop)
-        scratch = layer.step.scratch
+        scratch = layer.step.scratch if isinstance(layer, Layer) else None
         begin, end = self.spans[scratch] if scratch is not None else (0, 0)
         self.memory[begin:end] = -1
         for row in rows:
             self._bytes(out, row)[:] = self._number(out, row)
-        who = f"{self.who}, {layer.step.node}, row {rows.start}"
+        who = f"{self.who}, {out}, row {rows.start}"
         for tensor, needed in self._reads(layer):
             lacking = [row for row in needed if not self._has(tensor, row)]
             self.faults += [f"{who} reads row {row} of {tensor}, which is not there" for row in lacking[:1]]
@@ -108,7 +114,7 @@ class RowReplay:
             self.faults.append(f"{who} writes over its scratch memory")
         self.done[out] += len(rows)
 
-    def _make_room(self, layer: Layer, end: int) -> None:
+    def _make_room(self, layer: Link, end: int) -> None:
         """Rows that are still needed move to the start of a full ring."""
         out, ring = layer.out, self.chain.rings.get(layer.out)
         if ring is None or end - self.base[out] <= ring.capacity:

@@ -12,10 +12,14 @@ from typing import Any
 
 from twinfer import kernels_c
 from twinfer.kernels_c import lib
-from twinfer.runtime.graph import Tensor
+from twinfer.runtime.errors import InvalidArgumentError
+from twinfer.runtime.graph import Graph, Tensor
 from twinfer.runtime.plan.row_params import value_at
 from twinfer.runtime.program import Call, Chain, Layer, Step
-from twinfer.runtime.rows import Rows
+from twinfer.runtime.rows import Feed, Rows, row_axis
+
+#: What gives rows in a chain.
+Link = Feed | Layer
 
 #: How many more pixels than there are a kernel may compute.
 LOST = 1.15
@@ -23,21 +27,44 @@ LOST = 1.15
 
 @dataclass(frozen=True)
 class RowPart:
-    """Rows ``first`` to before ``end`` of the output of layer ``layer``, which are computed by one call."""
+    """Rows ``first`` to before ``end`` of the output of link ``link``, which are computed by one call."""
 
-    layer: int
+    link: int
     first: int
     end: int
 
 
 def goals(chain: Chain) -> list[int]:
-    """The layers that must become whole, the last one first."""
-    return _goals(chain.layers, [layer.out for layer in chain.layers if layer.out not in chain.rings])
+    """The links that must become whole, the last one first."""
+    return _goals(chain.links, [link.out for link in chain.links if link.out not in chain.rings])
 
 
-def _goals(layers: Sequence[Layer], ends: Collection[Tensor]) -> list[int]:
-    last = len(layers) - 1
-    return [last, *(i for i in range(last) if layers[i].out in ends)]
+def _goals(links: Sequence[Link], ends: Collection[Tensor]) -> list[int]:
+    last = len(links) - 1
+    return [last, *(i for i in range(last) if links[i].out in ends)]
+
+
+def wanted(chain: Chain) -> int:
+    """How many rows of the input a chain waits for: all, or those up to the last one that a layer needs."""
+    feed = chain.feed
+    if feed is None or 0 in goals(chain):
+        return feed.height if feed else 0
+    reading = [layer for layer in chain.layers for _, tensor, _ in layer.sources if tensor is feed.out]
+    return max(layer.rows.needed(0, layer.height, feed.height)[1] for layer in reading)
+
+
+def feed_of(graph: Graph) -> Feed:
+    """The input of a graph as rows that the caller gives, along its first axis with more than one element.
+
+    InvalidArgumentError for a graph with other than one input, or whose input has no rows.
+    """
+    inputs = [tensor for tensor in graph.inputs if tensor.data is None]
+    if len(inputs) != 1:
+        raise InvalidArgumentError(f"{graph.name!r} has {len(inputs)} inputs: rows can be given for one alone")
+    (source,) = inputs
+    if not source.nbytes or not source.shape:
+        raise InvalidArgumentError(f"{source} has no rows: give it as a whole, without input_rows")
+    return Feed(source, source.shape[row_axis(source)])
 
 
 def layer_of(step: Step) -> Layer | None:
@@ -97,7 +124,7 @@ class ChainRun:
     ``ends`` are the tensors that are used outside, which must become whole.
     """
 
-    def __init__(self, layers: Sequence[Layer], ends: Collection[Tensor]) -> None:
+    def __init__(self, layers: Sequence[Link], ends: Collection[Tensor]) -> None:
         self.layers = layers
         self.done = [0] * len(layers)
         self.producer = {layer.out: i for i, layer in enumerate(layers)}
@@ -113,7 +140,7 @@ class ChainRun:
             while self.done[goal] < self.layers[goal].height:
                 part = self._next(goal)
                 yield part
-                self.done[part.layer] = part.end
+                self.done[part.link] = part.end
 
     def _next(self, i: int) -> RowPart:
         """What layer ``i`` computes next, or the first thing that it lacks for that."""
@@ -125,7 +152,7 @@ class ChainRun:
                 return RowPart(i, first, end)
             i = short
 
-    def _short(self, layer: Layer, first: int, end: int) -> Iterator[int]:
+    def _short(self, layer: Link, first: int, end: int) -> Iterator[int]:
         """The layers of whose outputs rows are missing."""
         for _, tensor, height in layer.sources:
             producer = self.producer.get(tensor)
@@ -165,22 +192,25 @@ class Kept:
     """What a chain must keep.
 
     ``capacity``: for every tensor between its layers the most rows at a time. ``over``: every pair of an output and an
-    input that dies.
+    input that dies. ``calls``: how many parts are computed.
     """
 
     capacity: dict[Tensor, int]
     over: tuple[Over, ...]
+    calls: int
 
 
-def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
+def kept(layers: Sequence[Link], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
     """What a chain of these layers keeps; ``ends`` are used outside, ``dying`` are inputs that nobody needs later."""
     run = ChainRun(layers, ends)
     capacity = {layer.out: 0 for layer in layers if layer.out not in ends}
     whole = [layer.out for layer in layers if layer.out in ends]
     distance = {(under, over): 0 for under in dying for over in whole}
     height = {tensor: height for layer in layers for _, tensor, height in layer.sources}
+    calls = 0
     for part in run.parts():
-        layer = layers[part.layer]
+        calls += 1
+        layer = layers[part.link]
         out = layer.out
         if out in capacity:
             capacity[out] = max(capacity[out], part.end - min(run.low(out), part.first))
@@ -190,10 +220,10 @@ def kept(layers: Sequence[Layer], ends: Collection[Tensor], dying: Collection[Te
                 read = min(run.low(under), height[under]) * (under.nbytes // height[under])
                 distance[under, out] = max(distance[under, out], written - read)
     over = [Over(over, under, apart) for (under, over), apart in distance.items()]
-    return Kept(capacity, (*over, *(_backwards(layers[0], under) for under in dying if len(layers) == 1)))
+    return Kept(capacity, (*over, *(_backwards(layers[0], under) for under in dying if len(layers) == 1)), calls)
 
 
-def _backwards(layer: Layer, under: Tensor) -> Over:
+def _backwards(layer: Link, under: Tensor) -> Over:
     """How far a layer's output must end above an input, if it is computed from the last row to the first."""
     out, distance = layer.out, 0
     height = next(height for _, tensor, height in layer.sources if tensor is under)

@@ -10,21 +10,21 @@ from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.row_params import members_of
-from twinfer.runtime.plan.rows import goals
+from twinfer.runtime.plan.rows import Link, goals, wanted
 from twinfer.runtime.program import Argument, Chain, Layer
 
 
 class ChainCall:
     """The structs of one chain: ``fn``, ``params`` and ``out`` of a tw_call whose scratch is the arena.
 
-    ``address`` gives the pointer of a constant, ``level`` chooses the instruction-set level of the kernels.
+    ``address`` gives the pointer of a constant or tensor, ``level`` chooses the instruction-set level of the kernels.
     """
 
     def __init__(self, plan: Plan, chain: Chain, address: Callable[[Argument], Any], level: int) -> None:
         self._plan, self._chain, self._address, self._level = plan, chain, address, level
         self._keep: list[Any] = []
-        layers, whole = [self._layer(layer) for layer in chain.layers], goals(chain)
-        self.fn = ffi.addressof(lib, "tw_run_chain")
+        layers, whole = [self._link(link) for link in chain.links], goals(chain)
+        self.fn = ffi.addressof(lib, "tw_run_feed" if chain.feed else "tw_run_chain")
         self.params = self._new(
             "tw_chain *",
             {
@@ -33,17 +33,21 @@ class ChainCall:
                 "count": len(layers),
                 "goal_count": len(whole),
                 "backwards": int(chain.backwards),
+                "wanted": wanted(chain),
             },
         )
-        self.out = self._new("void *[]", [self._new("tw_rows_progress[]", len(layers))])
+        own = address(chain.progress) if chain.progress else self._new("tw_rows_progress[]", len(layers))
+        self.out = self._new("void *[]", [own])
 
     def _new(self, type: str, value: Any) -> Any:
         self._keep.append(ffi.new(type, value))
         return self._keep[-1]
 
-    def _layer(self, layer: Layer) -> dict[str, Any]:
-        run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": self._call(layer)}
-        return run | layer_values(self._plan, self._chain, layer)
+    def _link(self, link: Link) -> dict[str, Any]:
+        run = {"run": ffi.NULL, "context": ffi.NULL}
+        if isinstance(link, Layer):
+            run = {"run": ffi.addressof(lib, "tw_run_rows"), "context": self._call(link)}
+        return run | layer_values(self._plan, self._chain, link)
 
     def _call(self, layer: Layer) -> Any:
         """The layer's tw_rows_call."""

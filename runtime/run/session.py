@@ -13,7 +13,7 @@ from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.errors import InvalidArgumentError, ModelError
 from twinfer.runtime.graph import Array, Tensor
-from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import COPY, Argument, Call, Chain, If, Program, Step, While, part_of
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.rows import ChainCall
@@ -68,15 +68,13 @@ class Session:
         self.memory = aligned_bytes(plan.memory_bytes)
         self._base = ffi.cast("char *", ffi.from_buffer(self.memory.data))
         self._constants = {constant: self._memory(constant.array) for constant in plan.constants}
-        inputs = [t for t in plan.graph.inputs if t.data is None and plan.places[t].region is Region.ARENA]
-        self._inputs = {t: aligned_bytes(t.nbytes) for t in inputs}
+        self._inputs = {t: aligned_bytes(t.nbytes) for t in plan.arena_inputs}
         self._loads, counts = len(self._inputs), [self._slots(i) for i in range(len(plan.steps))]
         self._number = {step: i for i, step in enumerate(plan.steps)}
         self._count = self._loads + sum(counts)
         self._calls = ffi.new("tw_call[]", max(1, self._count))
         for slot, (tensor, memory) in zip(self._calls, self._inputs.items(), strict=False):
-            pointers = [self._memory(memory)], [self._address(tensor, 0)]
-            self._bind(slot, COPY, {"size": tensor.nbytes}, pointers, ffi.NULL)
+            self._fill_load(slot, tensor, memory)
         self._first = [*accumulate(counts, initial=self._loads)]
         self._steps = [(ffi.addressof(self._calls, at), n) for at, n in zip(self._first, counts, strict=False)]
         for i, (slots, _) in enumerate(self._steps):
@@ -87,18 +85,28 @@ class Session:
             self._fill(slot, step, call, 0)
         self.reset_variables()
 
+    def _fill_load(self, slot: Any, tensor: Tensor, memory: Array) -> None:
+        """Fill the call that brings an input to the arena; by rows it runs the chain that takes them."""
+        if self.plan.fed:
+            self._fill_chain(slot, self.plan.fed)
+            self._keep.append(ffi.new("void *[]", [self._memory(memory)]))
+            setattr(slot, "in", ffi.cast("const void *const *", self._keep[-1]))
+        else:
+            pointers = [self._memory(memory)], [self._address(tensor, 0)]
+            self._bind(slot, COPY, {"size": tensor.nbytes}, pointers, ffi.NULL)
+
     def _slots(self, i: int) -> int:
-        """How many calls step ``i`` takes; a chain is one, with its last step."""
+        """How many calls step ``i`` takes; a chain is one, with its last step, or if it has a feed with the input."""
         step = self.plan.steps[i]
         if chain := self.plan.chains.get(step):
-            return int(chain.layers[-1].step is step)
+            return int(chain.layers[-1].step is step and not chain.feed)
         return sum(1 for _ in unrolled(step.body))
 
     def _fill_step(self, slots: Any, i: int) -> None:
         """Fill the calls of step ``i``; CompiledSession puts the model's own function there."""
         step = self.plan.steps[i]
         if chain := self.plan.chains.get(step):
-            if chain.layers[-1].step is step:
+            if self._slots(i):
                 self._fill_chain(slots[0], chain)
             return
         for slot, (call, iteration) in enumerate(unrolled(step.body)):

@@ -12,6 +12,7 @@ import numpy as np
 
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Graph, Tensor
+from twinfer.runtime.rows import row_axis
 
 #: The entry of a streaming model's metadata: the axis of time, rows per window, new rows per step.
 METADATA = "twinfer_stream"
@@ -39,17 +40,12 @@ def steps_of(graph: Graph) -> Steps:
     if not source.size:
         raise InvalidArgumentError(f"{source} has no elements: a stream cannot feed it")
     about = _about(graph)
-    axis = about["axis"] if about else time_axis(source)
+    axis = about["axis"] if about else row_axis(source)
     if not 0 <= axis < max(1, len(source.shape)) or prod(source.shape[:axis]) != 1:
         raise InvalidArgumentError(f"{source} has no rows along axis {axis} that lie one after the other")
     hop = source.shape[axis] if source.shape else 1
     first = -(-about["rows"] // hop) if about else 1
     return Steps(source, hop, source.size // hop, first)
-
-
-def time_axis(source: Tensor) -> int:
-    """The axis of time where none is named: the first with more than one element."""
-    return next((i for i, extent in enumerate(source.shape) if extent > 1), 0)
 
 
 def _about(graph: Graph) -> dict[str, int] | None:

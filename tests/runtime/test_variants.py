@@ -21,10 +21,9 @@ from twinfer.runtime.ops.core.layer_cases import Layer
 from twinfer.runtime.plan import lower as lowering
 from twinfer.runtime.plan.lower import lower_node
 from twinfer.runtime.plan.make import make_plan
-from twinfer.runtime.program import Choice
 from twinfer.runtime.registry import operators, variants
 from twinfer.runtime.run.session import Session
-from twinfer.runtime.target import AVX_VNNI, DSP, FEATURES, GENERIC, HOST, MVE, TARGETS, Target, computer
+from twinfer.runtime.target import AVX_VNNI, DSP, FEATURES, GENERIC, HOST, MVE, TARGETS, Choice, Target, computer
 from twinfer.runtime.unsigned import signed_node
 from twinfer.runtime.variant import Variant
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chains that begin with the rows of the input, which the caller gives one by one. */
+#ifndef TW_FEED_H
+#define TW_FEED_H
+
+#include "chain.h"
+
+/* Takes the next row of the input and computes what it allows. Returns how many rows are still wanted; where none was, row
+ * is not read. */
+static TW_NOINLINE int32_t tw_feed_row(const tw_chain *s, tw_rows_progress *at, unsigned char *arena, const void *row) {
+    if (at->done >= s->wanted) return 0;
+    tw_chain_room(s, at, 0, at->done + 1, arena);
+    memcpy(tw_chain_row(arena, &s->layers->image, at->done, at->base), row, (size_t)s->layers->image.row);
+    ++at->done;
+    tw_chain_go_on(s, at, arena);
+    return s->wanted - at->done;
+}
+
+/* Runs all of a chain over a whole input. */
+static TW_NOINLINE void tw_feed_all(const tw_chain *s, tw_rows_progress *at, unsigned char *arena, const void *input) {
+    const unsigned char *row = (const unsigned char *)input;
+    tw_chain_begin(s, at);
+    while (tw_feed_row(s, at, arena, row)) row += s->layers->image.row;
+}
+
+#endif

@@ -1,0 +1,152 @@
+"""What may run by rows: every run of consecutive steps as a chain, with the bytes that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from twinfer.runtime.graph import Tensor
+from twinfer.runtime.plan.lifetimes import Lifetimes
+from twinfer.runtime.plan.rows import Kept, Link, Over, kept, layer_of
+from twinfer.runtime.program import Chain, Layer, Program, Step
+from twinfer.runtime.rows import Feed
+
+#: The most links of a chain.
+LONGEST = 24
+
+#: Numbers of rows at once that are tried, the best first.
+WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
+
+#: Bytes of memory in which a chain with a feed keeps how far a link is.
+PROGRESS_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Consecutive places of a program as a chain (``links`` and what they keep), or one step by itself.
+
+    ``cost`` is its peak in bytes, ``calls`` how many more calls of kernels it makes than steps by themselves. ``over``
+    are an output and the input that it may lie over, once for each direction.
+    """
+
+    first: int
+    end: int
+    cost: int
+    calls: int = 0
+    links: tuple[Link, ...] = ()
+    kept: Kept | None = None
+    over: tuple[Over, ...] = ()
+
+
+class Candidates:
+    """All candidates of a straight program, in whose first place there may be a feed. ``ends``: the graph's outputs."""
+
+    def __init__(self, program: Program, lifetimes: Lifetimes, ends: Collection[Tensor]) -> None:
+        self._ends = ends
+        self._lives = {t: life for t, life in lifetimes.lives.items() if t not in lifetimes.state}
+        self.parts = list(_parts(program))
+        self._at = [part.position if isinstance(part, Step) else -1 for part in self.parts]
+        self._links = [self._link(part) for part in self.parts]
+        self.chain = cache(self._chain)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def _link(self, part: Step | Feed) -> Link | None:
+        """A place of the program as a link of a chain, if it does not work on the state."""
+        if isinstance(part, Feed):
+            return part
+        return layer_of(part) if all(tensor in self._lives for tensor in part.touched) else None
+
+    def of(self, i: int) -> Iterator[Candidate]:
+        """All that begin at place ``i``, the shortest first."""
+        part = self.parts[i]
+        if isinstance(part, Step):
+            yield self.whole(i, part)
+        for j in range(i, min(i + LONGEST, len(self))):
+            candidate = self.chain(i, j)
+            if candidate is None:
+                return
+            yield candidate
+
+    def whole(self, i: int, step: Step) -> Candidate:
+        """The step of place ``i`` as it is."""
+        return Candidate(i, i + 1, self._live(i, i) - self._in_place(step))
+
+    def _live(self, i: int, j: int, without: Collection[Tensor] = ()) -> int:
+        """Bytes of the tensors that hold a value at places ``i`` to ``j``, but for some."""
+        low, high = self._at[i], self._at[j]
+        live = (t for t, (first, last) in self._lives.items() if first <= high and last >= low)
+        return sum(tensor.nbytes for tensor in live if tensor not in without)
+
+    def _in_place(self, step: Step) -> int:
+        """Bytes saved because output 0 lies on an input that dies."""
+        out = next(step.call.written, None)
+        inputs = [step.call.inputs[place] for place in step.call.inplace]
+        fit = [t for t in inputs if isinstance(t, Tensor) and self._lives.get(t, (0, -1))[1] == step.position]
+        return max((t.nbytes for t in fit if out is not None and t.nbytes == out.nbytes), default=0)
+
+    def _chain(self, i: int, j: int, band: int = 1) -> Candidate | None:
+        """Places ``i`` to ``j`` as a chain, about ``band`` rows at once; None if they cannot run so."""
+        every = [link for link in self._links[i : j + 1] if link is not None]
+        if len(every) != j + 1 - i or not _agree(every):
+            return None
+        links = tuple(_widened(link, band) for link in every)
+        high = self._at[j]
+        outs = [link.out for link in links]
+        used = [tensor for tensor in outs if self._lives[tensor][1] > high or tensor in self._ends]
+        sources = {tensor for link in links for _, tensor, _ in link.sources} - set(outs)
+        dying = [tensor for tensor in sources if self._lives[tensor][1] <= high]
+        keeps = kept(links, used, dying)
+        rings = sum(rows * (t.nbytes // height_of(links, t)) for t, rows in keeps.capacity.items())
+        scratch = [tensor for tensor in map(scratch_of, links) if tensor is not None]
+        plain = self._live(i, j, {*keeps.capacity, *scratch}) + rings + max((t.nbytes for t in scratch), default=0)
+        calls = keeps.calls - len(links)
+        best = max(keeps.over, key=lambda over: over.saved, default=None)
+        if best is None or best.saved <= 0:
+            return Candidate(i, j + 1, plain, calls, links, keeps)
+        over = tuple(each for each in keeps.over if (each.over, each.under) == (best.over, best.under))
+        return Candidate(i, j + 1, plain - best.saved, calls, links, keeps, over)
+
+    def widest(self, chain: Candidate, peak: int) -> Candidate:
+        """A chain with as many rows at once as the peak allows: that makes fewer calls."""
+        for band in WIDE:
+            wide = self.chain(chain.first, chain.end - 1, band)
+            if wide is not None and wide.cost <= peak:
+                return wide
+        return chain
+
+
+def _widened(link: Link, band: int) -> Link:
+    """The link with the most rows up to ``band``, or its own, for which its kernel computes no more lost pixels."""
+    if isinstance(link, Feed):
+        return link
+    return replace(link, band=min(link.band * max(1, band // link.band), link.height))
+
+
+def _parts(program: Program) -> Iterator[Step | Feed]:
+    """The places of a program of steps, behind a chain that only takes rows of the input if there is one."""
+    for part in program:
+        match part:
+            case Chain(feed=Feed() as feed):
+                yield feed
+            case Step():
+                yield part
+
+
+def _agree(links: Sequence[Link]) -> bool:
+    """Whether what reads rows of a link counts them as that does."""
+    height = {link.out: link.height for link in links}
+    read = (source for link in links for source in link.sources)
+    return all(height.get(tensor, rows) == rows for _, tensor, rows in read)
+
+
+def height_of(links: Sequence[Link], tensor: Tensor) -> int:
+    """The rows of the output of a link."""
+    return next(link.height for link in links if link.out is tensor)
+
+
+def scratch_of(link: Link) -> Tensor | None:
+    """The memory that a link uses while it computes."""
+    return link.step.scratch if isinstance(link, Layer) else None
