@@ -41,11 +41,12 @@ ELEMENTS = Rows(counts=("size",))
 class Feed:
     """Input ``out`` of a graph, whose ``height`` rows the caller gives one by one: what a chain may begin with.
 
-    It computes nothing and reads nothing; its other members are those of a layer.
+    The chain needs the first ``wanted`` of them. A feed computes and reads nothing; else it is like a layer.
     """
 
     out: Tensor
     height: int
+    wanted: int
     band: ClassVar[int] = 1
     rows: ClassVar[Rows] = Rows()
     sources: ClassVar[tuple[tuple[int, Tensor, int], ...]] = ()

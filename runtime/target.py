@@ -15,13 +15,15 @@ class Target:
     """A machine to plan for.
 
     ``features`` are names from ``FEATURES``; it may hold others, which no kernel asks for. Kernels for a feature run
-    everywhere: plain C stands in where it is absent. Every arena block has ``alignment``, every constant in emitted C
-    ``constant_alignment``, in bytes. If ``flash_is_dear``, code and constants are kept small.
+    everywhere: plain C stands in where it is absent. Arena and state have ``alignment``, every block in them at least
+    ``block_alignment``, every constant in emitted C ``constant_alignment``, in bytes. If ``flash_is_dear``, code and
+    constants are kept small.
     """
 
     name: str
     features: frozenset[str] = frozenset({"words"})
     alignment: int = 16
+    block_alignment: int = 16
     constant_alignment: int = 4
     flash_is_dear: bool = True
 
@@ -31,8 +33,8 @@ class Target:
 
 
 def microcontroller(name: str, *features: str) -> Target:
-    """A machine of 32-bit words that also has ``features``."""
-    return Target(name, frozenset({"words", *features}))
+    """A machine of 32-bit words that also has ``features``; kernels read whole words from memory."""
+    return Target(name, frozenset({"words", *features}), block_alignment=4)
 
 
 def computer(name: str, *features: str) -> Target:

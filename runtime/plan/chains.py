@@ -92,16 +92,18 @@ def chain_of(candidate: Candidate) -> Chain:
     rings = {tensor: Ring(_ring(tensor, rows, height_of(links, tensor)), rows) for tensor, rows in capacity.items()}
     layers = tuple(_sharing(link, most) for link in links if isinstance(link, Layer))
     feed = next((link for link in links if isinstance(link, Feed)), None)
+    if feed and candidate.kept:
+        feed = replace(feed, wanted=candidate.kept.computed[0])
     return Chain(layers, rings, feed=feed, progress=progress_of(len(links)) if feed else None)
 
 
 def progress_of(links: int) -> Tensor:
     """The memory in which a chain that waits for rows keeps how far its links are."""
-    return Tensor("progress of the rows", "INT8", (links * PROGRESS_BYTES,))
+    return Tensor("progress of the rows", "INT32", (links * PROGRESS_BYTES // 4,))
 
 
 def _ring(tensor: Tensor, rows: int, height: int) -> Tensor:
-    return Tensor(f"rows of {tensor.name}", "INT8", (rows * (tensor.nbytes // height),))
+    return Tensor(f"rows of {tensor.name}", tensor.type, (rows, tensor.size // height))
 
 
 def _sharing(layer: Layer, scratch: Tensor | None) -> Layer:

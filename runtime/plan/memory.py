@@ -111,7 +111,7 @@ class _Planner:
         return memory if memory.nbytes <= ram else self._by_rows(peaks[0])
 
     def _solved(self, stored: Stored, lives: Lifetimes, over: Sequence[Over] = ()) -> Memory:
-        task = problem(lives, self._target.alignment, over)
+        task = problem(lives, self._target, over)
         return Memory(stored, lives, task, solved(task, self._graph.name))
 
 

@@ -14,7 +14,9 @@ from twinfer.runtime.plan.arena import Block, Overlap
 from twinfer.runtime.plan.lifetimes import Lifetimes
 from twinfer.runtime.plan.plan import Extent, Place, Region
 from twinfer.runtime.plan.rows import Over
+from twinfer.runtime.plan.sharing import Life
 from twinfer.runtime.plan.solve.puzzle import aligned
+from twinfer.runtime.target import Target
 
 #: Offsets and sizes are int32 in the kernels and in the emitted code.
 MOST_BYTES = 1 << 31
@@ -59,21 +61,24 @@ class Solution:
     proven: bool
 
 
-def problem(lifetimes: Lifetimes, alignment: int, over: Sequence[Over] = ()) -> Problem:
-    """The problem that these lifetimes pose; every block is aligned to so many bytes, ``over`` are rows over rows."""
+def problem(lifetimes: Lifetimes, target: Target, over: Sequence[Over] = ()) -> Problem:
+    """The problem that these lifetimes pose on a target; ``over`` are rows over rows."""
     groups: dict[Tensor, list[Tensor]] = {}
     for tensor, owner in lifetimes.owners.items():
         groups.setdefault(owner, []).append(tensor)
     within = {tensor: owner for owner in lifetimes.state for tensor in groups.pop(owner)}
     lives = lifetimes.lives
-    blocks = [
-        Block(max(t.nbytes for t in group), min(lives[t][0] for t in group), max(lives[t][1] for t in group), alignment)
-        for group in groups.values()
-    ]
+    blocks = [_block(group, [lives[tensor] for tensor in group], target.block_alignment) for group in groups.values()]
     number = {tensor: i for i, tensor in enumerate(groups)}
     block = {tensor: number[owner] for tensor, owner in lifetimes.owners.items() if owner in number}
     overlaps = [Overlap(block[each.over], block[each.under], each.distance, each.backwards) for each in over]
-    return Problem(blocks, list(groups.values()), lifetimes.state, alignment, within, overlaps)
+    return Problem(blocks, list(groups.values()), lifetimes.state, target.alignment, within, overlaps)
+
+
+def _block(group: Sequence[Tensor], lives: Sequence[Life], alignment: int) -> Block:
+    """The block of tensors that share their memory: a multiple of their elements, and of what kernels need."""
+    size, element = max(t.nbytes for t in group), max(t.dtype.itemsize for t in group)
+    return Block(size, min(first for first, _ in lives), max(last for _, last in lives), max(alignment, element))
 
 
 def solved(problem: Problem, name: str) -> Solution:

@@ -42,6 +42,8 @@ class RowReplay:
         self._run()
         self.faults += [f"{who} loses its progress" for tensor in progress if not self._whole(tensor)]
         self.lost = [tensor for tensor in held if not self._whole(tensor)]
+        if chain.feed and self.done[chain.feed.out] != chain.feed.wanted:
+            self.faults.append(f"{who} needs {self.done[chain.feed.out]} rows of it, not {chain.feed.wanted}")
         outs = [link.out for link in chain.links if link.out not in chain.rings]
         self.faults += [f"{who} leaves {tensor} incomplete" for tensor in outs if not self._whole(tensor)]
 

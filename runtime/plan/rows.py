@@ -22,7 +22,7 @@ from twinfer.runtime.rows import Feed, Rows, row_axis
 Link = Feed | Layer
 
 #: How many more pixels than there are a kernel may compute.
-LOST = 1.15
+LOST = 1.16
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,6 @@ def _goals(links: Sequence[Link], ends: Collection[Tensor]) -> list[int]:
     return [last, *(i for i in range(last) if links[i].out in ends)]
 
 
-def wanted(chain: Chain) -> int:
-    """How many rows of the input a chain waits for: all, or those up to the last one that a layer needs."""
-    feed = chain.feed
-    if feed is None or 0 in goals(chain):
-        return feed.height if feed else 0
-    reading = [layer for layer in chain.layers for _, tensor, _ in layer.sources if tensor is feed.out]
-    return max(layer.rows.needed(0, layer.height, feed.height)[1] for layer in reading)
-
-
 def feed_of(graph: Graph) -> Feed:
     """The input of a graph as rows that the caller gives, along its first axis with more than one element.
 
@@ -64,7 +55,8 @@ def feed_of(graph: Graph) -> Feed:
     (source,) = inputs
     if not source.nbytes or not source.shape:
         raise InvalidArgumentError(f"{source} has no rows: give it as a whole, without input_rows")
-    return Feed(source, source.shape[row_axis(source)])
+    height = source.shape[row_axis(source)]
+    return Feed(source, height, height)
 
 
 def layer_of(step: Step) -> Layer | None:
@@ -192,12 +184,13 @@ class Kept:
     """What a chain must keep.
 
     ``capacity``: for every tensor between its layers the most rows at a time. ``over``: every pair of an output and an
-    input that dies. ``calls``: how many parts are computed.
+    input that dies. ``calls``: how many parts are computed. ``computed``: of every link, how many rows are.
     """
 
     capacity: dict[Tensor, int]
     over: tuple[Over, ...]
     calls: int
+    computed: tuple[int, ...]
 
 
 def kept(layers: Sequence[Link], ends: Collection[Tensor], dying: Collection[Tensor]) -> Kept:
@@ -220,7 +213,9 @@ def kept(layers: Sequence[Link], ends: Collection[Tensor], dying: Collection[Ten
                 read = min(run.low(under), height[under]) * (under.nbytes // height[under])
                 distance[under, out] = max(distance[under, out], written - read)
     over = [Over(over, under, apart) for (under, over), apart in distance.items()]
-    return Kept(capacity, (*over, *(_backwards(layers[0], under) for under in dying if len(layers) == 1)), calls)
+    if len(layers) == 1:
+        over += [_backwards(layers[0], under) for under in dying]
+    return Kept(capacity, tuple(over), calls, tuple(run.done))
 
 
 def _backwards(layer: Link, under: Tensor) -> Over:

@@ -17,6 +17,7 @@ from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run import isa
 from twinfer.runtime.run.details import NUMPY_TYPES
+from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.guard import Guard, spread
 from twinfer.runtime.run.resources import Resources
 from twinfer.runtime.run.session import Hook, Session
@@ -32,8 +33,9 @@ class Interpreter:
     ``model_path`` or ``model_content`` (bytes) gives the model. ``experimental_preserve_all_tensors`` gives every
     tensor memory of its own, so that intermediate ones can be read after a run. ``on_call(position, step)``, ours
     alone, is called after every step; without it the whole plan runs in one C call. ``guard``, also ours alone, spreads
-    the arena out and watches every step; GuardError names one that uses memory that is not its own. Delegates are
-    refused. Op resolvers, threads (one is used) and the other experimental arguments are accepted and ignored.
+    the arena out and watches every step; GuardError names one that uses memory that is not its own. ``input_rows``,
+    ours too, is for ``begin``, ``push_row`` and ``finish``. Delegates are refused. Op resolvers, threads (one is used)
+    and the other experimental arguments are accepted and ignored.
 
     Errors have the types of LiteRT's, ValueError and RuntimeError, as bases. Raises ModelError for a damaged model.
     Operators without a kernel raise UnsupportedOperatorError in ``allocate_tensors``, before anything runs.
@@ -55,6 +57,7 @@ class Interpreter:
         *,
         on_call: Hook | None = None,
         guard: bool = False,
+        input_rows: bool = False,
     ) -> None:
         if experimental_delegates is not None and not (
             isinstance(experimental_delegates, list | tuple) and not experimental_delegates
@@ -65,7 +68,9 @@ class Interpreter:
         if (model_path is None) == (model_content is None):
             raise InvalidArgumentError("give one of model_path and model_content")
         graph = read_file(model_path) if model_content is None else read(model_content)  # type: ignore[arg-type]
-        self._setup(graph, Options(guard=guard, preserve_all=experimental_preserve_all_tensors), on_call)
+        self._setup(
+            graph, Options(guard=guard, preserve_all=experimental_preserve_all_tensors, input_rows=input_rows), on_call
+        )
 
     @classmethod
     def from_graph(cls, graph: Graph, options: Options = USUAL, *, on_call: Hook | None = None) -> Self:
@@ -127,6 +132,32 @@ class Interpreter:
         else:
             engine.run()
         subgraph.runs += 1
+
+    def begin(self) -> None:
+        """Begin an inference whose input comes row by row: ``push_row`` for every row from the first on, ``finish``.
+
+        The three are ours alone. Raises InvalidArgumentError for a model that was not planned with ``input_rows``.
+        """
+        self._resources.enter(self.session)
+        self._rows().begin()
+
+    def push_row(self, row: Any) -> int:
+        """Give the next row of the input, an array of its dtype; returns how many more are wanted.
+
+        Raises InvalidArgumentError for an array of another type or size, NotReadyError before ``begin``.
+        """
+        return self._rows().push(row)
+
+    def finish(self) -> None:
+        """End the inference: outputs can be read. Raises InvalidArgumentError while rows are wanted."""
+        self._rows().finish()
+        self._subgraphs[0].runs += 1
+
+    def _rows(self) -> RowFeed:
+        if (feed := self.session.feed_rows) is None or self._options.guard:
+            why = "guard is on" if self._options.guard else "plan with Options(input_rows=True)"
+            raise InvalidArgumentError(f"{self.plan.graph.name!r} takes its input whole: {why}")
+        return feed
 
     def stream(self, chunks: Iterable[Any]) -> Iterator[list[Array]]:
         """Run a model with state over a stream: a step whenever ``chunks`` have brought its rows; yields its outputs.

@@ -10,7 +10,7 @@ from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.row_params import members_of
-from twinfer.runtime.plan.rows import Link, goals, wanted
+from twinfer.runtime.plan.rows import Link, goals
 from twinfer.runtime.program import Argument, Chain, Layer
 
 
@@ -33,7 +33,7 @@ class ChainCall:
                 "count": len(layers),
                 "goal_count": len(whole),
                 "backwards": int(chain.backwards),
-                "wanted": wanted(chain),
+                "wanted": chain.feed.wanted if chain.feed else 0,
             },
         )
         own = address(chain.progress) if chain.progress else self._new("tw_rows_progress[]", len(layers))

@@ -7,41 +7,20 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from twinfer import kernels_c
 from twinfer.kernels_c import ffi, lib
-from twinfer.runtime.errors import InvalidArgumentError, ModelError
+from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Array, Tensor
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import COPY, Argument, Call, Chain, If, Program, Step, While, part_of
 from twinfer.runtime.run import isa
+from twinfer.runtime.run.buffers import aligned_bytes, aligned_copy
+from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.rows import ChainCall
 from twinfer.runtime.walks import unrolled
 
 #: Called around every step of an observed run: ``hook(position, step)``.
 Hook = Callable[[int, Step], None]
-
-_ALIGN = 64
-
-
-def aligned_bytes(size: int) -> Array:
-    """Zeroed uint8 array of ``size`` bytes whose address is a multiple of 64."""
-    try:
-        raw = np.zeros(size + _ALIGN, np.uint8)
-    except MemoryError:
-        raise ModelError(f"the model needs {size} bytes in one piece, which this machine does not give") from None
-    start = -raw.ctypes.data % _ALIGN
-    return raw[start : start + size]
-
-
-def aligned_copy(array: Array) -> Array:
-    """The array itself if it is contiguous and its address is a multiple of 16, else a copy that is."""
-    if array.flags.c_contiguous and array.ctypes.data % 16 == 0:
-        return array
-    copy = aligned_bytes(array.nbytes)
-    copy[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
-    return copy
 
 
 @cache
@@ -59,10 +38,12 @@ class Session:
     """The interpreter's engine: one buffer for arena and state, and one table of calls for a plan.
 
     ``level`` chooses the instruction-set level of the kernels (an index of ``kernels_c.LEVELS``; None: the best).
+    ``feed_rows`` takes the input row by row, if the plan does.
     """
 
     def __init__(self, plan: Plan, level: int | None = None) -> None:
         self.plan = plan
+        self.feed_rows: RowFeed | None = None
         self._keep: list[Any] = []
         self._level = isa.level() if level is None else level
         self.memory = aligned_bytes(plan.memory_bytes)
@@ -88,12 +69,23 @@ class Session:
     def _fill_load(self, slot: Any, tensor: Tensor, memory: Array) -> None:
         """Fill the call that brings an input to the arena; by rows it runs the chain that takes them."""
         if self.plan.fed:
-            self._fill_chain(slot, self.plan.fed)
+            self._fill_feed(slot, self.plan.fed)
             self._keep.append(ffi.new("void *[]", [self._memory(memory)]))
             setattr(slot, "in", ffi.cast("const void *const *", self._keep[-1]))
         else:
             pointers = [self._memory(memory)], [self._address(tensor, 0)]
             self._bind(slot, COPY, {"size": tensor.nbytes}, pointers, ffi.NULL)
+
+    def _fill_feed(self, slot: Any, chain: Chain) -> None:
+        """Fill the call of the chain that takes rows, and say how it takes them one by one."""
+        self._fill_chain(slot, chain)
+        params, progress, base = slot.params, slot.out[0], self._base
+        self.feed_rows = RowFeed(
+            self.plan,
+            lambda: lib.tw_begin_rows(params, progress),
+            lambda row: int(lib.tw_push_row(params, progress, base, row)),
+            self._run_rest,
+        )
 
     def _slots(self, i: int) -> int:
         """How many calls step ``i`` takes; a chain is one, with its last step, or if it has a feed with the input."""
@@ -177,6 +169,14 @@ class Session:
             lib.tw_run(self._calls, self._count)
         else:
             self.run_observed(None)
+
+    def _run_rest(self) -> None:
+        """Run what follows the inputs."""
+        if self.plan.straight:
+            lib.tw_run(self._calls + self._loads, self._count - self._loads)
+        else:
+            for i in self.order(self.plan.program):
+                lib.tw_run(*self._steps[i])
 
     def run_observed(self, on_call: Hook | None) -> None:
         """Run step by step from Python; ``on_call`` is called after every step and can look at its outputs.

@@ -31,10 +31,11 @@ from twinfer.runtime.options import Mode, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Place, Plan, Region
 from twinfer.runtime.registry import operators
+from twinfer.runtime.run.buffers import aligned_bytes
 from twinfer.runtime.run.guard import GAP, Guard, spread
 from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.interpreter import Interpreter
-from twinfer.runtime.run.session import Session, aligned_bytes
+from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, TARGETS
 from twinfer.runtime.tools import find_compiler, run_tool
 from twinfer.runtime.walks import with_steps
