@@ -11,12 +11,14 @@ from twinfer.aot.build.fits import check_fits, overflow, vectors_in_flash
 from twinfer.aot.build.library import LIBRARY, library_sources
 from twinfer.aot.build.targets import Card
 from twinfer.aot.print.emit import Project
+from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import comment
 from twinfer.aot.print.memory import Memory
 from twinfer.runtime.errors import ToolError
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Optimize
 from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.solve.puzzle import aligned
 from twinfer.runtime.run.poison import perishable
 from twinfer.runtime.tools import built
 
@@ -69,7 +71,7 @@ def build(projects: Project | Sequence[Project], card: Card) -> Firmware:
 def firmware_sources(projects: Sequence[Project], card: Card) -> dict[str, str | bytes]:
     """Everything that the compiler reads, by path."""
     files = library_sources(projects, _model)
-    arena = max((p.plan.memory_bytes for p in projects), default=0)
+    arena = max((_input_at(p.plan) + _staged_bytes(p.plan) for p in projects), default=0)
     models = ",\n".join([*(f"    {p.name}_MODEL" for p in projects), "    {0}"])
     table = [
         f"const tw_model tw_models[] = {{\n{models}\n}};",
@@ -119,29 +121,67 @@ class _Functions:
 
 
 def _functions(project: Project) -> _Functions:
-    """Without state they are the model's own."""
-    name, memory = project.name, Memory(project.plan)
-    if not project.plan.state_bytes:
+    """Without state, of an input that lies in the arena, they are the model's own."""
+    name, plan, memory = project.name, project.plan, Memory(project.plan)
+    if not plan.state_bytes and not plan.fed:
         return _Functions(f"{name}_run", "NULL", project.layers)
-    blocks, layers = memory.side_by_side("base"), tuple(f"{layer}_at" for layer in project.layers)
-    reset = blocks if Region.ARENA in memory.start_regions else blocks.split(", ")[1]
+    blocks, layers = memory.side_by_side("base"), tuple(f"{name}_{i}_at" for i in range(len(project.layers)))
+    inputs = _staged(plan) if plan.fed else "inputs"
     lines = [
         f"static int {name}_run_at(void *arena, const void *const *inputs, void *const *outputs) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
-        f"    return {name}_run({blocks}, inputs, outputs);",
+        *([f"    const void *const staged[] = {{{inputs}}};", "    (void)inputs;"] if plan.fed else []),
+        f"    return {name}_run({blocks}, {'staged' if plan.fed else 'inputs'}, outputs);",
         "}",
+        *(_reset_at(name, memory) if plan.state_bytes else []),
+        *(
+            f"static void {name}_{i}_at(unsigned char *base) {{ {_load(project, i)}{layer}({blocks}); }}"
+            for i, layer in enumerate(project.layers)
+        ),
+    ]
+    return _Functions(f"{name}_run_at", f"{name}_reset_at" if plan.state_bytes else "NULL", layers, "\n".join(lines))
+
+
+def _reset_at(name: str, memory: Memory) -> list[str]:
+    """The reset over one buffer."""
+    blocks = memory.side_by_side("base")
+    reset = blocks if Region.ARENA in memory.start_regions else blocks.split(", ")[1]
+    return [
         f"static void {name}_reset_at(void *arena) {{",
         "    unsigned char *const base = (unsigned char *)arena;",
         f"    {name}_reset({reset});",
         "}",
-        *(f"static void {layer}_at(unsigned char *base) {{ {layer}({blocks}); }}" for layer in project.layers),
     ]
-    return _Functions(f"{name}_run_at", f"{name}_reset_at", layers, "\n".join(lines))
+
+
+def _staged(plan: Plan) -> str:
+    """The inputs of a model that takes one row by row, in C."""
+    values = ("NULL" if tensor.data is not None else f"base + {_input_at(plan)}" for tensor in plan.graph.inputs)
+    return ", ".join(values)
+
+
+def _load(project: Project, i: int) -> str:
+    """The statement that gives the rows of the input before layer ``i``: that which computes with the last row."""
+    chain = project.plan.fed
+    if chain is None or i != max(len(chain.layers) - 1, 0):
+        return ""
+    return f"{Feeding(project.plan, project.name).everything(f'base + {_input_at(project.plan)}')}; "
 
 
 def _places(plan: Plan, tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """Offsets and bytes of those tensors that lie in the arena."""
-    return [(plan.offsets[t], t.nbytes) for t in tensors if t.data is None]
+    """Where in the buffer the harness writes inputs and reads outputs: offsets and bytes."""
+    fed = plan.fed.feed.out if plan.fed and plan.fed.feed else None
+    return [(_input_at(plan) if t is fed else plan.offsets[t], t.nbytes) for t in tensors if t.data is None]
+
+
+def _input_at(plan: Plan) -> int:
+    """Where the harness keeps an input that the model takes row by row: behind all memory of the model."""
+    return aligned(plan.memory_bytes, plan.target.alignment)
+
+
+def _staged_bytes(plan: Plan) -> int:
+    """How many bytes it has there."""
+    return plan.fed.feed.out.nbytes if plan.fed and plan.fed.feed else 0
 
 
 def linker_scripts(card: Card, folder: str = "") -> dict[str, str]:

@@ -16,10 +16,13 @@ from typing import Any
 from twinfer.aot.build.library import library_sources
 from twinfer.aot.print.choice import Policy
 from twinfer.aot.print.emit import Project, emit
+from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.memory import Memory
 from twinfer.kernels_c import ffi, lib
 from twinfer.runtime.graph import Tensor
 from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.program import Chain
+from twinfer.runtime.run.feed import RowFeed
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.tools import built, compiler_version, find_compiler
 
@@ -40,6 +43,20 @@ class CompiledSession(Session):
         self._whole = ffi.new("tw_call *")
         self._enter(self._whole, f"{name}_whole", ffi.NULL)
         setattr(self._whole, "in", ffi.cast("const void *const *", self._given))
+
+    def _fill_feed(self, slot: Any, chain: Chain) -> None:
+        self._enter(slot, f"{self._name}_load", ffi.NULL)
+        base, regions = int(ffi.cast("uintptr_t", self._base)), Memory(self.plan).regions
+        blocks = [ctypes.c_void_p(base + self.plan.regions[region].offset) for region in regions]
+        begin, push, finish = (
+            getattr(self._library, f"{self._name}_{what}") for what in ("begin", "push_row", "finish")
+        )
+        self.feed_rows = RowFeed(
+            self.plan,
+            lambda: begin(blocks[0]),
+            lambda row: int(push(blocks[0], ctypes.c_void_p(int(ffi.cast("uintptr_t", row))))),
+            lambda: finish(*blocks, None),
+        )
 
     def _slots(self, i: int) -> int:
         return 1
@@ -85,9 +102,10 @@ def build(projects: Iterable[Project], compiler: tuple[str, ...], flags: tuple[s
 
 def entries(project: Project) -> str:
     """Two functions with the kernels' signature: the whole model, and the step whose number params points to."""
-    name, memory = project.name, Memory(project.plan)
+    name, memory, plan = project.name, Memory(project.plan), project.plan
     signature = "(const void *params, const void *const *in, void *const *out, void *scratch)"
     return f"""{project.wrappers}
+{_load(Feeding(plan, name), signature) if plan.fed else ""}
 void {name}_whole{signature};
 void {name}_whole{signature} {{
     unsigned char *const base = (unsigned char *)scratch;
@@ -102,6 +120,18 @@ void {name}_step{signature} {{
     (void)in;
     (void)out;
     layers[*(const int32_t *)params]({memory.side_by_side("base")});
+}}
+"""
+
+
+def _load(feeding: Feeding, signature: str) -> str:
+    """A function that gives all rows of the input."""
+    return f"""void {feeding.name}_load{signature};
+void {feeding.name}_load{signature} {{
+    unsigned char *const base = (unsigned char *)scratch;
+    (void)params;
+    (void)out;
+    {feeding.everything("in[0]")};
 }}
 """
 

@@ -11,7 +11,7 @@ only that file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from twinfer.aot.print import guard as guards
@@ -23,13 +23,12 @@ from twinfer.aot.print.headers import closure, headers_of
 from twinfer.aot.print.interface import header, sizes, static_source
 from twinfer.aot.print.layers import Layers, kernel_counts
 from twinfer.aot.print.literals import check_name
-from twinfer.aot.print.memory import IN_LAYER, IN_RUN, Memory
-from twinfer.aot.print.rows import HEADER, nothing
+from twinfer.aot.print.memory import IN_LAYER, Memory
+from twinfer.aot.print.rows import nothing
+from twinfer.aot.print.run import RunFunctions, reset_function
 from twinfer.aot.print.table import Table
-from twinfer.runtime.constant import Constant
-from twinfer.runtime.graph import Tensor
 from twinfer.runtime.options import Mode
-from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.program import Chain
 from twinfer.runtime.run.guard import spread
 
@@ -104,7 +103,8 @@ def emit(
 class _Steps:
     """All steps as C: definitions (``text``), how layer ``i`` is called, the kernel headers; the rest as in Project.
 
-    With ``looped`` one call serves all layers, in terms of ``i``. ``start`` defines what comes before the first run.
+    With ``looped`` one call serves all layers, in terms of ``i``. ``start`` defines what comes before the first run,
+    ``feed`` the chain that takes the rows of the input.
     """
 
     text: str
@@ -114,6 +114,7 @@ class _Steps:
     wrappers: str = ""
     looped: bool = False
     start: str = ""
+    feed: str = ""
 
 
 def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int]) -> _Steps:
@@ -123,8 +124,13 @@ def _compiled(plan: Plan, name: str, constants: Constants, shared: frozenset[int
     calls = tuple(f"{layer.symbol}({memory.arguments});" for layer in layers)
     symbols = tuple(layer.symbol for layer in layers)
     wrappers = nothing(plan, name) if plan.chains else ""
-    headers = ("core/tw.h", *([HEADER] if plan.chains else []), *headers_of(kernel_counts(plan)))
-    return _Steps(text, calls, headers, symbols, wrappers, start=printer.start)
+    headers = (
+        "core/tw.h",
+        *(["run/chain.h"] if plan.chains else []),
+        *(["run/feed.h"] if plan.fed else []),
+        *headers_of(kernel_counts(plan)),
+    )
+    return _Steps(text, calls, headers, symbols, wrappers, start=printer.start, feed=printer.feed)
 
 
 def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
@@ -139,7 +145,9 @@ def _interpreted(plan: Plan, name: str, constants: Constants) -> _Steps:
     symbols = [f"{table.symbol}_{numbers[step]}" if step in numbers else table.chains[step] for step in plan.steps]
     calls = (f"{table.symbol}({memory.arguments}, i);",)
     wrappers += [nothing(plan, name)] if plan.chains else []
-    return _Steps(table.text, calls, headers, tuple(symbols), "\n".join(wrappers), looped=True, start=table.start)
+    return _Steps(
+        table.text, calls, headers, tuple(symbols), "\n".join(wrappers), looped=True, start=table.start, feed=table.feed
+    )
 
 
 def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
@@ -163,7 +171,7 @@ def _statements(plan: Plan, name: str, steps: _Steps) -> Iterator[str]:
     def chain(part: Chain) -> str:
         return f"{steps.layers[plan.steps.index(part.layers[-1].step)]}({Memory(plan).arguments});"
 
-    return Statements(number, run, Memory(plan).address_in_run, chain).of(plan.program)
+    return Statements(number, run, Memory(plan).address_in_run, chain).of(plan.program[plan.fed is not None :])
 
 
 def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: str) -> str:
@@ -173,69 +181,9 @@ def _source(plan: Plan, name: str, constants: Constants, steps: _Steps, banner: 
         "\n".join(f'#include "{path}"' for path in dict.fromkeys(includes)),
         "#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n",
         steps.text,
-        _copy(name) if _copied(plan) else "",
-        _run(plan, name, constants, _statements(plan, name, steps)),
+        steps.feed,
+        *RunFunctions(plan, constants, [*_statements(plan, name, steps)]),
         steps.start,
-        _reset(plan, name) if plan.state_bytes else "",
+        reset_function(plan, name) if plan.state_bytes else "",
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _copied(plan: Plan) -> bool:
-    return bool(plan.graph.outputs) or any(t.data is None for t in plan.graph.inputs)
-
-
-def _copy(name: str) -> str:
-    return f"""/* Copies unless one side is absent or the value is in place already. */
-static void {name}_copy(void *to, const void *from, size_t size) {{
-    if (to != NULL && from != NULL && to != from) memmove(to, from, size);
-}}
-"""
-
-
-def _run(plan: Plan, name: str, constants: Constants, calls: Iterable[str]) -> str:
-    up, memory = name.upper(), Memory(plan)
-    copies_in = [
-        f"        {name}_copy({memory.block(tensor)} + {up}_INPUT_{i}_OFFSET, inputs[{i}], {up}_INPUT_{i}_BYTES);"
-        for i, tensor in enumerate(plan.graph.inputs)
-        if tensor.data is None
-    ]
-    copies_out = [
-        f"        {name}_copy(outputs[{i}], {_output(value, i, memory, constants)}, {up}_OUTPUT_{i}_BYTES);"
-        for i, value in enumerate(plan.outputs)
-    ]
-    blocks = {region.value: IN_RUN[region] for region in memory.regions}
-    parameters = ", ".join(f"void *{block}" for block in blocks)
-    lines = [
-        f"int {name}_run({parameters}, const void *const *inputs, void *const *outputs) {{",
-        *(f"    unsigned char *const {local} = (unsigned char *){block};" for block, local in blocks.items()),
-        f"    if ({' || '.join(f'{local} == NULL' for local in blocks.values())}) return 1;",
-        f"    if ({' || '.join(f'(uintptr_t){block} % {up}_ARENA_ALIGN != 0' for block in blocks)}) return 2;",
-        *(["    if (inputs != NULL) {", *copies_in, "    }"] if copies_in else ["    (void)inputs;"]),
-        *(f"    {call}" for call in calls),
-        *(["    if (outputs != NULL) {", *copies_out, "    }"] if copies_out else ["    (void)outputs;"]),
-        "    return 0;",
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _output(value: Tensor | Constant, i: int, memory: Memory, constants: Constants) -> str:
-    if isinstance(value, Tensor):
-        return f"{memory.block(value)} + {constants.name.upper()}_OUTPUT_{i}_OFFSET"
-    return constants.symbol(value) or IN_RUN[Region.ARENA]
-
-
-def _reset(plan: Plan, name: str) -> str:
-    """The function that sets the state: variables to their first values, then what runs once."""
-    memory = Memory(plan)
-    blocks = [region.value for region in memory.start_regions]
-    lines = [f"void {name}_reset({', '.join(f'void *{block}' for block in blocks)}) {{"]
-    if plan.variables:
-        lines.append("    unsigned char *const kept = (unsigned char *)state;")
-    for tensor in plan.variables:
-        lines.append(f"    memset({memory.address_in_run(tensor)}, {plan.first_values[tensor]}, {tensor.nbytes});")
-    if plan.start:
-        lines.append(f"    {name}_start({', '.join(f'(unsigned char *){block}' for block in blocks)});")
-    return "\n".join([*lines, "}", ""])

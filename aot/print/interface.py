@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from twinfer.aot.print.data import Constants
+from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.literals import block_comment, c_type, comment, scalar, wrapped
 from twinfer.aot.print.memory import Memory
 from twinfer.aot.print.quantization import helpers
@@ -49,7 +50,7 @@ def sizes(plan: Plan, constants: Constants, version: str, stack_bytes: int | Non
 
 
 def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
-    if tensor.data is None:
+    if tensor in plan.places:
         yield "OFFSET", plan.places[tensor].offset
     yield "BYTES", tensor.nbytes
     yield "TYPE", c_type(tensor.dtype)
@@ -57,6 +58,9 @@ def _tensor(plan: Plan, tensor: Tensor) -> Iterator[tuple[str, object]]:
     yield "RANK", len(tensor.shape)
     if tensor.shape:
         yield "SHAPE", "{" + wrapped([str(d) for d in tensor.shape], "") + "}"
+    if plan.fed and plan.fed.feed and tensor is plan.fed.feed.out:
+        yield "ROWS", f"{plan.fed.feed.wanted} /* that are wanted, from the first on */"
+        yield "ROW_BYTES", tensor.nbytes // plan.fed.feed.height
     if tensor.quant is not None and not tensor.quant.per_channel and tensor.quant.scale.size:
         yield "SCALE", scalar(float(np.float32(tensor.scale)), "float")
         yield "ZERO_POINT", tensor.zero
@@ -66,15 +70,16 @@ def _functions(plan: Plan, name: str) -> Iterator[str]:
     up = name.upper()
     blocks = "".join(f"void *{region.value}, " for region in Memory(plan).regions)
     refused = "arena or state" if plan.state_bytes else "arena"
-    yield f"""/* One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned.
+    yield f"""/* One inference. Returns 0; 1 if {refused} is NULL, 2 if it is misaligned{_of_missing(plan)}.
  * arena: {up}_ARENA_BYTES bytes at a multiple of {up}_ARENA_ALIGN, the caller's. Nothing in it has to last from one run
  * to the next: models may take turns in one arena.
 {_of_state(plan, up)}\
  * inputs, outputs: pointers to {up}_INPUT_COUNT and {up}_OUTPUT_COUNT values, of any alignment. A value that is
- * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: an input was written there before the
- * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place. */
+ * NULL, or that is {_home(plan)} plus its _OFFSET, is in place: {_of_places(plan)}. */
 int {name}_run({blocks}const void *const *inputs, void *const *outputs);
 """
+    if plan.fed:
+        yield _of_rows(plan, name, blocks)
     if plan.state_bytes:
         yield _of_reset(plan, name)
     if plan.state_bytes and len(plan.graph.inputs) == len(plan.graph.outputs) == 1:
@@ -92,9 +97,36 @@ extern const char {name}_model_sha256[65];
 """
 
 
+def _of_missing(plan: Plan) -> str:
+    """What else a run may return."""
+    return f", 3 without input {Feeding(plan, '').place}" if plan.fed else ""
+
+
+def _of_places(plan: Plan) -> str:
+    """What is in place, and when."""
+    if plan.fed:
+        return "an output stays there until the\n * next run. outputs as a whole may be NULL: all in place"
+    return """an input was written there before the
+ * run, an output stays there until the next. inputs or outputs as a whole may be NULL: all in place"""
+
+
+def _of_rows(plan: Plan, name: str, blocks: str) -> str:
+    """The declarations of the functions that take the input row by row."""
+    number = Feeding(plan, name).place
+    rows = f"{name.upper()}_INPUT_{number}_ROWS"
+    return f"""/* The same with input {number} row by row: begin, push_row for the first {rows} rows, then finish.
+ * Between these calls nothing else may write the arena. push_row returns how many rows are still wanted, -1 if arena or
+ * row is NULL; when none is, a row changes nothing. begin and finish return what a run does, finish also 3 while rows
+ * are wanted. */
+int {name}_begin(void *arena);
+int32_t {name}_push_row(void *arena, const void *row);
+int {name}_finish({blocks}void *const *outputs);
+"""
+
+
 def _home(plan: Plan) -> str:
     """The block of the inputs and outputs: an input that the model writes, or keeps, is in the state."""
-    ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t.data is None]
+    ends = [t for t in (*plan.graph.inputs, *plan.graph.outputs) if t in plan.places]
     in_state = any(plan.places[t].region is Region.STATE for t in ends)
     return "arena or state (see above)" if in_state else "the arena"
 

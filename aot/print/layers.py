@@ -108,9 +108,14 @@ class Layers:
                 yield Layer(symbol, f"{self.declarations(i)}\n{self._function(i, step, symbol)}")
                 continue
             text = self._rows(i, step)
-            if step is chain.layers[-1].step:
+            if step is chain.layers[-1].step and not chain.feed:
                 text += f"\n\n{self._chains.by_function(chain)}"
             yield Layer(symbols[step], text)
+
+    @property
+    def feed(self) -> str:
+        """The tables of the chain that takes the rows of the input; "" if there is none."""
+        return f"{self._chains.by_function(self._plan.fed)}\n" if self._plan.fed else ""
 
     def _rows(self, i: int, step: Step) -> str:
         """The function of a layer that computes some of its rows."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from twinfer.aot.print.arguments import Arguments
+from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.initialiser import initialised, initialiser
 from twinfer.aot.print.literals import block_comment, comment, identifier
 from twinfer.aot.print.memory import IN_LAYER, Memory
 from twinfer.runtime.plan.chain_table import layer_values
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.row_params import PADDING, SEEN, Member, members_of
-from twinfer.runtime.plan.rows import goals
+from twinfer.runtime.plan.rows import Link, goals
 from twinfer.runtime.program import Chain, Layer, Step
-
-#: The header that compiled code needs.
-HEADER = "run/chain.h"
 
 #: The function that calls kernels for rows of layers that are constants, and nothing else through a pointer.
 BY_TABLE = "tw_run_rows"
@@ -39,28 +37,33 @@ class Chains:
         return {step: i for i, step in enumerate(self.plan.steps)}
 
     def symbols(self) -> Iterator[tuple[Step, str]]:
-        """For every step of a chain the function that a caller of layers takes: the last one's runs all of them."""
+        """For every step of a chain the function that a caller of layers takes: the last one's runs all of them.
+
+        A chain that takes the rows of the input is no layer's.
+        """
         for step, chain in self.plan.chains.items():
-            last = chain.layers[-1].step
-            yield step, f"{self._symbol(last)}_run" if step is last else f"{self.name}_none"
+            runs = step is chain.layers[-1].step and not chain.feed
+            yield step, f"{self._symbol(chain)}_run" if runs else f"{self.name}_none"
 
     def function(self, step: Step) -> str:
         """The function that computes some rows of a step."""
         return _function(self.name, self._number[step], step)
 
-    def _symbol(self, step: Step) -> str:
-        return f"{self.name}_{self._number[step]}_chain"
+    def _symbol(self, chain: Chain) -> str:
+        return (
+            Feeding(self.plan, self.name).symbol
+            if chain.feed
+            else f"{self.name}_{self._number[chain.layers[-1].step]}_chain"
+        )
 
     def by_function(self, chain: Chain) -> str:
         """The tables of a chain whose layers are functions, and the function that runs it."""
-        layers = [self._layer(layer, chain, f"{self.function(layer.step)}, NULL") for layer in chain.layers]
-        return self._defined(chain, layers)
+        return self._defined(chain, lambda layer: f"{self.function(layer.step)}, NULL")
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
         calls = "\n".join(self._call(layer) for layer in chain.layers)
-        layers = [self._layer(layer, chain, f"{BY_TABLE}, &{self.function(layer.step)}") for layer in chain.layers]
-        return f"{calls}\n{self._defined(chain, layers)}"
+        return f"{calls}\n{self._defined(chain, lambda layer: f'{BY_TABLE}, &{self.function(layer.step)}')}"
 
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
@@ -102,41 +105,55 @@ static const tw_rows_call {symbol} = {{
             f"{invoke}(&params, in, out, {scratch});",
         ]
 
-    def _defined(self, chain: Chain, layers: list[str]) -> str:
-        last, whole, memory = chain.layers[-1].step, goals(chain), Memory(self.plan)
-        symbol, count = self._symbol(last), len(chain.layers)
-        first = self._number[last] + 1 - count
-        which = f"Layer {first}" if count == 1 else f"Layers {first} to {first + count - 1}"
-        way = "row by row, from the last to the first" if chain.backwards else "row by row"
-        about = block_comment([f"{which}, {way}", *self._kept(chain)])
-        unused = "".join(f"    {line}\n" for line in memory.unused(["arena +"]))
-        return f"""{about}
+    def _defined(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
+        """The tables of a chain, and the function that runs it; ``runs`` gives a layer's function and context."""
+        symbol, whole, memory = self._symbol(chain), goals(chain), Memory(self.plan)
+        links = [self._link(link, chain, runs) for link in chain.links]
+        wanted = chain.feed.wanted if chain.feed else 0
+        counts = f"{len(links)}, {len(whole)}, {int(chain.backwards)}, {wanted}"
+        tables = f"""{block_comment([self._about(chain), *self._kept(chain)])}
 static const tw_rows_layer {symbol}_layers[] = {{
-{_LINES.join(layers)},
+{_LINES.join(links)},
 }};
 static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
-static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {count}, {len(whole)}, {int(chain.backwards)}}};
+static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"""
+        if chain.feed:
+            return tables
+        unused = "".join(f"    {line}\n" for line in memory.unused(["arena +"]))
+        return f"""{tables}
 static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
-{unused}    tw_rows_progress at[{count}];
+{unused}    tw_rows_progress at[{len(links)}];
     tw_chain_run(&{symbol}, at, arena);
 }}"""
 
+    def _about(self, chain: Chain) -> str:
+        """What a chain is, for a comment."""
+        count = len(chain.layers)
+        first = self._number[chain.layers[0].step] if count else 0
+        which = f"Layer {first}" if count == 1 else f"Layers {first} to {first + count - 1}"
+        given = ["Input 0, row by row"] if chain.feed else []
+        layers = [f"{which}, row by row{', from the last to the first' * chain.backwards}"] if count else []
+        return "; ".join([*given, *layers])
+
     def _kept(self, chain: Chain) -> Iterator[str]:
         """What a chain keeps, for a comment."""
-        for layer in chain.layers:
-            if ring := chain.rings.get(layer.out):
-                rows = f'{ring.capacity} of {layer.height} rows of "{comment(layer.out.name)}"'
+        for link in chain.links:
+            if ring := chain.rings.get(link.out):
+                rows = f'{ring.capacity} of {link.height} rows of "{comment(link.out.name)}"'
                 yield f"  {rows}: {Memory(self.plan).span(ring.memory)}"
 
-    def _layer(self, layer: Layer, chain: Chain, run: str) -> str:
-        """The initialiser of a tw_rows_layer; ``run`` is its function and context."""
-        return f"    {{{run}, {', '.join(map(_braces, layer_values(self.plan, chain, layer).values()))}}}"
+    def _link(self, link: Link, chain: Chain, runs: Callable[[Layer], str]) -> str:
+        """The initialiser of a tw_rows_layer."""
+        run = runs(link) if isinstance(link, Layer) else "NULL, NULL"
+        return f"    {{{run}, {', '.join(map(_braces, layer_values(self.plan, chain, link).values()))}}}"
 
 
 def _braces(value: Any) -> str:
     """A value as an initialiser: members and elements in braces, in their order."""
     if isinstance(value, int):
         return str(value)
+    if not value:
+        return "{{0}}"  # C11 has no empty braces
     return f"{{{', '.join(map(_braces, value.values() if isinstance(value, dict) else value))}}}"
 
 

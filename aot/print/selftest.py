@@ -19,6 +19,9 @@ from twinfer.runtime.run.inputs import random_inputs
 from twinfer.runtime.run.poison import POISONS, poison
 from twinfer.runtime.run.session import Session
 
+#: The second way to run a model: over inputs in place or, if it takes them row by row, so.
+_SECOND = ("in_place", "by_rows")
+
 #: Runs of the self-test of a model with variables, without a reset between them.
 SEQUENCE = 3
 _EXACT = """
@@ -86,9 +89,10 @@ def _vector(session: Session, inputs: Sequence[Array]) -> Vector:
 
 
 def test_source(project: Project, vectors: Sequence[Vector]) -> str:
-    """The self-test: all runs over the caller's buffers, all runs in place, and arenas that must be refused."""
+    """The self-test: all runs over the caller's buffers, all again in place or by rows, and arenas to be refused."""
     name, graph = project.name, project.plan.graph
     fed = [i for i, tensor in enumerate(graph.inputs) if tensor.data is None]
+    second = _SECOND[project.plan.fed is not None]
     parts = [
         project.banner,
         f'#include "{name}.h"\n\n#include <float.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n',
@@ -97,7 +101,7 @@ def test_source(project: Project, vectors: Sequence[Vector]) -> str:
         *(_buffer(f"{name}_test_got_{i}", t) for i, t in enumerate(graph.outputs)),
         *_comparisons(graph.outputs, name),
         *_function(project, "buffers", POISONS[0], _over_buffers(project, fed), len(vectors)),
-        *_function(project, "in_place", POISONS[1], _in_place(project, fed), len(vectors)),
+        *_function(project, second, POISONS[1], _second(project, fed), len(vectors)),
         "int main(void) {",
         *_main(project),
         "}",
@@ -174,6 +178,26 @@ def _in_place(project: Project, fed: Sequence[int]) -> Iterator[str]:
             yield _compare(project, i, f"{at} + {up}_OUTPUT_{i}_OFFSET", " in place")
 
 
+def _second(project: Project, fed: Sequence[int]) -> Iterator[str]:
+    return _by_rows(project, fed[0]) if project.plan.fed else _in_place(project, fed)
+
+
+def _by_rows(project: Project, source: int) -> Iterator[str]:
+    """Row by row: too early and too late calls must be told."""
+    name, up, memory = project.name, project.name.upper(), Memory(project.plan)
+    outputs = ", ".join(f"{name}_test_got_{i}" for i in range(len(project.plan.graph.outputs)))
+    yield f"const unsigned char *rows = (const unsigned char *){name}_test_input_{source}[run];"
+    yield f"void *const outputs[] = {{{outputs or 'NULL'}}};"
+    yield f"bad |= {name}_begin(base) != 0;"
+    yield f"bad |= {name}_finish({memory.arguments}, outputs) != 3;"
+    yield f"for (int row = 1; row <= {up}_INPUT_{source}_ROWS; ++row, rows += {up}_INPUT_{source}_ROW_BYTES)"
+    yield f"    bad |= {name}_push_row(base, rows) != {up}_INPUT_{source}_ROWS - row;"
+    yield f"bad |= {name}_push_row(base, base) != 0;"
+    yield f"bad |= {name}_finish({memory.arguments}, outputs) != 0;"
+    for i in range(len(project.plan.graph.outputs)):
+        yield _compare(project, i, f"{name}_test_got_{i}", " by rows")
+
+
 def _compare(project: Project, i: int, got: str, where: str) -> str:
     name, want, size = project.name, f"{project.name}_test_want_{i}", f"{project.name.upper()}_OUTPUT_{i}_BYTES"
     if _is_float(project.plan.graph.outputs[i]):
@@ -190,6 +214,6 @@ def _main(project: Project) -> Iterator[str]:
     yield f"    int bad = {name}_run(NULL{kept}, NULL, NULL) != 1;"
     yield f"    bad |= {name}_run(base + 1{kept}, NULL, NULL) != 2;"
     yield f"    bad |= {name}_test_buffers();"
-    yield f"    bad |= {name}_test_in_place();"
+    yield f"    bad |= {name}_test_{_SECOND[project.plan.fed is not None]}();"
     yield f'    printf("{name}: %s\\n", bad ? "FAILED" : "ok");'
     yield "    return bad != 0;"

@@ -55,10 +55,16 @@ class Table:
         self._loops = len(self._rows) > len(self.loose)
         self._need_room()
         self.symbol = f"{name}_layer"
-        self.headers = ("run/loops.h" if self._loops else "run/run.h", *(["run/rows.h"] if plan.chains else []))
+        by_rows = [*(["run/rows.h"] if plan.chains else []), *(["run/feed.h"] if plan.fed else [])]
+        self.headers = ("run/loops.h" if self._loops else "run/run.h", *by_rows)
         self._chains = Chains(plan, name, self._layers.arguments)
         self.chains = dict(self._chains.symbols())
         self.start = self._layers.start
+
+    @property
+    def feed(self) -> str:
+        """The tables of the chain that takes the rows of the input; "" if there is none."""
+        return f"{self._chains.by_table(self._plan.fed)}\n" if self._plan.fed else ""
 
     def _need_room(self) -> None:
         for row in self._rows:
@@ -83,7 +89,7 @@ class Table:
         for i in self._numbers_of:
             yield f"\n{self._layers.declarations(i)}"
         for part in self._plan.program:
-            if isinstance(part, Chain):
+            if isinstance(part, Chain) and not part.feed:
                 yield f"\n{self._chains.by_table(part)}"
         if not self.loose:
             return

@@ -5,10 +5,13 @@
 
 #include "chain.h"
 
+/* Whether rows of the input are missing. */
+TW_INLINE int tw_feed_waits(const tw_chain *s, const tw_rows_progress *at) { return at->done < s->wanted; }
+
 /* Takes the next row of the input and computes what it allows. Returns how many rows are still wanted; where none was, row
  * is not read. */
 static TW_NOINLINE int32_t tw_feed_row(const tw_chain *s, tw_rows_progress *at, unsigned char *arena, const void *row) {
-    if (at->done >= s->wanted) return 0;
+    if (!tw_feed_waits(s, at)) return 0;
     tw_chain_room(s, at, 0, at->done + 1, arena);
     memcpy(tw_chain_row(arena, &s->layers->image, at->done, at->base), row, (size_t)s->layers->image.row);
     ++at->done;
