@@ -7,7 +7,7 @@ import os
 from twinfer.aot.build.host import compile_plans
 from twinfer.runtime.errors import InvalidArgumentError
 from twinfer.runtime.graph import Graph
-from twinfer.runtime.options import Coding, Decoding, Optimize, Options
+from twinfer.runtime.options import Coding, Decoding, Memory, Optimize, Options
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.read.tflite import read, read_file
 from twinfer.runtime.run.interpreter import Interpreter
@@ -33,18 +33,22 @@ def compile(
     optimize: Optimize = "balanced",
     weights: Coding = "file",
     decode: Decoding = "layer",
+    memory: Memory = "auto",
+    input_rows: bool = False,
 ) -> CompiledModel:
     """Compile a model (path, content or Graph) and return it ready to run: ``set_tensor``, ``invoke``, ``get_tensor``.
 
     ``optimize``: "speed", "size" or "balanced". ``weights``: how constant weights are stored: as in the "file",
     "plain", in one coding ("lut", "huffman", "bitmap"), or "auto", the smallest per layer. ``decode``: when they are
-    decoded, before their "layer" or at the "start". The results are the same. Raises ModelError for a damaged model,
-    UnsupportedOperatorError, ToolError as ``CompiledModel`` does, and InvalidArgumentError for an option that does not
-    exist or a target other than "host".
+    decoded, before their "layer" or at the "start". ``memory``: by "layers", by "rows" where that needs less, or
+    "auto", on a computer by layers. ``input_rows``: for ``begin``, ``push_row``, ``finish``. The results are the same.
+    Raises ModelError for a damaged model, UnsupportedOperatorError, ToolError as ``CompiledModel`` does, and
+    InvalidArgumentError for an option that does not exist or a target other than "host".
     """
     if not isinstance(target, str) or target != "host":
         raise InvalidArgumentError(f"only target 'host' runs in this process, not {target!r}: write a C project")
-    compiled = CompiledModel.from_graph(_graph(model), Options(optimize, weights, decode))
+    options = Options(optimize, weights, decode, memory=memory, input_rows=input_rows)
+    compiled = CompiledModel.from_graph(_graph(model), options)
     compiled.allocate_tensors()
     return compiled
 

@@ -25,5 +25,7 @@ def _wanted(plan: Plan) -> str:
     options = plan.options
     words = [plan.target.name, *([] if options.mode == "compiled" else [options.mode])]
     words += [] if options.weights == "file" else [f"weights {options.weights}, decoded at the {options.decode}"]
-    words += [] if options.memory == "layers" else [f"memory by {options.memory}"]
+    words += [] if options.memory == "auto" else [f"memory by {options.memory}"]
+    words += [f"at most {options.ram} bytes of RAM"] if options.ram else []
+    words += ["input by rows"] if options.input_rows else []
     return ", ".join(words if options.optimize == "balanced" else [*words, f"for {options.optimize}"])

@@ -51,6 +51,7 @@ def make_plan(graph: Graph, target: Target = HOST, options: Options = USUAL) -> 
         regions=solution.regions,
         lives=lives.lives,
         lower_bound_bytes=memory.task.lower_bound,
+        forced_at=memory.task.forced_at,
         proven=solution.proven,
         first_values=first,
         nodes=tuple(step.node for step in stored.steps),

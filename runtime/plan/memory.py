@@ -15,7 +15,7 @@ from twinfer.runtime.plan.coding import Stored
 from twinfer.runtime.plan.lifetimes import Lifetimes, lifetimes
 from twinfer.runtime.plan.placement import Problem, Solution, problem, solved
 from twinfer.runtime.plan.plan import Region
-from twinfer.runtime.plan.price import call_price, instructions
+from twinfer.runtime.plan.price import CALL, instructions
 from twinfer.runtime.plan.rows import Over, feed_of
 from twinfer.runtime.program import Chain, Step
 from twinfer.runtime.target import Target
@@ -96,7 +96,7 @@ class _Planner:
     def _cheap(self) -> int:
         """The least peak at which rows cost no more than they may."""
         most = SHARE * instructions(self._stored.steps, self._target)
-        peaks, price = self._partitions.peaks, call_price(self._target)
+        peaks, price = self._partitions.peaks, CALL
         affordable = lambda peak: self._partitions.within(peak).calls * price <= most  # noqa: E731
         return peaks[min(bisect_left(peaks, True, key=affordable), len(peaks) - 1)]
 

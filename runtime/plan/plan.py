@@ -55,12 +55,12 @@ class Plan:
     graph's: a tensor or a constant. ``places`` says where every tensor lies that is no constant. ``regions`` are the
     arena, which other models may use between two runs, and the state, which they may not; the caller must provide both,
     aligned to ``target.alignment``, apart or in one buffer. ``lower_bound_bytes`` is the least that any placement in
-    the arena could need, ``proven`` says that none of its aligned blocks needs less than ``arena_bytes``. Sizes depend
-    on graph, target and options alone. ``lives`` gives the first and last operator over which a tensor keeps its value:
-    -1 for an input, the number of operators for an output. Inputs are written before the first step, outputs stay until
-    the next run. ``first_values`` gives for every variable the value of all its bytes before ``start``. ``nodes`` are
-    the operators by position, also those that need no step. ``resources`` are the variables that other signatures of
-    the model may use, too, by name.
+    the arena could need, ``forced_at`` the position whose live tensors force it; ``proven`` says that none of its
+    aligned blocks needs less than ``arena_bytes``. Sizes depend on graph, target and options alone. ``lives`` gives the
+    first and last operator over which a tensor keeps its value: -1 for an input, the number of operators for an output.
+    Inputs are written before the first step, outputs stay until the next run. ``first_values`` gives for every variable
+    the value of all its bytes before ``start``. ``nodes`` are the operators by position, also those that need no step.
+    ``resources`` are the variables that other signatures of the model may use, too, by name.
     """
 
     graph: Graph
@@ -74,6 +74,7 @@ class Plan:
     regions: Mapping[Region, Extent]
     lives: Mapping[Tensor, tuple[int, int]]
     lower_bound_bytes: int
+    forced_at: int
     proven: bool
     first_values: Mapping[Tensor, int]
     nodes: tuple[Node, ...]

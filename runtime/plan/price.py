@@ -1,16 +1,50 @@
-"""What rows cost on a microcontroller, estimated in instructions before anything is built."""
+"""What a plan costs on a microcontroller, estimated before anything is built: enough to tell 2 % from 20 %.
+
+The figures are rounded counts under QEMU of kernels on Cortex-M0, M4 and M55, over the models of the benches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinfer.runtime.program import Step
+from twinfer.runtime.plan.plan import Plan
+from twinfer.runtime.plan.rows import ChainRun
+from twinfer.runtime.program import Chain, Step
 from twinfer.runtime.target import Target
 
+#: What one more call of a kernel costs in a chain: who is next, where its rows lie, its params, its set-up.
+CALL = 400
 
-def instructions(steps: Iterable[Step], target: Target) -> int:
-    return sum(step.call.macs for step in steps)
+#: Feature -> instructions for a multiply-accumulate of integers, and for an element of an output. A target has the
+#: figures of its first feature here, else those of plain C.
+INTEGERS = {"mve": (0.17, 6.0), "dsp": (1.0, 12.0)}
+PLAIN = (4.0, 25.0)
+
+#: The same for floats.
+FLOATS = (2.2, 12.0)
 
 
-def call_price(target: Target) -> int:
-    return 250
+def instructions(steps: Iterable[Step], target: Target) -> float:
+    """About how many instructions the steps take, each computed as a whole."""
+    return sum(_of_step(step, target) for step in steps)
+
+
+def _of_step(step: Step, target: Target) -> float:
+    out = next(step.call.written, None)
+    if out is None:
+        return 0.0
+    integers = next((figures for feature, figures in INTEGERS.items() if target.has(feature)), PLAIN)
+    multiply, element = FLOATS if out.type == "FLOAT32" else integers
+    return step.call.macs * multiply + out.size * element
+
+
+def rows_share(plan: Plan) -> float:
+    """About how many more instructions the chains of a plan take than their layers one by one, as a share of all."""
+    chains = [part for part in plan.program if isinstance(part, Chain)]
+    calls = sum(_calls(chain) - len(chain.links) for chain in chains)
+    return calls * CALL / max(instructions(plan.steps, plan.target), 1)
+
+
+def _calls(chain: Chain) -> int:
+    whole = [link.out for link in chain.links if link.out not in chain.rings]
+    return sum(1 for _ in ChainRun(chain.links, whole).parts())

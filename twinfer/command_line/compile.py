@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_memory, add_optimize
+from twinfer.command_line.options import MODEL, OPTIMIZE, TARGET, add_memory, add_optimize, memory_of
 from twinfer.command_line.storage import add_storage, unused_storage
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.decode,
         arguments.mode,
         arguments.guard,
-        memory=arguments.memory,
+        **memory_of(arguments),
     )
     plan = make_plan(source.graph, target, options)
     name = arguments.name or identifier(source.name)

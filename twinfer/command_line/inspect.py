@@ -13,28 +13,43 @@ if TYPE_CHECKING:
     from twinfer.runtime.plan.plan import Plan
     from twinfer.runtime.target import Target
 
-EXAMPLES = ("kws_int8", "model.tflite --target cortex-m4 --json")
+EXAMPLES = ("kws_int8", "model.tflite --target cortex-m4 --json", "vww_int8 --target cortex-m4 --memory rows")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     about = f"what to plan for: generic (any 32-bit machine), native (this CPU), {TARGET} (default: host)"
     command.add_argument("--target", default="host", help=about)
+    about = "what the memory is made of, for a plan by layers, by rows, or as usual (auto): bytes, bound, peak, hints"
+    command.add_argument("--memory", choices=["auto", "layers", "rows"], nargs="?", const="auto", help=about)
+    about = "with --memory: for an input that is given row by row"
+    command.add_argument("--input-rows", action="store_true", help=about)
     command.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from twinfer.bench.memory.certificate import certificate, described
     from twinfer.bench.models.source import load
     from twinfer.command_line.show.description import describe
+    from twinfer.command_line.show.memory import memory_tables
     from twinfer.command_line.show.model import render
     from twinfer.command_line.targets import machine
     from twinfer.command_line.terminal import console, show
+    from twinfer.runtime.options import Options
 
     target, _ = machine(arguments.target)
     source = load(arguments.model)
     plan, reason = planned(source, target)
+    certified = None
+    if arguments.memory or arguments.input_rows:
+        options = Options(memory=arguments.memory or "auto", input_rows=arguments.input_rows)
+        certified = certificate(source.graph, target, options)
+        plan = certified.plan
     if arguments.json:
-        write_json("-", describe(source.name, source.graph, plan, reason))
+        about = describe(source.name, source.graph, plan, reason)
+        write_json("-", about | (described(certified) if certified else {}))
+    elif certified:
+        show(memory_tables(source.name, certified, console().width))
     else:
         show(render(source.name, source.graph, plan, reason, console().width))
     return 0

@@ -38,8 +38,21 @@ def add_optimize(command: argparse.ArgumentParser, about: str) -> None:
 
 
 def add_memory(command: argparse.ArgumentParser) -> None:
-    about = "one layer after the other (layers, the default), or row by row where that needs less memory (rows)"
-    command.add_argument("--memory", choices=["layers", "rows"], default="layers", help=about)
+    """How tensors share memory, for every command that plans one."""
+    about = (
+        "one layer after the other (layers), row by row wherever that needs less RAM (rows), or on a microcontroller "
+        "by rows as far as that costs at most 5 %% more instructions, estimated (auto, the default)"
+    )
+    command.add_argument("--memory", choices=["auto", "layers", "rows"], default="auto", help=about)
+    about = "bytes that arena and state may take: the plan with the fewest calls that fits, or an error"
+    command.add_argument("--ram", type=natural, default=0, metavar="BYTES", help=about)
+    about = "the input is given row by row (NAME_begin, NAME_push_row, NAME_finish) and need not be in RAM as a whole"
+    command.add_argument("--input-rows", action="store_true", help=about)
+
+
+def memory_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that ``add_memory`` took, by the names that ``Options`` has for them."""
+    return {"memory": arguments.memory, "ram": arguments.ram, "input_rows": arguments.input_rows}
 
 
 def add_targets(command: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinfer.aot.build.runner import Job, run_jobs
 from twinfer.command_line.command import Command
-from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, TARGET, add_memory, add_optimize, natural
+from twinfer.command_line.options import GUARD, MODEL, OPTIMIZE, TARGET, add_memory, add_optimize, memory_of, natural
 
 if TYPE_CHECKING:
     from twinfer.runtime.options import Options
@@ -51,9 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(graph, arguments.input, arguments.seed)
     board, shapes = card(arguments.target), [value.shape for value in inputs]
     engine = "interpreted" if board else arguments.engine
-    options = Options(
-        optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard, memory=arguments.memory
-    )
+    options = Options(optimize=arguments.optimize, mode=arguments.engine, guard=arguments.guard, **memory_of(arguments))
     model = _opened(graph, engine, shapes, options)
     if arguments.engine == "interpreted" and arguments.optimize != "balanced":
         note(f"--optimize {arguments.optimize} changes nothing: it is for compiled code (--engine compiled)")

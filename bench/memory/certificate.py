@@ -1,0 +1,181 @@
+"""The certificate of a plan's memory: its bytes, the bound, what forces them, and priced hints, each one planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from twinfer.bench.memory.halve import halved
+from twinfer.bench.memory.int8_input import without_quantize
+from twinfer.runtime.errors import TwinferError
+from twinfer.runtime.graph import Graph, Tensor
+from twinfer.runtime.options import Options
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Plan, Region
+from twinfer.runtime.plan.price import rows_share
+from twinfer.runtime.program import Chain
+from twinfer.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class Forced:
+    """What forces the peak: ``layer`` in words, at ``position`` among the operators; what is live there, in bytes."""
+
+    position: int
+    layer: str
+    nbytes: int
+    tensors: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A change that was planned: RAM in bytes, its change as a share, and that of instructions (estimated; None: no
+    estimate).
+
+    ``kind`` is rows, layers, input_rows, int8_input or channels; ``text`` says it in words.
+    """
+
+    kind: str
+    text: str
+    ram_bytes: int
+    ram_change: float
+    instructions_change: float | None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The certificate of a model's memory on a target."""
+
+    graph: Graph
+    plan: Plan
+
+    @cached_property
+    def forced_by(self) -> Forced:
+        """The first operator at which most bytes are live."""
+        plan, at = self.plan, self.plan.forced_at
+        spans = {t: (place.offset, place.offset + t.nbytes) for t, place in plan.places.items() if _live(plan, t, at)}
+        tensors = sorted(spans, key=lambda tensor: (-tensor.nbytes, spans[tensor]))
+        return Forced(at, _layer(plan, at), plan.lower_bound_bytes, tuple((t.name, t.nbytes) for t in tensors))
+
+    @cached_property
+    def hints(self) -> tuple[Hint, ...]:
+        """What would change the memory, the largest saving first; a change that saves nothing is left out."""
+        hints = [hint for hint in _hints(self) if hint.ram_change < 0]
+        return tuple(sorted(hints, key=lambda hint: hint.ram_bytes))
+
+
+def certificate(graph: Graph, target: Target, options: Options) -> Certificate:
+    """Plan a model for a target; raises what ``make_plan`` does."""
+    return Certificate(graph, make_plan(graph, target, options))
+
+
+def _live(plan: Plan, tensor: Tensor, position: int) -> bool:
+    """Whether a tensor lies in the arena and holds a value at a position."""
+    first, last = plan.lives.get(tensor, (0, -1))
+    return plan.places[tensor].region is Region.ARENA and first <= position <= last
+
+
+def _layer(plan: Plan, position: int) -> str:
+    """The layer at a position in words, or the chain that it is in."""
+    for part in plan.program:
+        if isinstance(part, Chain) and _first(part) <= position <= _last(part):
+            return chain_name(part)
+    if not 0 <= position < len(plan.nodes):
+        return "the graph's inputs and outputs"
+    node = plan.nodes[position]
+    return f"operator {node.index} {node.op}"
+
+
+def _first(chain: Chain) -> int:
+    return -1 if chain.feed else chain.layers[0].step.position
+
+
+def _last(chain: Chain) -> int:
+    return chain.layers[-1].step.position if chain.layers else -1
+
+
+def chain_name(chain: Chain) -> str:
+    """A chain in words: rows of operators 0-3."""
+    given = ["the input"] if chain.feed else []
+    layers = [f"operator{'s' * (len(chain.layers) > 1)} {_numbers(chain)}"] if chain.layers else []
+    return f"rows of {' and '.join([*given, *layers])}"
+
+
+def _numbers(chain: Chain) -> str:
+    """The operators of a chain: 2, or 0-3."""
+    ends = chain.layers[0].step.node.index, chain.layers[-1].step.node.index
+    return "-".join(map(str, dict.fromkeys(ends)))
+
+
+def _hints(certificate: Certificate) -> Iterator[Hint]:
+    plan, graph = certificate.plan, certificate.graph
+    options = replace(plan.options, ram=0)
+    by_rows = replace(options, memory="rows")
+    yield from _hint(certificate, "rows", graph, by_rows)
+    if not options.input_rows:
+        yield from _hint(certificate, "input_rows", graph, replace(by_rows, input_rows=True))
+    if (quantized := without_quantize(graph)) is not None:
+        yield from _hint(certificate, "int8_input", quantized, options)
+    if (changed := halved(graph, _largest(certificate))) is not None:
+        yield from _hint(certificate, "channels", changed, options)
+
+
+def _largest(certificate: Certificate) -> str:
+    """The name of the largest tensor at the peak that an operator computes."""
+    computed = {tensor.name for node in certificate.graph.nodes for tensor in node.outputs}
+    names = (name.removeprefix("rows of ") for name, _ in certificate.forced_by.tensors)
+    return next((name for name in names if name in computed), "")
+
+
+def _writer(graph: Graph, name: str) -> str:
+    """The operator that computes a tensor."""
+    node = next(node for node in graph.nodes for tensor in node.outputs if tensor.name == name)
+    return f"operator {node.index} {node.op}"
+
+
+def _hint(certificate: Certificate, kind: str, graph: Graph, options: Options) -> Iterator[Hint]:
+    """The hint that this graph with these options is; none if it cannot be planned."""
+    before = certificate.plan
+    try:
+        plan = make_plan(graph, before.target, options)
+    except TwinferError:
+        return
+    change = plan.memory_bytes / max(before.memory_bytes, 1) - 1
+    extra = (1 + rows_share(plan)) / (1 + rows_share(before)) - 1 if kind in ("rows", "input_rows") else None
+    what = {
+        "rows": f"operators {', '.join(_numbers(part) for part in plan.program if isinstance(part, Chain))} by rows",
+        "input_rows": "input by rows",
+        "int8_input": f"{plan.graph.inputs[0].type.lower()} input",
+        "channels": f"half the channels of {_writer(certificate.graph, _largest(certificate))}",
+    }[kind]
+    price = "" if extra is None else f", {100 * extra:+.1f} % instructions (estimated)"
+    saved = f" ({plan.memory_bytes - before.memory_bytes:+,} bytes)"
+    yield Hint(kind, f"{what}: {100 * change:+.0f} %{saved}{price}", plan.memory_bytes, change, extra)
+
+
+def described(certificate: Certificate) -> dict[str, object]:
+    """The certificate for programs."""
+    plan, forced = certificate.plan, certificate.forced_by
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "state_bytes": plan.state_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "proven": plan.proven,
+        "forced_by": {
+            "position": forced.position,
+            "layer": forced.layer,
+            "bytes": forced.nbytes,
+            "tensors": [{"name": name, "bytes": size} for name, size in forced.tensors],
+        },
+        "hints": [
+            {
+                "kind": hint.kind,
+                "text": hint.text,
+                "ram_bytes": hint.ram_bytes,
+                "ram_change": round(hint.ram_change, 4),
+                "instructions_change": None if hint.instructions_change is None else round(hint.instructions_change, 4),
+            }
+            for hint in certificate.hints
+        ],
+    }

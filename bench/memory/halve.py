@@ -1,0 +1,100 @@
+"""The same model with half the channels of one tensor: not to be run, but to see what its plan would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from twinfer.runtime.graph import Graph, Node, Quant, Tensor, consumers
+
+#: Axis along which each tensor is cut in half.
+Cuts = Mapping[Tensor, int]
+
+#: Operators whose outputs have the channels of their inputs, which are the last axis.
+_SAME = (
+    *("ADD", "AVERAGE_POOL_2D", "DEQUANTIZE", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "MAX_POOL_2D", "MAXIMUM", "MEAN"),
+    *("MINIMUM", "MUL", "PAD", "PRELU", "QUANTIZE", "RELU", "RELU6", "SUB", "TANH"),
+)
+
+
+def halved(graph: Graph, name: str) -> Graph | None:
+    """The graph in which the tensor ``name``, that an operator computes, has half of its channels, its last axis.
+
+    What reads or writes these channels is cut, too. None if there is no such tensor, or if the cut does not end before
+    an operator that is not known here, an input or an output.
+    """
+    first = next((t for node in graph.nodes for t in node.outputs if t.name == name), None)
+    if first is None or not first.shape or first.shape[-1] < 2:
+        return None
+    cuts: dict[Tensor, int] = {}
+    waiting, readers = [(first, len(first.shape) - 1)], consumers(graph)
+    writer = {tensor: node for node in graph.nodes for tensor in node.outputs}
+    while waiting:
+        tensor, axis = waiting.pop()
+        if cuts.setdefault(tensor, axis) != axis or tensor in (*graph.inputs, *graph.outputs):
+            return None
+        around = [
+            *([writer[tensor]] if tensor in writer else []),
+            *(readers.get(tensor, ()) if tensor.data is None else ()),
+        ]
+        for node in around:
+            also = _also_cut(node, tensor)
+            if also is None:
+                return None
+            waiting += [(other, along) for other, along in also if cuts.get(other) != along]
+    return _with_cuts(graph, cuts)
+
+
+def _also_cut(node: Node, tensor: Tensor) -> list[tuple[Tensor, int]] | None:
+    """What else of an operator is cut with the channels of one of its tensors; None if that is not known."""
+    written, kind = tensor in node.outputs, node.op
+    if kind in ("CONV_2D", "FULLY_CONNECTED"):
+        if written:
+            return [(t, 0) for t in node.inputs[1:3] if t is not None]
+        same = node.input(1).shape[-1] == tensor.shape[-1]
+        return [(node.input(1), len(node.input(1).shape) - 1)] if same and node.input(0) is tensor else None
+    if kind == "DEPTHWISE_CONV_2D" and node.input(0).shape[-1] == node.output.shape[-1]:
+        bias = [(t, 0) for t in node.inputs[2:3] if t is not None]
+        return [(node.input(0), 3), (node.input(1), 3), (node.output, 3), *bias]
+    if kind in _SAME:
+        return list(_same_channels(node, tensor.shape[-1]))
+    return None
+
+
+def _same_channels(node: Node, channels: int) -> Iterator[tuple[Tensor, int]]:
+    """The tensors of an operator that have these channels; one that is broadcast over them has not."""
+    for tensor in (*node.inputs, *node.outputs):
+        if tensor is not None and tensor.shape and tensor.shape[-1] == channels and _is_image(node, tensor):
+            yield tensor, len(tensor.shape) - 1
+
+
+def _is_image(node: Node, tensor: Tensor) -> bool:
+    """Whether a tensor holds values, and neither axes nor paddings."""
+    return tensor is node.inputs[0] or tensor in node.outputs or node.op not in ("MEAN", "PAD")
+
+
+def _with_cuts(graph: Graph, cuts: Cuts) -> Graph:
+    new = {tensor: _cut(tensor, axis) for tensor, axis in cuts.items()}
+    tensors = tuple(new.get(tensor, tensor) for tensor in graph.tensors)
+    nodes = tuple(
+        replace(
+            node,
+            inputs=tuple(None if t is None else new.get(t, t) for t in node.inputs),
+            outputs=tuple(new.get(t, t) for t in node.outputs),
+        )
+        for node in graph.nodes
+    )
+    return replace(graph, tensors=tensors, nodes=nodes)
+
+
+def _cut(tensor: Tensor, axis: int) -> Tensor:
+    """The first half of a tensor along an axis."""
+    half = tensor.shape[axis] // 2
+    shape = (*tensor.shape[:axis], half, *tensor.shape[axis + 1 :])
+    data = None if tensor.data is None else np.ascontiguousarray(np.take(tensor.data, range(half), axis))
+    quant = tensor.quant
+    if quant is not None and quant.per_channel and quant.axis == axis:
+        quant = Quant(quant.scale[:half], quant.zero_point[:half], quant.axis)
+    return replace(tensor, shape=shape, shape_signature=(), data=data, quant=quant)
