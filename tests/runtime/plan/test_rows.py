@@ -32,7 +32,7 @@ from twinfer.runtime.run.poison import poison
 from twinfer.runtime.run.session import Session
 from twinfer.runtime.target import GENERIC, TARGETS, Target
 
-ROWS = Options(memory="rows")
+ROWS, LAYERS = Options(memory="rows"), Options(memory="layers")
 
 each_kind = pytest.mark.parametrize("kind", ["INT8", "INT16", "FLOAT32"])
 
@@ -59,7 +59,7 @@ def chains(plan: Plan) -> Iterator[Chain]:
 @settings(max_examples=60, deadline=None)
 def test_interpreted(kind: str, seed: int, target: Target) -> None:
     graph = network(seed, kind)
-    whole, rows = make_plan(graph, target), make_plan(graph, target, ROWS)
+    whole, rows = make_plan(graph, target, LAYERS), make_plan(graph, target, ROWS)
     same(ran(Session(rows), graph, seed), ran(Session(whole), graph, seed))
 
 
@@ -73,7 +73,7 @@ def test_compiled(mode: Mode) -> None:
     }
     assert sum(bool(plan.chains) for plan in plans.values()) >= 20
     for name, session in compile_plans(plans).items():
-        want = ran(Session(make_plan(graphs[name], plans[name].target)), graphs[name], 1)
+        want = ran(Session(make_plan(graphs[name], plans[name].target, LAYERS)), graphs[name], 1)
         same(ran(session, graphs[name], 1), want)
 
 
@@ -147,8 +147,8 @@ def test_a_layer_computes_only_what_is_asked_for() -> None:
         for chain in chains(plan):
             walk = ChainRun(chain.layers, [layer.out for layer in chain.layers if layer.out not in chain.rings])
             for part in walk.parts():
-                layer = chain.layers[part.layer]
-                assert part.first == walk.done[part.layer] < part.end
+                layer = chain.layers[part.link]
+                assert part.first == walk.done[part.link] < part.end
                 for _, tensor, height in layer.sources:
                     if tensor in walk.producer:
                         assert walk.done[walk.producer[tensor]] >= layer.rows.needed(part.first, part.end, height)[1]
@@ -159,7 +159,7 @@ def test_a_layer_computes_only_what_is_asked_for() -> None:
 def test_layers_run_by_rows_only_where_that_needs_less(seed: int) -> None:
     kinds = ("INT8", "FLOAT32", "INT16")
     graph, target = network(seed, kinds[seed % 3], layers=3 + seed % 8), TARGETS[seed % len(TARGETS)]
-    whole, rows = make_plan(graph, target), make_plan(graph, target, ROWS)
+    whole, rows = make_plan(graph, target, LAYERS), make_plan(graph, target, ROWS)
     assert rows.arena_bytes < whole.arena_bytes or not rows.chains
     assert {t.name for t in rows.graph.outputs} == {t.name for t in whole.graph.outputs}
 
@@ -184,7 +184,7 @@ def test_two_inputs_that_die_in_one_chain(channels: int, wide: int, out: int) ->
 
     total = b.op("ADD", [conv(x, wide) for x in inputs], fused_activation_function="NONE")
     graph = b.graph([conv(total, out)])
-    whole, rows = make_plan(graph, GENERIC), make_plan(graph, GENERIC, ROWS)
+    whole, rows = make_plan(graph, GENERIC, LAYERS), make_plan(graph, GENERIC, ROWS)
     assert [len(chain.layers) for chain in chains(rows)] == [4]
     same(ran(Session(rows), graph, 2), ran(Session(whole), graph, 2))
 

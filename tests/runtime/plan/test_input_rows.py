@@ -1,0 +1,247 @@
+"""An input that comes row by row: the same bits as a whole one, less memory, and every wrong call told."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import assert_sanitized
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_nets import network
+
+import twinfer
+from twinfer.aot.build.host import compile_plans
+from twinfer.aot.print.emit import emit
+from twinfer.converter.build import Builder
+from twinfer.runtime.errors import InvalidArgumentError, NotReadyError
+from twinfer.runtime.graph import Array, Graph
+from twinfer.runtime.options import Memory, Mode, Options
+from twinfer.runtime.plan import replay
+from twinfer.runtime.plan.make import make_plan
+from twinfer.runtime.plan.plan import Place, Plan
+from twinfer.runtime.program import Chain, Ring
+from twinfer.runtime.rows import Feed
+from twinfer.runtime.run.inputs import random_inputs
+from twinfer.runtime.run.interpreter import Interpreter
+from twinfer.runtime.run.poison import poison
+from twinfer.runtime.run.session import Session
+from twinfer.runtime.target import TARGETS, Target
+
+FED, LAYERS = Options(memory="rows", input_rows=True), Options(memory="layers")
+MODES: tuple[Memory, ...] = ("auto", "layers", "rows")
+
+
+def feed_of(plan: Plan) -> Feed:
+    assert plan.fed is not None
+    assert plan.fed.feed is not None
+    return plan.fed.feed
+
+
+def wanted_outputs(graph: Graph, seed: int) -> list[Array]:
+    session = Session(make_plan(graph, options=LAYERS))
+    session.feed(random_inputs(graph, seed))
+    session.run()
+    return session.outputs()
+
+
+def pushed(session: Session, graph: Graph, seed: int) -> list[Array]:
+    """The outputs of an inference row by row, over memory full of rubbish; all rows are pushed, also unwanted ones."""
+    feed, rows = feed_of(session.plan), session.feed_rows
+    assert rows is not None
+    poison(session)
+    rows.begin()
+    for i, row in enumerate(random_inputs(graph, seed)[0].reshape(feed.height, -1)):
+        assert rows.push(row) == max(0, feed.wanted - i - 1)
+    rows.finish()
+    return session.outputs()
+
+
+def whole(session: Session, graph: Graph, seed: int) -> list[Array]:
+    """The outputs of a run over the input as a whole."""
+    poison(session)
+    session.feed(random_inputs(graph, seed))
+    session.run()
+    return session.outputs()
+
+
+def same(got: list[Array], want: list[Array]) -> None:
+    for mine, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("kind", ["INT8", "INT16", "FLOAT32"])
+@given(
+    seed=st.integers(0, 1 << 20), target=st.sampled_from(TARGETS), memory=st.sampled_from(["auto", "layers", "rows"])
+)
+@settings(max_examples=50, deadline=None)
+def test_interpreted(kind: str, seed: int, target: Target, memory: Memory) -> None:
+    graph = network(seed, kind)
+    session = Session(make_plan(graph, target, Options(memory=memory, input_rows=True)))
+    want = wanted_outputs(graph, seed)
+    same(pushed(session, graph, seed), want)
+    same(whole(session, graph, seed), want)
+
+
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_compiled(mode: Mode) -> None:
+    """Many networks in one library."""
+    graphs = {f"n{seed}": network(seed, ("INT8", "INT8", "INT16", "FLOAT32")[seed % 4]) for seed in range(40)}
+    plans = {
+        name: make_plan(graph, TARGETS[i % len(TARGETS)], replace(FED, mode=mode))
+        for i, (name, graph) in enumerate(graphs.items())
+    }
+    assert sum(len(plan.fed.layers) > 1 for plan in plans.values() if plan.fed) >= 12
+    for name, session in compile_plans(plans).items():
+        want = wanted_outputs(graphs[name], 1)
+        same(pushed(session, graphs[name], 1), want)
+        same(whole(session, graphs[name], 1), want)
+        assert len(session.profile(1)) == len(session.plan.steps)
+
+
+@pytest.mark.skipif(not (shutil.which("clang") or shutil.which("gcc")), reason="no compiler")
+@pytest.mark.parametrize("mode", ["compiled", "interpreted"])
+def test_sanitized(mode: Mode, tmp_path: Path) -> None:
+    """The self-tests, whole and row by row, under ASan and UBSan."""
+    programs = []
+    for seed in range(24):
+        graph = network(seed, ("INT8", "FLOAT32", "INT16")[seed % 3])
+        plan = make_plan(graph, TARGETS[seed % len(TARGETS)], replace(FED, mode=mode))
+        programs.append((emit(plan, f"n{seed}"), random_inputs(graph, seed)))
+    assert sum(len(project.plan.fed.layers) > 1 for project, _ in programs if project.plan.fed) >= 8
+    assert_sanitized(tmp_path, programs)
+
+
+def fed_plans() -> Iterator[tuple[Plan, Chain]]:
+    """Plans whose input goes through a ring."""
+    for seed in range(120):
+        plan = make_plan(network(seed, layers=10), TARGETS[seed % len(TARGETS)], FED)
+        if plan.fed and feed_of(plan).out in plan.fed.rings:
+            yield plan, plan.fed
+
+
+def changed(plan: Plan, **members: object) -> Plan:
+    """The plan with other members of the chain that takes rows."""
+    assert plan.fed is not None
+    return replace(plan, program=(replace(plan.fed, **members), *plan.program[1:]))
+
+
+def test_the_proof_notices_rings_that_are_too_small() -> None:
+    tried = 0
+    for plan, chain in fed_plans():
+        source = feed_of(plan).out
+        ring = chain.rings[source]
+        if ring.capacity > 1:
+            rings = {**chain.rings, source: Ring(ring.memory, ring.capacity - 1)}
+            assert replay.fault(changed(plan, rings=rings)) is not None
+            tried += 1
+    assert tried > 5
+
+
+def test_the_proof_notices_a_wrong_number_of_rows() -> None:
+    """One more would be written behind the ring, one less leaves the outputs incomplete."""
+    tried = 0
+    for plan, chain in fed_plans():
+        for other in (-1, 1):
+            feed = replace(feed_of(plan), wanted=feed_of(plan).wanted + other)
+            assert "rows of it" in str(replay.fault(changed(plan, feed=feed, rings=chain.rings)))
+            tried += 1
+    assert tried > 20
+
+
+def test_the_proof_notices_that_progress_is_lost() -> None:
+    """The progress on the ring of the input, or on another one."""
+    tried = 0
+    for plan, chain in fed_plans():
+        assert chain.progress is not None
+        for ring in chain.rings.values():
+            place = plan.places[ring.memory]
+            moved = replace(plan, places={**plan.places, chain.progress: Place(place.region, place.offset)})
+            assert replay.fault(moved) is not None
+            tried += 1
+    assert tried > 20
+
+
+def test_less_memory_than_with_a_whole_input() -> None:
+    saved = [plan.memory_bytes / make_plan(plan.graph, plan.target, LAYERS).memory_bytes for plan, _ in fed_plans()]
+    assert np.exp(np.mean(np.log(saved))) < 0.7
+
+
+def conv_net() -> Graph:
+    """A convolution that does not need the last row of its input."""
+    b = Builder("camera")
+    x = b.input("x", "FLOAT32", (1, 8, 4, 1))
+    w = np.linspace(-1, 1, 18, dtype=np.float32).reshape(2, 3, 3, 1)
+    options = {"padding": "VALID", "stride_h": 2, "stride_w": 1, "fused_activation_function": "NONE"}
+    return b.graph([b.op("CONV_2D", [x, w, np.zeros(2, np.float32)], **options)])
+
+
+def test_in_python(tmp_path: Path) -> None:
+    graph, path = conv_net(), tmp_path / "camera.tflite"
+    graph.save(path)
+    x = random_inputs(graph)[0]
+    want = wanted_outputs(graph, 0)[0]
+    interpreter = Interpreter(model_path=path, input_rows=True)
+    interpreter.allocate_tensors()
+    for engine in (interpreter, twinfer.compile(path, memory="rows", input_rows=True)):
+        engine.begin()
+        assert [engine.push_row(row) for row in x[0, :7]] == [6, 5, 4, 3, 2, 1, 0]
+        assert engine.push_row(x[0, 7]) == 0
+        engine.finish()
+        got = engine.get_tensor(engine.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(got, want)
+        engine.set_tensor(engine.get_input_details()[0]["index"], x)
+        engine.invoke()
+        np.testing.assert_array_equal(engine.get_tensor(engine.get_output_details()[0]["index"]), want)
+
+
+def test_wrong_calls_are_told() -> None:
+    graph = conv_net()
+    engine = Interpreter.from_graph(graph, FED)
+    engine.allocate_tensors()
+    row = np.zeros(4, np.float32)
+    with pytest.raises(NotReadyError, match="begin"):
+        engine.push_row(row)
+    with pytest.raises(NotReadyError, match="begin"):
+        engine.finish()
+    engine.begin()
+    for wrong in (row.astype(np.int8), np.zeros(5, np.float32), np.zeros(0, np.float32), "row"):
+        with pytest.raises(InvalidArgumentError, match="give 4 elements of float32"):
+            engine.push_row(wrong)
+    engine.push_row(row)
+    with pytest.raises(InvalidArgumentError, match="6 more rows are wanted"):
+        engine.finish()
+    usual = Interpreter.from_graph(graph)
+    usual.allocate_tensors()
+    with pytest.raises(InvalidArgumentError, match="input_rows=True"):
+        usual.begin()
+    guarded = Interpreter.from_graph(graph, replace(FED, guard=True))
+    guarded.allocate_tensors()
+    with pytest.raises(InvalidArgumentError, match="guard is on"):
+        guarded.begin()
+
+
+def test_inputs_that_have_no_rows_are_refused() -> None:
+    b = Builder("two")
+    x, y = b.input("x", "FLOAT32", (1, 4)), b.input("y", "FLOAT32", (1, 4))
+    two = b.graph([b.op("ADD", [x, y], fused_activation_function="NONE")])
+    with pytest.raises(InvalidArgumentError, match="'two' has 2 inputs"):
+        make_plan(two, options=FED)
+    b = Builder("scalar")
+    scalar = b.graph([b.op("ABS", [b.input("x", "FLOAT32", ())])])
+    with pytest.raises(InvalidArgumentError, match="has no rows"):
+        make_plan(scalar, options=FED)
+
+
+def test_any_other_input_is_collected() -> None:
+    """Rows along the first axis that has several elements, where no layer runs by rows."""
+    b = Builder("dense")
+    x = b.input("x", "FLOAT32", (1, 6))
+    graph = b.graph([b.op("ABS", [x])])
+    plan = make_plan(graph, options=FED)
+    assert (feed_of(plan).height, plan.fed and plan.fed.layers) == (6, ())
+    same(pushed(Session(plan), graph, 3), wanted_outputs(graph, 3))
