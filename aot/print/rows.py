@@ -58,7 +58,8 @@ class Chains:
 
     def by_function(self, chain: Chain) -> str:
         """The tables of a chain whose layers are functions, and the function that runs it."""
-        return self._defined(chain, lambda layer: f"{self.function(layer.step)}, NULL")
+        run = "tw_chain_all" if len(chain.links) == 1 else "tw_chain_run"
+        return self._defined(chain, lambda layer: f"{self.function(layer.step)}, NULL", run)
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
@@ -105,14 +106,23 @@ static const tw_rows_call {symbol} = {{
             f"{invoke}(&params, in, out, {scratch});",
         ]
 
-    def _defined(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
-        """The tables of a chain, and the function that runs it; ``runs`` gives a layer's function and context."""
+    def _defined(self, chain: Chain, runs: Callable[[Layer], str], run: str = "tw_chain_run") -> str:
+        """The tables of a chain, and the function that runs it by ``run``; ``runs`` gives a layer's function and
+        context."""
         symbol, whole, memory = self._symbol(chain), goals(chain), Memory(self.plan)
-        links = [self._link(link, chain, runs) for link in chain.links]
+        links, sources = list[str](), list[str]()
+        for link in chain.links:
+            values = layer_values(self.plan, chain, link)
+            own = [f"    {_braces(source)}" for source in values["source"]]
+            values["source"] = f"{symbol}_sources + {len(sources)}" if own else "NULL"
+            function = runs(link) if isinstance(link, Layer) else "NULL, NULL"
+            links.append(f"    {{{function}, {', '.join(map(_braces, values.values()))}}}")
+            sources += own
+        read = f"static const tw_rows_source {symbol}_sources[] = {{\n{_LINES.join(sources)},\n}};\n" if sources else ""
         wanted = chain.feed.wanted if chain.feed else 0
         counts = f"{len(links)}, {len(whole)}, {int(chain.backwards)}, {wanted}"
         tables = f"""{block_comment([self._about(chain), *self._kept(chain)])}
-static const tw_rows_layer {symbol}_layers[] = {{
+{read}static const tw_rows_layer {symbol}_layers[] = {{
 {_LINES.join(links)},
 }};
 static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
@@ -123,7 +133,7 @@ static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"
         return f"""{tables}
 static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
 {unused}    tw_rows_progress at[{len(links)}];
-    tw_chain_run(&{symbol}, at, arena);
+    {run}(&{symbol}, at, arena);
 }}"""
 
     def _about(self, chain: Chain) -> str:
@@ -142,18 +152,11 @@ static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
                 rows = f'{ring.capacity} of {link.height} rows of "{comment(link.out.name)}"'
                 yield f"  {rows}: {Memory(self.plan).span(ring.memory)}"
 
-    def _link(self, link: Link, chain: Chain, runs: Callable[[Layer], str]) -> str:
-        """The initialiser of a tw_rows_layer."""
-        run = runs(link) if isinstance(link, Layer) else "NULL, NULL"
-        return f"    {{{run}, {', '.join(map(_braces, layer_values(self.plan, chain, link).values()))}}}"
-
 
 def _braces(value: Any) -> str:
     """A value as an initialiser: members and elements in braces, in their order."""
-    if isinstance(value, int):
+    if isinstance(value, int | str):
         return str(value)
-    if not value:
-        return "{{0}}"  # C11 has no empty braces
     return f"{{{', '.join(map(_braces, value.values() if isinstance(value, dict) else value))}}}"
 
 

@@ -32,7 +32,7 @@ from twinfer.runtime.options import Memory, Options
 from twinfer.runtime.plan.make import make_plan
 from twinfer.runtime.plan.plan import Plan
 from twinfer.runtime.plan.rows import ChainRun
-from twinfer.runtime.program import Step
+from twinfer.runtime.program import Layer, Step
 from twinfer.runtime.read.files import write_text
 from twinfer.runtime.run.inputs import random_inputs
 
@@ -97,7 +97,8 @@ def calls_by_rows(plan: Plan) -> dict[Step, int]:
     calls = Counter[Step]()
     for chain in dict.fromkeys(plan.chains.values()):
         ends = [layer.out for layer in chain.layers if layer.out not in chain.rings]
-        calls.update(chain.layers[part.layer].step for part in ChainRun(chain.layers, ends).parts())
+        computed = (chain.links[part.link] for part in ChainRun(chain.links, ends).parts())
+        calls.update(link.step for link in computed if isinstance(link, Layer))
     return dict(calls)
 
 

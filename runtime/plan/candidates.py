@@ -19,7 +19,7 @@ LONGEST = 24
 WIDE = (64, 32, 16, 12, 8, 6, 4, 3, 2)
 
 #: Bytes of memory in which a chain with a feed keeps how far a link is.
-PROGRESS_BYTES = 8
+PROGRESS_BYTES = 12
 
 
 @dataclass(frozen=True)
