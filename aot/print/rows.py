@@ -207,13 +207,21 @@ def _with(value: Any, path: Sequence[str | int], member: str) -> Any:
 
 
 def _expression(member: Member, layer: Layer) -> str:
-    """What a member is in a part, in C."""
+    """What a member is in a part, in C: constant where it is the same in all parts, which the kernel's body folds away."""
+    by, alike = layer.rows, layer.height % layer.band == 0
     if member.each == SEEN:
-        return "part->high - part->low"
+        if not _inside(layer):
+            return "part->high - part->low"
+        return str((layer.band - 1) * by.stride + by.reach + 1) if alike else f"(part->end - part->first - 1) * {by.stride} + {by.reach + 1}"
     if member.each == PADDING:
         first = f"part->first * {member.high}" if member.high > 1 else "part->first"
         return f"tw_max(0, {member.low} - {first})" if member.low else "0"
-    every = (member.low, member.high) == (0, layer.height)
-    rows = "1" if layer.band == 1 else "(part->end - part->first)"
-    rows = rows if every else f"tw_chain_among(part, {member.low}, {member.high})"
-    return f"{member.each} * {rows}" if rows != "1" else str(member.each)
+    if (member.low, member.high) != (0, layer.height):
+        return f"{member.each} * tw_chain_among(part, {member.low}, {member.high})"
+    return str(member.each * layer.band) if alike else f"{member.each} * (part->end - part->first)"
+
+
+def _inside(layer: Layer) -> bool:
+    """Whether no window of a layer leaves its first source."""
+    by, (_, _, height) = layer.rows, layer.sources[0]
+    return by.pad == 0 and (layer.height - 1) * by.stride + by.reach < height
