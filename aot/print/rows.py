@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from twinfer.aot.print import until
 from twinfer.aot.print.arguments import Arguments
 from twinfer.aot.print.feed import Feeding
 from twinfer.aot.print.initialiser import initialised, initialiser
@@ -58,13 +59,22 @@ class Chains:
 
     def by_function(self, chain: Chain) -> str:
         """The tables of a chain whose layers are functions, and the function that runs it."""
-        run = "tw_chain_all" if len(chain.links) == 1 else "tw_chain_run"
-        return self._defined(chain, lambda layer: f"{self.function(layer.step)}, NULL", run)
+        tables = self._tables(chain, lambda layer: f"{self.function(layer.step)}, NULL")
+        if not until.straight(chain):
+            return "\n".join([tables, *self._by_tables(chain)])
+        symbol = self._symbol(chain)
+        return "\n".join([tables, *until.functions(chain, symbol), self._run(chain, until.run(chain, symbol))])
 
     def by_table(self, chain: Chain) -> str:
         """The same of calls that are constants, for ``run/rows.h``."""
         calls = "\n".join(self._call(layer) for layer in chain.layers)
-        return f"{calls}\n{self._defined(chain, lambda layer: f'{BY_TABLE}, &{self.function(layer.step)}')}"
+        tables = self._tables(chain, lambda layer: f"{BY_TABLE}, &{self.function(layer.step)}")
+        return "\n".join([calls, tables, *self._by_tables(chain)])
+
+    def _by_tables(self, chain: Chain) -> Iterator[str]:
+        """The function that runs a chain by its tables; none for one that waits for the rows of the input."""
+        if not chain.feed:
+            yield self._run(chain, [f"tw_chain_run(&{self._symbol(chain)}, at, arena);"])
 
     def _call(self, layer: Layer) -> str:
         """The definition of the tw_rows_call of a layer, with its params, members and inputs."""
@@ -106,10 +116,9 @@ static const tw_rows_call {symbol} = {{
             f"{invoke}(&params, in, out, {scratch});",
         ]
 
-    def _defined(self, chain: Chain, runs: Callable[[Layer], str], run: str = "tw_chain_run") -> str:
-        """The tables of a chain, and the function that runs it by ``run``; ``runs`` gives a layer's function and
-        context."""
-        symbol, whole, memory = self._symbol(chain), goals(chain), Memory(self.plan)
+    def _tables(self, chain: Chain, runs: Callable[[Layer], str]) -> str:
+        """The tables of a chain; ``runs`` gives a layer's function and context."""
+        symbol, whole = self._symbol(chain), goals(chain)
         links, sources = list[str](), list[str]()
         for link in chain.links:
             values = layer_values(self.plan, chain, link)
@@ -121,20 +130,19 @@ static const tw_rows_call {symbol} = {{
         read = f"static const tw_rows_source {symbol}_sources[] = {{\n{_LINES.join(sources)},\n}};\n" if sources else ""
         wanted = chain.feed.wanted if chain.feed else 0
         counts = f"{len(links)}, {len(whole)}, {int(chain.backwards)}, {wanted}"
-        tables = f"""{block_comment([self._about(chain), *self._kept(chain)])}
+        return f"""{block_comment([self._about(chain), *self._kept(chain)])}
 {read}static const tw_rows_layer {symbol}_layers[] = {{
 {_LINES.join(links)},
 }};
 static const int32_t {symbol}_goals[] = {{{", ".join(map(str, whole))}}};
 static const tw_chain {symbol} = {{{symbol}_layers, {symbol}_goals, {counts}}};"""
-        if chain.feed:
-            return tables
-        unused = "".join(f"    {line}\n" for line in memory.unused(["arena +"]))
-        return f"""{tables}
-static TW_NOINLINE void {symbol}_run({memory.parameters}) {{
-{unused}    tw_rows_progress at[{len(links)}];
-    {run}(&{symbol}, at, arena);
-}}"""
+
+    def _run(self, chain: Chain, statements: Sequence[str]) -> str:
+        """The function that runs a chain by ``statements``."""
+        memory = Memory(self.plan)
+        lines = [*memory.unused(["arena +"]), f"tw_rows_progress at[{len(chain.links)}];", *statements]
+        head = f"static TW_NOINLINE void {self._symbol(chain)}_run({memory.parameters}) {{"
+        return "\n".join([head, *(f"    {line}" for line in lines), "}"])
 
     def _about(self, chain: Chain) -> str:
         """What a chain is, for a comment."""

@@ -69,15 +69,18 @@ TW_INLINE int32_t tw_chain_end(const tw_rows_layer *layer, const tw_rows_progres
     return tw_min(own->done + layer->band, layer->height);
 }
 
+/* How many rows of source k layer i needs for its next ones. */
+TW_INLINE int32_t tw_chain_wanted(const tw_chain *s, const tw_rows_progress *at, int32_t i, int32_t k) {
+    const tw_rows_layer *layer = s->layers + i;
+    return tw_chain_high(layer, tw_chain_end(layer, at + i), layer->source[k].height);
+}
+
 /* The layer that lacks rows which layer i needs next; -1 if there is none. */
 TW_INLINE int32_t tw_chain_short(const tw_chain *s, const tw_rows_progress *at, int32_t i) {
-    const tw_rows_layer *layer = s->layers + i;
-    const tw_rows_source *source = layer->source;
-    const int32_t end = tw_chain_end(layer, at + i);
-    TW_ROLLED
-    for (int32_t left = layer->sources; left > 0; --left, ++source)
-        if (source->layer >= 0 && at[source->layer].done < tw_chain_high(layer, end, source->height))
-            return source->layer;
+    for (int32_t k = 0; k < s->layers[i].sources; ++k) {
+        const int32_t source = s->layers[i].source[k].layer;
+        if (source >= 0 && at[source].done < tw_chain_wanted(s, at, i, k)) return source;
+    }
     return -1;
 }
 
@@ -87,7 +90,6 @@ TW_INLINE int32_t tw_chain_needed(const tw_chain *s, const tw_rows_progress *at,
     for (int32_t j = i + 1; j < s->layers[i].readers; ++j) {
         const tw_rows_layer *reader = s->layers + j;
         if (at[j].done == reader->height) continue;
-        TW_ROLLED
         for (int32_t k = 0; k < reader->sources; ++k)
             if (reader->source[k].layer == i)
                 low = tw_min(low, tw_chain_low(reader, at[j].done, reader->source[k].height));
@@ -129,7 +131,6 @@ TW_INLINE void tw_chain_part(const tw_chain *s, tw_rows_progress *at, int32_t i,
     part.y = tw_chain_row(arena, &layer->image, part.first, at[i].base);
     part.low = tw_chain_low(layer, part.first, source->height);
     part.high = tw_chain_high(layer, part.end, source->height);
-    TW_ROLLED
     for (int32_t k = 0; k < layer->sources; ++k, ++source)
         part.x[k] = tw_chain_row(arena, &source->image, tw_chain_low(layer, part.first, source->height),
                                  source->layer < 0 ? 0 : at[source->layer].base);
@@ -158,15 +159,10 @@ TW_INLINE void tw_chain_go_on(const tw_chain *s, tw_rows_progress *at, unsigned 
 
 TW_INLINE void tw_chain_begin(const tw_chain *s, tw_rows_progress *at) { memset(at, 0, (size_t)s->count * sizeof *at); }
 
-/* Runs all of a chain that waits for nothing. Inlined where the chain is a constant of one layer, which leaves a plain
- * loop. */
-TW_INLINE void tw_chain_all(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
+/* Runs all of a chain that waits for nothing. */
+static TW_NOINLINE void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
     tw_chain_begin(s, at);
     tw_chain_go_on(s, at, arena);
-}
-
-static TW_NOINLINE void tw_chain_run(const tw_chain *s, tw_rows_progress *at, unsigned char *arena) {
-    tw_chain_all(s, at, arena);
 }
 
 #endif
